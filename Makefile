@@ -1,0 +1,73 @@
+# Everything runs in a virtual environment in .venv, which `make clean` removes.
+# ARGS reaches the command: make demo ARGS="--json", make test ARGS="-k onnx", make bench ARGS="--help".
+
+PYTHON ?= python3
+ARGS ?=
+# The only version that `make constraints` fixes beforehand: a free choice may bring gigabytes of GPU libraries.
+TORCH ?= 2.13.0
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+# A stamp is newer than what it was made from: only a change of the package's metadata or of the pins reinstalls.
+CREATED := $(VENV)/.created
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+PINNED := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint bench constraints clean
+# Two targets at once would install into the same environment.
+.NOTPARALLEL:
+
+help:
+	@echo "make demo         profile this machine, predict networks it never ran, check by running them"
+	@echo "make test         the tests, without the slow ones"
+	@echo "make test-all     all tests"
+	@echo "make lint         ruff (rules and format) and mypy"
+	@echo "make bench        the benchmarks"
+	@echo "make constraints  resolve all dependencies anew and rewrite constraints.txt"
+	@echo "make clean        remove .venv, caches and build outputs"
+
+$(CREATED):
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(CORE): $(CREATED) $(PINNED)
+	@echo "installing latcast into $(VENV)"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(DEV): $(CREATED) $(PINNED)
+	@echo "installing latcast with every extra and the development tools into $(VENV) (about 2 GB)"
+	@$(INSTALL) -e ".[all,dev]"
+	@touch $(CORE) $@
+
+demo: $(CORE)
+	@$(BIN)/latcast demo $(ARGS)
+
+test: $(DEV)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(DEV)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+constraints: $(CREATED)
+	@echo "torch==$(TORCH)" > $(VENV)/beforehand.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --dry-run --ignore-installed \
+		-c $(VENV)/beforehand.txt --report $(VENV)/resolution.json ".[all,dev]"
+	@$(BIN)/python .ci/pin.py < $(VENV)/resolution.json > $(VENV)/constraints.txt
+	@mv $(VENV)/constraints.txt constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

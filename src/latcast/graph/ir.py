@@ -1,0 +1,199 @@
+"""The graph: a network with static shapes in ONNX vocabulary, without weights.
+
+Latency depends on shapes, not on values, so a tensor here is a shape and a type; only small constants that decide shapes
+or semantics (reshape targets, clip bounds, axes) keep their values. Tensors are logical NCHW whatever file they came from.
+Graphs are immutable: a pass takes one and returns another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+from latcast.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Shape = tuple[int, ...]
+AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+DTYPE_BYTES: Mapping[str, float] = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1, "int4": 0.5, "uint4": 0.5,
+    "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Shape and element type (numpy's name) of one value."""
+
+    shape: Shape
+    dtype: str = "float32"
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def size_bytes(self) -> float:
+        return self.elements * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator. Inputs that ONNX leaves out are empty strings. ``name`` is unique in its graph."""
+
+    op_type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    domain: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network.
+
+    Attributes:
+        name: For people.
+        nodes: In topological order.
+        inputs, outputs: Names of the activations that enter and leave.
+        tensors: Every tensor that occurs, activations and weights alike.
+        weights: Names of the tensors whose values were learned (values are not kept).
+        constants: Values of small constants that semantics depend on; their names are in ``tensors`` too.
+        precision: "fp32", "fp16", "bf16" or "int8": what the file says it computes in.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, Tensor]
+    weights: frozenset[str] = frozenset()
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    precision: str = "fp32"
+
+    @cached_property
+    def producers(self) -> dict[str, Node]:
+        """Tensor name to the node that makes it."""
+        return {output: node for node in self.nodes for output in node.outputs if output}
+
+    @cached_property
+    def consumers(self) -> dict[str, list[Node]]:
+        """Tensor name to the nodes that read it, in order; a node that reads it twice is listed twice."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                if name:
+                    found.setdefault(name, []).append(node)
+        return found
+
+    def shape(self, tensor: str) -> Shape:
+        return self.tensors[tensor].shape
+
+    def is_activation(self, tensor: str) -> bool:
+        """Whether the tensor depends on the network's input (neither weight, constant, nor left out)."""
+        return bool(tensor) and tensor not in self.weights and tensor not in self.constants
+
+    def activation_inputs(self, node: Node) -> list[str]:
+        return [name for name in node.inputs if self.is_activation(name)]
+
+    def weight_inputs(self, node: Node) -> list[str]:
+        return [name for name in node.inputs if name in self.weights]
+
+    def with_nodes(self, nodes: Iterable[Node], **changes: object) -> Graph:
+        """A graph of other nodes; tensors that nothing refers to any more are dropped."""
+        changed = replace(self, nodes=tuple(nodes), **changes)  # type: ignore[arg-type]
+        used = set(changed.inputs) | set(changed.outputs)
+        for node in changed.nodes:
+            used.update(node.inputs)
+            used.update(node.outputs)
+        return replace(
+            changed,
+            tensors={name: tensor for name, tensor in changed.tensors.items() if name in used},
+            weights=frozenset(name for name in changed.weights if name in used),
+            constants={name: value for name, value in changed.constants.items() if name in used},
+        )
+
+    @property
+    def parameter_count(self) -> int:
+        """Number of learned values."""
+        return sum(self.tensors[name].elements for name in self.weights)
+
+    @cached_property
+    def structure_key(self) -> str:
+        """Hash (16 hex digits) of operators, shapes, attributes, constants and connections; names do not enter it."""
+        number = {name: str(index) for index, name in enumerate(self.inputs)}
+        digest = hashlib.sha256()
+        digest.update(repr([(self.tensors[name].shape, self.tensors[name].dtype) for name in self.inputs]).encode())
+        for node in self.nodes:
+            ins = [number.get(name) or self._described(name) for name in node.inputs]
+            outs = [self._described(name) for name in node.outputs]
+            for output in node.outputs:
+                if output:
+                    number[output] = str(len(number))
+            digest.update(repr((node.op_type, ins, sorted(node.attributes.items()), outs)).encode())
+        digest.update(repr([number.get(name) or self._described(name) for name in self.outputs]).encode())
+        digest.update(self.precision.encode())
+        return digest.hexdigest()[:16]
+
+    def _described(self, name: str) -> str:
+        if not name:
+            return ""
+        value = self.constants.get(name)
+        return repr(self.tensors[name]) + ("" if value is None else value.tobytes().hex())
+
+
+def topological_order(nodes: Iterable[Node], available: Iterable[str]) -> list[Node]:
+    """Sorts nodes so that each comes after the producers of its inputs, keeping the given order where it can.
+
+    Args:
+        nodes: The nodes.
+        available: Tensors that exist before any node runs (inputs, weights, constants).
+
+    Raises:
+        ModelError: A cycle, or an input that nothing produces; the message names the node.
+    """
+    waiting = list(nodes)
+    produced_by_nodes = {output for node in waiting for output in node.outputs}
+    ready = set(available) | {""}
+    missing: dict[int, int] = {}
+    readers: dict[str, list[int]] = {}
+    for index, node in enumerate(waiting):
+        needs = {name for name in node.inputs if name not in ready}
+        for name in needs:
+            if name not in produced_by_nodes:
+                raise ModelError(
+                    f"node '{node.name}' ({node.op_type}) reads '{name}', which no node, input or weight provides; "
+                    "the file is incomplete"
+                )
+            readers.setdefault(name, []).append(index)
+        missing[index] = len(needs)
+    queue = [index for index, count in missing.items() if count == 0]
+    heapq.heapify(queue)
+    ordered: list[Node] = []
+    while queue:
+        node = waiting[heapq.heappop(queue)]
+        ordered.append(node)
+        for output in node.outputs:
+            if output in ready:
+                continue
+            ready.add(output)
+            for index in readers.get(output, ()):
+                missing[index] -= 1
+                if missing[index] == 0:
+                    heapq.heappush(queue, index)
+    if len(ordered) != len(waiting):
+        stuck = next(waiting[index] for index, count in missing.items() if count > 0)
+        raise ModelError(
+            f"the graph has a cycle through node '{stuck.name}' ({stuck.op_type}); a network must be acyclic"
+        )
+    return ordered

@@ -1,0 +1,121 @@
+"""Operators that treat every element alike, and those that normalise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from latcast.graph.ir import Tensor
+from latcast.graph.operators.linear import broadcast
+from latcast.graph.operators.table import CountFlops, InferShapes, OperatorView, define
+
+UNARY_FLOPS: Mapping[str, int] = {
+    "Relu": 1, "LeakyRelu": 2, "ThresholdedRelu": 1, "Clip": 2, "Neg": 1, "Abs": 1, "Sign": 1, "Floor": 1, "Ceil": 1,
+    "Round": 1, "Reciprocal": 1, "Sqrt": 1, "Not": 1, "HardSigmoid": 4, "HardSwish": 5, "Sigmoid": 4, "Tanh": 4,
+    "Elu": 4, "Selu": 4, "Celu": 4, "Softplus": 4, "Softsign": 3, "Mish": 8, "Swish": 5, "Gelu": 8, "Erf": 6, "Exp": 4,
+    "Log": 4, "Sin": 4, "Cos": 4, "Tan": 4, "Sinh": 4, "Cosh": 4, "Asin": 4, "Acos": 4, "Atan": 4, "Asinh": 4,
+    "Acosh": 4, "Atanh": 4, "Shrink": 2, "BitwiseNot": 1, "IsNaN": 1, "IsInf": 1, "Cast": 0, "Identity": 0, "Dropout": 0, "CastLike": 0,
+}  # fmt: skip
+"""FLOPs per element; a transcendental function counts four, by convention."""
+
+BINARY_FLOPS: Mapping[str, int] = {
+    "Add": 1, "Sub": 1, "Mul": 1, "Div": 1, "Pow": 4, "Min": 1, "Max": 1, "Sum": 1, "Mean": 1, "PRelu": 2, "Mod": 1,
+    "Equal": 1, "Greater": 1, "GreaterOrEqual": 1, "Less": 1, "LessOrEqual": 1, "And": 1, "Or": 1, "Xor": 1, "Where": 1,
+    "BitShift": 1, "BitwiseAnd": 1, "BitwiseOr": 1, "BitwiseXor": 1,
+}  # fmt: skip
+"""FLOPs per element of the (broadcast) output and per input beyond the first."""
+
+_BOOLEAN = frozenset(
+    {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"}
+)
+
+CAST_TYPES: Mapping[int, str] = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+    11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz",
+    19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
+}  # fmt: skip
+"""Element types by their number in ONNX's ``TensorProto.DataType``."""
+
+
+def dtype_of_code(view: OperatorView, code: int) -> str:
+    """Numpy's name of an element type that ONNX gives by number.
+
+    Raises:
+        ModelError: The type is none of numbers (a string, a complex number).
+    """
+    if code not in CAST_TYPES:
+        raise view.fail(f"element type {code} of ONNX is not supported")
+    return CAST_TYPES[code]
+
+
+def infer_same(view: OperatorView) -> list[Tensor]:
+    dtype = "bool" if view.node.op_type in _BOOLEAN else view.dtype()
+    return [Tensor(view.shape(), dtype) for _ in view.node.outputs]
+
+
+def infer_cast(view: OperatorView) -> list[Tensor]:
+    return [Tensor(view.shape(), dtype_of_code(view, view.int_attribute("to", 1)))]
+
+
+def infer_cast_like(view: OperatorView) -> list[Tensor]:
+    return [Tensor(view.shape(), view.dtype(1))]
+
+
+def infer_dropout(view: OperatorView) -> list[Tensor]:
+    """The second output, where there is one, is the mask."""
+    return [Tensor(view.shape(), view.dtype()), Tensor(view.shape(), "bool")][: len(view.node.outputs)]
+
+
+def infer_broadcast(view: OperatorView) -> list[Tensor]:
+    shapes = [view.shape(index) for index in range(len(view.inputs))]
+    op_type = view.node.op_type
+    dtype = "bool" if op_type in _BOOLEAN else view.dtype(1 if op_type == "Where" else 0)
+    return [Tensor(broadcast(view, *shapes), dtype)]
+
+
+def flops_unary(view: OperatorView) -> int:
+    return view.outputs[0].elements * UNARY_FLOPS[view.node.op_type]
+
+
+def flops_binary(view: OperatorView) -> int:
+    return view.outputs[0].elements * BINARY_FLOPS[view.node.op_type] * max(1, len(view.inputs) - 1)
+
+
+def flops_per_element(count: int) -> CountFlops:
+    """A counter that charges ``count`` FLOPs an output element."""
+
+    def flops(view: OperatorView) -> int:
+        return view.outputs[0].elements * count
+
+    return flops
+
+
+def infer_batch_norm(view: OperatorView) -> list[Tensor]:
+    """The outputs beyond the first are running statistics, one value a channel."""
+    x = view.shape()
+    statistics = Tensor(x[1:2] or (1,), view.dtype(3))
+    return [Tensor(x, view.dtype()), *(statistics for _ in view.node.outputs[1:])]
+
+
+def infer_layer_norm(view: OperatorView) -> list[Tensor]:
+    """The outputs beyond the first are the mean and the deviation, one value for every normalised slice."""
+    x = view.shape()
+    axis = view.int_attribute("axis", -1) % len(x)
+    statistics = Tensor((*x[:axis], *(1 for _ in x[axis:])), "float32")
+    return [Tensor(x, view.dtype()), *(statistics for _ in view.node.outputs[1:])]
+
+
+_OWN_INFERENCE: Mapping[str, InferShapes] = {
+    "Cast": infer_cast,
+    "CastLike": infer_cast_like,
+    "Dropout": infer_dropout,
+}
+
+for _name in UNARY_FLOPS:
+    define(_name, infer=_OWN_INFERENCE.get(_name, infer_same), flops=flops_unary)
+define(*BINARY_FLOPS, infer=infer_broadcast, flops=flops_binary)
+define("BatchNormalization", infer=infer_batch_norm, flops=flops_per_element(2))
+define("LayerNormalization", infer=infer_layer_norm, flops=flops_per_element(7))
+define("InstanceNormalization", "GroupNormalization", infer=infer_same, flops=flops_per_element(7))
+define("RMSNormalization", "LpNormalization", "MeanVarianceNormalization", infer=infer_same, flops=flops_per_element(5))
+define("LRN", infer=infer_same, flops=flops_per_element(8))
+define("Softmax", "LogSoftmax", "Hardmax", infer=infer_same, flops=flops_per_element(6))

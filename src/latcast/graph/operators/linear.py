@@ -1,0 +1,165 @@
+"""Convolutions and matrix products."""
+
+from __future__ import annotations
+
+from math import prod
+
+from latcast.graph.ir import Tensor
+from latcast.graph.operators.table import InferShapes, OperatorView, define
+
+
+def spatial_pads(
+    view: OperatorView,
+    sizes: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Padding at the begin of each axis, then at the end, with ``auto_pad`` worked out."""
+    rank = len(sizes)
+    mode = view.str_attribute("auto_pad", "NOTSET")
+    if mode in ("NOTSET", ""):
+        return view.ints("pads", (0,) * (2 * rank))
+    if mode == "VALID":
+        return (0,) * (2 * rank)
+    begins, ends = [], []
+    for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        total = max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+        small, large = total // 2, total - total // 2
+        begins.append(small if mode == "SAME_UPPER" else large)
+        ends.append(large if mode == "SAME_UPPER" else small)
+    return (*begins, *ends)
+
+
+def window_output(
+    view: OperatorView, sizes: tuple[int, ...], kernel: tuple[int, ...], *, ceil_mode: bool = False
+) -> tuple[int, ...]:
+    """Output sizes of a sliding window (ONNX Conv, MaxPool)."""
+    rank = len(sizes)
+    strides = view.ints("strides", (1,) * rank)
+    dilations = view.ints("dilations", (1,) * rank)
+    pads = spatial_pads(view, sizes, kernel, strides, dilations)
+    result = []
+    for axis in range(rank):
+        room = sizes[axis] + pads[axis] + pads[axis + rank] - dilations[axis] * (kernel[axis] - 1) - 1
+        if room < 0:
+            raise view.fail(f"a window of {kernel[axis]} is larger than its padded input {sizes[axis]}")
+        steps = -(-room // strides[axis]) if ceil_mode else room // strides[axis]
+        # A last window that would start in the right padding is dropped (ONNX, PyTorch).
+        if ceil_mode and steps * strides[axis] >= sizes[axis] + pads[axis]:
+            steps -= 1
+        result.append(steps + 1)
+    return tuple(result)
+
+
+def infer_conv(view: OperatorView) -> list[Tensor]:
+    x, w = view.shape(0), view.shape(1)
+    groups = view.int_attribute("group", 1)
+    if len(x) != len(w) or len(x) < 3:
+        raise view.fail(f"input rank {len(x)} and weight rank {len(w)} do not belong together")
+    if x[1] != w[1] * groups or w[0] % groups:
+        raise view.fail(f"{x[1]} input channels do not fit a weight of shape {list(w)} in {groups} group(s)")
+    return [Tensor((x[0], w[0], *window_output(view, x[2:], w[2:])), view.dtype())]
+
+
+def infer_conv_transpose(view: OperatorView) -> list[Tensor]:
+    x, w = view.shape(0), view.shape(1)
+    rank = len(x) - 2
+    groups = view.int_attribute("group", 1)
+    if x[1] != w[0]:
+        raise view.fail(f"{x[1]} input channels do not fit a weight of shape {list(w)}")
+    given = view.ints("output_shape", ())
+    if given:
+        return [Tensor((x[0], w[1] * groups, *given[-rank:]), view.dtype())]
+    strides = view.ints("strides", (1,) * rank)
+    dilations = view.ints("dilations", (1,) * rank)
+    pads = view.ints("pads", (0,) * (2 * rank))
+    extra = view.ints("output_padding", (0,) * rank)
+    mode = view.str_attribute("auto_pad", "NOTSET")
+    sizes = []
+    for axis in range(rank):
+        full = (x[2 + axis] - 1) * strides[axis] + extra[axis] + (w[2 + axis] - 1) * dilations[axis] + 1
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            full = x[2 + axis] * strides[axis]
+        elif mode != "VALID":
+            full -= pads[axis] + pads[axis + rank]
+        sizes.append(full)
+    return [Tensor((x[0], w[1] * groups, *sizes), view.dtype())]
+
+
+def infer_gemm(view: OperatorView) -> list[Tensor]:
+    a, b = view.shape(0), view.shape(1)
+    rows, inner = (a[1], a[0]) if view.int_attribute("transA", 0) else (a[0], a[1])
+    inner_b, columns = (b[1], b[0]) if view.int_attribute("transB", 0) else (b[0], b[1])
+    if inner != inner_b:
+        raise view.fail(f"inner dimensions {inner} and {inner_b} differ")
+    return [Tensor((rows, columns), view.dtype())]
+
+
+def broadcast(view: OperatorView, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy broadcasting of shapes."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = []
+    for axis in range(rank):
+        sizes = {shape[axis - rank + len(shape)] for shape in shapes if axis - rank + len(shape) >= 0} - {1}
+        if len(sizes) > 1:
+            raise view.fail(f"sizes {sorted(sizes)} do not broadcast")
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def infer_matmul(view: OperatorView) -> list[Tensor]:
+    a, b = view.shape(0), view.shape(1)
+    left = (1, *a) if len(a) == 1 else a
+    right = (*b, 1) if len(b) == 1 else b
+    if left[-1] != right[-2]:
+        raise view.fail(f"inner dimensions {left[-1]} and {right[-2]} differ")
+    shape = [*broadcast(view, left[:-2], right[:-2])]
+    if len(a) > 1:
+        shape.append(left[-2])
+    if len(b) > 1:
+        shape.append(right[-1])
+    return [Tensor(tuple(shape), view.dtype())]
+
+
+def macs(view: OperatorView) -> int:
+    """Multiply-accumulates of a convolution or a matrix product; grouped convolutions count per group."""
+    op_type = view.node.op_type
+    if op_type in ("Conv", "ConvInteger"):
+        w = view.shape(1)
+        return view.outputs[0].elements * prod(w[1:])
+    if op_type == "ConvTranspose":
+        x, w = view.shape(0), view.shape(1)
+        return prod(x) * prod(w[1:])
+    if op_type == "Gemm":
+        a = view.shape(0)
+        return view.outputs[0].elements * (a[0] if view.int_attribute("transA", 0) else a[1])
+    return view.outputs[0].elements * view.shape(0)[-1]
+
+
+def flops_linear(view: OperatorView) -> int:
+    """Two per multiply-accumulate, one per output for a bias."""
+    bias = view.outputs[0].elements if view.has_input(2) else 0
+    return 2 * macs(view) + bias
+
+
+def flops_integer(view: OperatorView) -> int:
+    """Inputs 2 and 3 of the integer products are zero points, not a bias."""
+    return 2 * macs(view)
+
+
+def as_int32(infer: InferShapes) -> InferShapes:
+    """The integer products accumulate in 32 bits."""
+
+    def infer_int32(view: OperatorView) -> list[Tensor]:
+        return [Tensor(tensor.shape, "int32") for tensor in infer(view)]
+
+    return infer_int32
+
+
+define("Conv", infer=infer_conv, flops=flops_linear, macs=macs)
+define("ConvTranspose", infer=infer_conv_transpose, flops=flops_linear, macs=macs)
+define("Gemm", infer=infer_gemm, flops=flops_linear, macs=macs)
+define("MatMul", infer=infer_matmul, flops=flops_linear, macs=macs)
+define("ConvInteger", infer=as_int32(infer_conv), flops=flops_integer, macs=macs)
+define("MatMulInteger", infer=as_int32(infer_matmul), flops=flops_integer, macs=macs)

@@ -1,0 +1,239 @@
+"""Operators that move, select or rearrange data, and reductions over named axes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from latcast.graph.ir import Shape, Tensor
+from latcast.graph.operators.table import OperatorView, define
+
+
+def infer_reduce(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    axes = view.ints_from("axes", 1)
+    if not axes:
+        if view.int_attribute("noop_with_empty_axes", 0):
+            return [Tensor(x, view.dtype())]
+        axes = tuple(range(len(x)))
+    chosen = {axis % len(x) for axis in axes} if x else set()
+    keep = bool(view.int_attribute("keepdims", 1))
+    shape = tuple(1 if axis in chosen else size for axis, size in enumerate(x) if keep or axis not in chosen)
+    return [Tensor(shape, view.dtype())]
+
+
+def infer_arg(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    axis = view.int_attribute("axis", 0) % len(x)
+    keep = bool(view.int_attribute("keepdims", 1))
+    shape = tuple(1 if a == axis else size for a, size in enumerate(x) if keep or a != axis)
+    return [Tensor(shape, "int64")]
+
+
+def infer_concat(view: OperatorView) -> list[Tensor]:
+    first = view.shape()
+    axis = view.int_attribute("axis", 0) % max(len(first), 1)
+    total = 0
+    for index in range(len(view.inputs)):
+        shape = view.shape(index)
+        if len(shape) != len(first) or any(
+            s != f for a, (s, f) in enumerate(zip(shape, first, strict=True)) if a != axis
+        ):
+            raise view.fail(f"the inputs differ in more than axis {axis}")
+        total += shape[axis]
+    return [Tensor((*first[:axis], total, *first[axis + 1 :]), view.dtype())]
+
+
+def infer_split(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    axis = view.int_attribute("axis", 0) % len(x)
+    count = len(view.node.outputs)
+    sizes = view.ints_from("split", 1)
+    if not sizes:
+        step = -(-x[axis] // count)
+        sizes = tuple(min(step, x[axis] - step * index) for index in range(count))
+    if sum(sizes) != x[axis] or len(sizes) != count or min(sizes) < 0:
+        raise view.fail(f"cannot split axis {axis} of size {x[axis]} into {list(sizes)}")
+    return [Tensor((*x[:axis], size, *x[axis + 1 :]), view.dtype()) for size in sizes]
+
+
+def infer_slice(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    starts, ends = view.ints_from("starts", 1), view.ints_from("ends", 2)
+    if starts is None or ends is None:
+        raise view.fail("a slice needs its starts and ends")
+    axes = view.ints_from("axes", 3) or tuple(range(len(starts)))
+    steps = view.ints_from("steps", 4) or (1,) * len(starts)
+    shape = list(x)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step == 0:
+            raise view.fail("a slice cannot step by 0")
+        shape[axis] = len(range(*slice(start, end, step).indices(x[axis])))
+    return [Tensor(tuple(shape), view.dtype())]
+
+
+def infer_pad(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    pads = view.ints_from("pads", 1)
+    if pads is None:
+        raise view.fail("the amount of padding is missing")
+    axes = view.ints_from("axes", 3) if view.has_input(3) else None
+    chosen = tuple(axis % len(x) for axis in axes) if axes else tuple(range(len(x)))
+    shape = list(x)
+    for position, axis in enumerate(chosen):
+        shape[axis] += pads[position] + pads[position + len(chosen)]
+    return [Tensor(tuple(shape), view.dtype())]
+
+
+def resolve_reshape(view: OperatorView, x: Shape, target: tuple[int, ...]) -> Shape:
+    """Works out the zeros (copy) and the -1 (whatever is left) of a reshape target."""
+    copied = not view.int_attribute("allowzero", 0)
+    shape = [x[a] if size == 0 and copied and a < len(x) else size for a, size in enumerate(target)]
+    if -1 in shape:
+        rest = prod(size for size in shape if size != -1)
+        if shape.count(-1) > 1 or rest == 0 or prod(x) % rest:
+            raise view.fail(f"cannot reshape to {list(target)}")
+        shape[shape.index(-1)] = prod(x) // rest
+    if prod(shape) != prod(x):
+        raise view.fail(f"cannot reshape {prod(x)} elements to {shape}")
+    return tuple(shape)
+
+
+def infer_reshape(view: OperatorView) -> list[Tensor]:
+    target = view.ints_from("shape", 1)
+    if target is None:
+        raise view.fail("the target shape is missing")
+    return [Tensor(resolve_reshape(view, view.shape(), target), view.dtype())]
+
+
+def infer_flatten(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    axis = view.int_attribute("axis", 1)
+    axis = axis + len(x) if axis < 0 else axis
+    return [Tensor((prod(x[:axis]), prod(x[axis:])), view.dtype())]
+
+
+def infer_transpose(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    order = view.ints("perm", tuple(reversed(range(len(x)))))
+    if sorted(order) != list(range(len(x))):
+        raise view.fail(f"perm {list(order)} does not fit an input of rank {len(x)}")
+    return [Tensor(tuple(x[axis] for axis in order), view.dtype())]
+
+
+def infer_squeeze(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    axes = view.ints_from("axes", 1)
+    chosen = {a for a, size in enumerate(x) if size == 1} if axes is None else {axis % len(x) for axis in axes}
+    if any(x[axis] != 1 for axis in chosen):
+        raise view.fail(f"cannot squeeze axes {sorted(chosen)}")
+    return [Tensor(tuple(size for a, size in enumerate(x) if a not in chosen), view.dtype())]
+
+
+def infer_unsqueeze(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    axes = view.ints_from("axes", 1)
+    if axes is None:
+        raise view.fail("the axes are missing")
+    rank = len(x) + len(axes)
+    chosen = {axis % rank for axis in axes}
+    rest = iter(x)
+    return [Tensor(tuple(1 if a in chosen else next(rest) for a in range(rank)), view.dtype())]
+
+
+def infer_expand(view: OperatorView) -> list[Tensor]:
+    from latcast.graph.operators.linear import broadcast
+
+    target = view.ints_from("shape", 1)
+    if target is None:
+        raise view.fail("the target shape is missing")
+    return [Tensor(broadcast(view, view.shape(), target), view.dtype())]
+
+
+def infer_tile(view: OperatorView) -> list[Tensor]:
+    repeats = view.ints_from("repeats", 1)
+    if repeats is None:
+        raise view.fail("the repeats are missing")
+    return [Tensor(tuple(s * r for s, r in zip(view.shape(), repeats, strict=True)), view.dtype())]
+
+
+def infer_gather(view: OperatorView) -> list[Tensor]:
+    x, indices = view.shape(0), view.shape(1)
+    axis = view.int_attribute("axis", 0) % len(x)
+    return [Tensor((*x[:axis], *indices, *x[axis + 1 :]), view.dtype())]
+
+
+def infer_like_second(view: OperatorView) -> list[Tensor]:
+    return [Tensor(view.shape(1), view.dtype())]
+
+
+def infer_depth_to_space(view: OperatorView) -> list[Tensor]:
+    n, c, h, w = view.shape()
+    block = view.int_attribute("blocksize", 1)
+    return [Tensor((n, c // block**2, h * block, w * block), view.dtype())]
+
+
+def infer_space_to_depth(view: OperatorView) -> list[Tensor]:
+    n, c, h, w = view.shape()
+    block = view.int_attribute("blocksize", 1)
+    return [Tensor((n, c * block**2, h // block, w // block), view.dtype())]
+
+
+def infer_resize(view: OperatorView) -> list[Tensor]:
+    """Sizes as given, or the input's times the scales, rounded down in single precision as runtimes do."""
+    import numpy as np
+
+    x = view.shape()
+    sizes, scales = view.value(3), view.value(2)
+    if view.node.op_type == "Upsample" or len(view.inputs) == 2:
+        scales = view.value(1)
+        given = view.node.attributes.get("scales")
+        if scales is None and given is not None:
+            scales = np.asarray(given, dtype=np.float32)
+    axes = [axis % len(x) for axis in view.ints("axes", tuple(range(len(x))))]
+    shape = list(x)
+    if sizes is not None and sizes.size:
+        wanted = [int(size) for size in sizes.reshape(-1)]
+        policy = view.str_attribute("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            choose = min if policy == "not_larger" else max
+            scale = choose(size / x[axis] for axis, size in zip(axes, wanted, strict=True))
+            wanted = [int(x[axis] * scale + 0.5) for axis in axes]
+        for axis, size in zip(axes, wanted, strict=True):
+            shape[axis] = size
+    elif scales is not None and scales.size:
+        for axis, factor in zip(axes, scales.reshape(-1), strict=True):
+            shape[axis] = int(np.float32(x[axis]) * np.float32(factor))
+    else:
+        raise view.fail("neither sizes nor scales are constant")
+    return [Tensor(tuple(shape), view.dtype())]
+
+
+def flops_resize(view: OperatorView) -> int:
+    return view.outputs[0].elements * (1 if view.str_attribute("mode", "nearest") == "nearest" else 7)
+
+
+def flops_reduce(view: OperatorView) -> int:
+    return prod(view.shape())
+
+
+REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+              "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")  # fmt: skip
+
+define(*REDUCTIONS, infer=infer_reduce, flops=flops_reduce)
+define("ArgMax", "ArgMin", infer=infer_arg, flops=flops_reduce)
+define("Concat", infer=infer_concat)
+define("Split", infer=infer_split)
+define("Slice", infer=infer_slice)
+define("Pad", infer=infer_pad)
+define("Reshape", infer=infer_reshape)
+define("Flatten", infer=infer_flatten)
+define("Transpose", infer=infer_transpose)
+define("Squeeze", infer=infer_squeeze)
+define("Unsqueeze", infer=infer_unsqueeze)
+define("Expand", infer=infer_expand)
+define("Tile", infer=infer_tile)
+define("Gather", infer=infer_gather)
+define("GatherElements", infer=infer_like_second)
+define("DepthToSpace", infer=infer_depth_to_space)
+define("SpaceToDepth", infer=infer_space_to_depth)
+define("Resize", "Upsample", infer=infer_resize, flops=flops_resize)

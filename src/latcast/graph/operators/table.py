@@ -1,0 +1,160 @@
+"""The operator table: operator -> output shapes and FLOPs, as pure functions of shapes.
+
+FLOPs count a multiply-accumulate as two. Operators that only move data count zero FLOPs and cost bytes; an operator that
+has no entry is not silently free: :func:`lookup` says None and whoever asked must state what it does instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from latcast.errors import ModelError
+from latcast.graph.ir import Graph, Node, Shape, Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorView:
+    """What an operator's functions may look at: its node, the tensors around it and the constants it knows."""
+
+    node: Node
+    inputs: tuple[Tensor | None, ...]
+    values: Sequence[np.ndarray | None] = ()
+    outputs: tuple[Tensor, ...] = ()
+
+    def shape(self, index: int = 0) -> Shape:
+        """Shape of an input that must be there.
+
+        Raises:
+            ModelError: The input is left out.
+        """
+        tensor = self.inputs[index] if index < len(self.inputs) else None
+        if tensor is None:
+            raise ModelError(f"node '{self.node.name}' ({self.node.op_type}) lacks its input {index}")
+        return tensor.shape
+
+    def dtype(self, index: int = 0) -> str:
+        tensor = self.inputs[index] if index < len(self.inputs) else None
+        return tensor.dtype if tensor is not None else "float32"
+
+    def has_input(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def value(self, index: int) -> np.ndarray | None:
+        return self.values[index] if index < len(self.values) else None
+
+    def int_attribute(self, name: str, default: int) -> int:
+        return int(cast(int, self.node.attributes.get(name, default)))
+
+    def str_attribute(self, name: str, default: str) -> str:
+        return str(self.node.attributes.get(name, default))
+
+    def ints(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        found = self.node.attributes.get(name)
+        return default if found is None else tuple(int(number) for number in cast("tuple[int, ...]", found))
+
+    def ints_from(self, attribute: str, index: int) -> tuple[int, ...] | None:
+        """Integers that older opsets give as an attribute and newer ones as a constant input."""
+        if attribute in self.node.attributes:
+            return self.ints(attribute, ())
+        value = self.value(index)
+        if value is not None:
+            return tuple(int(number) for number in value.reshape(-1))
+        if self.has_input(index):
+            raise ModelError(
+                f"node '{self.node.name}' ({self.node.op_type}) computes its '{attribute}' at run time; "
+                "static shapes need it constant"
+            )
+        return None
+
+    def fail(self, problem: str) -> ModelError:
+        shapes = ", ".join("-" if tensor is None else str(list(tensor.shape)) for tensor in self.inputs)
+        return ModelError(f"node '{self.node.name}' ({self.node.op_type}) with inputs {shapes}: {problem}")
+
+
+InferShapes = Callable[[OperatorView], "list[Tensor]"]
+CountFlops = Callable[[OperatorView], int]
+
+
+def no_flops(view: OperatorView) -> int:
+    """For operators that only move data."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An entry of the table."""
+
+    op_type: str
+    infer: InferShapes
+    flops: CountFlops
+    macs: CountFlops = no_flops
+
+
+_TABLE: dict[str, Operator] = {}
+
+
+def define(*op_types: str, infer: InferShapes, flops: CountFlops = no_flops, macs: CountFlops = no_flops) -> None:
+    """Adds operators that share their functions; ``macs`` is for those whose work is matrix products."""
+    for op_type in op_types:
+        _TABLE[op_type] = Operator(op_type, infer, flops, macs)
+
+
+def lookup(op_type: str) -> Operator | None:
+    """The entry of an operator, or None where the table has none."""
+    return _TABLE.get(op_type)
+
+
+def known_operators() -> list[str]:
+    return sorted(_TABLE)
+
+
+def view_of(graph: Graph, node: Node) -> OperatorView:
+    """An operator's view inside a finished graph."""
+    return OperatorView(
+        node,
+        tuple(graph.tensors[name] if name else None for name in node.inputs),
+        tuple(graph.constants.get(name) if name else None for name in node.inputs),
+        tuple(graph.tensors[name] for name in node.outputs if name),
+    )
+
+
+def node_flops(graph: Graph, node: Node) -> int | None:
+    """FLOPs of one node (a multiply-accumulate is two), or None for an operator outside the table."""
+    entry = lookup(node.op_type)
+    return None if entry is None else entry.flops(view_of(graph, node))
+
+
+def node_bytes(graph: Graph, node: Node) -> float:
+    """Bytes that a node reads (activations, weights, constants) and writes."""
+    tensors = [graph.tensors[name] for name in (*node.inputs, *node.outputs) if name]
+    return float(sum(tensor.size_bytes for tensor in tensors))
+
+
+def node_parameters(graph: Graph, node: Node) -> int:
+    """Learned values that a node reads."""
+    return sum(graph.tensors[name].elements for name in node.inputs if name in graph.weights)
+
+
+def graph_flops(graph: Graph) -> int:
+    """FLOPs of a network; operators outside the table count nothing (``unknown_operators`` lists them)."""
+    return sum(node_flops(graph, node) or 0 for node in graph.nodes)
+
+
+def graph_macs(graph: Graph) -> int:
+    """Multiply-accumulates of convolutions and matrix products: what papers print as "FLOPs" or "Mult-Adds"."""
+    total = 0
+    for node in graph.nodes:
+        entry = lookup(node.op_type)
+        if entry is not None and entry.macs is not no_flops:
+            total += entry.macs(view_of(graph, node))
+    return total
+
+
+def unknown_operators(graph: Graph) -> list[str]:
+    """Operators of the graph that have no entry in the table, sorted."""
+    return sorted({node.op_type for node in graph.nodes if node.op_type not in _TABLE})

@@ -1,0 +1,377 @@
+"""Graph to an int8 ONNX file with QuantizeLinear/DequantizeLinear pairs, as post-training quantisation writes it.
+
+Weights are int8, symmetric, one scale an output channel; activations uint8, affine, one scale a tensor; biases int32.
+Batch normalisations after convolutions are folded first and tensors between a convolution and its ReLU stay unquantised, as
+stock tools have it. LayerNormalization, Softmax, GELU and every operator without an integer kernel stay in float between a
+dequantisation and a quantisation. Scales come from :func:`latcast.graph.writers.ranges.activation_ranges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from latcast.graph.ir import Graph, Node
+from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
+from latcast.graph.writers.ranges import activation_ranges
+
+INTEGER_OPERATORS = frozenset(
+    {"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Mul", "Concat", "AveragePool", "GlobalAveragePool", "Sigmoid",
+     "LeakyRelu"}
+)  # fmt: skip
+"""Operators computed on integers, each with an output scale of its own."""
+
+_MATRIX_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+SAME_SCALE_OPERATORS = frozenset(
+    {"MaxPool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Split", "Gather",
+     "Pad", "Resize", "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Identity", "Dropout"}
+)  # fmt: skip
+"""Operators that move or select values: the scale of the input holds for the outputs."""
+
+ACTIVATIONS = frozenset(
+    {"Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu", "Tanh", "Elu", "Gelu", "Swish", "Mish",
+     "Softplus"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class QuantisationStyle:
+    """Where a tool puts the pairs of QuantizeLinear and DequantizeLinear.
+
+    Attributes:
+        integer_operators: Operators that read integers.
+        quantises_outputs: Whether their outputs are quantised too, whoever reads them.
+        quantises_moved: Whether a tensor that was only moved (reshaped, transposed, split) gets a pair of its own.
+        fused_activations: Operators that follow a convolution without a pair between the two.
+    """
+
+    integer_operators: frozenset[str]
+    quantises_outputs: bool
+    quantises_moved: bool
+    fused_activations: frozenset[str]
+
+
+OPERATOR_STYLE = QuantisationStyle(INTEGER_OPERATORS, True, True, frozenset({"Relu", "Clip"}))
+"""As onnxruntime's static quantisation: every integer operator between pairs, which its optimiser then merges into one."""
+
+INPUT_STYLE = QuantisationStyle(INTEGER_OPERATORS - {"Sigmoid", "LeakyRelu"}, False, False, ACTIVATIONS)
+"""As NNCF for OpenVINO: integers where convolutions, matrix products, sums and pools read, activations left to the fusion."""
+
+STYLES: Mapping[str, QuantisationStyle] = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
+
+SUFFIXES = ("_QuantizeLinear_Input", "_QuantizeLinear_Output", "_DequantizeLinear_Output", "_quantized")
+
+
+def original_tensor(name: str) -> str:
+    """The graph's name of a tensor in a quantised file."""
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+@dataclass(frozen=True)
+class Affine:
+    """real = scale * (integer - zero_point), integers from 0 to 255."""
+
+    scale: float
+    zero_point: int
+
+    @classmethod
+    def covering(cls, low: float, high: float) -> Affine:
+        scale = max((high - low) / 255.0, 1e-9)
+        return cls(scale, int(np.clip(round(-low / scale), 0, 255)))
+
+
+def fold_batch_norms(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Folds every BatchNormalization whose input is a convolution's only use into that convolution.
+
+    Returns:
+        The graph without them (the convolution then writes the normalisation's output, and has a bias) and the weights, the
+        folded ones under new names.
+    """
+    values = dict(weights)
+    tensors = dict(graph.tensors)
+    folded: dict[str, Node] = {}
+    dropped: set[str] = set()
+    for norm in graph.nodes:
+        conv = graph.producers.get(norm.inputs[0]) if norm.op_type == "BatchNormalization" else None
+        foldable = (
+            conv is not None
+            and conv.op_type == "Conv"
+            and len(graph.consumers[norm.inputs[0]]) == 1
+            and norm.inputs[0] not in graph.outputs
+            and all(name in values for name in (*conv.inputs[1:], *norm.inputs[1:5]) if name)
+        )
+        if conv is None or not foldable:
+            continue
+        scale, shift, mean, variance = (values[name].astype(np.float64) for name in norm.inputs[1:5])
+        factor = scale / np.sqrt(variance + float(norm.attributes.get("epsilon", 1e-5)))  # type: ignore[arg-type]
+        filters = values[conv.inputs[1]]
+        bias = values[conv.inputs[2]] if len(conv.inputs) > 2 and conv.inputs[2] else np.zeros(filters.shape[0])
+        names = (f"{conv.name}_folded_weight", f"{conv.name}_folded_bias")
+        values[names[0]] = (filters * factor.reshape(-1, *[1] * (filters.ndim - 1))).astype(np.float32)
+        values[names[1]] = ((bias - mean) * factor + shift).astype(np.float32)
+        tensors[names[0]] = graph.tensors[conv.inputs[1]]
+        tensors[names[1]] = graph.tensors[norm.inputs[1]]
+        folded[conv.name] = replace(conv, inputs=(conv.inputs[0], *names), outputs=norm.outputs[:1])
+        dropped.add(norm.name)
+    nodes = [folded.get(node.name, node) for node in graph.nodes if node.name not in dropped]
+    names_of_weights = frozenset(graph.weights | (values.keys() - weights.keys()))
+    result = replace(graph, tensors=tensors, weights=names_of_weights).with_nodes(nodes)
+    return result, {name: values[name] for name in result.weights}
+
+
+def gelu_nodes(graph: Graph) -> frozenset[str]:
+    """Names of the element-wise nodes that spell GELU around an Erf or a Tanh."""
+
+    def with_constant(node: Node | None) -> bool:
+        return (
+            node is not None
+            and node.op_type in ("Add", "Mul", "Div", "Pow")
+            and any(name in graph.constants for name in node.inputs)
+        )
+
+    def makers(node: Node) -> list[Node]:
+        return [graph.producers[name] for name in node.inputs if name in graph.producers]
+
+    found: set[str] = set()
+    for centre in graph.nodes:
+        if centre.op_type not in ("Erf", "Tanh"):
+            continue
+        readers = graph.consumers.get(centre.outputs[0], [])
+        if len(readers) != 1 or readers[0].op_type != "Add" or not with_constant(readers[0]):
+            continue
+        found.update((centre.name, readers[0].name))
+        above = makers(centre)
+        while above:
+            node = above.pop()
+            cubic = node.op_type == "Add" and any(with_constant(maker) for maker in makers(node))
+            if node.name not in found and (with_constant(node) or cubic):
+                found.add(node.name)
+                above += makers(node)
+        below = graph.consumers.get(readers[0].outputs[0], [])
+        while len(below) == 1 and below[0].op_type == "Mul":
+            found.add(below[0].name)
+            found.update(maker.name for maker in makers(below[0]) if maker.op_type == "Mul" and with_constant(maker))
+            below = graph.consumers.get(below[0].outputs[0], [])
+            below = below if below and with_constant(below[0]) else []
+    return frozenset(found)
+
+
+def _is_gated(graph: Graph, node: Node) -> bool:
+    """Whether a Mul is the last part of x * sigmoid(x), which runtimes take for one operator."""
+    makers = [graph.producers.get(name) for name in node.inputs]
+    return node.op_type == "Mul" and any(
+        maker is not None and maker.op_type in ("Sigmoid", "HardSigmoid") and maker.inputs[0] in node.inputs
+        for maker in makers
+    )
+
+
+def integer_nodes(graph: Graph, style: QuantisationStyle) -> list[Node]:
+    """The nodes of a style's integer operators that have a form for which integer kernels exist."""
+    floating = gelu_nodes(graph)
+
+    def integer(node: Node) -> bool:
+        if node.op_type not in style.integer_operators or node.name in floating:
+            return False
+        if node.op_type == "Gemm":
+            plain = all(node.attributes.get(key, 1) == 1 for key in ("alpha", "beta"))
+            return plain and not node.attributes.get("transA", 0)
+        if style.quantises_outputs or node.op_type not in ("Add", "Mul"):
+            return True
+        # A bias or a factor is fused into what came before; between activations the operator stands for itself.
+        return len(graph.activation_inputs(node)) == 2 and not _is_gated(graph, node)
+
+    return [node for node in graph.nodes if integer(node)]
+
+
+def quantised_tensors(graph: Graph, style: QuantisationStyle = OPERATOR_STYLE) -> frozenset[str]:
+    """The activations that get a pair of QuantizeLinear and DequantizeLinear."""
+    chosen: set[str] = set()
+    for node in integer_nodes(graph, style):
+        chosen.update(graph.activation_inputs(node))
+        if style.quantises_outputs:
+            chosen.update(node.outputs)
+    if style.quantises_moved:
+        for nodes in (graph.nodes, tuple(reversed(graph.nodes))):
+            for node in nodes:
+                if node.op_type in SAME_SCALE_OPERATORS | style.fused_activations:
+                    around = {*graph.activation_inputs(node)[:1], *node.outputs}
+                    if around & chosen:
+                        chosen |= around
+    else:
+        chosen = {_before_moves(graph, name) for name in chosen}
+    for node in graph.nodes:
+        for name in node.outputs:
+            readers = graph.consumers.get(name, [])
+            if name not in graph.outputs and len(readers) == 1 and readers[0].op_type in style.fused_activations:
+                chosen.discard(name)
+    return frozenset(name for name in chosen if graph.tensors[name].dtype == "float32")
+
+
+def _before_moves(graph: Graph, name: str) -> str:
+    """The tensor that a chain of moving operators started from."""
+    maker = graph.producers.get(name)
+    while maker is not None and maker.op_type in SAME_SCALE_OPERATORS:
+        name = maker.inputs[0]
+        maker = graph.producers.get(name)
+    return name
+
+
+def choose_parameters(
+    graph: Graph, tensors: frozenset[str], ranges: Mapping[str, tuple[float, float]]
+) -> Mapping[str, Affine]:
+    """Scale and zero point of every quantised activation; operators that move values keep their input's."""
+    chosen: dict[str, Affine] = {}
+    for name in graph.inputs:
+        if name in tensors:
+            chosen[name] = Affine.covering(*ranges[name])
+    for node in graph.nodes:
+        inherited = chosen.get(node.inputs[0]) if node.inputs and node.op_type in SAME_SCALE_OPERATORS else None
+        for name in node.outputs:
+            if name in tensors:
+                chosen[name] = inherited or Affine.covering(*ranges[name])
+    return chosen
+
+
+class _QdqWriter:
+    """Writes nodes with the pairs around them."""
+
+    def __init__(
+        self, graph: Graph, weights: Mapping[str, np.ndarray], parameters: Mapping[str, Affine], integer: set[str]
+    ) -> None:
+        self.graph = graph
+        self.weights = weights
+        self.parameters = parameters
+        self.integer = integer
+        self.file = OnnxFile(graph, choose_opset(graph))
+        self.done: set[str] = set()
+
+    def dequantise(
+        self, name: str, integers: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, axis: int | None = None
+    ) -> str:
+        """A constant kept as integers."""
+        if name not in self.done:
+            self.done.add(name)
+            inputs = (
+                self.file.initializer(f"{name}_quantized", integers),
+                self.file.initializer(f"{name}_scale", scale.astype(np.float32)),
+                self.file.initializer(f"{name}_zero_point", zero_point.astype(integers.dtype)),
+            )
+            attributes = {} if axis is None else {"axis": axis}
+            self.file.add(Node("DequantizeLinear", f"{name}_DequantizeLinear", inputs,
+                               (f"{name}_DequantizeLinear_Output",), attributes))  # fmt: skip
+        return f"{name}_DequantizeLinear_Output"
+
+    def weight(self, name: str, axis: int | None) -> tuple[str, np.ndarray]:
+        """A weight as int8, one scale per index of ``axis`` (or one for all); returns its name and scales."""
+        values = self.weights[name]
+        others = None if axis is None else tuple(a for a in range(values.ndim) if a != axis)
+        scale = np.maximum(np.abs(values).max(axis=others), 1e-8) / 127.0
+        spread = scale if axis is None else scale.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
+        integers = np.clip(np.round(values / spread), -127, 127).astype(np.int8)
+        return self.dequantise(name, integers, np.asarray(scale), np.zeros_like(scale, np.int8), axis), np.asarray(scale)
+
+    def bias(self, node: Node, input_scale: float, weight_scale: np.ndarray) -> str:
+        """A node's bias as int32 in units of the product of the two scales."""
+        name = node.inputs[2]
+        scale = np.broadcast_to(weight_scale * input_scale, self.weights[name].shape)
+        integers = np.clip(np.round(self.weights[name] / scale), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        # The input's scale is in it, so two convolutions that share a bias do not share its integers.
+        return self.dequantise(f"{node.name}_{name}", integers, scale, np.zeros(scale.shape, np.int32), 0)
+
+    def operand(self, name: str) -> str:
+        """A constant operand of an element-wise operator, quantised as activations are."""
+        values = np.asarray(self.weights.get(name, self.graph.constants.get(name)), np.float32)
+        affine = Affine.covering(min(float(values.min()), 0.0), max(float(values.max()), 0.0))
+        integers = np.clip(np.round(values / affine.scale) + affine.zero_point, 0, 255).astype(np.uint8)
+        return self.dequantise(f"{name}_operand", integers, np.asarray(affine.scale), np.asarray(affine.zero_point))
+
+    def pair(self, name: str) -> None:
+        """QuantizeLinear and DequantizeLinear after a tensor was made."""
+        affine = self.parameters[name]
+        scale = self.file.initializer(f"{name}_scale", np.asarray(affine.scale, np.float32))
+        zero_point = self.file.initializer(f"{name}_zero_point", np.asarray(affine.zero_point, np.uint8))
+        middle, after = f"{name}_QuantizeLinear_Output", f"{name}_DequantizeLinear_Output"
+        before = self.made_as(name)
+        self.file.add(Node("QuantizeLinear", f"{name}_QuantizeLinear", (before, scale, zero_point), (middle,)))
+        self.file.add(Node("DequantizeLinear", f"{name}_DequantizeLinear", (middle, scale, zero_point),
+                           (name if before != name else after,)))  # fmt: skip
+
+    def made_as(self, name: str) -> str:
+        """What the operator that makes a tensor calls it: an output of the network keeps its name for the final value."""
+        is_output = name in self.graph.outputs and name not in self.graph.inputs
+        return f"{name}_QuantizeLinear_Input" if is_output and name in self.parameters else name
+
+    def read_as(self, name: str) -> str:
+        if name not in self.parameters or self.made_as(name) != name:
+            return name
+        return f"{name}_DequantizeLinear_Output"
+
+    def inputs(self, node: Node) -> list[str]:
+        """What a node reads in the quantised file."""
+        read = [self.read_as(name) for name in node.inputs]
+        if node.name not in self.integer:
+            return read
+        if node.op_type in _MATRIX_OPERATORS and node.inputs[1] in self.weights:
+            read[1], scale = self.weight(node.inputs[1], self.channel_axis(node))
+            biased = len(node.inputs) > 2 and node.inputs[2] in self.weights and len(self.graph.shape(node.inputs[2])) == 1
+            near, far = node.inputs[0], _before_moves(self.graph, node.inputs[0])
+            source = self.parameters.get(near) or self.parameters.get(far)
+            if biased and source is not None:
+                read[2] = self.bias(node, source.scale, scale)
+        elif node.op_type != "Conv":
+            read = [self.operand(name) if name and not self.graph.is_activation(name) else kept
+                    for name, kept in zip(node.inputs, read, strict=True)]  # fmt: skip
+        return read
+
+    def channel_axis(self, node: Node) -> int | None:
+        """The axis of a weight along which its scales vary; None for one scale."""
+        rank = len(self.graph.shape(node.inputs[1]))
+        if node.op_type == "MatMul":
+            return 1 if rank == 2 else None
+        if node.op_type == "ConvTranspose":
+            return 1 if node.attributes.get("group", 1) == 1 else None
+        return 1 if node.op_type == "Gemm" and not node.attributes.get("transB", 0) else 0
+
+    def add(self, node: Node) -> None:
+        """Writes an operator and the pairs of its outputs."""
+        read, made = tuple(self.inputs(node)), tuple(self.made_as(name) for name in node.outputs)
+        self.file.add(replace(node, inputs=read, outputs=made))
+        for name in node.outputs:
+            if name in self.parameters:
+                self.pair(name)
+
+
+def to_qdq(graph: Graph, *, seed: int = 0, style: QuantisationStyle = OPERATOR_STYLE) -> bytes:
+    """Writes a graph of float operators as a quantised ONNX file.
+
+    Args:
+        graph: The network.
+        seed: Of the weights, which equal those of the unquantised file.
+        style: Where quantisation happens.
+
+    Returns:
+        The bytes of the model. Nodes keep their names; what the graph calls ``t`` is ``t``, ``t_QuantizeLinear_Output`` or
+        another name from which :func:`original_tensor` finds ``t`` back.
+
+    Raises:
+        UnsupportedOperatorError: An operator that ONNX does not define; the message names the node.
+    """
+    folded, weights = fold_batch_norms(graph, typed_weights(graph, seed=seed))
+    ranges = activation_ranges(folded, weights, seed=seed)
+    parameters = choose_parameters(folded, quantised_tensors(folded, style), ranges)
+    writer = _QdqWriter(folded, weights, parameters, {node.name for node in integer_nodes(folded, style)})
+    for name in folded.inputs:
+        if name in writer.parameters:
+            writer.pair(name)
+    for node in folded.nodes:
+        writer.add(node)
+    read = writer.file.names_read()
+    for name, values in (*weights.items(), *folded.constants.items()):
+        if name in read:
+            writer.file.initializer(name, values)
+    return writer.file.to_bytes()

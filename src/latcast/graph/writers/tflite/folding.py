@@ -1,0 +1,290 @@
+"""What a converter does before it writes: folds constants and batch normalisation, fuses activations, finds idioms.
+
+A *step* is what one emitter writes: a node with those that disappear into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from latcast.errors import UnsupportedOperatorError
+from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import view_of
+from latcast.graph.writers.tflite.schema import Activation
+
+CARRIES_ACTIVATION = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "Add", "Sub", "Mul", "Div"})
+"""Operators whose TFLite form has a fused activation that converters fill."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One or several nodes written together.
+
+    Attributes:
+        op_type: Which emitter writes it: the node's own type, or "Gelu" or "HardSwish" for a found idiom.
+        node: The first node; its attributes and inputs describe the step.
+        names: The nodes that it computes, in the graph's order.
+        inputs: The tensors that it reads.
+        outputs: The tensors that it makes.
+        batch_norm: A batch normalisation folded into the weights.
+        bias: The weight that a following Add brings to a matrix product.
+        activation: What follows, fused.
+    """
+
+    op_type: str
+    node: Node
+    names: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    batch_norm: Node | None = None
+    bias: str | None = None
+    activation: Activation = Activation.NONE
+
+    @property
+    def output(self) -> str:
+        return self.outputs[0]
+
+
+def unsupported(node: Node, reason: str) -> UnsupportedOperatorError:
+    """The error for a node that TFLite cannot express."""
+    return UnsupportedOperatorError(
+        f"node '{node.name}' ({node.op_type}) cannot be written to TFLite: {reason}; "
+        "leave it out, replace it, or choose a runtime that reads ONNX"
+    )
+
+
+def fold_constants(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Node]]:
+    """All values known before the network runs, and the nodes that are left.
+
+    Raises:
+        UnsupportedOperatorError: A node of constants alone that this does not know how to compute.
+    """
+    values: dict[str, np.ndarray] = {**weights, **graph.constants}
+    left: list[Node] = []
+    for node in graph.nodes:
+        if any(name and name not in values for name in node.inputs) or not node.inputs:
+            left.append(node)
+        else:
+            values[node.outputs[0]] = _evaluate(graph, node, [values[name] for name in node.inputs if name])
+    return values, left
+
+
+def _gather(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.take(inputs[0], inputs[1], axis=view_of(graph, node).int_attribute("axis", 0))
+
+
+def _transpose(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.transpose(inputs[0], view_of(graph, node).ints("perm", tuple(reversed(range(inputs[0].ndim)))))
+
+
+def _concatenate(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(inputs, axis=view_of(graph, node).int_attribute("axis", 0))
+
+
+def _reshape(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return inputs[0].reshape(graph.shape(node.outputs[0]))
+
+
+def _expand(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.broadcast_to(inputs[0], graph.shape(node.outputs[0]))
+
+
+def _cast(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return inputs[0].astype(graph.tensors[node.outputs[0]].dtype)
+
+
+_BINARY: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power,
+}  # fmt: skip
+
+_CONSTANT: Mapping[str, Callable[[Graph, Node, list[np.ndarray]], np.ndarray]] = {
+    "Gather": _gather, "Transpose": _transpose, "Concat": _concatenate, "Reshape": _reshape, "Flatten": _reshape,
+    "Squeeze": _reshape, "Unsqueeze": _reshape, "Expand": _expand, "Cast": _cast, "Identity": _reshape,
+}  # fmt: skip
+
+
+def _evaluate(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
+    if node.op_type in _BINARY:
+        return _BINARY[node.op_type](*inputs).astype(inputs[0].dtype)
+    if node.op_type not in _CONSTANT or len(node.outputs) != 1:
+        raise unsupported(node, "it reads constants only, and this operator is not folded")
+    return _CONSTANT[node.op_type](graph, node, inputs)
+
+
+def plan_steps(graph: Graph, nodes: Iterable[Node], values: Mapping[str, np.ndarray]) -> list[Step]:
+    """Groups the nodes into steps, in the graph's order."""
+    return _Planner(graph, list(nodes), values).plan()
+
+
+class _Planner:
+    def __init__(self, graph: Graph, nodes: list[Node], values: Mapping[str, np.ndarray]) -> None:
+        self.graph = graph
+        self.nodes = nodes
+        self.values = values
+        self.position = {node.name: index for index, node in enumerate(nodes)}
+        self.taken: set[str] = set()
+
+    def plan(self) -> list[Step]:
+        idioms: dict[str, Step] = {}
+        for node in self.nodes:
+            found = self._gelu(node) or self._hard_swish(node)
+            if found is not None and not self.taken.intersection(found.names):
+                self.taken.update(found.names)
+                idioms[found.names[0]] = found
+        steps = []
+        for node in self.nodes:
+            if node.name in idioms:
+                steps.append(idioms[node.name])
+            elif node.name not in self.taken:
+                steps.append(self._step(node))
+        return steps
+
+    def only_reader(self, tensor: str) -> Node | None:
+        """The node that a tensor is made for, if it is read once and nowhere shown."""
+        readers = self.graph.consumers.get(tensor, [])
+        if len(readers) != 1 or tensor in self.graph.outputs or readers[0].name in self.taken:
+            return None
+        return readers[0]
+
+    def _step(self, node: Node) -> Step:
+        nodes = [node]
+        batch_norm, bias, activation = None, None, Activation.NONE
+        following = self.only_reader(node.outputs[0])
+        if following is not None and self._normalises(node, following):
+            batch_norm = following
+        elif following is not None and node.op_type == "MatMul":
+            bias = self._bias(node, following)
+        if batch_norm is not None or bias is not None:
+            assert following is not None
+            nodes.append(following)
+            following = self.only_reader(following.outputs[0])
+        if following is not None and node.op_type in CARRIES_ACTIVATION and self._is_dense(node):
+            activation = self._activation(following)
+            if activation is not Activation.NONE:
+                nodes.append(following)
+        names = tuple(each.name for each in nodes)
+        self.taken.update(names)
+        return Step(node.op_type, node, names, node.inputs, (*nodes[-1].outputs,), batch_norm, bias, activation)
+
+    def _is_dense(self, node: Node) -> bool:
+        """False for a product of two activations: BATCH_MATMUL carries no activation."""
+        return node.op_type not in ("MatMul", "Gemm") or self._has_matrix(node)
+
+    def _has_matrix(self, node: Node) -> bool:
+        return node.inputs[1] in self.values and self.values[node.inputs[1]].ndim == 2
+
+    def _normalises(self, node: Node, following: Node) -> bool:
+        return (
+            node.op_type in ("Conv", "ConvTranspose")
+            and following.op_type == "BatchNormalization"
+            and following.inputs[0] == node.outputs[0]
+            and all(name in self.values for name in (*node.inputs[1:], *following.inputs[1:]) if name)
+        )
+
+    def _bias(self, node: Node, following: Node) -> str | None:
+        if following.op_type != "Add" or not self._has_matrix(node):
+            return None
+        other = next((name for name in following.inputs if name != node.outputs[0]), "")
+        value = self.values.get(other)
+        features = self.graph.shape(node.outputs[0])[-1]
+        fits = value is not None and value.size == features and value.shape[-1:] == (features,)
+        return other if fits and self.graph.shape(following.outputs[0]) == self.graph.shape(node.outputs[0]) else None
+
+    def _activation(self, node: Node) -> Activation:
+        if node.op_type == "Relu":
+            return Activation.RELU
+        if node.op_type == "Clip":
+            bounds = clip_bounds(self.graph, node, self.values)
+            return {(0.0, 6.0): Activation.RELU6, (-1.0, 1.0): Activation.RELU_N1_TO_1,
+                    (0.0, None): Activation.RELU}.get(bounds, Activation.NONE)  # fmt: skip
+        return Activation.NONE
+
+    # Idioms
+
+    def _scalar(self, node: Node, operand: str) -> float | None:
+        """The constant number that a binary node applies to ``operand``, or None."""
+        others = [name for name in node.inputs if name != operand]
+        if len(node.inputs) != 2 or len(others) != 1:
+            return None
+        value = self.values.get(others[0])
+        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+    def _idiom(self, op_type: str, source: str, nodes: list[Node]) -> Step:
+        ordered = sorted(nodes, key=lambda node: self.position[node.name])
+        names = tuple(node.name for node in ordered)
+        return Step(op_type, ordered[0], names, (source,), ordered[-1].outputs)
+
+    def _gelu(self, erf: Node) -> Step | None:
+        """0.5 x (1 + erf(x / sqrt 2)) in the five operators that exporters write, in either order of the products."""
+        if erf.op_type != "Erf":
+            return None
+        scale = self.graph.producers.get(erf.inputs[0])
+        if scale is None or scale.op_type not in ("Div", "Mul") or self.only_reader(scale.outputs[0]) is not erf:
+            return None
+        source = scale.inputs[0] if scale.inputs[0] not in self.values else scale.inputs[1]
+        number = self._scalar(scale, source)
+        wanted = 2**0.5 if scale.op_type == "Div" else 2**-0.5
+        one = self.only_reader(erf.outputs[0])
+        if not _is_near(number, wanted) or one is None or one.op_type != "Add":
+            return None
+        product = self.only_reader(one.outputs[0])
+        if self._scalar(one, erf.outputs[0]) != 1.0 or product is None or product.op_type != "Mul":
+            return None
+        other = next((name for name in product.inputs if name != one.outputs[0]), "")
+        halved = self.graph.producers.get(other)
+        if other == source:
+            last = self.only_reader(product.outputs[0])
+            if last is None or last.op_type != "Mul" or self._scalar(last, product.outputs[0]) != 0.5:
+                return None
+            return self._idiom("Gelu", source, [scale, erf, one, product, last])
+        if halved is not None and halved.op_type == "Mul" and source in halved.inputs:
+            if self._scalar(halved, source) == 0.5 and self.only_reader(other) is product:
+                return self._idiom("Gelu", source, [scale, erf, one, product, halved])
+        if self._scalar(product, one.outputs[0]) == 0.5:
+            last = self.only_reader(product.outputs[0])
+            if last is not None and last.op_type == "Mul" and source in last.inputs:
+                return self._idiom("Gelu", source, [scale, erf, one, product, last])
+        return None
+
+    def _hard_swish(self, gate: Node) -> Step | None:
+        """x times hard-sigmoid(x), which converters write as one HARD_SWISH."""
+        if gate.op_type != "HardSigmoid":
+            return None
+        view = view_of(self.graph, gate)
+        alpha = float(np.float64(str(view.node.attributes.get("alpha", 0.2))))
+        beta = float(np.float64(str(view.node.attributes.get("beta", 0.5))))
+        product = self.only_reader(gate.outputs[0])
+        if product is None or product.op_type != "Mul" or gate.inputs[0] not in product.inputs:
+            return None
+        if not _is_near(alpha, 1 / 6) or not _is_near(beta, 0.5):
+            return None
+        return self._idiom("HardSwish", gate.inputs[0], [gate, product])
+
+
+def _is_near(number: float | None, wanted: float) -> bool:
+    return number is not None and abs(number - wanted) < 1e-4 * wanted
+
+
+def clip_bounds(
+    graph: Graph, node: Node, values: Mapping[str, np.ndarray]
+) -> tuple[float | None, float | None]:
+    """Lower and upper bound of a Clip, None where it has none.
+
+    Raises:
+        UnsupportedOperatorError: A bound is computed at run time.
+    """
+    bounds: list[float | None] = []
+    for index, attribute in ((1, "min"), (2, "max")):
+        given = node.attributes.get(attribute)
+        name = node.inputs[index] if index < len(node.inputs) else ""
+        if name and name not in values:
+            raise unsupported(node, f"its bound '{name}' is computed at run time")
+        number = float(values[name].reshape(-1)[0]) if name else None
+        if isinstance(given, (int, float)):
+            number = float(given)
+        # Exporters write a missing bound as the largest float.
+        bounds.append(None if number is None or abs(number) >= 3e38 else number)
+    return bounds[0], bounds[1]

@@ -1,0 +1,17 @@
+"""Kernel types: the numbers that decide each type's latency, and what can be computed from them."""
+
+from latcast.kernels.types import convolution, elementwise, linear, movement, pooling
+from latcast.kernels.types.kernel_type import KERNEL_TYPES, KernelType, Quantities, describe, kernel_type
+
+__all__ = [
+    "KERNEL_TYPES",
+    "KernelType",
+    "Quantities",
+    "convolution",
+    "describe",
+    "elementwise",
+    "kernel_type",
+    "linear",
+    "movement",
+    "pooling",
+]

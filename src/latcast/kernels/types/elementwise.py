@@ -1,0 +1,238 @@
+"""Kernels that treat every element alike: activations, arithmetic, normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latcast.graph.ir import Graph, Node
+from latcast.graph.operators.elementwise import UNARY_FLOPS
+from latcast.kernels.operator_class import snake_case
+from latcast.kernels.types.kernel_type import (
+    Columns,
+    KernelType,
+    Quantities,
+    add_kernel_type,
+    no_features,
+    one_class,
+)
+
+if TYPE_CHECKING:
+    from latcast.graph.builder import GraphBuilder
+
+ACTIVATIONS = (
+    "relu", "relu6", "clip", "leaky_relu", "sigmoid", "hard_sigmoid", "hard_swish", "silu", "gelu", "tanh", "erf", "mish",
+    "elu", "softplus", "sqrt", "exp", "p_relu", "unary",
+)  # fmt: skip
+"""Functions told apart, by code (their index); a new one goes to the end, codes are in bundles."""
+
+ARITHMETIC = (
+    "add",
+    "mul",
+    "sub",
+    "div",
+    "bias_add",
+    "mul_weight",
+    "add_scalar",
+    "mul_scalar",
+    "div_scalar",
+    "pow_scalar",
+    "arithmetic",
+)
+"""Operations told apart, by code."""
+
+_PATTERN_FLOPS = {"silu": 5, "hard_swish": 5, "hard_sigmoid": 4, "mish": 8, "gelu": 8}
+_UNARY_CLASSES = tuple(
+    snake_case(name)
+    for name in UNARY_FLOPS
+    if snake_case(name) not in ACTIVATIONS and name not in ("Identity", "Dropout")
+)
+
+
+def _activation_code(graph: Graph, nodes: Sequence[Node]) -> int:
+    if len(nodes) > 1:
+        types = {node.op_type for node in nodes}
+        for mark, name in (("Erf", "gelu"), ("Tanh", "gelu"), ("Softplus", "mish"), ("Sigmoid", "silu")):
+            if mark in types:
+                return ACTIVATIONS.index(name)
+        ends = sum(1 for node in nodes if node.op_type in ("Mul", "Div"))
+        gated = "HardSigmoid" in types or ends > 1
+        return ACTIVATIONS.index("hard_swish" if gated else "hard_sigmoid")
+    from latcast.kernels.operator_class import operator_class
+
+    name = operator_class(graph, nodes[0])
+    return ACTIVATIONS.index(name) if name in ACTIVATIONS else ACTIVATIONS.index("unary")
+
+
+def _channels(shape: Sequence[int]) -> int:
+    """Channels of a map, features of a token or a vector."""
+    if len(shape) >= 4:
+        return shape[1]
+    return shape[-1] if shape else 1
+
+
+def extract_activation(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    shape = graph.shape(nodes[-1].outputs[0])
+    return prod(shape), _channels(shape), _activation_code(graph, nodes)
+
+
+_ACTIVATION_COST = np.array(
+    [
+        _PATTERN_FLOPS.get(name, next((f for op, f in UNARY_FLOPS.items() if snake_case(op) == name), 2))
+        for name in ACTIVATIONS
+    ],
+    dtype=np.float64,
+)
+
+
+def activation_quantities(c: Columns) -> Quantities:
+    cost = _ACTIVATION_COST[c["function"].astype(int)]
+    return Quantities(cost * c["elements"], c["elements"], c["elements"], 0 * c["elements"])
+
+
+def activation_class(c: Columns) -> np.ndarray:
+    names = np.array([f"activation {name}" for name in ACTIVATIONS], dtype=object)
+    return names[c["function"].astype(int)]
+
+
+def build_activation(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    channels = c["channels"]
+    x = builder.input((1, channels, *_square(max(c["elements"] // channels, 1))))
+    name = ACTIVATIONS[c["function"]]
+    plain = {
+        "tanh": "Tanh",
+        "erf": "Erf",
+        "elu": "Elu",
+        "softplus": "Softplus",
+        "sqrt": "Sqrt",
+        "exp": "Exp",
+        "unary": "Abs",
+    }
+    if name in plain:
+        return builder.op(plain[name], [x])[0]
+    if name == "clip":
+        return builder.clip(x, -1.0, 1.0)
+    if name == "p_relu":
+        return builder.op("PRelu", [x, builder.weight((channels, 1, 1), stem="slope")])[0]
+    if name == "mish":
+        return builder.mul(x, builder.op("Tanh", [builder.op("Softplus", [x])[0]])[0])
+    return builder.activation(x, name)
+
+
+def _square(pixels: int) -> tuple[int, int]:
+    """Height and width of about so many pixels, as near to a square as divides them."""
+    side = int(pixels**0.5)
+    while side > 1 and pixels % side:
+        side -= 1
+    return max(side, 1), pixels // max(side, 1)
+
+
+def extract_arithmetic(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    from latcast.kernels.operator_class import operator_class
+
+    node = nodes[0]
+    shape = graph.shape(node.outputs[0])
+    name = operator_class(graph, node)
+    smallest = min(graph.tensors[i].elements for i in node.inputs if i)
+    code = ARITHMETIC.index(name) if name in ARITHMETIC else ARITHMETIC.index("arithmetic")
+    return prod(shape), _channels(shape), smallest, code
+
+
+def arithmetic_quantities(c: Columns) -> Quantities:
+    return Quantities(c["elements"], c["elements"] + c["small_elements"], c["elements"], 0 * c["elements"])
+
+
+def arithmetic_class(c: Columns) -> np.ndarray:
+    """Same shapes, or one side broadcast."""
+    return np.where(c["small_elements"] == c["elements"], "add", "broadcast").astype(object)
+
+
+def build_arithmetic(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    channels = c["channels"]
+    shape = (1, channels, *_square(max(c["elements"] // channels, 1)))
+    x = builder.input(shape)
+    name = ARITHMETIC[c["operation"]]
+    if name.endswith("_scalar"):
+        other = builder.constant(2.0 if name == "pow_scalar" else 0.5, dtype="float32")
+        return builder.op(name.removesuffix("_scalar").capitalize(), [x, other])[0]
+    if name in ("bias_add", "mul_weight"):
+        return builder.op("Add" if name == "bias_add" else "Mul", [x, builder.weight((channels, 1, 1))])[0]
+    small = c["small_elements"]
+    other_shape = shape if small == c["elements"] else (1, channels, 1, 1) if small == channels else (1, 1, 1, 1)
+    op_type = "Add" if name == "arithmetic" else name.capitalize()
+    return builder.op(op_type, [x, builder.input(other_shape)])[0]
+
+
+def extract_batch_norm(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    shape = graph.shape(nodes[0].outputs[0])
+    return prod(shape), shape[1] if len(shape) > 1 else 1
+
+
+def batch_norm_quantities(c: Columns) -> Quantities:
+    return Quantities(2 * c["elements"], c["elements"], c["elements"], 4 * c["channels"])
+
+
+def build_batch_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    return builder.batch_norm(builder.input((1, c["channels"], *_square(max(c["elements"] // c["channels"], 1)))))
+
+
+def extract_rows(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Rows and columns of a softmax or a normalisation over the last axis (or over another one, seen as rows)."""
+    node = nodes[-1] if nodes[-1].op_type == "Add" else nodes[0]
+    shape = graph.shape(node.outputs[0])
+    axis = node.attributes.get("axis", -1)
+    columns = shape[int(axis) % len(shape)] if isinstance(axis, int) and shape else 1
+    return prod(shape) // max(columns, 1), columns
+
+
+def rows_quantities(flops_per_element: int, weights_per_column: int) -> Callable[[Columns], Quantities]:
+    def quantities(c: Columns) -> Quantities:
+        elements = c["rows"] * c["columns"]
+        return Quantities(flops_per_element * elements, elements, elements, weights_per_column * c["columns"])
+
+    return quantities
+
+
+def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    return builder.softmax(builder.input((1, c["rows"], c["columns"])))
+
+
+def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    return builder.layer_norm(builder.input((1, c["rows"], c["columns"])))
+
+
+ACTIVATION = add_kernel_type(
+    KernelType(
+        "activation", ("elements", "channels", "function"), (*ACTIVATIONS, *_UNARY_CLASSES), extract_activation,
+        activation_quantities, activation_class, no_features, build_activation,
+    )
+)  # fmt: skip
+ARITHMETIC_TYPE = add_kernel_type(
+    KernelType(
+        "arithmetic", ("elements", "channels", "small_elements", "operation"),
+        (*ARITHMETIC, "sub_weight", "div_weight", "sub_scalar", "pow", "max", "min", "max_scalar", "min_scalar", "sum", "where"),
+        extract_arithmetic, arithmetic_quantities, arithmetic_class, no_features, build_arithmetic,
+    )
+)  # fmt: skip
+BATCH_NORM = add_kernel_type(
+    KernelType(
+        "batch_norm", ("elements", "channels"), ("batch_normalization",), extract_batch_norm, batch_norm_quantities,
+        one_class("batch norm"), no_features, build_batch_norm,
+    )
+)  # fmt: skip
+SOFTMAX = add_kernel_type(
+    KernelType(
+        "softmax", ("rows", "columns"), ("softmax", "log_softmax"), extract_rows, rows_quantities(6, 0),
+        one_class("softmax"), no_features, build_softmax,
+    )
+)  # fmt: skip
+LAYER_NORM = add_kernel_type(
+    KernelType(
+        "layer_norm", ("rows", "columns"),
+        ("layer_norm", "layer_normalization", "rms_normalization", "group_normalization", "instance_normalization"),
+        extract_rows, rows_quantities(7, 2), one_class("layer norm"), no_features, build_layer_norm,
+    )
+)  # fmt: skip

@@ -1,0 +1,132 @@
+"""Matrix products: with a weight (fully connected) and of two activations; attention as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latcast.graph.ir import Graph, Node
+from latcast.kernels.types.kernel_type import (
+    Columns,
+    KernelType,
+    NotThisType,
+    Quantities,
+    add_kernel_type,
+    one_class,
+)
+
+if TYPE_CHECKING:
+    from latcast.graph.builder import GraphBuilder
+
+
+def extract_linear(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Rows, input features, output features of Gemm or MatMul with a weight."""
+    node = nodes[0]
+    y = graph.shape(node.outputs[0])
+    a, b = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
+    if node.op_type == "Gemm":
+        inner = a[0] if node.attributes.get("transA", 0) else a[1]
+        return prod(y) // y[-1], inner, y[-1]
+    if len(b) != 2:
+        raise NotThisType
+    return prod(y) // y[-1], a[-1], y[-1]
+
+
+def linear_quantities(c: Columns) -> Quantities:
+    rows, i, o = c["rows"], c["in_features"], c["out_features"]
+    return Quantities(2 * rows * i * o, rows * i, rows * o, i * o)
+
+
+def linear_class(c: Columns) -> np.ndarray:
+    """One row is a matrix-vector product, bound by reading the weights; many rows are a matrix product."""
+    return np.where(c["rows"] <= 4, "linear vector", "linear matrix").astype(object)
+
+
+def linear_features(c: Columns) -> Mapping[str, np.ndarray]:
+    return {
+        "out_features_mod_16": c["out_features"] % 16,
+        "rows_mod_8": c["rows"] % 8,
+        "macs_blocked_16": c["rows"] * c["in_features"] * np.ceil(c["out_features"] / 16) * 16,
+    }
+
+
+def build_linear(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    return builder.linear(builder.input((c["rows"], c["in_features"])), c["out_features"])
+
+
+def extract_matmul(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Batch, rows, inner, columns of a product of two activations."""
+    node = nodes[0]
+    a, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    if len(a) < 2 or len(y) < 2:
+        raise NotThisType
+    return prod(y[:-2]), y[-2], a[-1], y[-1]
+
+
+def matmul_quantities(c: Columns) -> Quantities:
+    b, m, k, n = c["batch"], c["rows"], c["inner"], c["columns"]
+    return Quantities(2 * b * m * k * n, b * k * (m + n), b * m * n, 0 * b)
+
+
+def matmul_features(c: Columns) -> Mapping[str, np.ndarray]:
+    return {
+        "columns_mod_16": c["columns"] % 16,
+        "rows_mod_8": c["rows"] % 8,
+        "macs_each": c["rows"] * c["inner"] * c["columns"],
+    }
+
+
+def build_matmul(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    a = builder.input((1, c["batch"], c["rows"], c["inner"]))
+    b = builder.input((1, c["batch"], c["inner"], c["columns"]))
+    return builder.matmul(a, b)
+
+
+def extract_attention(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Batch times heads, queries, keys, size of a head."""
+    products = [node for node in nodes if node.op_type == "MatMul"]
+    scores, mixed = graph.shape(products[0].outputs[0]), graph.shape(products[-1].outputs[0])
+    if len(scores) < 3:
+        raise NotThisType
+    return prod(scores[:-2]), scores[-2], scores[-1], mixed[-1]
+
+
+def attention_quantities(c: Columns) -> Quantities:
+    """Two products of 2·q·k·d FLOPs and a softmax of 6 FLOPs a score."""
+    b, q, k, d = c["batch_heads"], c["queries"], c["keys"], c["head_size"]
+    return Quantities(b * q * k * (4 * d + 6), b * d * (q + 2 * k), b * q * d, 0 * b)
+
+
+def attention_features(c: Columns) -> Mapping[str, np.ndarray]:
+    return {"scores": c["batch_heads"] * c["queries"] * c["keys"]}
+
+
+def build_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    q = builder.input((1, c["batch_heads"], c["queries"], c["head_size"]))
+    k = builder.input((1, c["batch_heads"], c["head_size"], c["keys"]))
+    v = builder.input((1, c["batch_heads"], c["keys"], c["head_size"]))
+    scaled = builder.mul(q, builder.constant(c["head_size"] ** -0.5, dtype="float32"))
+    return builder.matmul(builder.softmax(builder.matmul(scaled, k)), v)
+
+
+LINEAR = add_kernel_type(
+    KernelType(
+        "linear", ("rows", "in_features", "out_features"), ("linear",), extract_linear, linear_quantities, linear_class,
+        linear_features, build_linear,
+    )
+)  # fmt: skip
+MATMUL = add_kernel_type(
+    KernelType(
+        "matmul", ("batch", "rows", "inner", "columns"), ("matmul",), extract_matmul, matmul_quantities,
+        one_class("matmul"), matmul_features, build_matmul,
+    )
+)  # fmt: skip
+ATTENTION = add_kernel_type(
+    KernelType(
+        "attention", ("batch_heads", "queries", "keys", "head_size"), ("attention",), extract_attention,
+        attention_quantities, one_class("attention"), attention_features, build_attention,
+    )
+)  # fmt: skip

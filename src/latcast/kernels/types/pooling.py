@@ -1,0 +1,115 @@
+"""Pooling over windows, over whole maps, and reductions over other axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from latcast.graph.ir import Graph, Node
+from latcast.graph.operators.movement import REDUCTIONS
+from latcast.kernels.operator_class import snake_case
+from latcast.kernels.types.kernel_type import (
+    Columns,
+    KernelType,
+    NotThisType,
+    Quantities,
+    add_kernel_type,
+    no_features,
+    one_class,
+)
+
+if TYPE_CHECKING:
+    from latcast.graph.builder import GraphBuilder
+
+WINDOW_FIELDS = ("batch", "channels", "in_h", "in_w", "out_h", "out_w", "kernel_h", "kernel_w", "stride_h", "stride_w")
+
+
+def extract_window(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    node = nodes[0]
+    x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    if len(x) != 4:
+        raise NotThisType
+    kernel = cast("tuple[int, int]", node.attributes["kernel_shape"])
+    strides = cast("tuple[int, int]", node.attributes.get("strides", (1, 1)))
+    return (*x, *y[2:], *kernel, *strides)
+
+
+def window_quantities(c: Columns) -> Quantities:
+    maps = c["batch"] * c["channels"]
+    outputs = maps * c["out_h"] * c["out_w"]
+    return Quantities(outputs * c["kernel_h"] * c["kernel_w"], maps * c["in_h"] * c["in_w"], outputs, 0 * maps)
+
+
+def build_window(op_type: str) -> Callable[[GraphBuilder, Mapping[str, int]], str]:
+    def build(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+        x = builder.input((c["batch"], c["channels"], c["in_h"], c["in_w"]))
+        pads = []
+        for axis in ("h", "w"):
+            reach = (c[f"out_{axis}"] - 1) * c[f"stride_{axis}"] + c[f"kernel_{axis}"]
+            total = max(reach - c[f"in_{axis}"], 0)
+            pads.append((total // 2, total - total // 2))
+        attributes = {
+            "kernel_shape": (c["kernel_h"], c["kernel_w"]),
+            "strides": (c["stride_h"], c["stride_w"]),
+            "pads": (pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
+        }
+        return builder.op(op_type, [x], attributes)[0]
+
+    return build
+
+
+def extract_reduce(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Reduced axes as one, those before and after it as one each: (outer, reduced, inner)."""
+    node = nodes[0]
+    x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    if node.op_type.startswith("Global"):
+        return x[0] * x[1], prod(x[2:]), 1
+    axes = node.attributes.get("axes")
+    if axes is None and len(node.inputs) > 1 and node.inputs[1] in graph.constants:
+        axes = tuple(int(axis) for axis in graph.constants[node.inputs[1]].reshape(-1))
+    chosen = {axis % len(x) for axis in cast("tuple[int, ...]", axes)} if axes else set(range(len(x)))
+    inner = prod(x[max(chosen) + 1 :]) if chosen else 1
+    reduced = prod(x[axis] for axis in chosen)
+    return max(prod(y) // max(inner, 1), 1), reduced, inner
+
+
+def reduce_quantities(c: Columns) -> Quantities:
+    inputs = c["outer"] * c["reduced"] * c["inner"]
+    return Quantities(inputs, inputs, c["outer"] * c["inner"], 0 * inputs)
+
+
+def build_reduce(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    if c["inner"] == 1:
+        side = int(c["reduced"] ** 0.5)
+        shape = (side, side) if side * side == c["reduced"] else (1, c["reduced"])
+        return builder.global_average_pool(builder.input((1, c["outer"], *shape)))
+    x = builder.input((c["outer"], c["reduced"], c["inner"]))
+    return builder.reduce_mean(x, (1,), keepdims=True)
+
+
+def reduce_class(c: Columns) -> np.ndarray:
+    return np.where(c["inner"] == 1, "global pool", "reduce").astype(object)
+
+
+MAX_POOL = add_kernel_type(
+    KernelType(
+        "max_pool", WINDOW_FIELDS, ("max_pool",), extract_window, window_quantities, one_class("max pool"), no_features,
+        build_window("MaxPool"),
+    )
+)  # fmt: skip
+AVERAGE_POOL = add_kernel_type(
+    KernelType(
+        "average_pool", WINDOW_FIELDS, ("average_pool", "lp_pool"), extract_window, window_quantities,
+        one_class("average pool"), no_features, build_window("AveragePool"),
+    )
+)  # fmt: skip
+REDUCE = add_kernel_type(
+    KernelType(
+        "reduce", ("outer", "reduced", "inner"),
+        ("global_average_pool", "global_max_pool", "global_lp_pool", *(snake_case(name) for name in REDUCTIONS)),
+        extract_reduce, reduce_quantities, reduce_class, no_features, build_reduce,
+    )
+)  # fmt: skip

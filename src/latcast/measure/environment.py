@@ -1,0 +1,207 @@
+"""What a measurement was taken in: the machine, its software, the settings, and the moment.
+
+The first three stay the same for a whole campaign and have an id, a hash of their content; the moment (time, load,
+frequency, process) belongs to one measurement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+MOMENT = "moment"
+"""Key of the part of an environment that differs from one measurement to the next."""
+
+_REPORTED_PACKAGES = ("latcast", "numpy", "onnx")
+_REPORTED_VARIABLES = re.compile(
+    r"^(OMP_|KMP_|GOMP_|OPENBLAS_|MKL_|ONEDNN_|DNNL_|OV_|ORT_|XNNPACK_|NCNN_|LD_PRELOAD$|MALLOC_|GLIBC_TUNABLES$)"
+)
+
+
+def _read(path: str) -> str | None:
+    """Content of a small system file, or None where the system does not have or show it."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def package_version(name: str) -> str | None:
+    """Version of an installed distribution, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def affinity() -> tuple[int, ...]:
+    """Numbers of the CPUs this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+@cache
+def cpu_description() -> Mapping[str, Any]:
+    """Model and instruction sets of the CPU, as the kernel tells them.
+
+    ARM kernels print numbers instead of a name: then ``model`` is made of implementer and parts, one part per kind of core.
+    """
+    text = _read("/proc/cpuinfo") or ""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            values = found.setdefault(key.strip(), [])
+            if value.strip() not in values:
+                values.append(value.strip())
+    names = found.get("model name") or found.get("Hardware")
+    if not names and "CPU part" in found:
+        names = [f"implementer {'/'.join(found.get('CPU implementer', ['?']))} part {'/'.join(found['CPU part'])}"]
+    if not names:
+        names = [platform.processor() or platform.machine()]
+    flags = found.get("flags") or found.get("Features") or [""]
+    return {
+        "model": names[0],
+        "flags": flags[0],
+        "microcode": (found.get("microcode") or [None])[0],
+        "caches_bytes": _caches(),
+    }
+
+
+def _caches() -> dict[str, int]:
+    """Data caches that CPU 0 sees, by level ("L1d", "L2", "L3"), in bytes."""
+    sizes: dict[str, int] = {}
+    for index in range(8):
+        folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
+        level, kind, size = (_read(f"{folder}/{name}") for name in ("level", "type", "size"))
+        if level is None or kind is None or size is None or kind == "Instruction":
+            continue
+        found = re.match(r"(\d+)([KMG]?)", size)
+        if found:
+            unit = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found.group(2)]
+            sizes[f"L{level}{'d' if kind == 'Data' else ''}"] = int(found.group(1)) * unit
+    return sizes
+
+
+def _cpu_quota() -> float | None:
+    """CPUs that a container may use at once by its cgroup's quota, or None where there is no limit."""
+    modern = (_read("/sys/fs/cgroup/cpu.max") or "").split()
+    if len(modern) == 2 and modern[0] != "max":
+        return int(modern[0]) / int(modern[1])
+    quota = _read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+    period = _read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+    if quota and period and int(quota) > 0:
+        return int(quota) / int(period)
+    return None
+
+
+def _virtualisation() -> list[str]:
+    """Hints that the machine is not bare metal."""
+    hints = []
+    if " hypervisor " in f" {cpu_description()['flags']} ":
+        hints.append("hypervisor")
+    product = _read("/sys/class/dmi/id/product_name")
+    if product:
+        hints.append(product)
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        hints.append("container")
+    return hints
+
+
+def host_environment() -> dict[str, Any]:
+    """The machine and its operating system; nothing in it names the machine or its user."""
+    system = platform.uname()
+    return {
+        "cpu": dict(cpu_description()),
+        "cpus": os.cpu_count(),
+        "cpu_quota": _cpu_quota(),
+        "memory_bytes": _memory_bytes(),
+        "system": system.system,
+        "kernel": system.release,
+        "machine": system.machine,
+        "virtualisation": _virtualisation(),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "turbo_off": _read("/sys/devices/system/cpu/intel_pstate/no_turbo"),
+        "transparent_hugepages": _chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
+    }
+
+
+def _memory_bytes() -> int | None:
+    found = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo") or "", re.MULTILINE)
+    return int(found.group(1)) * 1024 if found else None
+
+
+def _chosen(text: str | None) -> str | None:
+    """``"always [madvise] never"`` as ``"madvise"``."""
+    found = re.search(r"\[(.+?)\]", text or "")
+    return found.group(1) if found else None
+
+
+def describe_environment(
+    *, threads: int, cpus: Sequence[int] | None, packages: Sequence[str] = (), **settings: Any
+) -> dict[str, Any]:
+    """Machine, software and settings of this process, as JSON values.
+
+    Args:
+        threads: Threads the runtime was asked for.
+        cpus: CPUs the process was pinned to, or None where it was not.
+        packages: Distributions to name the version of, besides latcast's own.
+        settings: Whatever else was chosen for the runs.
+    """
+    versions = {name: package_version(name) for name in (*_REPORTED_PACKAGES, *packages)}
+    variables = {
+        # Of files only the name: their folders say nothing about speed and may name a person.
+        name: os.path.basename(value) if os.sep in value else value
+        for name, value in sorted(os.environ.items())
+        if _REPORTED_VARIABLES.match(name)
+    }
+    return {
+        "host": host_environment(),
+        "software": {"python": platform.python_version(), **{k: v for k, v in versions.items() if v is not None}},
+        "settings": {
+            "threads": threads,
+            "cpus": None if cpus is None else list(cpus),
+            "affinity": list(affinity()),
+            "variables": variables,
+            **settings,
+        },
+    }
+
+
+def describe_moment(cpu: int | None = None) -> dict[str, Any]:
+    """Time, load and clock frequency now."""
+    frequency = _read(f"/sys/devices/system/cpu/cpu{cpu or 0}/cpufreq/scaling_cur_freq")
+    return {
+        "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
+        "frequency_mhz": int(frequency) / 1000 if frequency and frequency.isdigit() else None,
+        "process": os.getpid(),
+    }
+
+
+def utc_now() -> str:
+    """Time of day in ISO 8601, UTC, to the millisecond; such texts sort as the times do."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def environment_id(environment: Mapping[str, Any]) -> str:
+    """Hash (16 hex digits) of an environment without its moment."""
+    lasting = {key: value for key, value in environment.items() if key != MOMENT}
+    text = json.dumps(lasting, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def resident_bytes() -> int:
+    """Memory this process holds, in bytes; 0 where the system does not tell."""
+    fields = (_read("/proc/self/statm") or "").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0
+

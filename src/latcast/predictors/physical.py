@@ -1,0 +1,182 @@
+"""Physical terms: what a kernel computes and moves, priced by non-negative coefficients per kernel class.
+
+One piece of code for all ways to learn. Where single kernels were timed, the coefficients are fitted to them; where only
+whole networks were, to the sums of their terms (the sum is observed, its terms are not). The inverse of a coefficient is a
+throughput, so a fitted platform explains itself: effective GFLOP/s and GB/s by class, microseconds a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from latcast.kernels.types import KernelType, kernel_type
+
+TERMS = ("flops", "moved", "weights", "count")
+"""FLOPs; elements read and written; weights read; one a kernel."""
+
+POOLED = "any"
+"""The class that prices kernels of no class of their own: fitted on everything."""
+
+
+def term_values(kind: KernelType, configurations: np.ndarray) -> np.ndarray:
+    """Terms of kernels, shape (kernels, len(TERMS)).
+
+    What is fused behind counts too: its FLOPs for each output element and the further activations it reads.
+    """
+    columns = kind.columns(configurations)
+    q = kind.quantities(columns)
+    fused_inputs = columns["fused_inputs"]
+    # Fused operators work on what the kernel holds in registers; their FLOPs are charged, their traffic is not.
+    flops = q.flops + columns["fused_flops"] * q.output_elements
+    moved = q.input_elements + q.output_elements * (1 + fused_inputs)
+    return np.stack([flops, moved, q.weight_elements, np.ones_like(flops)], axis=1)
+
+
+@dataclass(frozen=True)
+class PhysicalTerms:
+    """Fitted coefficients, in milliseconds per unit of each term.
+
+    Attributes:
+        coefficients: Class name to an array of len(TERMS); :data:`POOLED` is always there.
+    """
+
+    coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
+        """Latency of kernels, shape (kernels,); a class without coefficients is priced as :data:`POOLED`."""
+        values = term_values(kind, configurations)
+        classes = kind.physical_class(kind.columns(configurations))
+        pooled = self.coefficients[POOLED]
+        table = {name: self.coefficients.get(name, pooled) for name in set(classes)}
+        weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(TERMS)))
+        return np.maximum((values * weights).sum(axis=1), 1e-7)
+
+    def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
+        """Whether each kernel's class has coefficients of its own."""
+        classes = kind.physical_class(kind.columns(configurations))
+        return np.array([name in self.coefficients for name in classes], dtype=bool)
+
+    def to_json(self) -> dict[str, list[float]]:
+        return {name: [float(value) for value in values] for name, values in sorted(self.coefficients.items())}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Sequence[float]]) -> PhysicalTerms:
+        return cls({name: np.asarray(values, dtype=np.float64) for name, values in data.items()})
+
+
+def fit_nonnegative(
+    design: np.ndarray, target: np.ndarray, prior: np.ndarray | None = None, strength: float = 1e-3
+) -> np.ndarray:
+    """Non-negative coefficients that minimise the mean squared relative error, drawn towards a prior.
+
+    Solves ``min Σ ((A w - y) / y)² / n + strength Σ ((w - p) / s)²`` with ``w ≥ 0``, where the scale ``s`` of a coefficient
+    is what would by itself explain the median target (so that strength has no unit).
+
+    Args:
+        design: (observations, terms).
+        target: (observations,), positive.
+        prior: (terms,); zeros where None.
+        strength: Weight of the prior.
+
+    Returns:
+        (terms,); a column of zeros gets its prior.
+    """
+    from scipy.optimize import nnls
+
+    observations, terms = design.shape
+    prior = np.zeros(terms) if prior is None else prior
+    relative = design / target[:, None]
+    scale = np.sqrt((relative**2).mean(axis=0))
+    used = scale > 0
+    result = prior.copy()
+    if not used.any():
+        return result
+    scaled = relative[:, used] / scale[used] / np.sqrt(observations)
+    ridge = np.sqrt(strength) * np.eye(int(used.sum()))
+    rows = np.vstack([scaled, ridge])
+    right = np.concatenate(
+        [np.full(observations, 1 / np.sqrt(observations)), np.sqrt(strength) * prior[used] * scale[used]]
+    )
+    solution, _ = nnls(rows, right, maxiter=20 * rows.shape[1] + 1000)
+    result[used] = solution / scale[used]
+    return result
+
+
+def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3) -> PhysicalTerms:
+    """Coefficients from timed kernels.
+
+    Args:
+        samples: Kernel type to (configurations, latency in milliseconds).
+    """
+    by_class: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for name, (configurations, latency_ms) in samples.items():
+        kind = kernel_type(name)
+        values = term_values(kind, configurations)
+        classes = kind.physical_class(kind.columns(configurations))
+        for found in set(classes):
+            rows = classes == found
+            by_class.setdefault(str(found), []).append((values[rows], latency_ms[rows]))
+    everything = [part for parts in by_class.values() for part in parts]
+    if not everything:
+        return PhysicalTerms({POOLED: np.zeros(len(TERMS))})
+    pooled = fit_nonnegative(
+        np.concatenate([design for design, _ in everything]), np.concatenate([target for _, target in everything])
+    )
+    coefficients = {POOLED: pooled}
+    for name, parts in by_class.items():
+        design = np.concatenate([design for design, _ in parts])
+        target = np.concatenate([target for _, target in parts])
+        # Few samples lean on the pooled coefficients, many on themselves.
+        coefficients[name] = fit_nonnegative(design, target, pooled, strength + 0.3 / len(target))
+    return PhysicalTerms(coefficients)
+
+
+def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
+    """Terms of distinct kernels spread over the columns of their class, for sums over networks.
+
+    Args:
+        configurations: Kernel type to distinct configurations, as in :class:`latcast.kernels.KernelTable`.
+
+    Returns:
+        (distinct kernels, classes x len(TERMS)) and the class names in order.
+    """
+    values = [term_values(kernel_type(name), rows) for name, rows in configurations.items()]
+    classes = [
+        str(found)
+        for name, rows in configurations.items()
+        for found in kernel_type(name).physical_class(kernel_type(name).columns(rows))
+    ]
+    names = sorted(set(classes))
+    place = {name: index for index, name in enumerate(names)}
+    stacked = np.concatenate(values) if values else np.zeros((0, len(TERMS)))
+    design = np.zeros((len(stacked), len(names) * len(TERMS)))
+    width = len(TERMS)
+    for row, name in enumerate(classes):
+        design[row, place[name] * width : (place[name] + 1) * width] = stacked[row]
+    return design, names
+
+
+def fit_from_networks(
+    sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, *, strength: float = 1e-2
+) -> tuple[PhysicalTerms, float]:
+    """Coefficients, and a constant overhead, from whole networks alone.
+
+    Args:
+        sums: (networks, classes x len(TERMS)): :func:`network_design` summed over each network.
+        names: The classes.
+        latency_ms: (networks,).
+
+    Returns:
+        The coefficients and the overhead in milliseconds.
+    """
+    width = len(TERMS)
+    networks = len(latency_ms)
+    total = sums.reshape(networks, len(names), width).sum(axis=1)
+    pooled = fit_nonnegative(np.hstack([total, np.ones((networks, 1))]), latency_ms, strength=1e-6)
+    prior = np.concatenate([np.tile(pooled[:width], len(names)), pooled[width:]])
+    fitted = fit_nonnegative(np.hstack([sums, np.ones((networks, 1))]), latency_ms, prior, strength / np.sqrt(networks))
+    coefficients = {name: fitted[index * width : (index + 1) * width] for index, name in enumerate(names)}
+    return PhysicalTerms({POOLED: pooled[:width], **coefficients}), float(fitted[-1])

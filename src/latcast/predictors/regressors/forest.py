@@ -1,0 +1,119 @@
+"""Random forest and gradient boosting, trained by LightGBM, kept as arrays (Li et al. §4.2; nn-Meter §5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from latcast.predictors.regressors.cross_validation import Predict, choose
+from latcast.predictors.regressors.regressor import Arrays
+from latcast.predictors.regressors.trees import TreeEnsemble
+
+
+def train_trees(
+    features: np.ndarray,
+    target: np.ndarray,
+    parameters: Mapping[str, Any],
+    rounds: int,
+    *,
+    weight: np.ndarray | None = None,
+    seed: int = 0,
+) -> TreeEnsemble:
+    """Trains with LightGBM on one thread (so that a seed gives the same trees everywhere)."""
+    import lightgbm
+
+    settings = {
+        "objective": "l2", "verbosity": -1, "num_threads": 1, "deterministic": True, "force_row_wise": True,
+        "seed": seed, "boost_from_average": True, "min_data_in_bin": 1, **parameters,
+    }  # fmt: skip
+    data = lightgbm.Dataset(features, target, weight=weight, params={"verbosity": -1, "min_data_in_bin": 1})
+    booster = lightgbm.train(settings, data, num_boost_round=rounds)
+    return TreeEnsemble.from_lightgbm(booster.dump_model())
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """Latency = factor x sum of trees, not below a floor."""
+
+    ensemble: TreeEnsemble
+    factor: float
+    floor_ms: float
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        return np.maximum(self.factor * self.ensemble.sum(features), self.floor_ms)
+
+    def arrays(self) -> Arrays:
+        return {**self.ensemble.arrays(), "factor": np.array([self.factor]), "floor_ms": np.array([self.floor_ms])}
+
+
+def _percentage_weights(latency_ms: np.ndarray) -> np.ndarray:
+    """Weights that make a squared error a squared percentage error, with mean 1."""
+    weights = latency_ms**-2.0
+    return np.asarray(weights / weights.mean())
+
+
+class RandomForest(_Trees):
+    """Averaged trees on bootstrap samples; 1 to 10 trees as in Li et al., and more."""
+
+    kind: ClassVar[str] = "random_forest"
+    SETTINGS: ClassVar = ((10, 2), (10, 5), (30, 2))
+
+    @classmethod
+    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> RandomForest:
+        def fit_one(setting: tuple[int, int], x: np.ndarray, y: np.ndarray) -> Predict:
+            return cls._fit(setting, x, y, seed).predict
+
+        setting = choose(cls.SETTINGS, fit_one, features, latency_ms, seed=seed, parts=3) if tune else cls.SETTINGS[2]
+        return cls._fit(setting, features, latency_ms, seed)
+
+    @classmethod
+    def _fit(cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> RandomForest:
+        trees, least = setting
+        parameters = {
+            "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.8, "feature_fraction": 0.8, "num_leaves": 512,
+            "min_data_in_leaf": least, "boost_from_average": False,
+        }  # fmt: skip
+        ensemble = train_trees(
+            features, latency_ms, parameters, trees, weight=_percentage_weights(latency_ms), seed=seed
+        )
+        return cls(ensemble, 1.0 / trees, float(latency_ms.min()) / 2)
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> RandomForest:
+        return cls(TreeEnsemble.from_arrays(arrays), float(arrays["factor"][0]), float(arrays["floor_ms"][0]))
+
+
+class GradientBoosting(_Trees):
+    """Boosted trees; up to 200 stages as in Li et al."""
+
+    kind: ClassVar[str] = "gbdt"
+    SETTINGS: ClassVar = ((100, 15), (200, 15), (200, 31))
+
+    @classmethod
+    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> GradientBoosting:
+        def fit_one(setting: tuple[int, int], x: np.ndarray, y: np.ndarray) -> Predict:
+            return cls._fit(setting, x, y, seed).predict
+
+        setting = choose(cls.SETTINGS, fit_one, features, latency_ms, seed=seed, parts=3) if tune else cls.SETTINGS[1]
+        return cls._fit(setting, features, latency_ms, seed)
+
+    @classmethod
+    def _fit(
+        cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int
+    ) -> GradientBoosting:
+        stages, leaves = setting
+        parameters = {
+            "learning_rate": 0.1, "num_leaves": leaves, "min_data_in_leaf": 3, "feature_fraction": 0.8,
+            "bagging_fraction": 0.8, "bagging_freq": 1,
+        }  # fmt: skip
+        ensemble = train_trees(
+            features, latency_ms, parameters, stages, weight=_percentage_weights(latency_ms), seed=seed
+        )
+        return cls(ensemble, 1.0, float(latency_ms.min()) / 2)
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> GradientBoosting:
+        return cls(TreeEnsemble.from_arrays(arrays), float(arrays["factor"][0]), float(arrays["floor_ms"][0]))

@@ -1,0 +1,189 @@
+"""From measurements to training samples: timed kernels, and networks with their kernels.
+
+Three kinds of measurement give samples: single kernels timed in isolation (nn-Meter), operators as a profiler saw them
+inside networks (Li et al.), and whole networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.search import find_kernels
+from latcast.records import Measurement, Reference
+
+
+@dataclass(frozen=True)
+class KernelSamples:
+    """Timed kernels of one type.
+
+    Attributes:
+        configurations: (samples, fields) distinct configurations.
+        latency_ms: (samples,) median over the occurrences.
+        groups: (samples,) index of the network (or -1) of the first occurrence, for leaving networks out.
+    """
+
+    configurations: np.ndarray
+    latency_ms: np.ndarray
+    groups: np.ndarray
+
+
+@dataclass(frozen=True)
+class NetworkSample:
+    """A measured network.
+
+    Attributes:
+        reference: How to build it again.
+        kernels: Its kernels under the rules.
+        latency_ms: Measured, end to end, without a profiler.
+    """
+
+    reference: Reference
+    kernels: tuple[Kernel, ...]
+    latency_ms: float
+
+    @property
+    def family(self) -> str:
+        return self.reference.space
+
+
+@dataclass(frozen=True)
+class KernelObservation:
+    """One timed occurrence of a kernel; ``network`` is the key of the network it ran in, or empty."""
+
+    kernel: Kernel
+    latency_ms: float
+    network: str = ""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Everything measured on one platform.
+
+    Attributes:
+        isolated: Kernels timed alone.
+        profiled: Kernels timed by the runtime's profiler inside networks.
+        networks: Whole networks.
+        matched: Share of the profiled time that could be given to kernels of the rules.
+    """
+
+    isolated: tuple[KernelObservation, ...] = ()
+    profiled: tuple[KernelObservation, ...] = ()
+    networks: tuple[NetworkSample, ...] = ()
+    matched: float = 1.0
+    skipped: tuple[str, ...] = field(default_factory=tuple)
+
+
+def attribute_executed(
+    kernels: Sequence[Kernel], measurement: Measurement
+) -> tuple[list[tuple[Kernel, float]], float, float]:
+    """Gives the time of executed kernels to the kernels of the rules.
+
+    An executed kernel that computes nodes of one kernel of ours is that kernel's (several add up). One that spans several of
+    ours cannot be split, so neither gets a sample. One that the runtime inserted (no nodes) belongs to none.
+
+    Returns:
+        (kernel, milliseconds) pairs, the time given away, and the whole time.
+    """
+    owner = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
+    time_of: dict[int, float] = {}
+    spoiled: set[int] = set()
+    whole = 0.0
+    for executed in measurement.executed:
+        whole += executed.latency_ms
+        owners = {owner[node] for node in executed.nodes if node in owner}
+        owners = {index for index in owners if not kernels[index].free} or owners
+        if len(owners) > 1:
+            spoiled |= owners
+        elif owners:
+            index = owners.pop()
+            time_of[index] = time_of.get(index, 0.0) + executed.latency_ms
+    pairs = [
+        (kernels[index], latency_ms)
+        for index, latency_ms in sorted(time_of.items())
+        if index not in spoiled and latency_ms > 0 and not kernels[index].free
+    ]
+    return pairs, sum(latency_ms for _, latency_ms in pairs), whole
+
+
+def collect(
+    measurements: Iterable[Measurement], rules: FusionRules, build: Callable[[Reference], Graph]
+) -> TrainingData:
+    """Turns measurements into samples; several of the same network are combined by their median.
+
+    Args:
+        measurements: Of one platform; failed ones are skipped and named.
+        rules: Fusion rules of the runtime.
+        build: Builds a reference's network (``latcast.spaces.build``).
+    """
+    isolated: list[KernelObservation] = []
+    profiled: list[KernelObservation] = []
+    latencies: dict[str, list[float]] = {}
+    first: dict[str, tuple[Reference, tuple[Kernel, ...]]] = {}
+    skipped: list[str] = []
+    given = whole = 0.0
+    for measurement in measurements:
+        reference = measurement.reference
+        if not measurement.ok or measurement.latency_ms is None:
+            skipped.append(f"{reference.name or reference.key}: {measurement.error}")
+            continue
+        if reference.key not in first:
+            first[reference.key] = (reference, find_kernels(build(reference), rules))
+        kernels = first[reference.key][1]
+        if reference.space.startswith("kernel/"):
+            busy = [kernel for kernel in kernels if not kernel.free]
+            if len(busy) == 1:
+                isolated.append(KernelObservation(busy[0], measurement.latency_ms))
+            continue
+        latencies.setdefault(reference.key, []).append(measurement.latency_ms)
+        if measurement.executed:
+            pairs, some, total = attribute_executed(kernels, measurement)
+            given, whole = given + some, whole + total
+            profiled.extend(KernelObservation(kernel, latency_ms, reference.key) for kernel, latency_ms in pairs)
+    networks = tuple(
+        NetworkSample(first[key][0], first[key][1], float(np.median(values))) for key, values in latencies.items()
+    )
+    return TrainingData(tuple(isolated), tuple(profiled), networks, given / whole if whole else 1.0, tuple(skipped))
+
+
+def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:
+    """Observations by type; the same configuration seen several times becomes one sample, its median."""
+    found: dict[str, dict[tuple[int, ...], list[float]]] = {}
+    network_of: dict[str, dict[tuple[int, ...], str]] = {}
+    for observation in observations:
+        kernel = observation.kernel
+        found.setdefault(kernel.kernel_type, {}).setdefault(kernel.configuration, []).append(observation.latency_ms)
+        network_of.setdefault(kernel.kernel_type, {}).setdefault(kernel.configuration, observation.network)
+    numbers: dict[str, int] = {"": -1}
+    for places in network_of.values():
+        for network in places.values():
+            numbers.setdefault(network, len(numbers) - 1)
+    return {
+        name: KernelSamples(
+            np.array(list(rows), dtype=np.int64),
+            np.array([float(np.median(values)) for values in rows.values()]),
+            np.array([numbers[network_of[name][row]] for row in rows]),
+        )
+        for name, rows in found.items()
+    }
+
+
+def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> TrainingData:
+    """The data without the networks (and what was profiled inside them) that ``keep`` refuses."""
+    kept = tuple(sample for sample in data.networks if keep(sample))
+    keys = {sample.reference.key for sample in kept}
+    profiled = tuple(observation for observation in data.profiled if observation.network in keys)
+    return TrainingData(data.isolated, profiled, kept, data.matched, data.skipped)
+
+
+def by_platform(measurements: Iterable[Measurement]) -> Mapping[str, list[Measurement]]:
+    """Measurements by platform id."""
+    found: dict[str, list[Measurement]] = {}
+    for measurement in measurements:
+        found.setdefault(measurement.platform, []).append(measurement)
+    return found

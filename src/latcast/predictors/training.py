@@ -1,0 +1,179 @@
+"""Training a platform's predictor, three ways that share one piece of code for the physical terms.
+
+``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
+runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,
+its terms are not. Each then fits the network model (overhead, and what running in company changes) and calibrates its
+interval on networks left out by whole groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from latcast.errors import TrainingError
+from latcast.kernels.kernel import KernelTable
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.types import kernel_type
+from latcast.predictors.intervals import Interval, calibrate
+from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
+from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
+from latcast.predictors.physical import PhysicalTerms, fit_from_kernels, fit_from_networks, network_design
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.samples import (
+    KernelObservation,
+    NetworkSample,
+    TrainingData,
+    kernel_samples,
+    restrict,
+)
+from latcast.records import Platform
+
+WAYS = ("operators", "kernels", "networks")
+
+CALIBRATION_FOLDS = 5
+
+
+def train(
+    data: TrainingData,
+    platform: Platform,
+    rules: FusionRules,
+    *,
+    way: str = "operators",
+    model: str = RESIDUAL,
+    seed: int = 0,
+    tune: bool = False,
+    calibrated: bool = True,
+) -> PlatformPredictor:
+    """Trains a predictor.
+
+    Args:
+        data: Samples of the platform.
+        platform: What it will predict for.
+        rules: Fusion rules the samples were collected under.
+        way: One of :data:`WAYS`.
+        model: How a kernel type is modelled (:data:`latcast.predictors.kernel_predictor.MODELS`); ``networks`` knows
+            physical terms only.
+        seed: For every random choice.
+        tune: Whether to choose hyper-parameters by cross-validation.
+        calibrated: Whether to calibrate the interval, which trains the predictor several times more.
+
+    Raises:
+        TrainingError: An unknown way, or too few measurements for it.
+    """
+    if way not in WAYS:
+        raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
+    predictor = _fit(data, platform, rules, way, model, seed, tune)
+    if calibrated:
+        predictor = replace(predictor, interval=_calibrate(data, platform, rules, way, model, seed))
+    return predictor
+
+
+def _fit(
+    data: TrainingData, platform: Platform, rules: FusionRules, way: str, model: str, seed: int, tune: bool
+) -> PlatformPredictor:
+    if way == "networks":
+        return _fit_from_networks(data.networks, platform, rules)
+    observations = data.isolated if way == "kernels" else data.profiled
+    if len(observations) < 10:
+        needed = "isolated kernels" if way == "kernels" else "profiled operators"
+        raise TrainingError(
+            f"learning from {way} needs at least 10 {needed} of {platform}, found {len(observations)}; "
+            "measure more (latcast profile)"
+        )
+    physical, kernels = _fit_kernels(observations, model, seed, tune)
+    predictor = PlatformPredictor(platform, rules, physical, kernels)
+    if len(data.networks) >= 5:
+        predictor = replace(predictor, network=_fit_company(predictor, data.networks, seed))
+    return predictor
+
+
+def _fit_kernels(
+    observations: Sequence[KernelObservation], model: str, seed: int, tune: bool
+) -> tuple[PhysicalTerms, Mapping[str, KernelPredictor]]:
+    samples = kernel_samples(observations)
+    physical = fit_from_kernels({name: (found.configurations, found.latency_ms) for name, found in samples.items()})
+    kernels = {
+        name: fit_kernel_predictor(
+            name, found.configurations, found.latency_ms, physical, model=model, seed=seed, tune=tune
+        )
+        for name, found in samples.items()
+    }
+    return physical, kernels
+
+
+def _fit_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> NetworkModel:
+    table = KernelTable.of([sample.kernels for sample in networks])
+    sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
+    latency_ms = np.array([sample.latency_ms for sample in networks])
+    return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed)
+
+
+def _fit_from_networks(networks: Sequence[NetworkSample], platform: Platform, rules: FusionRules) -> PlatformPredictor:
+    if len(networks) < 10:
+        raise TrainingError(
+            f"learning from networks needs at least 10 measured networks of {platform}, found {len(networks)}"
+        )
+    table = KernelTable.of([sample.kernels for sample in networks])
+    design, names = network_design(table.configurations)
+    latency_ms = np.array([sample.latency_ms for sample in networks])
+    physical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
+    kernels = {
+        name: KernelPredictor(name, PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 0)
+        for name, rows in table.configurations.items()
+        if kernel_type(name).name != "other"
+    }
+    return PlatformPredictor(platform, rules, physical, kernels, NetworkModel(constant_ms=overhead_ms))
+
+
+def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
+    """Fold of each network. Groups (families, spaces) stay whole unless one is larger than a fold, which is then spread."""
+    rng = np.random.default_rng(seed)
+    names, counts = np.unique(groups, return_counts=True)
+    fold = np.zeros(len(groups), dtype=int)
+    load = np.zeros(parts)
+    labels = np.array(groups)
+    for index in np.argsort(-counts, kind="stable"):
+        members = np.flatnonzero(labels == names[index])
+        if counts[index] > len(groups) / parts:
+            fold[members] = rng.permutation(np.arange(len(members)) % parts)
+            load += len(members) / parts
+        else:
+            target = int(np.argmin(load))
+            fold[members] = target
+            load[target] += len(members)
+    return fold
+
+
+def cross_predict(
+    data: TrainingData,
+    platform: Platform,
+    rules: FusionRules,
+    *,
+    way: str,
+    model: str = RESIDUAL,
+    seed: int = 0,
+    parts: int = CALIBRATION_FOLDS,
+) -> np.ndarray:
+    """Prediction of each training network, in order, by a predictor that saw nothing of its fold."""
+    fold = group_folds([sample.family for sample in data.networks], parts, seed)
+    fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
+    predicted = np.full(len(data.networks), np.nan)
+    for part in range(parts):
+        rows = np.flatnonzero(fold == part)
+        if not len(rows):
+            continue
+        rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
+        trained = _fit(rest, platform, rules, way, model, seed, False)
+        predicted[rows] = trained.price([data.networks[row].kernels for row in rows]).latency_ms
+    return predicted
+
+
+def _calibrate(data: TrainingData, platform: Platform, rules: FusionRules, way: str, model: str, seed: int) -> Interval:
+    if len(data.networks) < 2 * CALIBRATION_FOLDS:
+        return Interval()
+    predicted = cross_predict(data, platform, rules, way=way, model=model, seed=seed)
+    actual = np.array([sample.latency_ms for sample in data.networks])
+    return calibrate(actual, predicted)

@@ -1,0 +1,68 @@
+"""What a runtime must be able to do to be measured and predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from latcast.graph.ir import Graph
+from latcast.records import ExecutedKernel
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@runtime_checkable
+class Session(Protocol):
+    """A network loaded into a runtime, its inputs filled, ready to be timed."""
+
+    def run(self) -> None:
+        """One inference on the inputs set last; this call alone is timed.
+
+        Raises:
+            RuntimeFailure: The runtime returned an error.
+        """
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        """Replaces the inputs (logical NCHW float32, in the graph's order); quantised inside where the network is int8."""
+
+    def outputs(self) -> list[np.ndarray]:
+        """Outputs of the last run in the graph's order: logical NCHW, float32 (dequantised)."""
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """The kernels really executed, in order, with median raw milliseconds over ``runs`` profiled runs.
+
+        ``nodes`` holds names of the graph's nodes. A kernel that the runtime inserted itself has none.
+
+        Raises:
+            RuntimeFailure: The session was not loaded with ``profile=True``, or the runtime cannot tell.
+        """
+
+    def close(self) -> None:
+        """Frees native memory; the session must not be used after."""
+
+
+@runtime_checkable
+class Runtime(Protocol):
+    """An inference framework at the installed version."""
+
+    name: str
+    """As in platform ids: "onnxruntime"."""
+
+    precisions: tuple[str, ...]
+    """Those it can run here: a subset of :data:`latcast.records.PRECISIONS`."""
+
+    def available(self) -> str | None:
+        """None where it can run here, else the reason and the command that mends it."""
+
+    def version(self) -> str:
+        """Full version of the installed library."""
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> Session:
+        """Writes the graph in the runtime's own format, with made-up weights, and loads it; inputs are random, seeded.
+
+        Raises:
+            UnsupportedOperatorError: The graph has an operator that the writer cannot express.
+            RuntimeFailure: The runtime refused it.
+            MissingExtraError: The library is not installed.
+        """

@@ -1,0 +1,9 @@
+"""Where networks come from: families of real networks and their variants, synthetic spaces, single kernels.
+
+A space is a builder from JSON parameters to a graph, found by name; :class:`latcast.records.Reference` (space, parameters)
+is all that a dataset keeps of a network.
+"""
+
+from latcast.spaces.catalogue import SPACES, Family, build, families, family
+
+__all__ = ["SPACES", "Family", "build", "families", "family"]

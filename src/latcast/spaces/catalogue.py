@@ -1,0 +1,130 @@
+"""Finding a space by name and building its members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from latcast.errors import UnknownNameError
+from latcast.graph.ir import Graph
+from latcast.records import Reference
+from latcast.registry import Registry, nearest_names
+
+
+class Space(Protocol):
+    """A set of networks, each given by a few JSON values."""
+
+    def build(self, **parameters: Any) -> Graph:
+        """The member with these parameters."""
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """``count`` different members, the same for the same seed."""
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """A member as its paper printed it.
+
+    Attributes:
+        parameters: Arguments of the family's ``build``.
+        million_parameters: Learned values as published, in millions.
+        million_macs: Multiply-accumulates of one 224x224 image (or the stated resolution), in millions.
+        source: Where the figures stand.
+    """
+
+    parameters: Mapping[str, Any]
+    million_parameters: float
+    million_macs: float | None
+    source: str
+
+
+class Family(Space, Protocol):
+    """A family of real networks: a parametric builder, its published members, and variants of them."""
+
+    name: str
+    published: Mapping[str, PublishedModel]
+    """Model name ("resnet50") to what its paper says of it."""
+
+
+SPACES: Registry[Space] = Registry(
+    "space",
+    {
+        name: f"latcast.spaces.{package}.{module}:SPACE"
+        for package, modules in {
+            "families": (
+                "alexnet", "vgg", "resnet", "densenet", "googlenet", "squeezenet", "regnet", "resnext", "se_resnet",
+                "mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "shufflenet_v2", "mnasnet", "proxylessnas",
+                "efficientnet", "ghostnet", "vit", "swin", "mobilevit",
+            ),
+        }.items()
+        for module in modules
+        for name in (module,)
+    }
+    | {
+        "block_sequence": "latcast.spaces.synthetic.block_sequence:SPACE",
+        "random_mobile": "latcast.spaces.synthetic.random_mobile:SPACE",
+        "random_mixed": "latcast.spaces.synthetic.random_mixed:SPACE",
+    },
+    group="latcast.spaces",
+)  # fmt: skip
+
+FAMILY_NAMES = (
+    "alexnet", "vgg", "resnet", "densenet", "googlenet", "squeezenet", "regnet", "resnext", "se_resnet", "mobilenet_v1",
+    "mobilenet_v2", "mobilenet_v3", "shufflenet_v2", "mnasnet", "proxylessnas", "efficientnet", "ghostnet", "vit", "swin",
+    "mobilevit",
+)  # fmt: skip
+
+
+def families() -> tuple[str, ...]:
+    """Names of the families of real networks."""
+    return FAMILY_NAMES
+
+
+def family(name: str) -> Family:
+    """A family of real networks.
+
+    Raises:
+        UnknownNameError: No such family.
+    """
+    if name not in FAMILY_NAMES:
+        near = nearest_names(name, list(FAMILY_NAMES)) or list(FAMILY_NAMES)
+        raise UnknownNameError(f"no family is called '{name}'; known: {', '.join(near)}")
+    return SPACES.get(name)  # type: ignore[return-value]
+
+
+def model(name: str) -> Reference:
+    """The reference of a published model by its name ("resnet50"), whatever family it belongs to.
+
+    Raises:
+        UnknownNameError: No family publishes it; the message suggests the nearest names.
+    """
+    known: list[str] = []
+    for family_name in FAMILY_NAMES:
+        published = family(family_name).published
+        if name in published:
+            return Reference(family_name, dict(published[name].parameters), name)
+        known.extend(published)
+    near = nearest_names(name, known) or sorted(known)
+    raise UnknownNameError(f"no published model is called '{name}'; known: {', '.join(near)}")
+
+
+def build(reference: Reference) -> Graph:
+    """Builds the network that a reference stands for.
+
+    ``file`` references are read from their path by the importers; ``kernel/TYPE`` references are single kernels.
+
+    Raises:
+        UnknownNameError: No such space.
+        ModelError: The parameters make no valid network.
+    """
+    if reference.space == "file":
+        from latcast.graph.importers import load_graph
+
+        return load_graph(Path(str(reference.parameters["path"])), shapes=reference.parameters.get("shapes"))
+    if reference.space.startswith("kernel/"):
+        from latcast.kernels.single import kernel_graph
+
+        return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
+    return SPACES.get(reference.space).build(**reference.parameters)

@@ -1,0 +1,1 @@
+"""Families of real networks, each true to its paper."""

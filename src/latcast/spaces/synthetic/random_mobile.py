@@ -1,0 +1,108 @@
+"""Random mobile networks like those of Ganesan et al. ("A case for generalizable DNN cost models for mobile
+devices", 2020, §II-A).
+
+The paper's generator is not published; the networks are, as lists of layers. They are chains of inverted residuals in
+the manner of MobileNetV3 and ProxylessNAS: a 3x3 stem, a separable convolution, stages of inverted residuals with
+kernels of 3, 5 or 7, pooling, two 1x1 convolutions. Their shares and ranges are followed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
+from latcast.records import Reference
+from latcast.spaces.families.variants import checked_call, distinct_references, round_channels
+
+NAME = "random_mobile"
+MAC_RANGE = (35e6, 820e6)
+"""Multiply-accumulates of the published 118 networks."""
+KERNELS = (3, 5, 7)
+STAGE_WIDTHS = (20, 28, 40, 88, 100, 184)
+"""Middle of each stage's widths."""
+STAGE_STRIDES = (2, 2, 2, 2, 1, 2)
+
+
+def inverted_residual(
+    b: GraphBuilder, x: str, width: int, kernel: int, expansion: float, stride: int, *, skip: bool
+) -> str:
+    """1x1 expansion, depthwise convolution, linear 1x1 projection, and an addition where shapes allow and asked for."""
+    y = b.conv_bn(x, int(b.channels(x) * expansion))
+    y = b.relu(b.batch_norm(b.depthwise_conv(y, kernel, stride=stride)))
+    y = b.conv_bn(y, width, activation=None)
+    return b.add(x, y) if skip and b.shape(x) == b.shape(y) else y
+
+
+def build(
+    blocks: Sequence[Sequence[Any]],
+    stem: int = 32,
+    last: int = 576,
+    hidden: int = 1024,
+    *,
+    resolution: int = 224,
+    classes: int = 1000,
+    batch: int = 1,
+) -> Graph:
+    """A member of the space.
+
+    Args:
+        blocks: One (width, kernel, expansion, stride, skip) for each inverted residual.
+        stem: Channels of the stem and of the separable convolution behind it.
+        last: Channels of the 1x1 convolution before the pooling.
+        hidden: Channels of the one behind it.
+        resolution: Height and width of the image.
+        classes: Outputs.
+        batch: Images at a time.
+    """
+    b = GraphBuilder(NAME)
+    x = b.conv_bn(b.input((batch, 3, resolution, resolution)), stem, 3, stride=2)
+    x = b.conv_bn(b.relu(b.batch_norm(b.depthwise_conv(x))), stem, activation=None)
+    for width, kernel, expansion, stride, skip in blocks:
+        x = inverted_residual(b, x, width, kernel, expansion, stride, skip=bool(skip))
+    x = b.global_average_pool(b.conv_bn(x, last))
+    x = b.relu(b.conv(x, hidden, bias=True))
+    return b.finish(b.flatten(b.conv(x, classes, bias=True)))
+
+
+def draw(rng: Random) -> dict[str, Any]:
+    scale = rng.choice((0.75, 1.0, 1.0, 1.25))
+    expansions = rng.choice(((3, 6), (2.25, 4.5), (1.5, 3, 4.5, 6)))
+    blocks: list[list[Any]] = []
+    for index, (middle, stage_stride) in enumerate(zip(STAGE_WIDTHS, STAGE_STRIDES, strict=True)):
+        width = round_channels(middle * scale * rng.uniform(0.7, 1.3), 4)
+        for position in range(rng.randint(1, 5)):
+            # Half of the published blocks in a stage take another width, and so have no addition.
+            if position and rng.random() < 0.5:
+                width = round_channels(middle * scale * rng.uniform(0.7, 1.3), 4)
+            # The first stage may keep the stem's resolution.
+            stride = stage_stride if position == 0 and not (index == 0 and rng.random() < 0.5) else 1
+            blocks.append([width, rng.choice(KERNELS), rng.choice(expansions), stride, rng.random() < 0.75])
+    return {
+        "blocks": blocks,
+        "stem": rng.choice((16, 24, 32)),
+        "last": round_channels(rng.uniform(500, 1100)),
+        "hidden": round_channels(rng.uniform(1000, 1400)),
+    }
+
+
+class RandomMobileSpace:
+    """The space as the catalogue sees it."""
+
+    name = NAME
+
+    def build(self, **parameters: Any) -> Graph:
+        return checked_call(NAME, build, parameters)
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """``count`` different members with as many multiply-accumulates as the published ones."""
+        low, high = MAC_RANGE
+        return distinct_references(
+            NAME, draw, count, seed, accept=lambda parameters: low <= graph_macs(build(**parameters)) <= high
+        )
+
+
+SPACE = RandomMobileSpace()

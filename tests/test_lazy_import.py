@@ -1,0 +1,53 @@
+"""``import latcast`` costs next to nothing: frameworks and servers are imported when they are used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = (
+    "ai_edge_litert",
+    "lightgbm",
+    "matplotlib",
+    "ncnn",
+    "onnx",
+    "onnxruntime",
+    "openvino",
+    "scipy",
+    "sklearn",
+    "sqlalchemy",
+    "tflite",
+    "torch",
+    "typer",
+)
+
+
+def modules_added_by(statement: str) -> set[str]:
+    """Top-level modules that a statement brings into a fresh interpreter."""
+    script = (
+        "import json, sys; before = set(sys.modules)\n"
+        f"{statement}\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    return set(json.loads(finished.stdout))
+
+
+def test_importing_latcast_pulls_in_no_framework() -> None:
+    added = modules_added_by("import latcast")
+
+    assert "latcast" in added
+    assert not added.intersection(HEAVY)
+
+
+@pytest.mark.parametrize("module", ["errors", "registry", "records"])
+def test_the_shared_ground_pulls_in_no_framework(module: str) -> None:
+    assert not modules_added_by(f"import latcast.{module}").intersection(HEAVY)
+
+
+def test_a_framework_that_is_imported_is_seen() -> None:
+    assert "typer" in modules_added_by("import typer")
