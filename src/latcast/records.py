@@ -127,6 +127,7 @@ class Measurement:
         role: "network" or "kernel".
         runs_ms: Every timed run, raw, in milliseconds, in order.
         probe_ms: The probe's time around each run (same length as ``runs_ms``), or empty where no probe ran.
+        probe_parts_ms: The readings behind ``probe_ms``, by part of the probe ("compute", "memory").
         latency_ms: The statistic that stands for the measurement: the median of the runs, each divided by its probe and
             multiplied by the probe's quiet time. None for a failed measurement.
         raw_latency_ms: Median of ``runs_ms``.
@@ -152,13 +153,16 @@ class Measurement:
     executed: tuple[ExecutedKernel, ...] = ()
     error: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
+    probe_parts_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         return self.error is None and self.latency_ms is not None
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(replace(self, reference=self.reference, environment=dict(self.environment)))
+        data = asdict(
+            replace(self, environment=dict(self.environment), probe_parts_ms=dict(self.probe_parts_ms))
+        )
         data["reference"] = self.reference.to_json()
         return {"schema": SCHEMA_VERSION, **data}
 
@@ -183,6 +187,9 @@ class Measurement:
             )
             for name in ("runs_ms", "probe_ms", "rounds"):
                 fields[name] = tuple(fields.get(name, ()))
+            fields["probe_parts_ms"] = {
+                part: tuple(readings) for part, readings in fields.get("probe_parts_ms", {}).items()
+            }
             return cls(**fields)
         except (KeyError, TypeError) as problem:
             raise MeasurementError(f"not a measurement of schema {version}: {problem}") from problem

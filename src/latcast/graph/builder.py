@@ -339,16 +339,35 @@ class GraphBuilder:
         s = self.activation(self.conv(s, channels, 1, bias=True), gate)
         return self.mul(x, s)
 
-    def attention(self, x: str, heads: int, *, head_size: int | None = None, biases: Sequence[str] = ()) -> str:
+    def attention(
+        self,
+        x: str,
+        heads: int,
+        *,
+        head_size: int | None = None,
+        biases: Sequence[str] = (),
+        four_axes: bool = False,
+    ) -> str:
         """Multi-head self-attention on (N, tokens, channels), as exporters write it.
 
-        ``biases`` are added to the scores before the softmax; each must broadcast to (N, heads, tokens, tokens).
+        Args:
+            x: Tokens.
+            heads: Attention heads.
+            head_size: Channels of a head; an equal share where not given.
+            biases: Added to the scores before the softmax; each must broadcast to (N, heads, tokens, tokens).
+            four_axes: Part queries, keys and values before the heads, as ``torch.nn.MultiheadAttention`` is written,
+                instead of after them, as timm's models are. Same values from the same weights, and no tensor of five
+                axes, which runtimes without a batch axis lack when N is above 1 (windows, patches).
         """
         n, tokens, channels = self.shape(x)
         size = head_size or channels // heads
         qkv = self.linear(x, 3 * heads * size)
-        qkv = self.transpose(self.reshape(qkv, (n, tokens, 3, heads, size)), (2, 0, 3, 1, 4))
-        q, k, v = (self.reshape(part, (n, heads, tokens, size)) for part in self.split(qkv, (1, 1, 1), axis=0))
+        if four_axes:
+            parts = self.split(qkv, (heads * size,) * 3, axis=2)
+            q, k, v = (self.transpose(self.reshape(part, (n, tokens, heads, size)), (0, 2, 1, 3)) for part in parts)
+        else:
+            qkv = self.transpose(self.reshape(qkv, (n, tokens, 3, heads, size)), (2, 0, 3, 1, 4))
+            q, k, v = (self.reshape(part, (n, heads, tokens, size)) for part in self.split(qkv, (1, 1, 1), axis=0))
         scores = self.matmul(self.mul(q, self.constant(size**-0.5, dtype="float32")), self.transpose(k, (0, 1, 3, 2)))
         for bias in biases:
             scores = self.add(scores, bias)

@@ -140,7 +140,8 @@ class Graph:
             for output in node.outputs:
                 if output:
                     number[output] = str(len(number))
-            digest.update(repr((node.op_type, ins, sorted(node.attributes.items()), outs)).encode())
+            attributes = [(key, _rounded(value)) for key, value in sorted(node.attributes.items())]
+            digest.update(repr((node.op_type, ins, attributes, outs)).encode())
         digest.update(repr([number.get(name) or self._described(name) for name in self.outputs]).encode())
         digest.update(self.precision.encode())
         return digest.hexdigest()[:16]
@@ -150,6 +151,11 @@ class Graph:
             return ""
         value = self.constants.get(name)
         return repr(self.tensors[name]) + ("" if value is None else value.tobytes().hex())
+
+
+def _rounded(value: AttributeValue) -> object:
+    """Files hold single precision: 1/6 from code and from a file are the same."""
+    return f"{value:.7g}" if isinstance(value, float) else value
 
 
 def topological_order(nodes: Iterable[Node], available: Iterable[str]) -> list[Node]:

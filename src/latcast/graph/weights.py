@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
+from math import prod
 
 import numpy as np
 
-from latcast.graph.ir import Graph, Node
+from latcast.graph.ir import Graph, Node, Shape
 
 
 def _role(node: Node, tensor: str) -> tuple[str, int]:
@@ -32,6 +34,26 @@ def synthetic_weights(graph: Graph, *, seed: int = 0) -> Mapping[str, np.ndarray
     return {name: _draw(graph, name, first_reader.get(name), seed) for name in sorted(graph.weights)}
 
 
+_POOL_SIZE = 1_048_573
+"""A prime, so that no row of a matrix begins like the one before."""
+
+
+@lru_cache(maxsize=2)
+def _pool(seed: int) -> np.ndarray:
+    return np.random.default_rng([seed, _POOL_SIZE]).standard_normal(2 * _POOL_SIZE, dtype=np.float32)
+
+
+def _normal(shape: Shape, rng: np.random.Generator, seed: int) -> np.ndarray:
+    """Standard normal numbers, repeated from a pool of a million, begun where the generator says.
+
+    Drawing a hundred million fresh ones takes seconds, and a runtime does not mind the repetition.
+    """
+    count = prod(shape)
+    start = int(rng.integers(_POOL_SIZE))
+    period = _pool(seed)[start : start + _POOL_SIZE]
+    return np.resize(period, count).reshape(shape) if count > _POOL_SIZE else period[:count].reshape(shape).copy()
+
+
 def _draw(graph: Graph, name: str, reader: Node | None, seed: int) -> np.ndarray:
     tensor = graph.tensors[name]
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
@@ -45,7 +67,9 @@ def _draw(graph: Graph, name: str, reader: Node | None, seed: int) -> np.ndarray
             fan_in = tensor.shape[1]
         else:
             fan_in = int(np.prod(tensor.shape[:-1])) if op_type == "ConvTranspose" else tensor.shape[-2]
-        values = rng.standard_normal(tensor.shape, dtype=np.float32) * (2.0 / max(fan_in, 1)) ** 0.5
+        values = _normal(tensor.shape, rng, seed)
+        values *= np.float32((2.0 / max(fan_in, 1)) ** 0.5)
     else:
         values = rng.standard_normal(tensor.shape) * 0.05
-    return values.astype(np.float32 if tensor.dtype not in ("float16", "float64", "int64", "int32") else tensor.dtype)
+    dtype = np.float32 if tensor.dtype not in ("float16", "float64", "int64", "int32") else tensor.dtype
+    return values.astype(dtype, copy=False)

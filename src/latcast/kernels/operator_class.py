@@ -7,11 +7,13 @@ from functools import cache
 
 from latcast.graph.ir import Graph, Node
 
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
 
 @cache
 def snake_case(op_type: str) -> str:
-    """``"GlobalAveragePool"`` -> ``"global_average_pool"``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op_type).lower()
+    """``"GlobalAveragePool"`` -> ``"global_average_pool"``, ``"PRelu"`` -> ``"p_relu"``, ``"LSTM"`` -> ``"lstm"``."""
+    return _WORD_START.sub("_", op_type).lower()
 
 
 def operator_class(graph: Graph, node: Node) -> str:
@@ -19,7 +21,8 @@ def operator_class(graph: Graph, node: Node) -> str:
 
     Convolutions split into ``conv``, ``depthwise_conv`` and ``grouped_conv``; products with a weight are ``linear``, of two
     activations ``matmul``; an addition of a weight vector is ``bias_add``, of two activations ``add``; a scalar constant
-    makes ``add_scalar``; ``Clip`` is ``relu6`` where its bounds are 0 and 6. Any other operator is its name in snake case.
+    makes ``add_scalar``; ``Clip`` is ``relu6`` where its bounds are 0 and 6; ``Swish`` is ``silu``, as its spelling in two
+    operators is. Any other operator is its name in snake case.
     """
     op_type = node.op_type
     if op_type in ("Conv", "ConvInteger"):
@@ -41,6 +44,6 @@ def operator_class(graph: Graph, node: Node) -> str:
         bounds = [graph.constants.get(i) for i in node.inputs[1:]]
         values = [None if value is None else float(value.reshape(-1)[0]) for value in bounds]
         if not values and "max" in node.attributes:
-            values = [float(node.attributes.get("min", 0)), float(node.attributes["max"])]  # type: ignore[arg-type]
+            values = [float(node.attributes.get("min", "-inf")), float(node.attributes["max"])]  # type: ignore[arg-type]
         return "relu6" if values == [0.0, 6.0] else "clip"
-    return snake_case(op_type)
+    return "silu" if op_type == "Swish" else snake_case(op_type)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 
 from latcast.errors import LatcastError
@@ -21,7 +21,7 @@ from latcast.graph.ir import Graph, Node
 COMMUTATIVE = frozenset({"Add", "Mul"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expression:
     """A parsed pattern: an operator with operands, ``#``, or a variable (no operands, lower case)."""
 
@@ -31,6 +31,12 @@ class Expression:
     @property
     def is_operator(self) -> bool:
         return self.head[0].isupper()
+
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        """ONNX types of all operators in the expression."""
+        own = frozenset({self.head}) if self.is_operator else frozenset()
+        return own.union(*(operand.operators for operand in self.operands))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,46 +93,52 @@ def shipped_patterns() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(spellings) for name, spellings in json.loads(text)["patterns"].items()}
 
 
-def _match_node(graph: Graph, want: Expression, node: Node, bound: dict[str, str], taken: list[Node]) -> bool:
+Bindings = Mapping[str, str]
+"""Variable of a pattern to the tensor it stands for."""
+
+Found = tuple[Bindings, tuple[Node, ...]]
+"""What a part of a pattern bound, and the nodes it matched, the outermost first."""
+
+
+def _node_matches(graph: Graph, want: Expression, node: Node, bound: Bindings) -> Iterator[Found]:
+    """All ways in which an operator of the pattern matches this node."""
     if node.op_type != want.head:
-        return False
+        return
     inputs = [name for name in node.inputs if name]
-    if len(want.operands) > len(inputs):
-        return False
-    orders: list[tuple[Expression, ...]] = [want.operands]
-    if want.head in COMMUTATIVE and len(want.operands) == 2:
-        orders.append((want.operands[1], want.operands[0]))
+    count = len(want.operands)
+    # Operands that the pattern leaves out (a Clip's bounds, a LayerNorm's scale) must not be activations.
+    if count > len(inputs) or any(graph.is_activation(name) for name in inputs[count:]):
+        return
+    orders = [want.operands]
+    if want.head in COMMUTATIVE and count == 2:
+        orders.append(want.operands[::-1])
     for order in orders:
-        trial, nodes = dict(bound), list(taken)
-        nodes.append(node)
-        # Operands that the pattern leaves out (a Clip's bounds, a LayerNorm's scale) must not be activations.
-        rest = inputs[len(order) :]
-        if all(
-            _match_tensor(graph, operand, tensor, trial, nodes) for operand, tensor in zip(order, inputs, strict=False)
-        ) and not any(graph.is_activation(name) for name in rest):
-            bound.clear()
-            bound.update(trial)
-            taken[:] = nodes
-            return True
-    return False
+        for bindings, nodes in _operands_match(graph, order, inputs[:count], bound):
+            yield bindings, (node, *nodes)
 
 
-def _match_tensor(graph: Graph, want: Expression, tensor: str, bound: dict[str, str], taken: list[Node]) -> bool:
+def _operands_match(graph: Graph, wanted: Sequence[Expression], tensors: Sequence[str], bound: Bindings) -> Iterator[Found]:
+    if not wanted:
+        yield bound, ()
+        return
+    for bindings, nodes in _tensor_matches(graph, wanted[0], tensors[0], bound):
+        for all_bindings, others in _operands_match(graph, wanted[1:], tensors[1:], bindings):
+            yield all_bindings, nodes + others
+
+
+def _tensor_matches(graph: Graph, want: Expression, tensor: str, bound: Bindings) -> Iterator[Found]:
     if want.head == "#":
-        return not graph.is_activation(tensor)
-    if not want.is_operator:
         if not graph.is_activation(tensor):
-            return False
-        return bound.setdefault(want.head, tensor) == tensor
-    producer = graph.producers.get(tensor)
-    if producer is None:
-        return False
-    if any(producer is node for node in taken):
-        return producer.op_type == want.head
-    return _match_node(graph, want, producer, bound, taken)
+            yield bound, ()
+    elif want.is_operator:
+        producer = graph.producers.get(tensor)
+        if producer is not None:
+            yield from _node_matches(graph, want, producer, bound)
+    elif graph.is_activation(tensor) and bound.get(want.head, tensor) == tensor:
+        yield {**bound, want.head: tensor}, ()
 
 
-def _closed(graph: Graph, nodes: list[Node]) -> bool:
+def _closed(graph: Graph, nodes: Sequence[Node]) -> bool:
     """Whether only the first node's output (the pattern's root) is read outside the match."""
     inside = {node.name for node in nodes}
     for node in nodes[1:]:
@@ -138,37 +150,70 @@ def _closed(graph: Graph, nodes: list[Node]) -> bool:
     return True
 
 
-def find_patterns(graph: Graph, names: Iterable[str], spellings: Mapping[str, tuple[str, ...]]) -> list[Match]:
+Condition = Callable[[Graph, Match], bool]
+"""What must hold of a match beside its expression."""
+
+
+def find_patterns(
+    graph: Graph,
+    names: Iterable[str],
+    spellings: Mapping[str, tuple[str, ...]],
+    conditions: Mapping[str, Condition] | None = None,
+) -> list[Match]:
     """All matches of the named patterns, none overlapping; longer spellings win over shorter ones.
+
+    Args:
+        graph: The network.
+        names: Patterns to look for.
+        spellings: Pattern name to its expressions.
+        conditions: Pattern name to what must hold of a match beside the expression.
 
     Raises:
         LatcastError: A name that has no spelling.
     """
+    present = {node.op_type for node in graph.nodes}
     by_root: dict[str, list[tuple[str, Expression, int]]] = {}
     for name in names:
         if name not in spellings:
             raise LatcastError(f"no pattern is called '{name}'; known: {', '.join(sorted(spellings))}")
         for text in spellings[name]:
             expression = parse_pattern(text)
-            by_root.setdefault(expression.head, []).append((name, expression, text.count("(")))
+            if expression.operators <= present:
+                by_root.setdefault(expression.head, []).append((name, expression, text.count("(")))
+    if not by_root:
+        return []
     for candidates in by_root.values():
         candidates.sort(key=lambda candidate: -candidate[2])
+    order = {node.name: index for index, node in enumerate(graph.nodes)}
     matches: list[Match] = []
     used: set[str] = set()
-    order = {node.name: index for index, node in enumerate(graph.nodes)}
     # From the end, so that the outermost operator of an expression is tried before the inner ones.
     for node in reversed(graph.nodes):
-        if node.name in used:
+        if node.op_type not in by_root or node.name in used:
             continue
-        for name, expression, _ in by_root.get(node.op_type, ()):
-            taken: list[Node] = []
-            if not _match_node(graph, expression, node, {}, taken):
-                continue
-            unique = list({found.name: found for found in taken}.values())
-            if any(found.name in used for found in unique) or not _closed(graph, unique):
-                continue
-            used.update(found.name for found in unique)
-            matches.append(Match(name, tuple(sorted(unique, key=lambda found: order[found.name]))))
-            break
+        match = _first_match(graph, node, by_root[node.op_type], used, order, conditions or {})
+        if match is not None:
+            used.update(found.name for found in match.nodes)
+            matches.append(match)
     matches.reverse()
     return matches
+
+
+def _first_match(
+    graph: Graph,
+    root: Node,
+    candidates: Iterable[tuple[str, Expression, int]],
+    used: set[str],
+    order: Mapping[str, int],
+    conditions: Mapping[str, Condition],
+) -> Match | None:
+    """The first candidate that ends in this node, leaves no inner result to others, and fulfils its condition."""
+    for name, expression, _ in candidates:
+        for _, nodes in _node_matches(graph, expression, root, {}):
+            unique = list({found.name: found for found in nodes}.values())
+            if any(found.name in used for found in unique) or not _closed(graph, unique):
+                continue
+            match = Match(name, tuple(sorted(unique, key=lambda found: order[found.name])))
+            if name not in conditions or conditions[name](graph, match):
+                return match
+    return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import BundleError, UnknownNameError
+from latcast.kernels.patterns import shipped_patterns
 
 RULES_SCHEMA = 1
 
@@ -29,8 +30,8 @@ class FusionRules:
         pairs: First operator's class to the classes that are fused into it.
         patterns: Names of the patterns that run as one kernel.
         free: Operator classes that cost nothing: views of the same memory.
-        multi_inbound: Which input an operator with several activation inputs may be fused into: 0 none, 1 the first,
-            2 the last; 3 the one computed last.
+        multi_inbound: Which input an operator with several activation inputs may be fused into: 0 none, 1 the first and no
+            other, 2 the last and no other; 3 any, the one computed last before the others.
         multi_outbound: Whether an operator whose result has several readers may take one of them in: 0 no, 1 the first,
             2 the last reader.
         evidence: Times, margin and confidence behind each detected rule; empty for shipped rules.
@@ -64,28 +65,47 @@ class FusionRules:
         return data
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], source: str = "fusion rules") -> FusionRules:
+    def from_json(cls, data: Any, source: str = "fusion rules") -> FusionRules:
         """Reads rules.
 
         Raises:
             BundleError: A newer schema, or a field of a wrong kind.
         """
-        version = data.get("schema")
-        if not isinstance(version, int) or version > RULES_SCHEMA:
-            raise BundleError(f"{source}: schema {version}, this latcast reads {RULES_SCHEMA}; update latcast")
+        version = data.get("schema") if isinstance(data, Mapping) else None
+        if not isinstance(version, int):
+            raise BundleError(f"{source}: not fusion rules: found no 'schema', expected a JSON object that names it")
+        if version > RULES_SCHEMA:
+            raise BundleError(f"{source}: schema {version}, this latcast reads up to {RULES_SCHEMA}; update latcast")
         try:
-            return cls(
+            rules = cls(
                 runtime=str(data["runtime"]),
                 version=str(data.get("version", "")),
-                pairs={first: frozenset(seconds) for first, seconds in data["pairs"].items()},
-                patterns=tuple(data.get("patterns", ())),
-                free=frozenset(data.get("free", ())),
+                pairs={first: frozenset(_names(seconds)) for first, seconds in data["pairs"].items()},
+                patterns=tuple(_names(data.get("patterns", []))),
+                free=frozenset(_names(data.get("free", []))),
                 multi_inbound=int(data.get("multi_inbound", 3)),
                 multi_outbound=int(data.get("multi_outbound", 0)),
                 evidence=dict(data.get("evidence", {})),
             )
-        except (KeyError, TypeError, AttributeError) as problem:
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem
+        unknown = sorted(set(rules.patterns) - set(shipped_patterns()))
+        if unknown:
+            known = ", ".join(sorted(shipped_patterns()))
+            raise BundleError(f"{source}: no pattern is called '{unknown[0]}'; known: {known}")
+        if rules.multi_inbound not in range(4) or rules.multi_outbound not in range(3):
+            raise BundleError(
+                f"{source}: multi_inbound {rules.multi_inbound} and multi_outbound {rules.multi_outbound}; "
+                "expected 0 to 3 and 0 to 2"
+            )
+        return rules
+
+
+def _names(values: Any) -> list[str]:
+    """A list of texts as it is; anything else (one text would fall apart into its letters) is refused."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"expected a list of names, found {values!r}")
+    return values
 
 
 def load_rules(source: str | Path) -> FusionRules:
@@ -101,7 +121,7 @@ def load_rules(source: str | Path) -> FusionRules:
             return FusionRules.from_json(json.loads(path.read_text()), str(path))
         except OSError as problem:
             raise UnknownNameError(f"no fusion rules at '{path}': {problem.strerror}") from problem
-        except json.JSONDecodeError as problem:
+        except ValueError as problem:
             raise BundleError(f"{path}: not JSON: {problem}") from problem
     folder = resources.files("latcast.kernels").joinpath("rules")
     shipped = folder.joinpath(f"{source}.json")

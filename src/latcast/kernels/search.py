@@ -3,17 +3,19 @@
 The traversal visits operators in topological order and fuses each into the kernel of an operator it reads, where the rules
 allow the pair. As in the paper the fused operator keeps the class of its first member, an operator whose result has several
 readers takes none of them in unless ``multi_outbound`` says so, and of several inputs one is chosen by ``multi_inbound``.
-With one reader only, no path can leave a kernel and come back, so fusion never makes a cycle.
+With one reader only, no path can leave a kernel and come back, so fusion never makes a cycle; where a kernel may have more
+readers, a fusion that would make one is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
-from latcast.graph.ir import Graph, Node
+from latcast.graph.ir import Graph, Node, topological_order
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
-from latcast.kernels.patterns import Match, find_patterns, shipped_patterns
+from latcast.kernels.patterns import Condition, Match, find_patterns, shipped_patterns
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import describe
 
@@ -21,14 +23,13 @@ from latcast.kernels.types import describe
 def _swaps_groups(graph: Graph, match: Match) -> bool:
     """A channel shuffle is a reshape to (N, groups, C/groups, ...) with these two axes swapped, and back."""
     transpose = next(node for node in match.nodes if node.op_type == "Transpose")
-    order = transpose.attributes.get("perm", ())
-    rank = len(graph.tensors[transpose.inputs[0]].shape)
+    order = tuple(cast("tuple[int, ...]", transpose.attributes.get("perm", ())))
     before, after = match.nodes[0].inputs[0], match.nodes[-1].outputs[0]
-    return order == (0, 2, 1, *range(3, rank)) and graph.shape(before) == graph.shape(after) and rank == 5
+    return order == (0, 2, 1, 3, 4) and graph.shape(before) == graph.shape(after)
 
 
-_CONDITIONS: Mapping[str, Callable[[Graph, Match], bool]] = {"channel_shuffle": _swaps_groups}
-"""What an expression alone cannot say."""
+CONDITIONS: Mapping[str, Condition] = {"channel_shuffle": _swaps_groups}
+"""What the expression of a pattern alone cannot say."""
 
 
 class _Group:
@@ -44,85 +45,152 @@ class _Group:
         self.order = order
 
 
+class _Search:
+    """One traversal of one graph."""
+
+    def __init__(self, graph: Graph, rules: FusionRules) -> None:
+        self.graph = graph
+        self.rules = rules
+        self.inert = graph.weights.union(graph.constants, ("",))
+        self.group_of: dict[str, _Group] = {}
+        """Tensor to the kernel that computes it."""
+        self.readers: dict[str, list[str]] = {}
+        """Activation to the names of the operators that read it; ``graph.consumers`` lists those of weights too."""
+        for node in graph.nodes:
+            for name in node.inputs:
+                if name not in self.inert:
+                    self.readers.setdefault(name, []).append(node.name)
+
+    def run(self) -> Sequence[_Group]:
+        graph, rules = self.graph, self.rules
+        matches = find_patterns(graph, rules.patterns, shipped_patterns(), CONDITIONS)
+        pattern_of = {node.name: match for match in matches for node in match.nodes}
+        followers = frozenset[str]().union(*rules.pairs.values())
+        groups: list[_Group] = []
+        for order, node in enumerate(graph.nodes):
+            match = pattern_of.get(node.name)
+            if match is None:
+                second, members = operator_class(graph, node), [node]
+            elif node is match.nodes[-1]:
+                second, members = match.pattern, list(match.nodes)
+            else:
+                continue
+            target = self._absorbing(members, second) if second in followers else None
+            if target is None:
+                target = _Group(second, members, order)
+                groups.append(target)
+            else:
+                target.nodes.extend(members)
+                target.last = node
+                target.order = order
+            for output in node.outputs:
+                self.group_of[output] = target
+        if rules.multi_outbound:
+            return self._in_execution_order(groups)
+        return sorted(groups, key=lambda group: group.order)
+
+    def _absorbing(self, members: Sequence[Node], second: str) -> _Group | None:
+        """The kernel that takes these operators in, or None."""
+        graph, rules = self.graph, self.rules
+        inputs = self._outside_inputs(members)
+        candidates = inputs
+        if len(inputs) > 1:
+            if rules.multi_inbound == 0:
+                return None
+            if rules.multi_inbound == 1:
+                candidates = inputs[:1]
+            elif rules.multi_inbound == 2:
+                candidates = inputs[-1:]
+            else:
+                candidates = sorted(inputs, key=lambda name: -self._order_of(name))
+        for name in candidates:
+            group = self.group_of.get(name)
+            if group is None or name not in group.last.outputs or not rules.fuses(group.first, second):
+                continue
+            if any(output in graph.outputs for output in group.last.outputs):
+                continue
+            if not self._may_leave(group.last, members):
+                continue
+            # Only a kernel with several readers can be reached again from its own result.
+            if rules.multi_outbound and self._needs((other for other in inputs if other != name), group):
+                continue
+            return group
+        return None
+
+    def _outside_inputs(self, members: Sequence[Node]) -> list[str]:
+        """Activations that the operators read from elsewhere, each once."""
+        names = [name for node in members for name in node.inputs if name not in self.inert]
+        if len(members) == 1:
+            return names if len(names) < 2 else list(dict.fromkeys(names))
+        inside = {output for node in members for output in node.outputs}
+        return [name for name in dict.fromkeys(names) if name not in inside]
+
+    def _order_of(self, tensor: str) -> int:
+        group = self.group_of.get(tensor)
+        return -1 if group is None else group.order
+
+    def _may_leave(self, last: Node, members: Sequence[Node]) -> bool:
+        """Whether a kernel that ends in ``last`` may take the operators in, given who else reads its result."""
+        inside = {node.name for node in members}
+        readers = [name for output in last.outputs for name in self.readers.get(output, ())]
+        if inside.issuperset(readers):
+            return True
+        if not self.rules.multi_outbound:
+            return False
+        return readers[0 if self.rules.multi_outbound == 1 else -1] in inside
+
+    def _needs(self, tensors: Iterable[str], target: _Group) -> bool:
+        """Whether computing the tensors takes a result of the kernel ``target``."""
+        waiting = [group for name in tensors if (group := self.group_of.get(name)) is not None]
+        seen: set[int] = set()
+        while waiting:
+            group = waiting.pop()
+            if group is target:
+                return True
+            if id(group) not in seen:
+                seen.add(id(group))
+                names = self._outside_inputs(group.nodes)
+                waiting.extend(found for name in names if (found := self.group_of.get(name)) is not None)
+        return False
+
+    def _in_execution_order(self, groups: Iterable[_Group]) -> Sequence[_Group]:
+        """Kernels whose inner results others read too: each after all those it reads."""
+        listed = sorted(groups, key=lambda group: group.order)
+        whole = [
+            Node(
+                group.first,
+                str(index),
+                tuple(self._outside_inputs(group.nodes)),
+                tuple(output for node in group.nodes for output in node.outputs),
+            )
+            for index, group in enumerate(listed)
+        ]
+        return [listed[int(node.name)] for node in topological_order(whole, self.graph.inputs)]
+
+
+HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear", "matmul"})
+"""Classes that give a kernel its type wherever they stand in it."""
+
+
 def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     """The kernels that a runtime with these rules executes, in execution order.
 
     Every operator of the graph lands in exactly one kernel.
+
+    Raises:
+        LatcastError: The rules name a pattern that does not exist.
     """
-    matches = [
-        match
-        for match in find_patterns(graph, rules.patterns, shipped_patterns())
-        if match.pattern not in _CONDITIONS or _CONDITIONS[match.pattern](graph, match)
-    ]
-    pattern_of = {node.name: match for match in matches for node in match.nodes}
-    group_of: dict[str, _Group] = {}
-    groups: list[_Group] = []
-    for order, node in enumerate(graph.nodes):
-        match = pattern_of.get(node.name)
-        if match is not None:
-            if node is not match.nodes[-1]:
-                continue
-            second, members = match.pattern, list(match.nodes)
-        else:
-            second, members = operator_class(graph, node), [node]
-        target = _absorbing_group(graph, rules, members, second, group_of)
-        if target is None:
-            target = _Group(second, members, order)
-            groups.append(target)
-        else:
-            target.nodes.extend(members)
-            target.last = members[-1]
-            target.order = order
-        for output in members[-1].outputs:
-            group_of[output] = target
-    groups.sort(key=lambda group: group.order)
-    return tuple(_kernel(graph, rules, group) for group in groups)
-
-
-def _absorbing_group(
-    graph: Graph, rules: FusionRules, members: list[Node], second: str, group_of: Mapping[str, _Group]
-) -> _Group | None:
-    """The kernel that takes these operators in, or None."""
-    inside = {output for node in members for output in node.outputs}
-    inputs = [i for node in members for i in node.inputs if graph.is_activation(i) and i not in inside]
-    distinct = list(dict.fromkeys(inputs))
-    if len(distinct) > 1:
-        if rules.multi_inbound == 0:
-            return None
-        if rules.multi_inbound == 1:
-            distinct = distinct[:1]
-        elif rules.multi_inbound == 2:
-            distinct = distinct[-1:]
-        else:
-            distinct.sort(key=lambda name: -(group_of[name].order if name in group_of else -1))
-    for name in distinct:
-        group = group_of.get(name)
-        if group is None or name not in group.last.outputs or not rules.fuses(group.first, second):
-            continue
-        if name in graph.outputs:
-            continue
-        readers = {reader.name for reader in graph.consumers.get(name, ())} - {node.name for node in members}
-        if readers and not _may_fuse_outbound(graph, rules, name, members):
-            continue
-        return group
-    return None
-
-
-def _may_fuse_outbound(graph: Graph, rules: FusionRules, tensor: str, members: list[Node]) -> bool:
-    if rules.multi_outbound == 0:
-        return False
-    readers = graph.consumers[tensor]
-    chosen = readers[0] if rules.multi_outbound == 1 else readers[-1]
-    return any(chosen is node for node in members)
+    return tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
 
 
 def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
-    kernel_type, configuration = describe(graph, group.first, group.nodes, group.own_count)
+    nodes = group.nodes
+    kernel_type, configuration = describe(graph, group.first, nodes, group.own_count)
     return Kernel(
         kernel_type,
         configuration,
-        group.nodes[0].name,
-        tuple(node.name for node in group.nodes),
-        tuple(node.op_type for node in group.nodes),
-        free=group.first in rules.free and len(group.nodes) == group.own_count,
+        nodes[0].name,
+        tuple([node.name for node in nodes]),
+        tuple([node.op_type for node in nodes]),
+        free=group.first in rules.free and len(nodes) == group.own_count,
     )

@@ -9,14 +9,18 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.types import kernel_type
 
+_ACTIVATION_OF_FLOPS = ("relu", "relu6", "relu6", "sigmoid", "hard_swish")
+
 
 def kernel_graph(type_name: str, parameters: Mapping[str, Any]) -> Graph:
     """A graph that holds the kernel with this configuration and nothing else.
 
-    ``fused_flops`` of 1 to 3 puts a ReLU behind it, more a hard-swish; ``fused_inputs`` adds as many activations.
+    ``fused_inputs`` adds as many activations behind it; what ``fused_flops`` holds beyond them becomes an activation
+    function of about so many FLOPs: ReLU (1), ReLU6 (2 and 3), sigmoid (4), hard-swish (5 and more).
 
     Raises:
         UnknownNameError: No such kernel type or field.
+        UnsupportedOperatorError: The type stands for operators that have no form of their own ("other").
     """
     found = kernel_type(type_name)
     values = dict(zip(found.fields, found.configuration({k: int(v) for k, v in parameters.items()}), strict=True))
@@ -25,8 +29,6 @@ def kernel_graph(type_name: str, parameters: Mapping[str, Any]) -> Graph:
     for _ in range(values["fused_inputs"]):
         x = builder.add(x, builder.input(builder.shape(x)))
     rest = values["fused_flops"] - values["fused_inputs"]
-    if rest >= 4:
-        x = builder.hard_swish(x)
-    elif rest > 0:
-        x = builder.relu(x)
+    if rest > 0:
+        x = builder.activation(x, _ACTIVATION_OF_FLOPS[min(rest, len(_ACTIVATION_OF_FLOPS)) - 1])
     return builder.finish(x)

@@ -73,7 +73,7 @@ def cpu_description() -> Mapping[str, Any]:
     return {
         "model": names[0],
         "flags": flags[0],
-        "microcode": (found.get("microcode") or [None])[0],
+        "microcode": found["microcode"][0] if "microcode" in found else None,
         "caches_bytes": _caches(),
     }
 

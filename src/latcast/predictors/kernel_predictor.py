@@ -22,7 +22,7 @@ MODELS = (RESIDUAL, PHYSICAL, "lasso", "random_forest", "gbdt", "mlp")
 FEW_SAMPLES = 12
 """Below this many samples a type keeps its physical terms alone."""
 
-RESIDUAL_LIMIT = 3.0
+RESIDUAL_LIMIT = 20.0
 """A learned residual may change the physical latency by at most this factor (the trees cannot extrapolate anyway)."""
 
 

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from latcast.errors import TrainingError
+
 
 @dataclass(frozen=True)
 class Metrics:
@@ -50,7 +52,13 @@ def judge(
     low_ms: np.ndarray | None = None,
     high_ms: np.ndarray | None = None,
 ) -> Metrics:
-    """All metrics of predictions (networks,) against measured latencies (networks,)."""
+    """All metrics of predictions (networks,) against measured latencies (networks,).
+
+    Raises:
+        TrainingError: There is nothing to judge.
+    """
+    if len(actual_ms) == 0:
+        raise TrainingError("no measured network is left to judge predictions by; expected at least one")
     error = predicted_ms / actual_ms - 1
     inside = None
     if low_ms is not None and high_ms is not None:

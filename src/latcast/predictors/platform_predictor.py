@@ -88,11 +88,11 @@ class PlatformPredictor:
         is_outside = np.concatenate(outside) if outside else np.zeros(0, dtype=bool)
         sums = table.sum_by_network(np.stack([kernel_ms, kernel_ms * is_covered, kernel_ms * is_outside], axis=1))
         total = sums[:, 0] + self.network.constant_ms
-        whole = np.maximum(total, 1e-9)
-        return Priced(
-            table, kernel_ms, is_covered, is_outside, total,
-            (sums[:, 1] + self.network.constant_ms) / whole, sums[:, 2] / whole,
-        )  # fmt: skip
+        # A network of views alone costs nothing, all of it by rule.
+        priceless = total <= 0
+        whole = np.where(priceless, 1.0, total)
+        covered_share = np.where(priceless, 1.0, (sums[:, 1] + self.network.constant_ms) / whole)
+        return Priced(table, kernel_ms, is_covered, is_outside, total, covered_share, sums[:, 2] / whole)
 
     def latencies_ms(self, graphs: Iterable[Graph]) -> np.ndarray:
         """Point predictions alone, (networks,)."""

@@ -111,10 +111,17 @@ def attribute_executed(
     return pairs, sum(latency_ms for _, latency_ms in pairs), whole
 
 
+SCALE_LIMIT = 2.0
+"""Profiled kernels are scaled so that they add up to their network's latency, by at most this factor."""
+
+
 def collect(
     measurements: Iterable[Measurement], rules: FusionRules, build: Callable[[Reference], Graph]
 ) -> TrainingData:
     """Turns measurements into samples; several of the same network are combined by their median.
+
+    A profiler times a few runs at another moment than the network was timed, and costs time itself. So the kernels of a
+    network are scaled to add up to what the network took: the host's state and the profiler's share both cancel.
 
     Args:
         measurements: Of one platform; failed ones are skipped and named.
@@ -144,7 +151,8 @@ def collect(
         if measurement.executed:
             pairs, some, total = attribute_executed(kernels, measurement)
             given, whole = given + some, whole + total
-            profiled.extend(KernelObservation(kernel, latency_ms, reference.key) for kernel, latency_ms in pairs)
+            scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
+            profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
     networks = tuple(
         NetworkSample(first[key][0], first[key][1], float(np.median(values))) for key, values in latencies.items()
     )

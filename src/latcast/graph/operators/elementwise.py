@@ -24,6 +24,8 @@ BINARY_FLOPS: Mapping[str, int] = {
 }  # fmt: skip
 """FLOPs per element of the (broadcast) output and per input beyond the first."""
 
+_VARIADIC = frozenset({"Min", "Max", "Sum", "Mean"})
+
 _BOOLEAN = frozenset(
     {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"}
 )
@@ -66,8 +68,9 @@ def infer_dropout(view: OperatorView) -> list[Tensor]:
 
 
 def infer_broadcast(view: OperatorView) -> list[Tensor]:
-    shapes = [view.shape(index) for index in range(len(view.inputs))]
     op_type = view.node.op_type
+    count = len(view.inputs) if op_type in _VARIADIC else 3 if op_type == "Where" else 2
+    shapes = [view.shape(index) for index in range(count)]
     dtype = "bool" if op_type in _BOOLEAN else view.dtype(1 if op_type == "Where" else 0)
     return [Tensor(broadcast(view, *shapes), dtype)]
 

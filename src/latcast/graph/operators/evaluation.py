@@ -301,3 +301,6 @@ _FUNCTIONS: Mapping[str, Evaluate] = {
     "CumSum": _cumsum,
     "Trilu": _trilu,
 }
+
+EVALUATED = frozenset(_FUNCTIONS)
+"""Operators that can be evaluated."""

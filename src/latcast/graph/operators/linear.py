@@ -80,7 +80,8 @@ def infer_conv_transpose(view: OperatorView) -> list[Tensor]:
     for axis in range(rank):
         full = (x[2 + axis] - 1) * strides[axis] + extra[axis] + (w[2 + axis] - 1) * dilations[axis] + 1
         if mode in ("SAME_UPPER", "SAME_LOWER"):
-            full = x[2 + axis] * strides[axis]
+            # Padding is never negative: a kernel smaller than its stride leaves the map smaller.
+            full = min(full, x[2 + axis] * strides[axis])
         elif mode != "VALID":
             full -= pads[axis] + pads[axis + rank]
         sizes.append(full)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.errors import LatcastError, UnsupportedOperatorError
+from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
 from latcast.graph.ir import AttributeValue, Graph, Node
 from latcast.graph.weights import synthetic_weights
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 LOWEST_OPSET = 17
 """Version written unless an operator needs a newer one: the first with LayerNormalization, read by every runtime."""
+
+LARGEST_FILE_BYTES = 2_000_000_000
+"""Protocol buffers end at 2 GiB; some of it is for the nodes."""
 
 PRECISIONS = ("fp32", "int8")
 
@@ -65,6 +68,7 @@ class OnnxFile:
         self._initializers: list[Any] = []
         self._names: set[str] = set()
         self._domains: set[str] = set()
+        self._size_bytes = 0
 
     def initializer(self, name: str, values: np.ndarray) -> str:
         """Adds a constant tensor once; returns its name."""
@@ -72,6 +76,7 @@ class OnnxFile:
 
         if name not in self._names:
             self._names.add(name)
+            self._size_bytes += values.nbytes
             self._initializers.append(numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name))
         return name
 
@@ -85,10 +90,13 @@ class OnnxFile:
 
         node = self._current_form(node)
         schema = find_schema(node, self.opset)
-        attributes = [
-            helper.make_attribute(key, value, attr_type=None if schema is None else schema.attributes[key].type.value)
-            for key, value in sorted(node.attributes.items())
-        ]
+        attributes = []
+        for key, value in sorted(node.attributes.items()):
+            if schema is None:
+                attributes.append(helper.make_attribute(key, value))
+            else:
+                kind = schema.attributes[key].type
+                attributes.append(helper.make_attribute(key, _as_kind(value, kind.name), attr_type=kind.value))
         written = helper.make_node(node.op_type, node.inputs, node.outputs, name=node.name, domain=node.domain)
         written.attribute.extend(attributes)
         self._nodes.append(written)
@@ -135,8 +143,18 @@ class OnnxFile:
         return {name for node in self._nodes for name in node.input}
 
     def to_bytes(self) -> bytes:
+        """The model.
+
+        Raises:
+            ModelError: It has more weights than fit into one file.
+        """
         from onnx import TensorProto, helper
 
+        if self._size_bytes >= LARGEST_FILE_BYTES:
+            raise ModelError(
+                f"'{self.graph.name}' has {self._size_bytes / 1e9:.1f} GB of weights; an ONNX file holds up to "
+                f"{LARGEST_FILE_BYTES / 1e9:.1f} GB, so write its parts one by one"
+            )
         types = {"float32": TensorProto.FLOAT, "bfloat16": TensorProto.BFLOAT16}
 
         def declare(name: str) -> onnx.ValueInfoProto:
@@ -156,6 +174,15 @@ class OnnxFile:
         model.ir_version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
         data: bytes = model.SerializeToString()
         return data
+
+
+def _as_kind(value: AttributeValue, kind: str) -> AttributeValue:
+    """A value as the type that ONNX asks for: whoever wrote a graph may have put 1 for 1.0."""
+    if kind == "FLOAT" and isinstance(value, int):
+        return float(value)
+    if kind == "FLOATS" and isinstance(value, tuple):
+        return tuple(float(number) for number in value)
+    return value
 
 
 def find_schema(node: Node, opset: int) -> Any:
@@ -222,12 +249,12 @@ def choose_opset(graph: Graph) -> int:
 
 def typed_weights(graph: Graph, *, seed: int = 0) -> dict[str, np.ndarray]:
     """The synthetic weights in the element types that the graph gives them (integers fill their range)."""
-    import ml_dtypes
-
     typed = {}
     for name, values in synthetic_weights(graph, seed=seed).items():
         dtype = graph.tensors[name].dtype
         if dtype == "bfloat16":
+            import ml_dtypes
+
             typed[name] = values.astype(ml_dtypes.bfloat16)
         elif dtype in ("int8", "uint8"):
             scaled = np.round(values / max(float(np.abs(values).max(initial=0.0)), 1e-9) * 127)

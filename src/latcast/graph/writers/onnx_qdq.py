@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
+from latcast.graph.writers.batch_norm import fold_batch_norms
+from latcast.graph.writers.gelu import gelu_nodes
 from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
 from latcast.graph.writers.ranges import activation_ranges
 
@@ -46,21 +48,21 @@ class QuantisationStyle:
         quantises_outputs: Whether their outputs are quantised too, whoever reads them.
         quantises_moved: Whether a tensor that was only moved (reshaped, transposed, split) gets a pair of its own.
         fused_activations: Operators that follow a convolution without a pair between the two.
+        unifies_concatenations: Whether all that is concatenated has one scale.
     """
 
     integer_operators: frozenset[str]
     quantises_outputs: bool
     quantises_moved: bool
     fused_activations: frozenset[str]
+    unifies_concatenations: bool
 
 
-OPERATOR_STYLE = QuantisationStyle(INTEGER_OPERATORS, True, True, frozenset({"Relu", "Clip"}))
+OPERATOR_STYLE = QuantisationStyle(INTEGER_OPERATORS, True, True, frozenset({"Relu", "Clip"}), False)
 """As onnxruntime's static quantisation: every integer operator between pairs, which its optimiser then merges into one."""
 
-INPUT_STYLE = QuantisationStyle(INTEGER_OPERATORS - {"Sigmoid", "LeakyRelu"}, False, False, ACTIVATIONS)
+INPUT_STYLE = QuantisationStyle(INTEGER_OPERATORS - {"Sigmoid", "LeakyRelu"}, False, False, ACTIVATIONS, True)
 """As NNCF for OpenVINO: integers where convolutions, matrix products, sums and pools read, activations left to the fusion."""
-
-STYLES: Mapping[str, QuantisationStyle] = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
 
 SUFFIXES = ("_QuantizeLinear_Input", "_QuantizeLinear_Output", "_DequantizeLinear_Output", "_quantized")
 
@@ -85,88 +87,11 @@ class Affine:
         return cls(scale, int(np.clip(round(-low / scale), 0, 255)))
 
 
-def fold_batch_norms(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Folds every BatchNormalization whose input is a convolution's only use into that convolution.
-
-    Returns:
-        The graph without them (the convolution then writes the normalisation's output, and has a bias) and the weights, the
-        folded ones under new names.
-    """
-    values = dict(weights)
-    tensors = dict(graph.tensors)
-    folded: dict[str, Node] = {}
-    dropped: set[str] = set()
-    for norm in graph.nodes:
-        conv = graph.producers.get(norm.inputs[0]) if norm.op_type == "BatchNormalization" else None
-        foldable = (
-            conv is not None
-            and conv.op_type == "Conv"
-            and len(graph.consumers[norm.inputs[0]]) == 1
-            and norm.inputs[0] not in graph.outputs
-            and all(name in values for name in (*conv.inputs[1:], *norm.inputs[1:5]) if name)
-        )
-        if conv is None or not foldable:
-            continue
-        scale, shift, mean, variance = (values[name].astype(np.float64) for name in norm.inputs[1:5])
-        factor = scale / np.sqrt(variance + float(norm.attributes.get("epsilon", 1e-5)))  # type: ignore[arg-type]
-        filters = values[conv.inputs[1]]
-        bias = values[conv.inputs[2]] if len(conv.inputs) > 2 and conv.inputs[2] else np.zeros(filters.shape[0])
-        names = (f"{conv.name}_folded_weight", f"{conv.name}_folded_bias")
-        values[names[0]] = (filters * factor.reshape(-1, *[1] * (filters.ndim - 1))).astype(np.float32)
-        values[names[1]] = ((bias - mean) * factor + shift).astype(np.float32)
-        tensors[names[0]] = graph.tensors[conv.inputs[1]]
-        tensors[names[1]] = graph.tensors[norm.inputs[1]]
-        folded[conv.name] = replace(conv, inputs=(conv.inputs[0], *names), outputs=norm.outputs[:1])
-        dropped.add(norm.name)
-    nodes = [folded.get(node.name, node) for node in graph.nodes if node.name not in dropped]
-    names_of_weights = frozenset(graph.weights | (values.keys() - weights.keys()))
-    result = replace(graph, tensors=tensors, weights=names_of_weights).with_nodes(nodes)
-    return result, {name: values[name] for name in result.weights}
-
-
-def gelu_nodes(graph: Graph) -> frozenset[str]:
-    """Names of the element-wise nodes that spell GELU around an Erf or a Tanh."""
-
-    def with_constant(node: Node | None) -> bool:
-        return (
-            node is not None
-            and node.op_type in ("Add", "Mul", "Div", "Pow")
-            and any(name in graph.constants for name in node.inputs)
-        )
-
-    def makers(node: Node) -> list[Node]:
-        return [graph.producers[name] for name in node.inputs if name in graph.producers]
-
-    found: set[str] = set()
-    for centre in graph.nodes:
-        if centre.op_type not in ("Erf", "Tanh"):
-            continue
-        readers = graph.consumers.get(centre.outputs[0], [])
-        if len(readers) != 1 or readers[0].op_type != "Add" or not with_constant(readers[0]):
-            continue
-        found.update((centre.name, readers[0].name))
-        above = makers(centre)
-        while above:
-            node = above.pop()
-            cubic = node.op_type == "Add" and any(with_constant(maker) for maker in makers(node))
-            if node.name not in found and (with_constant(node) or cubic):
-                found.add(node.name)
-                above += makers(node)
-        below = graph.consumers.get(readers[0].outputs[0], [])
-        while len(below) == 1 and below[0].op_type == "Mul":
-            found.add(below[0].name)
-            found.update(maker.name for maker in makers(below[0]) if maker.op_type == "Mul" and with_constant(maker))
-            below = graph.consumers.get(below[0].outputs[0], [])
-            below = below if below and with_constant(below[0]) else []
-    return frozenset(found)
-
-
 def _is_gated(graph: Graph, node: Node) -> bool:
     """Whether a Mul is the last part of x * sigmoid(x), which runtimes take for one operator."""
     makers = [graph.producers.get(name) for name in node.inputs]
     return node.op_type == "Mul" and any(
-        maker is not None and maker.op_type in ("Sigmoid", "HardSigmoid") and maker.inputs[0] in node.inputs
-        for maker in makers
+        maker is not None and maker.op_type in ("Sigmoid", "HardSigmoid") and maker.inputs[0] in node.inputs for maker in makers
     )
 
 
@@ -222,19 +147,41 @@ def _before_moves(graph: Graph, name: str) -> str:
 
 
 def choose_parameters(
-    graph: Graph, tensors: frozenset[str], ranges: Mapping[str, tuple[float, float]]
+    graph: Graph,
+    tensors: frozenset[str],
+    ranges: Mapping[str, tuple[float, float]],
+    style: QuantisationStyle = OPERATOR_STYLE,
 ) -> Mapping[str, Affine]:
-    """Scale and zero point of every quantised activation; operators that move values keep their input's."""
-    chosen: dict[str, Affine] = {}
-    for name in graph.inputs:
-        if name in tensors:
-            chosen[name] = Affine.covering(*ranges[name])
+    """Scale and zero point of every quantised activation.
+
+    Operators that move values keep their input's. Where the style says so, so do concatenations: all that is concatenated
+    gets one scale that covers it.
+    """
+    leader: dict[str, str] = {}
+
+    def first(name: str) -> str:
+        while name in leader:
+            name = leader[name]
+        return name
+
+    def join(name: str, other: str) -> None:
+        if first(name) != first(other):
+            leader[first(name)] = first(other)
+
     for node in graph.nodes:
-        inherited = chosen.get(node.inputs[0]) if node.inputs and node.op_type in SAME_SCALE_OPERATORS else None
-        for name in node.outputs:
-            if name in tensors:
-                chosen[name] = inherited or Affine.covering(*ranges[name])
-    return chosen
+        if node.op_type in SAME_SCALE_OPERATORS and node.inputs[0] in graph.tensors:
+            for output in node.outputs:
+                join(output, node.inputs[0])
+        elif node.op_type == "Concat" and style.unifies_concatenations:
+            for name in graph.activation_inputs(node):
+                join(name, node.outputs[0])
+    covered: dict[str, tuple[float, float]] = {}
+    for name in (*graph.inputs, *(output for node in graph.nodes for output in node.outputs)):
+        if name in ranges and (name in tensors or style.unifies_concatenations):
+            low, high = ranges[name]
+            before = covered.get(first(name), (0.0, 0.0))
+            covered[first(name)] = (min(low, before[0]), max(high, before[1]))
+    return {name: Affine.covering(*covered[first(name)]) for name in tensors}
 
 
 class _QdqWriter:
@@ -363,7 +310,7 @@ def to_qdq(graph: Graph, *, seed: int = 0, style: QuantisationStyle = OPERATOR_S
     """
     folded, weights = fold_batch_norms(graph, typed_weights(graph, seed=seed))
     ranges = activation_ranges(folded, weights, seed=seed)
-    parameters = choose_parameters(folded, quantised_tensors(folded, style), ranges)
+    parameters = choose_parameters(folded, quantised_tensors(folded, style), ranges, style)
     writer = _QdqWriter(folded, weights, parameters, {node.name for node in integer_nodes(folded, style)})
     for name in folded.inputs:
         if name in writer.parameters:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from latcast.graph.ir import Graph, Node
 SAMPLE_SIZE = 512
 HEADROOM = 1.5
 """A range reaches this much further than the sample: a tensor has more elements than the sample and so larger extremes."""
-LARGEST_WINDOW = 64
-"""Values of a pooling window taken as independent; neighbours in a map are not."""
+LARGEST_WINDOW = 4
+"""Values of a pooling window taken as independent: neighbours are alike, and channels have means of their own."""
 
 Sample = np.ndarray
 
@@ -113,19 +114,23 @@ class _Sampler:
         if node.op_type == "Conv":
             terms = prod(shape[1:])
         elif node.op_type == "ConvTranspose":
-            terms = max(1, prod(shape[:1]) // int(node.attributes.get("group", 1)))  # type: ignore[arg-type]
+            terms = max(1, shape[0] // cast(int, node.attributes.get("group", 1)))
         else:
             terms = shape[-1] if node.attributes.get("transB") else shape[-2] if len(shape) > 1 else shape[0]
-        mean = terms * a.mean() * b.mean()
-        variance = terms * max((a**2).mean() * (b**2).mean() - (a.mean() * b.mean()) ** 2, 0.0)
+        # Of a weight all values count: the mean of a sample, however small, would be added up ``terms`` times.
+        weight = self.weights.get(node.inputs[1])
+        factors = b if weight is None else np.asarray(weight, dtype=np.float32)
+        factor_mean, factor_square = float(factors.mean(dtype=np.float64)), float(np.square(factors).mean(dtype=np.float64))
+        mean = terms * a.mean() * factor_mean
+        variance = terms * max((a**2).mean() * factor_square - (a.mean() * factor_mean) ** 2, 0.0)
         result = mean + np.sqrt(variance) * self.draw(node.outputs[0])
         return result + self.of(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else result
 
     def window(self, node: Node, reduce: Callable[..., Sample]) -> Sample:
         """Pooling: means (or maxima) over as many values as the window holds."""
-        inputs, outputs = self.graph.tensors[node.inputs[0]], self.graph.tensors[node.outputs[0]]
-        inside = prod(node.attributes["kernel_shape"]) if "kernel_shape" in node.attributes \
-            else inputs.elements // max(outputs.elements, 1)  # type: ignore[arg-type]
+        before, after = (self.graph.tensors[name].elements for name in (node.inputs[0], node.outputs[0]))
+        kernel = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
+        inside = prod(kernel) if kernel else before // max(after, 1)
         rng = np.random.default_rng([self.seed, zlib.crc32(node.outputs[0].encode())])
         return reduce(rng.choice(self.of(node.inputs[0]), (SAMPLE_SIZE, min(max(inside, 1), LARGEST_WINDOW))), axis=1)
 
@@ -162,8 +167,11 @@ class _Sampler:
         """The interval that a node's results cannot leave."""
         if node is None or node.op_type != "Clip":
             return _BOUNDS.get(node.op_type if node else "", (-np.inf, np.inf))
-        low, high = (self.of(name)[0] if name else None for name in (*node.inputs[1:], "", "")[:2])
-        return (-np.inf if low is None else float(low)), (np.inf if high is None else float(high))
+        inputs = (*node.inputs, "", "")
+        limits = []
+        for key, name, free in (("min", inputs[1], -np.inf), ("max", inputs[2], np.inf)):
+            limits.append(self.of(name)[0] if name else cast(float, node.attributes.get(key, free)))
+        return float(limits[0]), float(limits[1])
 
     def mixture(self, node: Node) -> Sample:
         """Values of all inputs alike, with the extremes kept."""
@@ -172,16 +180,14 @@ class _Sampler:
         return rng.permutation(pool[np.linspace(0, pool.size - 1, SAMPLE_SIZE).round().astype(int)])
 
     def softmax(self, node: Node, x: Sample) -> Sample:
-        axis = int(node.attributes.get("axis", -1))  # type: ignore[arg-type]
+        axis = cast(int, node.attributes.get("axis", -1))
         count = self.graph.shape(node.inputs[0])[axis]
         powers = np.exp(x - x.max())
         shares = np.minimum(powers / (powers.mean() * count), 1.0)
         return np.asarray(np.log(shares + 1e-12) if node.op_type == "LogSoftmax" else shares)
 
 
-def activation_ranges(
-    graph: Graph, weights: Mapping[str, np.ndarray], *, seed: int = 0
-) -> Mapping[str, tuple[float, float]]:
+def activation_ranges(graph: Graph, weights: Mapping[str, np.ndarray], *, seed: int = 0) -> Mapping[str, tuple[float, float]]:
     """Lowest and highest value to expect of every activation, inputs being normal.
 
     Args:

@@ -21,32 +21,23 @@ FIELDS = (
 )  # fmt: skip
 
 
-def _two(values: Sequence[int]) -> tuple[int, int]:
-    """Spatial values as (height, width); one-dimensional maps have height 1."""
-    if len(values) == 1:
-        return 1, values[0]
-    if len(values) == 2:
-        return values[0], values[1]
-    raise NotThisType
-
-
 def extract(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Fields of a Conv or ConvTranspose; a three-dimensional one is not of this type."""
-    node = nodes[0]
-    x, w = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
-    y = graph.shape(node.outputs[0])
-    if not 3 <= len(x) <= 4:
-        raise NotThisType
+    """Fields of a Conv or ConvTranspose, one-dimensional ones with height 1; a three-dimensional one is not of this type."""
+    node, tensors = nodes[0], graph.tensors
+    x, w, y = tensors[node.inputs[0]].shape, tensors[node.inputs[1]].shape, tensors[node.outputs[0]].shape
     rank = len(x) - 2
-    strides = cast("tuple[int, ...]", node.attributes.get("strides", (1,) * rank))
-    dilations = cast("tuple[int, ...]", node.attributes.get("dilations", (1,) * rank))
-    pads = cast("tuple[int, ...] | None", node.attributes.get("pads"))
-    if pads is None and "auto_pad" in node.attributes and node.op_type == "Conv":
+    if not 1 <= rank <= 2:
+        raise NotThisType
+    attributes = node.attributes
+    strides = cast("tuple[int, ...]", attributes.get("strides", (1,) * rank))
+    dilations = cast("tuple[int, ...]", attributes.get("dilations", (1,) * rank))
+    pads = cast("tuple[int, ...]", attributes.get("pads", ()))
+    if "auto_pad" in attributes and node.op_type == "Conv":
         pads = spatial_pads(view_of(graph, node), x[2:], w[2:], strides, dilations)
-    return (
-        x[0], x[1], *_two(x[2:]), y[1], *_two(y[2:]), *_two(w[2:]), *_two(strides), *_two(dilations),
-        cast(int, node.attributes.get("group", 1)), int(bool(pads) and any(cast("tuple[int, ...]", pads))),
-    )  # fmt: skip
+    groups, padded = cast(int, attributes.get("group", 1)), int(any(pads))
+    if rank == 1:
+        return (*x[:2], 1, x[2], y[1], 1, y[2], 1, w[2], 1, strides[0], 1, dilations[0], groups, padded)
+    return (*x, *y[1:], *w[2:], *strides, *dilations, groups, padded)
 
 
 def quantities(c: Columns) -> Quantities:
@@ -82,11 +73,14 @@ def features(c: Columns) -> Mapping[str, np.ndarray]:
     return {
         **blocked,
         "reduction": taps * group_in,
-        "output_pixels": pixels,
         "group_in_channels": group_in,
         "group_out_channels": group_out,
-        "in_channels_mod_16": group_in % 16,
-        "out_channels_mod_16": group_out % 16,
+        "group_in_channels_mod_16": group_in % 16,
+        "group_out_channels_mod_16": group_out % 16,
+        "in_channels_mod_16": c["in_channels"] % 16,
+        "out_channels_mod_16": c["out_channels"] % 16,
+        "channels_mod_4": (c["in_channels"] % 4) + (c["out_channels"] % 4),
+        "output_pixels": pixels,
         "out_w_mod_8": c["out_w"] % 8,
         "im2col_elements": pixels * taps * c["in_channels"],
         "winograd_macs": 36 * tiles * group_in * c["out_channels"],
@@ -96,21 +90,33 @@ def features(c: Columns) -> Mapping[str, np.ndarray]:
     }  # fmt: skip
 
 
+def _unaligned(c: Columns) -> np.ndarray:
+    """Suffix of kernels whose channels are no multiple of 4: blocked layouts refuse them, and a slow path runs instead."""
+    odd = (c["in_channels"] % 4 != 0) | (c["out_channels"] % 4 != 0)
+    return np.where(odd, " unaligned", "")
+
+
 def dense_class(c: Columns) -> np.ndarray:
     """Dense convolutions run by different algorithms: 1x1 as a product, 3x3 at stride 1 perhaps as Winograd, few input
     channels (the first layer) apart."""
     k = np.maximum(c["kernel_h"], c["kernel_w"])
-    stride = np.maximum(c["stride_h"], c["stride_w"])
-    names = np.where(k == 1, np.where(stride == 1, "conv 1x1", "conv 1x1 strided"),
-                     np.where((k == 3) & (stride == 1), "conv 3x3", np.where(k == 3, "conv 3x3 strided", "conv kxk")))  # fmt: skip
-    return np.where((c["in_channels"] < 8) & (k > 1), "conv first", names).astype(object)
+    strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
+    names = np.select(
+        [k == 1, k == 3],
+        [np.where(strided, "conv 1x1 strided", "conv 1x1"), np.where(strided, "conv 3x3 strided", "conv 3x3")],
+        "conv kxk",
+    )
+    names = np.where(c["in_channels"] * c["in_h"] * c["in_w"] == c["in_channels"], "conv on a vector", names)
+    first = (c["in_channels"] < 8) & (k > 1)
+    return np.where(first, "conv first", np.char.add(names, _unaligned(c))).astype(object)
 
 
 def depthwise_class(c: Columns) -> np.ndarray:
     k = np.maximum(c["kernel_h"], c["kernel_w"])
-    stride = np.maximum(c["stride_h"], c["stride_w"])
-    size = np.where(k <= 3, "depthwise 3x3", "depthwise kxk")
-    return np.where(stride > 1, np.char.add(size, " strided"), size).astype(object)
+    strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
+    names = np.where(k <= 3, "depthwise 3x3", "depthwise kxk")
+    names = np.char.add(names, np.where(strided, " strided", ""))
+    return np.char.add(names, _unaligned(c)).astype(object)
 
 
 def grouped_class(c: Columns) -> np.ndarray:
@@ -121,19 +127,34 @@ def transposed_class(c: Columns) -> np.ndarray:
     return np.full(len(c["batch"]), "conv transposed", dtype=object)
 
 
+def padding(size: int, out: int, window: int, stride: int, *, at_least: int = 0) -> tuple[int, int]:
+    """Pixels before and after an axis of ``size`` with which a window gives ``out`` positions.
+
+    The least symmetric amount (from ``at_least`` on, where the positions stay the same), as PyTorch pads; where none does,
+    the odd pixel is at the end.
+    """
+    total = max((out - 1) * stride + window - size, 0)
+    each = max(-(-total // 2), at_least)
+    if each < window and (size + 2 * each - window) // stride + 1 == out:
+        return each, each
+    return total // 2, total - total // 2
+
+
 def build(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
-    """A convolution on its own; total padding is what the sizes imply, the odd pixel at the end."""
+    """A convolution on its own, padded as its sizes imply."""
     c = configuration
     x = builder.input((c["batch"], c["in_channels"], c["in_h"], c["in_w"]))
-    pads = []
-    for axis in ("h", "w"):
-        reach = (c[f"out_{axis}"] - 1) * c[f"stride_{axis}"] + (c[f"kernel_{axis}"] - 1) * c[f"dilation_{axis}"] + 1
-        pads.append(max(reach - c[f"in_{axis}"], 0) if c["padded"] else 0)
+    pads = [(0, 0), (0, 0)]
+    if c["padded"]:
+        windows = {axis: (c[f"kernel_{axis}"] - 1) * c[f"dilation_{axis}"] + 1 for axis in ("h", "w")}
+        pads = [
+            padding(c[f"in_{axis}"], c[f"out_{axis}"], window, c[f"stride_{axis}"], at_least=1)
+            for axis, window in windows.items()
+        ]
     weight = builder.weight(
         (c["out_channels"], c["in_channels"] // c["groups"], c["kernel_h"], c["kernel_w"]), stem="conv_weight"
     )
     bias = builder.weight((c["out_channels"],), stem="conv_bias")
-    begins = [p - p // 2 for p in pads]
     return builder.op(
         "Conv",
         [x, weight, bias],
@@ -141,18 +162,41 @@ def build(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
             "kernel_shape": (c["kernel_h"], c["kernel_w"]),
             "strides": (c["stride_h"], c["stride_w"]),
             "dilations": (c["dilation_h"], c["dilation_w"]),
-            "pads": (*begins, *(begin if c["padded"] else 0 for begin in begins)),
+            "pads": (pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
             "group": c["groups"],
         },
     )[0]
 
 
 def build_transposed(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
+    """A transposed convolution on its own; where sizes leave it open, as little padding as they allow."""
     c = configuration
     x = builder.input((c["batch"], c["in_channels"], c["in_h"], c["in_w"]))
-    return builder.conv_transpose(
-        x, c["out_channels"], (c["kernel_h"], c["kernel_w"]), stride=(c["stride_h"], c["stride_w"])
+    begins, ends, extra = [], [], []
+    for axis in ("h", "w"):
+        window = (c[f"kernel_{axis}"] - 1) * c[f"dilation_{axis}"] + 1
+        surplus = (c[f"in_{axis}"] - 1) * c[f"stride_{axis}"] + window - c[f"out_{axis}"]
+        # Symmetric padding with one output pixel added back, as PyTorch writes the odd case.
+        each = max(-(-surplus // 2), c["padded"])
+        begins.append(each)
+        ends.append(each)
+        extra.append(2 * each - surplus)
+    weight = builder.weight(
+        (c["in_channels"], c["out_channels"] // c["groups"], c["kernel_h"], c["kernel_w"]), stem="conv_weight"
     )
+    bias = builder.weight((c["out_channels"],), stem="conv_bias")
+    return builder.op(
+        "ConvTranspose",
+        [x, weight, bias],
+        {
+            "kernel_shape": (c["kernel_h"], c["kernel_w"]),
+            "strides": (c["stride_h"], c["stride_w"]),
+            "dilations": (c["dilation_h"], c["dilation_w"]),
+            "pads": (*begins, *ends),
+            "output_padding": tuple(extra),
+            "group": c["groups"],
+        },
+    )[0]
 
 
 CONV = add_kernel_type(KernelType("conv", FIELDS, ("conv",), extract, quantities, dense_class, features, build))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -45,17 +45,16 @@ ARITHMETIC = (
 """Operations told apart, by code."""
 
 _PATTERN_FLOPS = {"silu": 5, "hard_swish": 5, "hard_sigmoid": 4, "mish": 8, "gelu": 8}
-_UNARY_CLASSES = tuple(
-    snake_case(name)
-    for name in UNARY_FLOPS
-    if snake_case(name) not in ACTIVATIONS and name not in ("Identity", "Dropout")
-)
+_COPIES = frozenset({"Identity", "Dropout", "Cast", "CastLike"})
+"""Functions of one input that compute nothing: their kernels are of type ``copy``."""
+
+_UNARY_CLASSES = tuple(snake_case(name) for name in UNARY_FLOPS if snake_case(name) not in ACTIVATIONS and name not in _COPIES)
 
 
 def _activation_code(graph: Graph, nodes: Sequence[Node]) -> int:
     if len(nodes) > 1:
         types = {node.op_type for node in nodes}
-        for mark, name in (("Erf", "gelu"), ("Tanh", "gelu"), ("Softplus", "mish"), ("Sigmoid", "silu")):
+        for mark, name in (("Erf", "gelu"), ("Softplus", "mish"), ("Tanh", "gelu"), ("Sigmoid", "silu")):
             if mark in types:
                 return ACTIVATIONS.index(name)
         ends = sum(1 for node in nodes if node.op_type in ("Mul", "Div"))
@@ -80,10 +79,7 @@ def extract_activation(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 _ACTIVATION_COST = np.array(
-    [
-        _PATTERN_FLOPS.get(name, next((f for op, f in UNARY_FLOPS.items() if snake_case(op) == name), 2))
-        for name in ACTIVATIONS
-    ],
+    [_PATTERN_FLOPS.get(name, next((f for op, f in UNARY_FLOPS.items() if snake_case(op) == name), 2)) for name in ACTIVATIONS],
     dtype=np.float64,
 )
 
@@ -100,7 +96,7 @@ def activation_class(c: Columns) -> np.ndarray:
 
 def build_activation(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     channels = c["channels"]
-    x = builder.input((1, channels, *_square(max(c["elements"] // channels, 1))))
+    x = builder.input((1, channels, *square(max(c["elements"] // channels, 1))))
     name = ACTIVATIONS[c["function"]]
     plain = {
         "tanh": "Tanh",
@@ -122,7 +118,7 @@ def build_activation(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     return builder.activation(x, name)
 
 
-def _square(pixels: int) -> tuple[int, int]:
+def square(pixels: int) -> tuple[int, int]:
     """Height and width of about so many pixels, as near to a square as divides them."""
     side = int(pixels**0.5)
     while side > 1 and pixels % side:
@@ -151,19 +147,34 @@ def arithmetic_class(c: Columns) -> np.ndarray:
 
 
 def build_arithmetic(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    channels = c["channels"]
-    shape = (1, channels, *_square(max(c["elements"] // channels, 1)))
-    x = builder.input(shape)
     name = ARITHMETIC[c["operation"]]
+    shape, other_shape = _broadcast_shapes(c["elements"], c["channels"], c["small_elements"])
+    x = builder.input(shape)
     if name.endswith("_scalar"):
         other = builder.constant(2.0 if name == "pow_scalar" else 0.5, dtype="float32")
         return builder.op(name.removesuffix("_scalar").capitalize(), [x, other])[0]
     if name in ("bias_add", "mul_weight"):
-        return builder.op("Add" if name == "bias_add" else "Mul", [x, builder.weight((channels, 1, 1))])[0]
-    small = c["small_elements"]
-    other_shape = shape if small == c["elements"] else (1, channels, 1, 1) if small == channels else (1, 1, 1, 1)
-    op_type = "Add" if name == "arithmetic" else name.capitalize()
+        return builder.op("Add" if name == "bias_add" else "Mul", [x, builder.weight(other_shape)])[0]
+    # Whatever has no code of its own is measured as a maximum, which has none either.
+    op_type = "Max" if name == "arithmetic" else name.capitalize()
     return builder.op(op_type, [x, builder.input(other_shape)])[0]
+
+
+def _broadcast_shapes(elements: int, channels: int, small: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A map of so many elements and channels, and a tensor of ``small`` elements that broadcasts over it.
+
+    It spans the channels and some rows where their product is ``small``, otherwise the last axis; where neither fits (both
+    sides were broadcast), it is a scalar.
+    """
+    pixels = max(elements // channels, 1)
+    if small == channels:
+        return (1, channels, *square(pixels)), (1, channels, 1, 1)
+    rows = small // channels
+    if small % channels == 0 and pixels % rows == 0:
+        return (1, channels, rows, pixels // rows), (1, channels, rows, 1)
+    if small > 1 and pixels % small == 0:
+        return (1, channels, pixels // small, small), (1, 1, 1, small)
+    return (1, channels, *square(pixels)), (1, 1, 1, 1)
 
 
 def extract_batch_norm(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -176,15 +187,22 @@ def batch_norm_quantities(c: Columns) -> Quantities:
 
 
 def build_batch_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    return builder.batch_norm(builder.input((1, c["channels"], *_square(max(c["elements"] // c["channels"], 1)))))
+    return builder.batch_norm(builder.input((1, c["channels"], *square(max(c["elements"] // c["channels"], 1)))))
 
 
 def extract_rows(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Rows and columns of a softmax or a normalisation over the last axis (or over another one, seen as rows)."""
-    node = nodes[-1] if nodes[-1].op_type == "Add" else nodes[0]
+    """Rows and columns: how many times how many elements are normalised together, whatever axes they lie along."""
+    node = nodes[-1]
     shape = graph.shape(node.outputs[0])
-    axis = node.attributes.get("axis", -1)
-    columns = shape[int(axis) % len(shape)] if isinstance(axis, int) and shape else 1
+    axis = cast(int, node.attributes.get("axis", -1)) % max(len(shape), 1)
+    if node.op_type in ("LayerNormalization", "RMSNormalization"):
+        columns = prod(shape[axis:])
+    elif node.op_type == "InstanceNormalization":
+        columns = prod(shape[2:])
+    elif node.op_type == "GroupNormalization":
+        columns = prod(shape[1:]) // cast(int, node.attributes["num_groups"])
+    else:
+        columns = shape[axis] if shape else 1
     return prod(shape) // max(columns, 1), columns
 
 
@@ -213,7 +231,8 @@ ACTIVATION = add_kernel_type(
 ARITHMETIC_TYPE = add_kernel_type(
     KernelType(
         "arithmetic", ("elements", "channels", "small_elements", "operation"),
-        (*ARITHMETIC, "sub_weight", "div_weight", "sub_scalar", "pow", "max", "min", "max_scalar", "min_scalar", "sum", "where"),
+        (*ARITHMETIC, "sub_scalar", "max_scalar", "min_scalar", "sub_weight", "div_weight", "pow_weight", "max_weight",
+         "min_weight", "pow", "max", "min", "sum", "mean", "where"),
         extract_arithmetic, arithmetic_quantities, arithmetic_class, no_features, build_arithmetic,
     )
 )  # fmt: skip

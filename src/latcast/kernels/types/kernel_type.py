@@ -11,7 +11,9 @@ import numpy as np
 from latcast.errors import UnknownNameError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
+from latcast.graph.operators.table import node_flops
 from latcast.kernels.kernel import Configuration
+from latcast.kernels.operator_class import operator_class
 from latcast.registry import nearest_names
 
 if TYPE_CHECKING:
@@ -110,6 +112,11 @@ def kernel_type(name: str) -> KernelType:
     return KERNEL_TYPES[name]
 
 
+def type_of_class(name: str) -> KernelType:
+    """The type of kernels whose first operator is of this class (or that are this pattern); ``other`` where none is."""
+    return _TYPE_OF_CLASS.get(name) or KERNEL_TYPES["other"]
+
+
 def one_class(name: str) -> Callable[[Columns], np.ndarray]:
     """For types whose kernels all share one throughput."""
 
@@ -130,14 +137,42 @@ class NotThisType(Exception):
 _FOLDED = frozenset({"BatchNormalization"})
 """Operators that disappear into the weights of the convolution before them."""
 
+_FUSED_FLOPS = {**BINARY_FLOPS, **UNARY_FLOPS}
 
-def _fused_cost(graph: Graph, nodes: Sequence[Node], own_count: int) -> tuple[int, int]:
-    """FLOPs per element, and further activations read, of what is fused behind a kernel's own operators."""
+_LIGHT = frozenset({"activation", "arithmetic", "batch_norm", "copy", "transpose"})
+"""Types whose operators some runtimes run inside the kernel of a heavier one behind them (a scale before a product)."""
+
+
+def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tuple[int, int]:
+    """FLOPs per element of the own operators' result, and further activations read, of what is fused with them."""
+    cost = 0
+    read: set[str] = set()
+    for node in nodes:
+        if node.op_type in _FOLDED or any(node is mine for mine in own):
+            continue
+        each = _FUSED_FLOPS.get(node.op_type)
+        if each is None:
+            each = -(-(node_flops(graph, node) or 0) // graph.tensors[own[-1].outputs[0]].elements)
+        cost += each
+        read.update(node.inputs)
+    activations = {name for name in read if graph.is_activation(name)}
+    if len(activations) < 2 and nodes[0] is own[0]:
+        return cost, 0  # one operator behind, which reads the kernel's own result
     made = {output for node in nodes for output in node.outputs}
-    behind = [node for node in nodes[own_count:] if node.op_type not in _FOLDED]
-    cost = sum(UNARY_FLOPS.get(node.op_type, BINARY_FLOPS.get(node.op_type, 2)) for node in behind)
-    read = {name for node in behind for name in node.inputs if graph.is_activation(name) and name not in made}
-    return cost, len(read)
+    made_in_front = made.difference(output for node in own for output in node.outputs)
+    replaced = {name for node in own for name in node.inputs if name in made_in_front}
+    # What an operator in front reads stands in for what the own operator would have read.
+    return cost, max(len(activations - made) - len(replaced), 0)
+
+
+def _main_operator(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: int) -> tuple[str, Sequence[Node]]:
+    """Class and nodes that a kernel is described by: the first ones, or a heavier operator that took them in."""
+    if len(nodes) > own_count and type_of_class(first_class).name in _LIGHT:
+        for node in nodes[own_count:]:
+            name = operator_class(graph, node)
+            if type_of_class(name).name not in (*_LIGHT, "other"):
+                return name, (node,)
+    return first_class, nodes[:own_count]
 
 
 def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: int = 1) -> tuple[str, Configuration]:
@@ -149,12 +184,12 @@ def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: i
         nodes: All its operators.
         own_count: How many of them are that operator or pattern; the rest is fused behind.
     """
-    found = _TYPE_OF_CLASS.get(first_class, KERNEL_TYPES["other"])
-    own = nodes[:own_count]
+    main_class, own = _main_operator(graph, first_class, nodes, own_count)
+    found = type_of_class(main_class)
     try:
         values = found.extract(graph, own)
     except NotThisType:
         found = KERNEL_TYPES["other"]
         values = found.extract(graph, own)
-    fused = _fused_cost(graph, nodes, own_count) if len(nodes) > own_count else (0, 0)
-    return found.name, (*(int(value) for value in values), *fused)
+    fused = _fused_cost(graph, nodes, own) if len(nodes) > own_count else (0, 0)
+    return found.name, (*map(int, values), *fused)

@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 
 
 def extract_linear(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Rows, input features, output features of Gemm or MatMul with a weight."""
+    """Rows, input features, output features of Gemm or MatMul with a weight; a weight on the left gives the features."""
     node = nodes[0]
     y = graph.shape(node.outputs[0])
     a, b = graph.shape(node.inputs[0]), graph.shape(node.inputs[1])
-    if node.op_type == "Gemm":
-        inner = a[0] if node.attributes.get("transA", 0) else a[1]
-        return prod(y) // y[-1], inner, y[-1]
-    if len(b) != 2:
+    inner = a[0] if node.attributes.get("transA", 0) else a[-1]
+    weight, features = (b, -1) if node.inputs[1] in graph.weights else (a, -2)
+    if len(weight) != 2 or len(y) < -features:
         raise NotThisType
-    return prod(y) // y[-1], a[-1], y[-1]
+    return prod(y) // y[features], inner, y[features]
 
 
 def linear_quantities(c: Columns) -> Quantities:
@@ -60,10 +59,10 @@ def build_linear(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 def extract_matmul(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
     """Batch, rows, inner, columns of a product of two activations."""
     node = nodes[0]
-    a, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    if len(a) < 2 or len(y) < 2:
+    a, b, y = (graph.shape(name) for name in (*node.inputs[:2], node.outputs[0]))
+    if min(len(a), len(b)) < 2:
         raise NotThisType
-    return prod(y[:-2]), y[-2], a[-1], y[-1]
+    return prod(y[:-2]), y[-2], a[0] if node.attributes.get("transA", 0) else a[-1], y[-1]
 
 
 def matmul_quantities(c: Columns) -> Quantities:
@@ -126,7 +125,7 @@ MATMUL = add_kernel_type(
 )  # fmt: skip
 ATTENTION = add_kernel_type(
     KernelType(
-        "attention", ("batch_heads", "queries", "keys", "head_size"), ("attention",), extract_attention,
+        "attention", ("batch_heads", "queries", "keys", "head_size"), ("attention", "unscaled_attention"), extract_attention,
         attention_quantities, one_class("attention"), attention_features, build_attention,
     )
 )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.table import node_flops
-from latcast.kernels.types.elementwise import _square
+from latcast.kernels.types.elementwise import square
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -40,10 +40,32 @@ def extract_concat(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def build_concat(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    count, channels = c["inputs"], max(c["channels"], c["inputs"])
-    height, width = _square(max(c["elements"] // channels, 1))
-    sizes = [channels // count + (1 if index < channels % count else 0) for index in range(count)]
-    return builder.concat([builder.input((1, size, height, width)) for size in sizes], axis=1)
+    """Along the channels where the run holds them all, otherwise along the last axis."""
+    count, elements, channels = c["inputs"], c["elements"], max(c["channels"], 1)
+    joined = _joined_runs(c["run"], count, elements, channels)
+    outer = max(elements // joined, 1)
+    shape: tuple[int, ...]
+    if channels >= count and joined % channels == 0:
+        shape, axis = (outer, channels, *square(joined // channels)), 1
+    else:
+        shape, axis = (1, channels, max(outer // channels, 1), joined), 3
+    sizes = _parts(shape[axis], count)
+    return builder.concat([builder.input((*shape[:axis], size, *shape[axis + 1 :])) for size in sizes], axis=axis)
+
+
+def _joined_runs(run: int, count: int, elements: int, channels: int = 1) -> int:
+    """The contiguous elements of all inputs together: a mean run was rounded down, the whole divides the elements.
+
+    Of several that do, one that holds whole channels is preferred.
+    """
+    least = max(run, 1) * count
+    whole = [value for value in range(least, least + count) if elements % value == 0]
+    return next((value for value in whole if value % channels == 0), whole[0] if whole else least)
+
+
+def _parts(size: int, count: int) -> list[int]:
+    """A size in so many nearly equal parts."""
+    return [size // count + (index < size % count) for index in range(count)]
 
 
 def extract_split(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -60,11 +82,13 @@ def extract_split(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def build_split(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    count = max(c["outputs"], 2)
-    per = max(c["run"], 1)
-    outer = max(c["elements"] // (per * count), 1)
-    x = builder.input((1, outer, count, per))
-    return builder.split(x, (1,) * count, axis=2)[0]
+    """A Split, or for a single output a Slice of one half."""
+    count, run = c["outputs"], max(c["run"], 1)
+    if count == 1:
+        return builder.slice(builder.input((1, c["elements"] // run, 2, run)), (0,), (1,), (2,))
+    joined = _joined_runs(run, count, c["elements"])
+    x = builder.input((1, max(c["elements"] // joined, 1), joined))
+    return builder.split(x, _parts(joined, count), axis=2)[0]
 
 
 def extract_transpose(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -81,13 +105,13 @@ def extract_transpose(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 def build_transpose(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    run = max(c["run"], 1)
+    """Of the last two axes, or of two axes before the run that stays together."""
+    run, last_in, last_out = max(c["run"], 1), max(c["last_in"], 1), max(c["last_out"], 1)
     if run > 1:
-        rest = max(c["elements"] // run, 4)
-        rows, columns = _square(rest)
-        return builder.transpose(builder.input((1, rows, columns, run)), (0, 2, 1, 3))
-    columns = max(c["last_in"], 1)
-    return builder.transpose(builder.input((1, max(c["elements"] // columns, 1), columns)), (0, 2, 1))
+        shape = (1, *square(max(c["elements"] // run, 1)), run // last_in, last_in)
+        return builder.transpose(builder.input(shape), (0, 2, 1, 3, 4))
+    outer = max(c["elements"] // (last_in * last_out), 1)
+    return builder.transpose(builder.input((outer, last_out, last_in)), (0, 2, 1))
 
 
 def extract_shuffle(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -98,16 +122,17 @@ def extract_shuffle(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 def build_shuffle(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     channels = c["channels"]
-    x = builder.input((1, channels, *_square(max(c["elements"] // channels, 1))))
+    x = builder.input((1, channels, *square(max(c["elements"] // channels, 1))))
     return builder.channel_shuffle(x, c["groups"])
 
 
 def extract_resize(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Maps (channels of all images), their size before and after, and whether neighbours are weighed."""
     node = nodes[0]
     x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if len(x) != 4:
         raise NotThisType
-    return x[1], x[2], x[3], y[2], y[3], int(node.attributes.get("mode", "nearest") != "nearest")
+    return x[0] * x[1], x[2], x[3], y[2], y[3], int(node.attributes.get("mode", "nearest") != "nearest")
 
 
 def resize_quantities(c: Columns) -> Quantities:
@@ -131,8 +156,18 @@ def copy_quantities(c: Columns) -> Quantities:
 
 
 def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    x = builder.input((1, 1, *_square(max(c["elements"], 4))))
-    return builder.pad(x, (0, 0, 1, 1, 0, 0, 1, 1))
+    """A Pad to more elements, a Gather of fewer; of as many, a SpaceToDepth where four divides them, or else a Cast."""
+    out, size = c["elements"], c["in_elements"]
+    if out > size:
+        return builder.pad(builder.input((1, size)), (0, 0, 0, out - size))
+    if out < size:
+        rows = size // out if size % out == 0 else size
+        index = builder.constant(range(out * rows // size), dtype="int64")
+        return builder.op("Gather", [builder.input((rows, size // rows)), index], {"axis": 0})[0]
+    if size % 4:
+        return builder.op("Cast", [builder.input((1, size))], {"to": 10})[0]
+    height, width = square(size // 4)
+    return builder.op("SpaceToDepth", [builder.input((1, 1, 2 * height, 2 * width))], {"blocksize": 2})[0]
 
 
 def extract_other(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -195,7 +230,7 @@ COPY = add_kernel_type(
     KernelType(
         "copy", ("elements", "in_elements"),
         ("pad", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "tile", "gather", "depth_to_space", "space_to_depth",
-         "quantize_linear", "dequantize_linear", "cast", "identity", "dropout"),
+         "quantize_linear", "dequantize_linear", "cast", "cast_like", "identity", "dropout"),
         extract_copy, copy_quantities, one_class("copy"), no_features, build_copy,
     )
 )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.movement import REDUCTIONS
 from latcast.kernels.operator_class import snake_case
+from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -46,11 +47,7 @@ def window_quantities(c: Columns) -> Quantities:
 def build_window(op_type: str) -> Callable[[GraphBuilder, Mapping[str, int]], str]:
     def build(builder: GraphBuilder, c: Mapping[str, int]) -> str:
         x = builder.input((c["batch"], c["channels"], c["in_h"], c["in_w"]))
-        pads = []
-        for axis in ("h", "w"):
-            reach = (c[f"out_{axis}"] - 1) * c[f"stride_{axis}"] + c[f"kernel_{axis}"]
-            total = max(reach - c[f"in_{axis}"], 0)
-            pads.append((total // 2, total - total // 2))
+        pads = [padding(c[f"in_{axis}"], c[f"out_{axis}"], c[f"kernel_{axis}"], c[f"stride_{axis}"]) for axis in ("h", "w")]
         attributes = {
             "kernel_shape": (c["kernel_h"], c["kernel_w"]),
             "strides": (c["stride_h"], c["stride_w"]),

@@ -79,7 +79,8 @@ class RandomForest(_Trees):
         ensemble = train_trees(
             features, latency_ms, parameters, trees, weight=_percentage_weights(latency_ms), seed=seed
         )
-        return cls(ensemble, 1.0 / trees, float(latency_ms.min()) / 2)
+        # LightGBM stops early where no tree can be split further.
+        return cls(ensemble, 1.0 / max(len(ensemble.roots), 1), float(latency_ms.min()) / 2)
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> RandomForest:

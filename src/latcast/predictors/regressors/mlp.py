@@ -30,9 +30,7 @@ class MultiLayerPerceptron:
     SETTINGS: ClassVar = ((64,), (64, 64), (128, 128))
 
     @classmethod
-    def fit(
-        cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True
-    ) -> MultiLayerPerceptron:
+    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> MultiLayerPerceptron:
         def fit_one(layers: tuple[int, ...], x: np.ndarray, y: np.ndarray) -> Predict:
             return cls._fit(layers, x, y, seed).predict
 
@@ -40,9 +38,7 @@ class MultiLayerPerceptron:
         return cls._fit(layers, features, latency_ms, seed)
 
     @classmethod
-    def _fit(
-        cls, layers: tuple[int, ...], features: np.ndarray, latency_ms: np.ndarray, seed: int
-    ) -> MultiLayerPerceptron:
+    def _fit(cls, layers: tuple[int, ...], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> MultiLayerPerceptron:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPRegressor
 
@@ -50,7 +46,7 @@ class MultiLayerPerceptron:
         mean, deviation = logs.mean(axis=0), logs.std(axis=0) + 1e-6
         target = np.log(latency_ms)
         model = MLPRegressor(
-            layers, alpha=1e-3, learning_rate_init=5e-3, max_iter=300, random_state=seed,
+            hidden_layer_sizes=layers, alpha=1e-3, learning_rate_init=5e-3, max_iter=300, random_state=seed,
             early_stopping=len(target) >= 50, n_iter_no_change=20, validation_fraction=0.2,
         )  # fmt: skip
         with warnings.catch_warnings():

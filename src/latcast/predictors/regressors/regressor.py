@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Regressor(Protocol):
     It is plain arrays, so that a bundle needs no pickle and no training library to be loaded.
     """
 
-    kind: str
+    kind: ClassVar[str]
     """Name in :data:`REGRESSORS`."""
 
     def predict(self, features: np.ndarray) -> np.ndarray:

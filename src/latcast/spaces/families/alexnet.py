@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.stages import check_lengths
 from latcast.spaces.families.variants import VariantFamily, draw_kernels, draw_resolution, draw_widths
 
 WIDTHS = (64, 192, 384, 256, 256)
@@ -23,23 +24,27 @@ def build(
     kernels: Sequence[int] = KERNELS,
     hidden: Sequence[int] = HIDDEN,
     *,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """AlexNet.
+    """AlexNet, as published by default.
 
     Args:
         widths: Output channels of the five convolutions.
         kernels: Their kernel sizes; the first has stride 4.
         hidden: Widths of the hidden fully connected layers. The first reads the last map as it is, whatever its
             size (6x6 at 224).
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
+
+    Raises:
+        ModelError: Not five widths and kernels.
     """
+    check_lengths("alexnet", convolutions=WIDTHS, widths=widths, kernels=kernels)
     b = GraphBuilder("alexnet")
-    x = b.input((batch, 3, resolution, resolution))
+    x = b.input((batch, 3, *pair(resolution)))
     for index, (width, kernel) in enumerate(zip(widths, kernels, strict=True)):
         first = index == 0
         # The first convolution is padded by 2 at its published size of 11: a border of 3 is lost on each side.

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.stages import check_lengths
 from latcast.spaces.families.variants import (
     VariantFamily,
     draw_depths,
@@ -36,11 +37,11 @@ def build(
     stem: int = 64,
     bottleneck: int = 4,
     compression: float = 0.5,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """DenseNet-BC.
+    """DenseNet-BC, DenseNet-121 by default.
 
     Args:
         depths: Dense layers in each stage.
@@ -49,12 +50,16 @@ def build(
         stem: Channels of the 7x7 stem.
         bottleneck: A layer's 1x1 convolution has this many times its growth.
         compression: Share of the channels that a transition keeps.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
+
+    Raises:
+        ModelError: The lists differ in length.
     """
+    check_lengths("densenet", depths=depths, growths=growths, kernels=kernels)
     b = GraphBuilder("densenet")
-    x = b.conv_bn(b.input((batch, 3, resolution, resolution)), stem, 7, stride=2)
+    x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 7, stride=2)
     x = b.max_pool(x, 3, 2, 1)
     for stage, (depth, growth, kernel) in enumerate(zip(depths, growths, kernels, strict=True)):
         if stage > 0:

@@ -31,7 +31,13 @@ KERNELS = (3, 3, 5, 3, 5, 5, 3)
 EXPANSIONS = (1, 6, 6, 6, 6, 6, 6)
 SQUEEZE = 0.25
 
-SCALES = {"b0": (1.0, 1.0, 224), "b1": (1.0, 1.1, 240), "b2": (1.1, 1.2, 260), "b3": (1.2, 1.4, 300), "b4": (1.4, 1.8, 380)}
+SCALES = {
+    "b0": (1.0, 1.0, 224),
+    "b1": (1.0, 1.1, 240),
+    "b2": (1.1, 1.2, 260),
+    "b3": (1.2, 1.4, 300),
+    "b4": (1.4, 1.8, 380),
+}
 """Multipliers of width and depth, and the resolution, of each size."""
 
 
@@ -120,7 +126,10 @@ SPACE = VariantFamily(
         "efficientnet_b0": _published("b0", 5.289, 386, _TORCHVISION.format("5.3 M, 0.39 B")),
         "efficientnet_b1": _published("b1", 7.794, 687, _TORCHVISION.format("7.8 M, 0.70 B")),
         "efficientnet_b2": _published(
-            "b2", 9.110, 1000, "Tan and Le 2019, Table 2 (9.2 M); parameters of torchvision, whose weights are for 288x288"
+            "b2",
+            9.110,
+            1000,
+            "Tan and Le 2019, Table 2 (9.2 M); parameters of torchvision, whose weights are for 288x288",
         ),
         "efficientnet_b3": _published("b3", 12.233, 1827, _TORCHVISION.format("12 M, 1.8 B")),
         "efficientnet_b4": _published("b4", 19.342, 4394, _TORCHVISION.format("19 M, 4.2 B")),

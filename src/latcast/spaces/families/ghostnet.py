@@ -1,4 +1,4 @@
-"""GhostNet (Han et al., "GhostNet: more features from cheap operations", 2020, Table 7)."""
+"""GhostNet (Han et al., "GhostNet: more features from cheap operations", 2020, Table 1)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,13 @@ STRIDES = (1, 2, 2, 2, 1, 2)
 
 
 def ghost_module(b: GraphBuilder, x: str, width: int, activation: str | None) -> str:
-    """Half of the channels by a 1x1 convolution, the other half by a depthwise one of the first (Fig. 1 b)."""
+    """Half of the channels by a 1x1 convolution, the other half by a depthwise one of the first (Fig. 2)."""
     half = ceil(width / 2)
     primary = b.conv_bn(x, half, activation=activation)
     return b.concat([primary, b.conv_bn(primary, width - half, 3, groups=half, activation=activation)])
 
 
-def ghost_bottleneck(
-    b: GraphBuilder, x: str, width: int, *, expanded: int, kernel: int, stride: int, squeeze: bool
-) -> str:
+def ghost_bottleneck(b: GraphBuilder, x: str, width: int, *, expanded: int, kernel: int, stride: int, squeeze: bool) -> str:
     """Two ghost modules around a depthwise convolution (at stride 2 only), with a shortcut (Fig. 3)."""
     y = ghost_module(b, x, expanded, "relu")
     if stride > 1:
@@ -83,9 +81,7 @@ def build(
     Raises:
         ModelError: The lists differ in length, or a width is odd.
     """
-    check_lengths(
-        "ghostnet", strides=STRIDES, widths=widths, expanded=expanded, squeeze=squeeze, kernels=kernels
-    )
+    check_lengths("ghostnet", strides=STRIDES, widths=widths, expanded=expanded, squeeze=squeeze, kernels=kernels)
     b = GraphBuilder("ghostnet")
     x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 3, stride=2)
     rows = zip(widths, expanded, squeeze, kernels, STRIDES, strict=True)
@@ -93,9 +89,7 @@ def build(
         check_lengths("a stage of ghostnet", expanded=inner, squeeze=squeezed)
         for block, (channels, gated) in enumerate(zip(inner, squeezed, strict=True)):
             stride = stage_stride if block == 0 else 1
-            x = ghost_bottleneck(
-                b, x, width, expanded=channels, kernel=kernel, stride=stride, squeeze=bool(gated)
-            )
+            x = ghost_bottleneck(b, x, width, expanded=channels, kernel=kernel, stride=stride, squeeze=bool(gated))
     x = b.global_average_pool(b.conv_bn(x, head))
     x = b.relu(b.conv(x, hidden, bias=True))
     return b.finish(b.linear(b.flatten(x), classes))
@@ -127,8 +121,8 @@ def _published(multiplier: float, million_parameters: float, million_macs: float
         },
         million_parameters,
         million_macs,
-        f"MACs of convolutions and the linear layer: Han et al. 2020, Table 8 ({paper} parameters); parameters of timm's "
-        "model",
+        f"MACs of convolutions and the linear layer: Han et al. 2020, comparison on ImageNet ({paper} parameters); "
+        "parameters of timm's model",
     )
 
 

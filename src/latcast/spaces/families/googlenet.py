@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.stages import check_lengths
 from latcast.spaces.families.variants import (
     KERNEL_SIZES,
     VariantFamily,
@@ -57,23 +58,28 @@ def build(
     kernels: Sequence[Sequence[int]] = KERNELS,
     stem: Sequence[int] = STEM,
     *,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """GoogLeNet.
+    """GoogLeNet, as published by default.
 
     Args:
         blocks: Six widths for each inception block, as in ``BLOCKS``.
         stages: Inception blocks in each stage; a max pooling stands between stages.
         kernels: Kernel sizes of the two branches with a convolution, for each stage.
         stem: Widths of the three convolutions before the first block.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
+
+    Raises:
+        ModelError: The lists differ in length.
     """
+    check_lengths("googlenet", stages=stages, kernels=kernels)
+    check_lengths("googlenet's blocks", blocks=blocks, wanted=range(sum(stages)))
     b = GraphBuilder("googlenet")
-    x = b.conv_bn(b.input((batch, 3, resolution, resolution)), stem[0], 7, stride=2)
+    x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem[0], 7, stride=2)
     x = b.max_pool(x, 3, 2, ceil=True)
     x = b.conv_bn(b.conv_bn(x, stem[1]), stem[2], 3)
     x = b.max_pool(x, 3, 2, ceil=True)

@@ -55,7 +55,13 @@ def uniform_stages(
     """
     squeezes = [0.0] * len(widths) if squeezes is None else squeezes
     check_lengths(
-        space, strides=STRIDES, widths=widths, depths=depths, kernels=kernels, expansions=expansions, squeezes=squeezes
+        space,
+        strides=STRIDES,
+        widths=widths,
+        depths=depths,
+        kernels=kernels,
+        expansions=expansions,
+        squeezes=squeezes,
     )
     rows = zip(widths, STRIDES, depths, kernels, expansions, squeezes, strict=True)
     return [
@@ -84,9 +90,7 @@ def inverted_residual(
         y = b.conv_bn(y, expanded, activation=activation)
     y = b.conv_bn(y, expanded, kernel, stride=stride, groups=expanded, activation=activation)
     if squeeze_excite is not None:
-        y = b.squeeze_excite(
-            y, squeeze_excite.channels, activation=squeeze_excite.activation, gate=squeeze_excite.gate
-        )
+        y = b.squeeze_excite(y, squeeze_excite.channels, activation=squeeze_excite.activation, gate=squeeze_excite.gate)
     y = b.conv_bn(y, width, activation=None)
     return b.add(x, y) if b.shape(x) == b.shape(y) and stride == 1 else y
 

@@ -84,7 +84,10 @@ def draw(rng: Random) -> dict[str, Any]:
         "widths": draw_widths(rng, widths),
         "depths": draw_depths(rng, depths),
         "kernels": draw_kernels(rng, kernels),
-        "expansions": [1, *(rng.choice((3, 6)) if rng.random() < 0.5 else expansion for expansion in expansions[1:])],
+        "expansions": [
+            1,
+            *(rng.choice((3, 6)) if rng.random() < 0.5 else expansion for expansion in expansions[1:]),
+        ],
         "squeezes": list(squeezes),
         "stem": draw_widths(rng, [STEM])[0],
         "head": draw_widths(rng, [HEAD])[0],

@@ -80,7 +80,7 @@ def _published(multiplier: float, million_parameters: float, million_macs: float
         {
             "stem": scaled_widths([STEM], multiplier)[0],
             "widths": scaled_widths(WIDTHS, multiplier),
-            # The head is never narrower than published (Sandler et al. §6.1).
+            # The head is never narrower than published (Sandler et al. §4).
             "head": scaled_widths([HEAD], max(1.0, multiplier))[0],
         },
         million_parameters,
@@ -89,17 +89,23 @@ def _published(multiplier: float, million_parameters: float, million_macs: float
     )
 
 
-_SLIM = "MACs of convolutions and the linear layer: model table of TensorFlow-Slim's mobilenet_v2"
+_SLIM = (
+    "MACs of convolutions and the linear layer: model table of TensorFlow-Slim's mobilenet_v2; parameters: timm's tables "
+    "(TensorFlow-Slim's {} M leaves out batch normalisation)"
+)
 
 SPACE = VariantFamily(
     "mobilenet_v2",
     {
         "mobilenet_v2": _published(
-            1.0, 3.505, 300, "Sandler et al. 2018, Table 4: 300 M MACs; parameters of torchvision's mobilenet_v2"
+            1.0,
+            3.505,
+            300,
+            "Sandler et al. 2018, Table 4: 300 M MACs; parameters of torchvision's mobilenet_v2",
         ),
-        "mobilenet_v2_0_5": _published(0.5, 1.95, 97, f"{_SLIM}, parameters too"),
-        "mobilenet_v2_0_75": _published(0.75, 2.61, 209, f"{_SLIM}, parameters too"),
-        "mobilenet_v2_1_4": _published(1.4, 6.06, 582, f"{_SLIM}, parameters too"),
+        "mobilenet_v2_0_5": _published(0.5, 1.97, 97, _SLIM.format(1.95)),
+        "mobilenet_v2_0_75": _published(0.75, 2.64, 209, _SLIM.format(2.61)),
+        "mobilenet_v2_1_4": _published(1.4, 6.11, 582, _SLIM.format(6.06)),
     },
     build,
     draw,

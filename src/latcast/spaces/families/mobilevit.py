@@ -70,7 +70,7 @@ def mobilevit_block(b: GraphBuilder, x: str, *, dim: int, depth: int, kernel: in
         y = b.resize(y, covered, mode="linear")
     y = unfold(b, y)
     for _ in range(depth):
-        y = encoder_block(b, y, HEADS, 2 * dim, ACTIVATION)
+        y = encoder_block(b, y, HEADS, 2 * dim, ACTIVATION, four_axes=True)
     y = fold(b, b.layer_norm(y), (n, dim, *covered))
     if covered != (height, width):
         y = b.resize(y, (height, width), mode="linear")
@@ -115,9 +115,7 @@ def build(
     b = GraphBuilder("mobilevit")
     x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 3, stride=2, activation=ACTIVATION)
     for index, (width, stride, depth, kernel) in enumerate(zip(widths, STRIDES, depths, kernels, strict=True)):
-        x = inverted_residual_stages(
-            b, x, [Stage(width, stride, [kernel] * depth, [expansion] * depth)], ACTIVATION
-        )
+        x = inverted_residual_stages(b, x, [Stage(width, stride, [kernel] * depth, [expansion] * depth)], ACTIVATION)
         transformer = index - (len(STRIDES) - len(dims))
         if transformer >= 0:
             dim = dims[transformer]
@@ -149,7 +147,7 @@ def _published(size: str, million_parameters: float, million_macs: float, counte
         million_parameters,
         million_macs,
         f"timm's mobilevit_{size} at 256x256; MACs of convolutions, linear layers and the products inside attention as "
-        f"fvcore counts them (timm's benchmark tables: {counted} G, which adds fvcore's count of normalisations)",
+        f"fvcore counts them; with the normalisations that fvcore adds, {counted} G",
     )
 
 

@@ -1,4 +1,4 @@
-"""ProxylessNAS (Cai et al., "ProxylessNAS: direct neural architecture search on target task and hardware", 2019, Fig. 5)."""
+"""ProxylessNAS (Cai et al., "ProxylessNAS: direct neural architecture search on target task and hardware", 2019)."""
 
 from __future__ import annotations
 

@@ -9,9 +9,10 @@ from random import Random
 from typing import Any
 
 from latcast.errors import ModelError
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.stages import check_lengths
 from latcast.spaces.families.variants import (
     VariantFamily,
     draw_depths,
@@ -20,6 +21,8 @@ from latcast.spaces.families.variants import (
     draw_widths,
     round_channels,
 )
+
+KERNELS = (3, 3, 3, 3)
 
 
 def quantised_stages(
@@ -53,18 +56,18 @@ def block(
 
 
 def build(
-    depths: Sequence[int],
-    widths: Sequence[int],
-    group_width: int,
+    depths: Sequence[int] = (1, 2, 7, 12),
+    widths: Sequence[int] = (32, 64, 160, 400),
+    group_width: int = 16,
     squeeze: float = 0.0,
-    kernels: Sequence[int] = (3, 3, 3, 3),
+    kernels: Sequence[int] = KERNELS,
     *,
     stem: int = 32,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """RegNet.
+    """RegNet, RegNetX-400MF by default.
 
     Args:
         depths: Blocks in each stage; every stage halves the resolution.
@@ -73,18 +76,19 @@ def build(
         squeeze: Squeeze-and-excitation's share of the block's input channels (RegNetY); 0 for none (RegNetX).
         kernels: Kernel size of each stage.
         stem: Channels of the 3x3 stem.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
 
     Raises:
-        ModelError: A width is not a multiple of the group width.
+        ModelError: The lists differ in length, or a width is not a multiple of the group width.
     """
+    check_lengths("regnet", depths=depths, widths=widths, kernels=kernels)
     for width in widths:
         if width % min(group_width, width):
             raise ModelError(f"a RegNet stage of {width} channels has no groups of {group_width}; use a multiple")
     b = GraphBuilder("regnet")
-    x = b.conv_bn(b.input((batch, 3, resolution, resolution)), stem, 3, stride=2)
+    x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 3, stride=2)
     for depth, width, kernel in zip(depths, widths, kernels, strict=True):
         for index in range(depth):
             x = block(b, x, width, kernel, 2 if index == 0 else 1, group_width, squeeze)
@@ -123,7 +127,7 @@ def draw(rng: Random) -> dict[str, Any]:
         "widths": draw_widths(rng, base["widths"], multiple=group_width),
         "group_width": group_width,
         "squeeze": base["squeeze"],
-        "kernels": draw_kernels(rng, (3, 3, 3, 3)),
+        "kernels": draw_kernels(rng, KERNELS),
         "stem": round_channels(32 * rng.uniform(0.5, 1.8)),
         "resolution": draw_resolution(rng),
     }

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from latcast.errors import ModelError
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
+from latcast.spaces.families.stages import check_lengths
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def residual_network(
     inner: Sequence[int],
     kernels: Sequence[int],
     stem: int,
-    resolution: int,
+    resolution: Size,
     classes: int,
     batch: int,
 ) -> Graph:
@@ -72,12 +73,16 @@ def residual_network(
         inner: Channels inside the blocks of each stage.
         kernels: Kernel size in each stage.
         stem: Channels of the stem.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
+
+    Raises:
+        ModelError: The lists differ in length, groups do not divide channels, or no such block.
     """
+    check_lengths(name, depths=depths, widths=widths, inner=inner, kernels=kernels)
     b = GraphBuilder(name)
-    x = b.conv_bn(b.input((batch, 3, resolution, resolution)), stem, 7, stride=2)
+    x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 7, stride=2)
     x = b.max_pool(x, 3, 2, 1)
     for stage, (depth, width, narrow, kernel) in enumerate(zip(depths, widths, inner, kernels, strict=True)):
         for block in range(depth):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from latcast.graph.builder import Size
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.residual import BlockStyle, residual_network
@@ -35,11 +36,11 @@ def build(
     kernels: Sequence[int] = KERNELS,
     *,
     stem: int = 64,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """ResNet; the arguments are those of :func:`residual_network`, ``block`` is "basic" or "bottleneck"."""
+    """ResNet, ResNet-50 by default; the arguments are those of :func:`residual_network`, ``block`` is "basic" or "bottleneck"."""
     return residual_network(
         "resnet",
         BlockStyle(block),

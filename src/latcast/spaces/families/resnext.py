@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from latcast.graph.builder import Size
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.residual import BlockStyle, residual_network
@@ -32,11 +33,11 @@ def build(
     kernels: Sequence[int] = KERNELS,
     *,
     stem: int = 64,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """ResNeXt; the arguments are those of :func:`residual_network`, ``groups`` must divide every ``inner``."""
+    """ResNeXt, ResNeXt-50 32x4d by default; the arguments are those of :func:`residual_network`, ``groups`` must divide every ``inner``."""
     return residual_network(
         "resnext",
         BlockStyle("bottleneck", groups=groups),

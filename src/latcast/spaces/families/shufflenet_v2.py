@@ -94,23 +94,28 @@ def draw(rng: Random) -> dict[str, Any]:
     }
 
 
-def _published(size: str, head: int, million_parameters: float, million_macs: float, paper: int) -> PublishedModel:
+def _published(size: str, million_parameters: float, million_macs: float, told: str) -> PublishedModel:
     return PublishedModel(
-        {"widths": list(WIDTHS[size]), "head": head},
+        {"widths": list(WIDTHS[size]), "head": 2048 if size == "2_0" else HEAD},
         million_parameters,
         million_macs,
-        f"parameters: torchvision models table; MACs of convolutions and the linear layer: torchvision's mark for this "
-        f"model's weights (Ma et al. 2018, Table 8: {paper} M, whose counter is not told)",
+        f"torchvision models table; MACs of convolutions and the linear layer ({told}; Ma et al. do not say what else "
+        "they count)",
     )
 
 
 SPACE = VariantFamily(
     "shufflenet_v2",
     {
-        "shufflenet_v2_x0_5": _published("0_5", 1024, 1.367, 40.5, 41),
-        "shufflenet_v2_x1_0": _published("1_0", 1024, 2.279, 145, 146),
-        "shufflenet_v2_x1_5": _published("1_5", 1024, 3.504, 296, 299),
-        "shufflenet_v2_x2_0": _published("2_0", 2048, 7.394, 583, 591),
+        "shufflenet_v2_x0_5": _published(
+            "0_5",
+            1.367,
+            40.48,
+            "by PyTorch's flop counter, the table has 0.04 G; Ma et al. 2018, Table 8: 41 M",
+        ),
+        "shufflenet_v2_x1_0": _published("1_0", 2.279, 145, "Ma et al. 2018, Table 8: 146 M"),
+        "shufflenet_v2_x1_5": _published("1_5", 3.504, 296, "Ma et al. 2018, Table 8: 299 M"),
+        "shufflenet_v2_x2_0": _published("2_0", 7.394, 583, "Ma et al. 2018, Table 8: 591 M"),
     },
     build,
     draw,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.stages import check_lengths
 from latcast.spaces.families.variants import (
     KERNEL_SIZES,
     VariantFamily,
@@ -42,11 +43,11 @@ def build(
     pooled_before: Sequence[int] = POOLED_BEFORE["1.0"],
     stem: Sequence[int] = STEMS["1.0"],
     *,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """SqueezeNet.
+    """SqueezeNet, version 1.0 by default.
 
     Args:
         squeezed: Channels that each fire module squeezes to.
@@ -55,12 +56,16 @@ def build(
         kernels: That kernel's size.
         pooled_before: Fire modules (from 0) that a max pooling precedes.
         stem: Channels and kernel size of the stem.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
+
+    Raises:
+        ModelError: The lists differ in length.
     """
+    check_lengths("squeezenet", squeezed=squeezed, pointwise=pointwise, spatial=spatial, kernels=kernels)
     b = GraphBuilder("squeezenet")
-    x = b.input((batch, 3, resolution, resolution))
+    x = b.input((batch, 3, *pair(resolution)))
     x = b.relu(b.conv(x, stem[0], stem[1], stride=2, padding=0, bias=True))
     for index, widths in enumerate(zip(squeezed, pointwise, spatial, kernels, strict=True)):
         if index in pooled_before:

@@ -1,9 +1,10 @@
 """Swin transformer (Liu et al., "Swin transformer: hierarchical vision transformer using shifted windows", 2021).
 
-Two things differ in form, not in what is computed, from the graphs of exporters. Windows are cut with a transposition of
+Three things differ in form, not in what is computed, from the graphs of exporters. Windows are cut with a transposition of
 four axes: exporters use six, but the pixels of a row and the channels of a pixel stay neighbours, so that axes merge, and
 runtimes limited to four axes run it. Likewise the four pixels that patch merging joins come from one transposition (timm
-does so too) instead of four strided slices and a concatenation; only the order of learned weights depends on it.
+does so too) instead of four strided slices and a concatenation; only the order of learned weights depends on it. And
+queries, keys and values part before the heads, not after.
 
 The relative position bias enters the graph gathered, (heads, window², window²), as exporters fold it; the network learns a
 table of (2 window - 1)² values a head. ``Graph.parameter_count`` therefore exceeds the published number of parameters.
@@ -79,9 +80,7 @@ def join_windows(b: GraphBuilder, x: str, extent: Extent, window: int, batch: in
     return b.reshape(x, (batch, *extent, channels))
 
 
-def window_attention(
-    b: GraphBuilder, x: str, heads: int, *, extent: Extent, window: int, shift: Extent, mask: str | None
-) -> str:
+def window_attention(b: GraphBuilder, x: str, heads: int, *, extent: Extent, window: int, shift: Extent, mask: str | None) -> str:
     """Self-attention inside (shifted) windows; tokens (N, H*W, C) in and out."""
     n, tokens, channels = b.shape(x)
     if mask is not None:
@@ -90,7 +89,7 @@ def window_attention(
             x = roll(b, x, shift[axis], axis + 1)
     x = cut_windows(b, x, extent, window)
     biases = [b.weight((heads, window**2, window**2), stem="relative_position_bias")]
-    x = b.attention(x, heads, biases=biases if mask is None else [*biases, mask])
+    x = b.attention(x, heads, biases=biases if mask is None else [*biases, mask], four_axes=True)
     x = join_windows(b, x, extent, window, n)
     if mask is not None:
         for axis in (0, 1):
@@ -124,8 +123,7 @@ def merge_patches(b: GraphBuilder, x: str, extent: Extent, width: int) -> str:
     n, tokens, channels = b.shape(x)
     if extent[0] % 2 or extent[1] % 2:
         raise ModelError(
-            f"a feature map of {extent[0]}x{extent[1]} has no 2x2 neighbours to merge; give a resolution that is a "
-            "multiple of 32"
+            f"a feature map of {extent[0]}x{extent[1]} has no 2x2 neighbours to merge; give a resolution that is a multiple of 32"
         )
     x = b.reshape(x, (n * extent[0] // 2, 2, extent[1] // 2, 2 * channels))
     x = b.reshape(b.transpose(x, (0, 2, 1, 3)), (n, tokens // 4, 4 * channels))

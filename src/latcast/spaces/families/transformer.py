@@ -17,7 +17,7 @@ def feed_forward(b: GraphBuilder, x: str, hidden: int, activation: str) -> str:
     return b.add(x, b.linear(y, b.shape(x)[-1]))
 
 
-def encoder_block(b: GraphBuilder, x: str, heads: int, hidden: int, activation: str = "gelu") -> str:
+def encoder_block(b: GraphBuilder, x: str, heads: int, hidden: int, activation: str = "gelu", *, four_axes: bool = False) -> str:
     """Self-attention over all tokens, then the feed-forward part; tokens (N, tokens, C) in and out."""
-    x = b.add(x, b.attention(b.layer_norm(x), heads))
+    x = b.add(x, b.attention(b.layer_norm(x), heads, four_axes=four_axes))
     return feed_forward(b, x, hidden, activation)

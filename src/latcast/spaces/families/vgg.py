@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.stages import check_lengths
 from latcast.spaces.families.variants import (
     VariantFamily,
     draw_depths,
@@ -30,11 +31,11 @@ def build(
     hidden: Sequence[int] = HIDDEN,
     *,
     batch_norm: bool = False,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """VGG.
+    """VGG, VGG16 by default.
 
     Args:
         depths: Convolutions in each stage; a 2x2 max pooling ends a stage.
@@ -43,12 +44,16 @@ def build(
         hidden: Widths of the hidden fully connected layers. The first reads the last map as it is, whatever its
             size (7x7 at 224).
         batch_norm: Batch normalisation after each convolution.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
+
+    Raises:
+        ModelError: The lists differ in length.
     """
+    check_lengths("vgg", depths=depths, widths=widths, kernels=kernels)
     b = GraphBuilder("vgg")
-    x = b.input((batch, 3, resolution, resolution))
+    x = b.input((batch, 3, *pair(resolution)))
     for depth, width, kernel in zip(depths, widths, kernels, strict=True):
         for _ in range(depth):
             x = b.conv(x, width, kernel, bias=True)

@@ -80,19 +80,17 @@ def draw(rng: Random) -> dict[str, Any]:
 
 def _published(size: str, patch: int, million_parameters: float, million_macs: float, source: str) -> PublishedModel:
     width, heads = SIZES[size]
-    return PublishedModel(
-        {"width": width, "heads": heads, "patch": patch}, million_parameters, million_macs, source
-    )
+    return PublishedModel({"width": width, "heads": heads, "patch": patch}, million_parameters, million_macs, source)
 
 
 _TORCHVISION = "torchvision models table, MACs with the two products inside attention"
-_TIMM = "timm's benchmark tables (fvcore's count: with the two products inside attention, and 0.4 % of normalisation)"
+_TIMM = "parameters: timm's model; MACs with the two products inside attention: {}"
 
 SPACE = VariantFamily(
     "vit",
     {
-        "deit_tiny_16": _published("tiny", 16, 5.717, 1258, _TIMM),
-        "deit_small_16": _published("small", 16, 22.051, 4600, _TIMM),
+        "deit_tiny_16": _published("tiny", 16, 5.717, 1258, _TIMM.format("fvcore, which adds 0.4 % of normalisations")),
+        "deit_small_16": _published("small", 16, 22.051, 4600, _TIMM.format("timm's model card, 4.6 G")),
         "vit_base_16": _published("base", 16, 86.568, 17564, _TORCHVISION),
         "vit_base_32": _published("base", 32, 88.224, 4409, _TORCHVISION),
     },

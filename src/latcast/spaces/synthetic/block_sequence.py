@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from latcast.errors import ModelError
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.records import Reference
 from latcast.spaces.families.variants import checked_call, distinct_references
@@ -87,7 +87,7 @@ def build(
     blocks: Sequence[BlockParameters],
     channels: Sequence[int],
     *,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
@@ -98,7 +98,7 @@ def build(
             (convolution), ``kernel`` (separable), ``kernel``, ``expansion`` and ``squeeze`` (bottleneck), ``operator``
             and ``window`` (pooling), ``operators`` (split).
         channels: C1 to C10; a block that keeps its channels ignores its own.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
 
@@ -111,7 +111,7 @@ def build(
             f"{len(CHANNEL_RANGES)} widths"
         )
     b = GraphBuilder(NAME)
-    x = b.input((batch, 3, resolution, resolution))
+    x = b.input((batch, 3, *pair(resolution)))
     for block, width, stride in zip(blocks, channels[:-1], STRIDES, strict=True):
         kind = block["type"]
         if kind not in BLOCKS:

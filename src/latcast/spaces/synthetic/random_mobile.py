@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from latcast.graph.builder import GraphBuilder
+from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
 from latcast.records import Reference
@@ -43,7 +43,7 @@ def build(
     last: int = 576,
     hidden: int = 1024,
     *,
-    resolution: int = 224,
+    resolution: Size = 224,
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
@@ -54,12 +54,12 @@ def build(
         stem: Channels of the stem and of the separable convolution behind it.
         last: Channels of the 1x1 convolution before the pooling.
         hidden: Channels of the one behind it.
-        resolution: Height and width of the image.
+        resolution: Height and width of the image, one number or two.
         classes: Outputs.
         batch: Images at a time.
     """
     b = GraphBuilder(NAME)
-    x = b.conv_bn(b.input((batch, 3, resolution, resolution)), stem, 3, stride=2)
+    x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 3, stride=2)
     x = b.conv_bn(b.relu(b.batch_norm(b.depthwise_conv(x))), stem, activation=None)
     for width, kernel, expansion, stride, skip in blocks:
         x = inverted_residual(b, x, width, kernel, expansion, stride, skip=bool(skip))

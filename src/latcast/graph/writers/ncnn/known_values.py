@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -66,9 +66,9 @@ _EVALUATE: Mapping[str, Evaluate] = {
 
 
 def fold(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Removes the nodes that only weights and constants enter.
+    """Removes the nodes that only weights and constants enter, and those that lead to no output of the network.
 
-    An operator outside a short list (reshapes, arithmetic) is left in the graph.
+    An operator on weights that is outside a short list (reshapes, arithmetic) is left in the graph.
 
     Returns:
         The graph without them, and the values of all weights, constants and folded results.
@@ -84,7 +84,18 @@ def fold(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[s
         results = evaluate(view_of(graph, node), [values[name] for name in names])
         values.update(zip(node.outputs, results, strict=False))
     folded = frozenset(name for node in graph.nodes for name in node.outputs if name in values)
-    return graph.with_nodes(left, weights=graph.weights | folded), values
+    return graph.with_nodes(needed(graph, left), weights=graph.weights | folded), values
+
+
+def needed(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Those nodes that the graph's outputs depend on."""
+    read = set(graph.outputs)
+    found: list[Node] = []
+    for node in reversed(nodes):
+        if read.intersection(node.outputs):
+            read.update(node.inputs)
+            found.append(node)
+    return found[::-1]
 
 
 def check_shapes(graph: Graph) -> None:

@@ -31,6 +31,7 @@ class Layer:
         params: Parameter number to value, as the layer's documentation numbers them.
         data: The layer's weights in the order in which it reads them.
         nodes: Names of the graph's nodes that it computes, in the graph's order.
+        input_scale: Scale of the activation it reads, where it computes in int8.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Layer:
     params: dict[int, ParamValue] = field(default_factory=dict)
     data: list[bytes] = field(default_factory=list)
     nodes: tuple[str, ...] = ()
+    input_scale: float | None = None
 
     def line(self) -> str:
         fields = [f"{self.kind:<24} {self.name:<24} {len(self.bottoms)} {len(self.tops)}", *self.bottoms, *self.tops]
@@ -81,7 +83,7 @@ def dims_params(shape: Sequence[int]) -> dict[int, ParamValue]:
 
 
 def with_splits(layers: Iterable[Layer], outputs: Sequence[str]) -> tuple[list[Layer], list[str]]:
-    """Inserts Split layers so that every blob has one reader, and names the networks's outputs ``out0``, ``out1``...
+    """Inserts Split layers so that every blob has one reader, and names the network's outputs ``out0``, ``out1``...
 
     Args:
         layers: In execution order.

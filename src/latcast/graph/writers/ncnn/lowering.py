@@ -61,7 +61,9 @@ def blob_axes(shape: Shape, *, keep: Iterable[int] = ()) -> tuple[int, ...]:
 
 def failure(node: Node, problem: str) -> UnsupportedOperatorError:
     """The error that says why a node has no form in ncnn."""
-    return UnsupportedOperatorError(f"node '{node.name}' ({node.op_type}) cannot be written for ncnn: {problem}")
+    return UnsupportedOperatorError(
+        f"node '{node.name}' ({node.op_type}) cannot be written for ncnn: {problem}; replace it, or take another runtime"
+    )
 
 
 class Lowering:
@@ -71,7 +73,8 @@ class Lowering:
         graph: After :func:`latcast.graph.writers.ncnn.patterns.recognise`.
         values: Of every weight and constant.
         origins: Names of the original nodes behind a recognised one.
-        int8: Whether convolutions and matrix products compute in int8.
+        order: Position of every original node.
+        scales: Of every activation, by the tensor's name, where the network computes in int8; None where it does not.
     """
 
     def __init__(
@@ -80,12 +83,11 @@ class Lowering:
         values: Mapping[str, np.ndarray],
         origins: Mapping[str, tuple[str, ...]],
         order: Mapping[str, int],
-        *,
-        int8: bool,
+        scales: Mapping[str, float] | None = None,
     ) -> None:
         self.graph = graph
         self.values = values
-        self.int8 = int8
+        self.scales = scales
         self.layers: list[Layer] = []
         self._origins = origins
         self._order = order
@@ -195,18 +197,28 @@ class Lowering:
             nodes: What it computes.
             params, data: Its parameters and weights.
         """
-        tops = [self._new_blob() for _ in outputs]
-        names = self._claim(bottoms, nodes)
-        bottom_names = [blob.name for blob in bottoms]
-        self._append(Layer(kind, self._new_name(kind), bottom_names, tops, dict(params or {}), list(data), names))
-        for (tensor, shape), top in zip(outputs.items(), tops, strict=True):
+        self.emit_layer(Layer(kind, "", [], [], dict(params or {}), list(data)), bottoms, outputs, nodes)
+
+    def emit_layer(
+        self, layer: Layer, bottoms: Sequence[Blob], outputs: Mapping[str, Sequence[int]], nodes: Sequence[Node]
+    ) -> None:
+        """Connects a layer that has its kind, parameters and weights, and appends it."""
+        layer.name = self._new_name(layer.kind)
+        layer.bottoms = [blob.name for blob in bottoms]
+        layer.tops = [self._new_blob() for _ in outputs]
+        layer.nodes = self._claim(bottoms, nodes)
+        self._append(layer)
+        for (tensor, shape), top in zip(outputs.items(), layer.tops, strict=True):
             self._blobs[tensor] = Blob(top, tuple(shape))
         self._done.update(node.name for node in nodes)
 
-    def emit_inner(self, kind: str, bottom: Blob, shape: Sequence[int], params: Mapping[int, ParamValue]) -> Blob:
-        """Writes a layer whose result is no tensor of the graph, for operators that take several layers."""
-        layer = Layer(kind, self._new_name(kind), [bottom.name], [self._new_blob()], dict(params))
-        layer.nodes = self._claim([bottom], ())
+    def emit_inner(self, kind: str, bottoms: Sequence[Blob], shape: Sequence[int], params: Mapping[int, ParamValue]) -> Blob:
+        """Writes a layer whose result is no tensor of the graph, for operators that take several layers.
+
+        The last of these layers, written with :meth:`emit`, is the one that lists the operator.
+        """
+        layer = Layer(kind, self._new_name(kind), [blob.name for blob in bottoms], [self._new_blob()], dict(params))
+        layer.nodes = self._claim(bottoms, ())
         self._append(layer)
         return Blob(layer.tops[0], tuple(shape))
 

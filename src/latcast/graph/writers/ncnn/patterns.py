@@ -55,6 +55,15 @@ def clip_bounds(rewriter: Rewriter, node: Node) -> tuple[float | None, float | N
     return bounds[0], bounds[1]
 
 
+def integers(rewriter: Rewriter, node: Node, attribute: str, position: int | None = None) -> tuple[int, ...] | None:
+    """Integers given as an attribute or as a constant input; None where they are neither."""
+    given = node.attributes.get(attribute)
+    if isinstance(given, tuple):
+        return tuple(int(number) for number in given)
+    value = rewriter.values.get(node.inputs[position]) if position is not None and len(node.inputs) > position else None
+    return None if value is None else tuple(int(number) for number in value.reshape(-1))
+
+
 def _clipped_shift(rewriter: Rewriter, tensor: str) -> tuple[str, float, float, list[Node]] | None:
     """``(x, c, h, nodes)`` where the tensor is clip(x + c, 0, h)."""
     clip = rewriter.producer(tensor, "Clip")
@@ -174,9 +183,7 @@ def _gated_gelu(rewriter: Rewriter, x: str, nodes: list[Node], approximate: str)
         return False
     by_x_first = first.op_type == "Mul" and other == x and _halves(rewriter, second, first.outputs[0])
     by_half_first = (
-        _halves(rewriter, first, gate)
-        and second.op_type == "Mul"
-        and rewriter.other_operand(second, first.outputs[0]) == x
+        _halves(rewriter, first, gate) and second.op_type == "Mul" and rewriter.other_operand(second, first.outputs[0]) == x
     )
     if not (by_x_first or by_half_first):
         return False
@@ -228,25 +235,23 @@ def layer_norm(rewriter: Rewriter, root: Node) -> bool:
 
 def _reduces_last_axis(rewriter: Rewriter, node: Node, x: str) -> bool:
     rank = len(rewriter.graph.shape(x))
-    axes = node.attributes.get("axes")
-    if axes is None and len(node.inputs) > 1 and node.inputs[1] in rewriter.values:
-        axes = tuple(int(axis) for axis in rewriter.values[node.inputs[1]].reshape(-1))
+    axes = integers(rewriter, node, "axes", 1)
     keeps = bool(node.attributes.get("keepdims", 1))
-    return isinstance(axes, tuple) and keeps and [int(axis) % rank for axis in axes] == [rank - 1]
+    return axes is not None and keeps and [axis % rank for axis in axes] == [rank - 1]
 
 
 def channel_shuffle(rewriter: Rewriter, transpose: Node) -> bool:
     """(N, C, ...) as (N, g, C/g, ...), the two exchanged, and back, as in ShuffleNet."""
     first = rewriter.producer(transpose.inputs[0], "Reshape")
     last = rewriter.sole_consumer(transpose.outputs[0], "Reshape")
-    order = transpose.attributes.get("perm")
-    if first is None or last is None or not isinstance(order, tuple):
+    order = integers(rewriter, transpose, "perm")
+    if first is None or last is None or order is None:
         return False
     x = rewriter.graph.shape(first.inputs[0])
     grouped = rewriter.graph.shape(first.outputs[0])
     if len(x) != 4 or rewriter.graph.shape(last.outputs[0]) != x or len(grouped) < 4:
         return False
-    if tuple(order) != (0, 2, 1, *range(3, len(grouped))):
+    if order != (0, 2, 1, *range(3, len(grouped))):
         return False
     if grouped[0] != x[0] or grouped[1] * grouped[2] != x[1] or prod(grouped[3:]) != prod(x[2:]):
         return False
@@ -256,11 +261,11 @@ def channel_shuffle(rewriter: Rewriter, transpose: Node) -> bool:
 def transposed_matmul(rewriter: Rewriter, node: Node) -> bool:
     """A matrix product whose right operand is transposed just before."""
     transpose = rewriter.producer(node.inputs[1], "Transpose")
-    order = transpose.attributes.get("perm") if transpose else None
-    if transpose is None or not isinstance(order, tuple) or node.attributes.get("transB", 0):
+    order = integers(rewriter, transpose, "perm") if transpose else None
+    if transpose is None or order is None or node.attributes.get("transB", 0):
         return False
     rank = len(order)
-    if rank < 2 or tuple(order) != (*range(rank - 2), rank - 1, rank - 2):
+    if rank < 2 or order != (*range(rank - 2), rank - 1, rank - 2):
         return False
     return rewriter.replace([transpose, node], "MatMul", (node.inputs[0], transpose.inputs[0]), {"transB": 1})
 
@@ -270,22 +275,20 @@ def padded_conv(rewriter: Rewriter, node: Node) -> bool:
     pad = rewriter.producer(node.inputs[0], "Pad")
     if pad is None or pad.attributes.get("mode", "constant") != "constant":
         return False
-    pads = pad.attributes.get("pads")
-    if pads is None and len(pad.inputs) > 1 and pad.inputs[1] in rewriter.values:
-        pads = tuple(int(size) for size in rewriter.values[pad.inputs[1]].reshape(-1))
+    pads = integers(rewriter, pad, "pads", 1)
     has_value = len(pad.inputs) > 2 and pad.inputs[2]
     value = rewriter.scalar(pad.inputs[2]) if has_value else pad.attributes.get("value", 0.0)
     rank = len(rewriter.graph.shape(pad.inputs[0]))
-    if not isinstance(pads, tuple) or len(pads) != 2 * rank or not isinstance(value, (int, float)):
+    if pads is None or len(pads) != 2 * rank or not isinstance(value, (int, float)):
         return False
     outer = (*pads[:2], *pads[rank : rank + 2])
     inner = (*pads[2:rank], *pads[rank + 2 :])
-    own = node.attributes.get("pads", (0,) * len(inner))
-    if any(outer) or min(map(int, inner)) < 0 or not isinstance(own, tuple):
+    own = integers(rewriter, node, "pads") or (0,) * len(inner)
+    if any(outer) or min(inner) < 0:
         return False
     if node.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or (any(own) and value != 0.0):
         return False
-    total = tuple(int(a) + int(b) for a, b in zip(inner, own, strict=True))
+    total = tuple(a + b for a, b in zip(inner, own, strict=True))
     attributes = {**node.attributes, "pads": total, "auto_pad": "NOTSET", "pad_value": float(value)}
     return rewriter.replace([pad, node], "Conv", (pad.inputs[0], *node.inputs[1:]), attributes)
 

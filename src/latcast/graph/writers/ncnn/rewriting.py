@@ -106,7 +106,7 @@ class Rewriter:
         for name in new.inputs:
             if name:
                 self._consumers.setdefault(name, []).append(new)
-        self._producers.update({output: new for output in new.outputs})
+        self._producers.update(dict.fromkeys(new.outputs, new))
         names = [origin for node in old for origin in self.origins.pop(node.name, (node.name,))]
         self.origins[new.name] = tuple(sorted(names, key=self._order.__getitem__))
         return True

@@ -40,13 +40,19 @@ class TfliteTensor:
 
 @dataclass(frozen=True)
 class TfliteOperator:
-    """A builtin operator on tensor indices (-1: left out), and the names of the graph's nodes that it computes."""
+    """A builtin operator on tensor indices (-1: left out).
+
+    Attributes:
+        nodes: Names of the graph's nodes that it computes, in the graph's order; none for a change of layout.
+        activation_node: The one among them that it carries as its fused activation.
+    """
 
     builtin: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, float] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
+    activation_node: str = ""
 
 
 @dataclass
@@ -99,11 +105,14 @@ def serialise(model: TfliteModel) -> bytes:
     for slot, offset in ((1, operator_codes), (2, subgraphs), (3, description), (4, buffer_vector)):
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
     builder.Finish(builder.EndObject(), file_identifier=b"TFL3")
-    return bytes(builder.Output())
+    return bytes(memoryview(builder.Bytes)[builder.Head() :])
 
 
 def _version(model: TfliteModel, operator: TfliteOperator) -> int:
     builtin = BUILTINS[operator.builtin]
+    if operator.builtin == "TRANSPOSE_CONV" and operator.options.get("fused_activation_function"):
+        # Versions before this one would leave the activation out without a word.
+        return 4
     touched = (model.tensors[index].type for index in (*operator.inputs, *operator.outputs) if index >= 0)
     return builtin.int8_version if TensorType.INT8 in touched else builtin.version
 
@@ -122,9 +131,12 @@ def _tables(builder: Builder, offsets: Sequence[int]) -> int:
 
 
 def _buffer(builder: Builder, data: np.ndarray) -> int:
-    # The schema asks for aligned data; kernels read weights in place.
-    builder.Prep(_BUFFER_ALIGNMENT_BYTES, data.nbytes)
-    offset = builder.CreateByteVector(np.ascontiguousarray(data).tobytes())
+    # The schema asks for aligned data; kernels read weights in place. Written without the copies of CreateByteVector.
+    builder.StartVector(1, data.nbytes, _BUFFER_ALIGNMENT_BYTES)
+    builder.head = builder.Head() - data.nbytes
+    if data.nbytes:
+        memoryview(builder.Bytes)[builder.head : builder.head + data.nbytes] = data.reshape(-1).view(np.uint8).data
+    offset = builder.EndVector()
     builder.StartObject(3)
     builder.PrependUOffsetTRelativeSlot(0, offset, 0)
     return int(builder.EndObject())

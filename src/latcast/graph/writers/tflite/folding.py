@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from latcast.graph.writers.tflite.schema import Activation
 
 CARRIES_ACTIVATION = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "Add", "Sub", "Mul", "Div"})
 """Operators whose TFLite form has a fused activation that converters fill."""
+
+
+_CLIPS: Mapping[tuple[float | None, float | None], Activation] = {
+    (0.0, 6.0): Activation.RELU6, (-1.0, 1.0): Activation.RELU_N1_TO_1, (0.0, None): Activation.RELU,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,11 @@ class Step:
     @property
     def output(self) -> str:
         return self.outputs[0]
+
+
+def number_of(node: Node, attribute: str, default: float) -> float:
+    """A float attribute."""
+    return float(cast(float, node.attributes.get(attribute, default)))
 
 
 def unsupported(node: Node, reason: str) -> UnsupportedOperatorError:
@@ -198,8 +209,7 @@ class _Planner:
             return Activation.RELU
         if node.op_type == "Clip":
             bounds = clip_bounds(self.graph, node, self.values)
-            return {(0.0, 6.0): Activation.RELU6, (-1.0, 1.0): Activation.RELU_N1_TO_1,
-                    (0.0, None): Activation.RELU}.get(bounds, Activation.NONE)  # fmt: skip
+            return _CLIPS.get(bounds, Activation.NONE)
         return Activation.NONE
 
     # Idioms
@@ -240,9 +250,9 @@ class _Planner:
             if last is None or last.op_type != "Mul" or self._scalar(last, product.outputs[0]) != 0.5:
                 return None
             return self._idiom("Gelu", source, [scale, erf, one, product, last])
-        if halved is not None and halved.op_type == "Mul" and source in halved.inputs:
-            if self._scalar(halved, source) == 0.5 and self.only_reader(other) is product:
-                return self._idiom("Gelu", source, [scale, erf, one, product, halved])
+        halves = halved is not None and halved.op_type == "Mul" and source in halved.inputs
+        if halved is not None and halves and self._scalar(halved, source) == 0.5 and self.only_reader(other) is product:
+            return self._idiom("Gelu", source, [scale, erf, one, product, halved])
         if self._scalar(product, one.outputs[0]) == 0.5:
             last = self.only_reader(product.outputs[0])
             if last is not None and last.op_type == "Mul" and source in last.inputs:
@@ -253,9 +263,7 @@ class _Planner:
         """x times hard-sigmoid(x), which converters write as one HARD_SWISH."""
         if gate.op_type != "HardSigmoid":
             return None
-        view = view_of(self.graph, gate)
-        alpha = float(np.float64(str(view.node.attributes.get("alpha", 0.2))))
-        beta = float(np.float64(str(view.node.attributes.get("beta", 0.5))))
+        alpha, beta = number_of(gate, "alpha", 0.2), number_of(gate, "beta", 0.5)
         product = self.only_reader(gate.outputs[0])
         if product is None or product.op_type != "Mul" or gate.inputs[0] not in product.inputs:
             return None

@@ -116,7 +116,8 @@ def wished_orders(graph: Graph, nodes: Iterable[Node]) -> Mapping[str, Order]:
 
     Only transposes, inputs and reshapes are free to follow a wish; all others hold what they compute.
     """
-    wishes: dict[str, Order] = {}
+    # An image that nobody reads any more is one for whoever runs the network.
+    wishes: dict[str, Order] = {name: CHANNELS_LAST for name in graph.outputs if len(graph.shape(name)) == 4}
     for node in reversed(list(nodes)):
         for index, name in enumerate(node.inputs):
             if not graph.is_activation(name):
@@ -132,7 +133,7 @@ def _wish(graph: Graph, node: Node, index: int, wishes: Mapping[str, Order]) -> 
     shape = graph.shape(node.inputs[index])
     rank = len(shape)
     out = node.outputs[0]
-    wish = wishes.get(out)
+    wish = next((wishes[name] for name in node.outputs if name in wishes), None)
     if node.op_type in SPATIAL:
         return CHANNELS_LAST if rank == 4 and index == 0 else None
     if node.op_type in _LAST_AXIS:

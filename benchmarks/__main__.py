@@ -1,0 +1,109 @@
+"""``python -m benchmarks``: every table of the README, by piece.
+
+accuracy RUNTIME   measure (resumable) and judge one platform
+table RUNTIME      judge again from what was measured
+tables             print the Markdown tables of all platforms
+speed              predictions per second and start-up times
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from benchmarks.campaigns import LABEL_PROCESSES, PROFILE_SECONDS, WAY_SECONDS, Bench, take_labels, take_way
+from latcast.cli.output import console
+from latcast.measure.campaign import Progress
+from latcast.predictors.profiling import Stage
+
+app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
+
+PIECES = ("labels1", "operators", "labels2", "kernels", "labels3", "networks", "labels4")
+
+
+class Reporter:
+    """A line every ten seconds: enough for a log, little for a terminal."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.last = 0.0
+
+    def campaign(self, progress: Progress) -> None:
+        if time.monotonic() - self.last > 10:
+            self.last = time.monotonic()
+            console(stderr=True).print(
+                f"{self.name}: {progress.done}/{progress.total}, {progress.failed} failed, "
+                f"{progress.seconds:.0f} s, {progress.name}"
+            )
+
+    def stage(self, stage: Stage) -> None:
+        if stage.progress is not None:
+            self.campaign(stage.progress)
+
+
+def measure_pieces(bench: Bench, pieces: tuple[str, ...]) -> None:
+    for piece in pieces:
+        reporter = Reporter(f"{bench.runtime} {bench.precision} {piece}")
+        if piece.startswith("labels"):
+            take_labels(bench, min(int(piece[-1]), LABEL_PROCESSES), reporter.campaign)
+        else:
+            take_way(bench, piece, PROFILE_SECONDS if piece == "operators" else WAY_SECONDS, reporter.stage)
+
+
+@app.command()
+def accuracy(
+    runtime: str,
+    precision: str = "fp32",
+    cpu: Annotated[int | None, typer.Option(help="CPU to pin to; the last one by default.")] = None,
+    pieces: Annotated[str, typer.Option(help="Pieces to measure, separated by commas.")] = ",".join(PIECES),
+) -> None:
+    """Measures one platform piece by piece, judges it and writes benchmarks/results."""
+    bench = Bench(runtime, precision, cpu)
+    measure_pieces(bench, tuple(piece for piece in pieces.split(",") if piece))
+    table(runtime, precision)
+
+
+@app.command()
+def table(runtime: str, precision: str = "fp32") -> None:
+    """Judges one platform again from its store."""
+    from benchmarks.accuracy import judge_platform
+    from benchmarks.tables import platform_table
+
+    console().print(platform_table(judge_platform(Bench(runtime, precision))))
+
+
+@app.command()
+def tables() -> None:
+    """Prints the Markdown tables of all platforms judged so far."""
+    from benchmarks.accuracy import results
+    from benchmarks.tables import summary_table, ways_table
+
+    documents = results()
+    print(summary_table(documents))
+    print()
+    print(ways_table(documents))
+
+
+@app.command()
+def speed() -> None:
+    """Start-up times and predictions per second."""
+    from benchmarks.speed import measure_speed, speed_table
+
+    print(speed_table(measure_speed()))
+
+
+@app.command(name="all")
+def everything() -> None:
+    """All of it, about two and a half hours; what is measured already is not measured again."""
+    for runtime in ("onnxruntime", "openvino", "litert", "ncnn"):
+        accuracy(runtime)
+    for runtime in ("onnxruntime", "openvino"):
+        accuracy(runtime, "int8", pieces="labels1,operators,labels2,labels3,labels4")
+    tables()
+    speed()
+
+
+if __name__ == "__main__":
+    app()

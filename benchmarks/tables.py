@@ -1,0 +1,77 @@
+"""Markdown tables from the benchmark's documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+TARGET_FLOOR_POINTS = 3.0
+
+
+def _number(value: Any, digits: int = 1) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join([_row(head), "|" + "---|" * len(head), *(_row(row) for row in rows)])
+
+
+def verdict(document: Mapping[str, Any]) -> str:
+    """Which targets a platform misses: MAPE ≤ floor + 3, ±10 % ≥ 85 % where the floor is ≤ 4 %, coverage 85 to 95 %."""
+    misses = []
+    floor = document["noise_floor"] or 0.0
+    if document["mape"] > floor + TARGET_FLOOR_POINTS:
+        misses.append("MAPE")
+    if floor <= 4 and document["within_10"] < 85:
+        misses.append("±10 %")
+    if not 85 <= document["interval_coverage"] <= 95:
+        misses.append("coverage")
+    return "all met" if not misses else "missed: " + ", ".join(misses)
+
+
+def summary_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """One row a platform."""
+    head = ["platform", "networks (families)", "noise floor %", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman",
+            "interval coverage %", "FLOPs MAPE %", "FLOPs+MAC MAPE %", "targets"]  # fmt: skip
+    rows = []
+    for document in documents.values():
+        baselines = document["baselines"]
+        rows.append(
+            [
+                document["platform"], f"{document['networks']} ({document['training']['families_tested']})",
+                _number(document["noise_floor"]), _number(document["mape"]), _number(document["within_5"], 0),
+                _number(document["within_10"], 0), _number(document["rmse_ms"], 2), _number(document["rmspe"]),
+                _number(document["spearman"], 3), _number(document["interval_coverage"], 0),
+                _number(baselines["flops"]["mape"], 0), _number(baselines["flops_mac"]["mape"], 0), verdict(document),
+            ]
+        )  # fmt: skip
+    return _table(head, rows)
+
+
+def ways_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """Ways to learn and models at equal measuring time: MAPE and ±10 % by platform."""
+    names = list(dict.fromkeys(name for document in documents.values() for name in document["ways"]))
+    head = ["way, model (5 minutes of measuring)", *(document["platform"] for document in documents.values())]
+    rows = []
+    for name in names:
+        cells = []
+        for document in documents.values():
+            way = document["ways"].get(name, {})
+            cells.append("-" if "mape" not in way else f"{way['mape']:.1f} / {way['within_10']:.0f}")
+        rows.append([name, *cells])
+    return _table(head, rows)
+
+
+def platform_table(document: Mapping[str, Any]) -> str:
+    """Network by network, the worst first, and the summary."""
+    rows = sorted(document["per_network"], key=lambda row: -abs(row["latency_ms"] / row["measured_ms"] - 1))
+    lines = [
+        f"{row['model']:<24} predicted {row['latency_ms']:8.2f} ({row['low_ms']:.2f} to {row['high_ms']:.2f})  "
+        f"measured {row['measured_ms']:8.2f}  {100 * (row['latency_ms'] / row['measured_ms'] - 1):+.1f} %"
+        for row in rows
+    ]
+    return "\n".join([*lines, "", summary_table({"": document}), "", ways_table({"": document})])

@@ -1,0 +1,447 @@
+"""Measurements in a database: SQLite in a file, or any server that SQLAlchemy speaks to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Select, create_engine, event, func, select
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool, StaticPool
+
+from latcast.datasets import jsonlines
+from latcast.datasets.schema import (
+    STORE_SCHEMA_VERSION,
+    Base,
+    EnvironmentRow,
+    MeasurementRow,
+    PlatformRow,
+    PropertyRow,
+    QuietTimeRow,
+    ReferenceRow,
+)
+from latcast.errors import DatasetError
+from latcast.measure.campaign import Tally
+from latcast.measure.environment import MOMENT, environment_id
+from latcast.measure.quiet import QuietTime
+from latcast.measure.statistics import Label, combine, probe_settings, renormalised
+from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+
+BUSY_TIMEOUT_S = 30
+"""How long a SQLite connection waits for another one's commit."""
+
+_WRITES = "latcast_writes"
+"""Execution option of connections that will write."""
+
+
+def measurement_id(measurement: Measurement) -> str:
+    """Hash (32 hex digits) of what was observed: subject, platform, runs, time, error.
+
+    How the runs were normalised does not enter, nor does the name: the same observation is the same record.
+    """
+    observed = [
+        measurement.platform,
+        measurement.reference.key,
+        measurement.role,
+        measurement.taken_at,
+        measurement.runs_ms,
+        measurement.rounds,
+        measurement.error,
+        measurement.environment.get(MOMENT, {}).get("worker"),
+        None if measurement.runs_ms else measurement.latency_ms,
+    ]
+    return hashlib.sha256(json.dumps(observed, separators=(",", ":")).encode()).hexdigest()[:32]
+
+
+class Store:
+    """A set of measurements that only grows. A context manager.
+
+    One process writes while others read: SQLite files are in write-ahead mode. Each call is a transaction of its own.
+
+    Args:
+        location: Path of a SQLite file, which is made where there is none, or a database URL
+            (``postgresql+psycopg://host/name``); ``":memory:"`` keeps nothing.
+
+    Raises:
+        DatasetError: The database cannot be opened, or a newer latcast wrote it.
+    """
+
+    def __init__(self, location: Path | str) -> None:
+        self.location = str(location)
+        with self._translated("open"):
+            self._engine = _engine(_url(self.location))
+        with self._translated("open"), self._engine.execution_options(**{_WRITES: True}).begin() as connection:
+            Base.metadata.create_all(connection)
+        self._check_version()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._engine.dispose()
+
+    # Writing
+
+    def add(self, measurement: Measurement) -> bool:
+        """Commits one record.
+
+        Returns:
+            False where the store held it already.
+        """
+        return self.add_all([measurement]) == 1
+
+    def add_all(self, measurements: Iterable[Measurement]) -> int:
+        """Commits many records at once.
+
+        Returns:
+            How many of them were new.
+
+        Raises:
+            LatcastError: A platform id is malformed; nothing is added then.
+        """
+        new = {measurement_id(item): item for item in measurements}
+        with self._writing("add to") as session:
+            for known in _existing(session, MeasurementRow.id, list(new)):
+                del new[known]
+            self._add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, _platform_row)
+            references = {item.reference.key: item.reference for item in new.values()}
+            self._add_missing(session, ReferenceRow.key, references, _reference_row)
+            environments = {environment_id(item.environment): item.environment for item in new.values()}
+            self._add_missing(session, EnvironmentRow.id, environments, _environment_row)
+            session.flush()
+            session.add_all(_measurement_row(key, item) for key, item in new.items())
+        return len(new)
+
+    def _add_missing(
+        self, session: Session, column: Any, wanted: Mapping[str, Any], make_row: Callable[[str, Any], Base]
+    ) -> None:
+        known = set(_existing(session, column, list(wanted)))
+        session.add_all(make_row(key, value) for key, value in wanted.items() if key not in known)
+
+    # Reading
+
+    def measurements(
+        self,
+        *,
+        platform: str | None = None,
+        role: str | None = None,
+        space: str | None = None,
+        keys: Iterable[str] | None = None,
+        failed: bool = False,
+        as_taken: bool = False,
+    ) -> Iterator[Measurement]:
+        """Records in order of time.
+
+        Args:
+            platform: Only of this platform id.
+            role: Only "network" or only "kernel".
+            space: Only of references in this space; one that ends in ``/`` stands for all below it (``"kernel/"``).
+            keys: Only of references with these keys.
+            failed: Whether to give failed ones too.
+            as_taken: Give latencies as they were normalised when taken. Otherwise all records of a host are normalised
+                with the quiet time known now, so that they compare.
+        """
+        query = _filtered(select(MeasurementRow), platform, role, space).order_by(
+            MeasurementRow.taken_at, MeasurementRow.id
+        )
+        if not failed:
+            query = query.where(MeasurementRow.error.is_(None))
+        wanted = None if keys is None else set(keys)
+        with self._reading() as session:
+            quiet_times = {} if as_taken else self._quiet_times(session)
+            for row in session.scalars(query.execution_options(yield_per=500)):
+                if wanted is None or row.reference_key in wanted:
+                    yield _with_quiet_time(_measurement(row), quiet_times)
+
+    def labels(
+        self,
+        *,
+        platform: str,
+        role: str | None = None,
+        space: str | None = None,
+        keys: Iterable[str] | None = None,
+    ) -> list[Label]:
+        """One label for each reference of a platform that has a measurement, in order of the first measurement."""
+        groups: dict[tuple[str, str], list[Measurement]] = {}
+        for measurement in self.measurements(platform=platform, role=role, space=space, keys=keys):
+            groups.setdefault((measurement.role, measurement.reference.key), []).append(measurement)
+        return [combine(group) for group in groups.values()]
+
+    def tallies(self, platform: str, role: str) -> dict[str, Tally]:
+        """Reference key to the number of its records on a platform, good and failed."""
+        query = (
+            select(
+                MeasurementRow.reference_key,
+                func.count(MeasurementRow.id),
+                func.count(MeasurementRow.error),
+            )
+            .where(MeasurementRow.platform_id == platform, MeasurementRow.role == role)
+            .group_by(MeasurementRow.reference_key)
+        )
+        with self._reading() as session:
+            return {key: Tally(count - failed, failed) for key, count, failed in session.execute(query)}
+
+    def keys(self, *, platform: str | None = None, role: str | None = None, space: str | None = None) -> set[str]:
+        """Keys of references that have a good record."""
+        query = _filtered(select(MeasurementRow.reference_key).distinct(), platform, role, space)
+        with self._reading() as session:
+            return set(session.scalars(query.where(MeasurementRow.error.is_(None))))
+
+    def platforms(self) -> dict[str, int]:
+        """Platform id to its number of records, failed ones included, by id."""
+        query = select(PlatformRow.id, func.count(MeasurementRow.id)).outerjoin(
+            MeasurementRow, MeasurementRow.platform_id == PlatformRow.id
+        )
+        with self._reading() as session:
+            rows = session.execute(query.group_by(PlatformRow.id).order_by(PlatformRow.id))
+            return {row[0]: row[1] for row in rows}
+
+    def references(self, *, platform: str | None = None, space: str | None = None) -> list[Reference]:
+        """References of which the store holds a record, by name."""
+        query = select(ReferenceRow).order_by(ReferenceRow.name, ReferenceRow.key)
+        used = _filtered(select(MeasurementRow.reference_key), platform, None, space)
+        with self._reading() as session:
+            return [_reference(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
+
+    def __len__(self) -> int:
+        with self._reading() as session:
+            return session.scalar(select(func.count(MeasurementRow.id))) or 0
+
+    # Quiet times
+
+    def quiet_ms(self, key: str) -> QuietTime | None:
+        """The known quiet times of a probe's parts, in milliseconds."""
+        with self._reading() as session:
+            row = session.get(QuietTimeRow, key)
+            return None if row is None else tuple(row.quiet_ms)
+
+    def keep_quiet_ms(self, key: str, quiet_ms: QuietTime) -> None:
+        """Remembers a probe's quiet times; measurements are normalised with them from now on when they are read."""
+        with self._writing("add to") as session:
+            session.merge(QuietTimeRow(probe_key=key, quiet_ms=list(quiet_ms)))
+
+    def _quiet_times(self, session: Session) -> dict[str, QuietTime]:
+        return {row.probe_key: tuple(row.quiet_ms) for row in session.scalars(select(QuietTimeRow))}
+
+    # Exchange
+
+    def export(self, path: Path | str, *, platform: str | None = None, role: str | None = None) -> int:
+        """Writes records, failed ones too, as JSON Lines (``.gz`` compresses) and returns their number."""
+        return jsonlines.write(path, self.measurements(platform=platform, role=role, failed=True))
+
+    def import_file(self, path: Path | str) -> int:
+        """Adds the records of a JSON Lines file and returns how many were new.
+
+        Raises:
+            DatasetError: A line is not a measurement; nothing is added then.
+        """
+        return self.add_all(jsonlines.read(path))
+
+    # Below: transactions
+
+    def _check_version(self) -> None:
+        with self._writing("open") as session:
+            row = session.get(PropertyRow, "schema")
+            if row is None:
+                session.add(PropertyRow(name="schema", value=str(STORE_SCHEMA_VERSION)))
+            elif int(row.value) > STORE_SCHEMA_VERSION:
+                raise DatasetError(
+                    f"the store {self.location} has schema {row.value}, this latcast reads up to "
+                    f"{STORE_SCHEMA_VERSION}; update latcast"
+                )
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as problem:
+            raise DatasetError(f"cannot {doing} the store {self.location}: {_first_line(problem)}") from problem
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[Session]:
+        engine = self._engine.execution_options(**{_WRITES: True})
+        with self._translated(doing), Session(engine) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        with self._translated("read"), Session(self._engine) as session:
+            yield session
+
+
+def _url(location: str) -> URL:
+    if "://" not in location:
+        return URL.create("sqlite", database=location)
+    try:
+        return make_url(location)
+    except ValueError as problem:
+        raise DatasetError(f"cannot open the store {location}: not a database URL ({problem})") from problem
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        try:
+            return create_engine(url)
+        except ModuleNotFoundError as problem:
+            raise DatasetError(
+                f"the database {url.get_backend_name()} needs the package '{problem.name}', which is not installed; "
+                f"add it with: pip install {problem.name}"
+            ) from problem
+    in_memory = url.database in (None, "", ":memory:")
+    if not in_memory:
+        folder = Path(str(url.database)).parent
+        if not folder.is_dir():
+            raise DatasetError(f"cannot make the store {url.database}: there is no folder {folder}")
+    # A file is opened anew for each transaction: cheap, and no connection is left to threads or to the interpreter's end.
+    engine = create_engine(
+        url,
+        poolclass=StaticPool if in_memory else NullPool,
+        connect_args={"timeout": BUSY_TIMEOUT_S, **({"check_same_thread": False} if in_memory else {})},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # transactions are begun below
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA foreign_keys=ON")
+        if not in_memory:
+            _write_ahead(cursor)
+            # Enough to survive a killed process; only a power failure can take the last commits along.
+            cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes its lock at once and waits for another's; one that first read and then wrote would fail instead.
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _write_ahead(cursor: Any) -> None:
+    """Puts a SQLite file into write-ahead mode; while others are opening it for the first time too, SQLite does not wait."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as problem:
+            if "locked" not in str(problem) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().splitlines()[0]
+
+
+def _existing(session: Session, column: Any, keys: Sequence[str]) -> list[str]:
+    """Those of the keys that a column holds; asked in portions, as databases limit the length of a query."""
+    found: list[str] = []
+    for start in range(0, len(keys), 500):
+        found.extend(session.scalars(select(column).where(column.in_(keys[start : start + 500]))))
+    return found
+
+
+def _filtered(query: Select[Any], platform: str | None, role: str | None, space: str | None) -> Select[Any]:
+    if platform is not None:
+        query = query.where(MeasurementRow.platform_id == platform)
+    if role is not None:
+        query = query.where(MeasurementRow.role == role)
+    if space is not None:
+        matches = (
+            ReferenceRow.space.startswith(space, autoescape=True) if space.endswith("/") else ReferenceRow.space == space
+        )
+        query = query.where(MeasurementRow.reference.has(matches))
+    return query
+
+
+def _with_quiet_time(measurement: Measurement, quiet_times: Mapping[str, QuietTime]) -> Measurement:
+    """The measurement normalised with the quiet time known now, where the store knows its probe."""
+    settings = probe_settings(measurement)
+    quiet_ms = quiet_times.get(settings["key"]) if settings and "key" in settings else None
+    return measurement if quiet_ms is None else renormalised(measurement, quiet_ms)
+
+
+def _platform_row(key: str, measurement: Measurement) -> PlatformRow:
+    parts = Platform.parse(key)
+    return PlatformRow(
+        id=key,
+        device=parts.device,
+        runtime=parts.runtime,
+        runtime_version=parts.runtime_version,
+        unit=parts.unit,
+        precision=parts.precision,
+    )
+
+
+def _reference_row(key: str, reference: Reference) -> ReferenceRow:
+    return ReferenceRow(key=key, space=reference.space, name=reference.name, parameters=dict(reference.parameters))
+
+
+def _environment_row(key: str, environment: Mapping[str, Any]) -> EnvironmentRow:
+    return EnvironmentRow(id=key, content={name: value for name, value in environment.items() if name != MOMENT})
+
+
+def _measurement_row(key: str, measurement: Measurement) -> MeasurementRow:
+    data = measurement.to_json()
+    return MeasurementRow(
+        id=key,
+        platform_id=measurement.platform,
+        reference_key=measurement.reference.key,
+        environment_id=environment_id(measurement.environment),
+        role=measurement.role,
+        taken_at=measurement.taken_at,
+        latency_ms=measurement.latency_ms,
+        raw_latency_ms=measurement.raw_latency_ms,
+        variation=measurement.variation,
+        statistic=measurement.statistic,
+        warmup_runs=measurement.warmup_runs,
+        error=measurement.error,
+        runs={name: data[name] for name in ("runs_ms", "probe_ms", "probe_parts_ms", "rounds")},
+        executed=data["executed"],
+        moment=dict(measurement.environment.get(MOMENT, {})),
+    )
+
+
+def _reference(row: ReferenceRow) -> Reference:
+    return Reference(row.space, dict(row.parameters), row.name)
+
+
+def _measurement(row: MeasurementRow) -> Measurement:
+    return Measurement(
+        platform=row.platform_id,
+        reference=_reference(row.reference),
+        role=row.role,
+        runs_ms=tuple(row.runs["runs_ms"]),
+        probe_ms=tuple(row.runs["probe_ms"]),
+        rounds=tuple(row.runs["rounds"]),
+        latency_ms=row.latency_ms,
+        raw_latency_ms=row.raw_latency_ms,
+        variation=row.variation,
+        statistic=row.statistic,
+        warmup_runs=row.warmup_runs,
+        taken_at=row.taken_at,
+        executed=tuple(
+            ExecutedKernel(item["name"], item["kind"], tuple(item["nodes"]), item["latency_ms"]) for item in row.executed
+        ),
+        error=row.error,
+        environment={**row.environment.content, **({MOMENT: dict(row.moment)} if row.moment else {})},
+        probe_parts_ms={part: tuple(values) for part, values in row.runs["probe_parts_ms"].items()},
+    )

@@ -1,0 +1,159 @@
+"""Reading networks: model files and models in memory become a :class:`latcast.graph.ir.Graph`.
+
+Importers are found by name in :data:`IMPORTERS` and imported when they are needed: reading an ONNX file loads no torch.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from latcast.errors import ModelError
+from latcast.graph.ir import Graph
+from latcast.registry import Registry
+
+
+class Importer(Protocol):
+    """What a plug-in of the group ``latcast.importers`` is."""
+
+    def accepts(self, source: object) -> bool:
+        """Whether this importer reads such a source: a :class:`pathlib.Path`, or an object in memory."""
+
+    def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
+        """The graph; the arguments are those of :func:`load_graph`."""
+
+
+IMPORTERS: Registry[type[Importer]] = Registry(
+    "importer",
+    {
+        "onnx": "latcast.graph.importers.onnx:OnnxImporter",
+        "tflite": "latcast.graph.importers.tflite:TfliteImporter",
+        "torch": "latcast.graph.importers.torch:TorchImporter",
+    },
+    group="latcast.importers",
+)
+
+_BUILTIN_SUFFIXES: Mapping[str, str] = {".onnx": "onnx", ".tflite": "tflite", ".pt2": "torch"}
+_BUILTIN_PACKAGES: Mapping[str, str] = {"onnx": "onnx", "torch": "torch"}
+_TFLITE_IDENTIFIER = b"TFL3"
+
+_REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"),
+        "such files are pickles, which run any code they hold when they are opened, and often hold weights without the "
+        "network; export the model to ONNX (torch.onnx.export) or save it with torch.export.save as .pt2",
+    ),
+    **dict.fromkeys(
+        (".h5", ".keras", ".pb"),
+        "convert the model to ONNX (tf2onnx) or to TFLite (tf.lite.TFLiteConverter)",
+    ),
+    ".ort": "that is onnxruntime's own format; give the ONNX model that it was made from",
+    ".safetensors": "such files hold weights without the network; export the model to ONNX",
+}
+
+
+def load_graph(
+    source: Path | str | object, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False
+) -> Graph:
+    """Reads a network from a file or an object.
+
+    Args:
+        source: A ``.onnx``, ``.tflite`` or ``.pt2`` file, an ``onnx.ModelProto``, a ``torch.export.ExportedProgram``, or
+            whatever a plug-in accepts. A ``torch.nn.Module`` needs inputs besides: see :func:`from_torch`.
+        shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the file says.
+        strict: Refuse operators that the operator table does not have, rather than keep them with their shapes.
+
+    Raises:
+        ModelError: The source cannot be read or is no network; the message names it.
+        DynamicShapeError: An input has a dimension without a size and ``shapes`` gives none.
+        UnknownOperatorError: ``strict``, and an operator is not in the table.
+        MissingExtraError: Reading this format needs a package that is not installed.
+    """
+    if isinstance(source, str):
+        source = Path(source)
+    return _importer_of(source).load(source, shapes=shapes, strict=strict)
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    strict: bool = False,
+) -> Graph:
+    """The network of a ``torch.nn.Module``.
+
+    Args:
+        module: In the mode (``eval``) that it is to be predicted in.
+        example_inputs: Its positional arguments, tensors of the shapes to predict for.
+        shapes: As for :func:`load_graph`.
+        strict: As for :func:`load_graph`.
+
+    Raises:
+        MissingExtraError: torch or onnxscript is not installed.
+        ModelError: PyTorch cannot export the module.
+    """
+    from latcast.graph.importers.torch import import_module
+
+    return import_module(module, example_inputs, shapes=shapes, strict=strict)
+
+
+def _importer_of(source: object) -> Importer:
+    if isinstance(source, Path):
+        return _importer_of_file(source)
+    package = type(source).__module__.partition(".")[0]
+    if package in _BUILTIN_PACKAGES:
+        importer = IMPORTERS.get(_BUILTIN_PACKAGES[package])()
+        if importer.accepts(source):
+            return importer
+    found = _plugin_for(source)
+    if found is None:
+        raise ModelError(
+            f"cannot read a network from an object of type {type(source).__module__}.{type(source).__qualname__}; "
+            "expected a path, an onnx.ModelProto or a torch.export.ExportedProgram (for a torch.nn.Module call from_torch)"
+        )
+    return found
+
+
+def _importer_of_file(path: Path) -> Importer:
+    suffix = path.suffix.lower()
+    if not path.exists():
+        raise ModelError(f"there is no file '{path}'")
+    if path.is_dir():
+        raise ModelError(f"'{path}' is a folder; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
+    if suffix in _REFUSED:
+        raise ModelError(f"cannot read '{path}': {_REFUSED[suffix]}")
+    name = _name_by_content(path) or _BUILTIN_SUFFIXES.get(suffix)
+    if name is not None:
+        return IMPORTERS.get(name)()
+    found = _plugin_for(path)
+    if found is None:
+        raise ModelError(f"'{path}' is of no known format; expected one of {', '.join(_BUILTIN_SUFFIXES)}")
+    return found
+
+
+def _name_by_content(path: Path) -> str | None:
+    """The importer for files that carry a mark of their format, whatever they are called."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        raise ModelError(f"cannot read '{path}': {error.strerror or error}") from error
+    if start[4:8] == _TFLITE_IDENTIFIER:
+        return "tflite"
+    return "torch" if start[:2] == b"PK" and zipfile.is_zipfile(path) and path.suffix == ".pt2" else None
+
+
+def _plugin_for(source: object) -> Importer | None:
+    for name in IMPORTERS:
+        if name in _BUILTIN_SUFFIXES.values():
+            continue
+        importer = IMPORTERS.get(name)()
+        if importer.accepts(source):
+            return importer
+    return None
+
+
+__all__ = ["IMPORTERS", "Importer", "from_torch", "load_graph"]

@@ -1,0 +1,360 @@
+"""Putting a graph together from the operators of a file, whatever its format.
+
+Nodes arrive one at a time, in an order in which they could run. What can be computed from the file alone is computed at
+once, so that the shape arithmetic that exporters write disappears; results of weights alone become weights, as runtimes
+fold them when they load a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+import numpy as np
+
+from latcast.errors import ModelError, UnknownOperatorError
+from latcast.graph.ir import AttributeValue, Graph, Node, Tensor
+from latcast.graph.operators import Operator, OperatorView, lookup
+from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
+from latcast.graph.operators.parameters import LEARNED_INPUTS, SEMANTIC_INPUTS
+
+Array = np.ndarray[Any, Any]
+LoadValue = Callable[[str], "Array | None"]
+InferUnknown = Callable[[Node, "Sequence[Tensor | None]"], "list[Tensor] | None"]
+
+_TRANSPARENT = frozenset({"Identity", "Dropout"})
+"""Operators that pass their first input through in inference."""
+
+_KEPT_WITHOUT_ACTIVATIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+"""Operators on weights that a later pass wants to see."""
+
+_MALFORMED = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
+
+
+class _LazyValues(Sequence["Array | None"]):
+    """The known values of a node's inputs, read from the file only when somebody looks at them."""
+
+    __slots__ = ("_assembly", "_names")
+
+    def __init__(self, assembly: Assembly, names: tuple[str, ...]) -> None:
+        self._assembly = assembly
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> Array | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Array | None]: ...
+    def __getitem__(self, index: int | slice) -> Array | None | list[Array | None]:
+        if isinstance(index, slice):
+            return [self._assembly.value(name) for name in self._names[index]]
+        return self._assembly.value(self._names[index])
+
+
+class Assembly:
+    """A graph in the making.
+
+    Args:
+        name: Of the graph.
+        load: Reads a stored tensor's values, or gives None where the file does not hold them.
+        infer_unknown: Output tensors of an operator outside the table, or None where nobody knows them.
+        strict: Whether an operator outside the table is an error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        load: LoadValue = lambda name: None,
+        infer_unknown: InferUnknown = lambda node, inputs: None,
+        strict: bool = False,
+    ) -> None:
+        self.name = name
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[Node] = []
+        self._inputs: list[str] = []
+        self._load = load
+        self._infer_unknown = infer_unknown
+        self._strict = strict
+        self._aliases: dict[str, str] = {}
+        self._static: set[str] = set()
+        self._stored: set[str] = set()
+        self._values: dict[str, Array | None] = {}
+        self._node_names: set[str] = set()
+        self._counts: dict[str, int] = {}
+
+    # What there is
+
+    def resolve(self, name: str) -> str:
+        """The tensor that a name stands for: identities are seen through."""
+        return self._aliases.get(name, name)
+
+    def exists(self, name: str) -> bool:
+        return name in self.tensors or name in self._aliases
+
+    def tensor(self, name: str) -> Tensor:
+        return self.tensors[self.resolve(name)]
+
+    def value(self, name: str) -> Array | None:
+        """The values of a tensor that are known without running the network, where they are few."""
+        name = self._aliases.get(name, name)
+        if name in self._values:
+            return self._values[name]
+        if name not in self._stored or self.tensors[name].elements > MAX_ELEMENTS:
+            return None
+        value = self._load(name)
+        self._values[name] = value
+        return value
+
+    def is_static(self, name: str) -> bool:
+        """Whether a tensor does not depend on the network's inputs."""
+        return self.resolve(name) in self._static
+
+    # Tensors
+
+    def _define(self, name: str, tensor: Tensor) -> None:
+        if name in self.tensors or name in self._aliases:
+            raise ModelError(f"tensor '{name}' is defined twice; every tensor must have one producer")
+        self.tensors[name] = tensor
+
+    def add_input(self, name: str, tensor: Tensor) -> None:
+        self._define(name, tensor)
+        self._inputs.append(name)
+
+    def add_stored(self, name: str, tensor: Tensor) -> None:
+        """A tensor that the file holds; whether it is a weight or a constant is decided by who reads it."""
+        self._define(name, tensor)
+        self._static.add(name)
+        self._stored.add(name)
+
+    def add_value(self, name: str, value: Array) -> None:
+        """A tensor whose values are known now."""
+        self._define(name, Tensor(tuple(value.shape), str(value.dtype)))
+        self._static.add(name)
+        self._values[name] = value
+
+    def add_static(self, name: str, tensor: Tensor) -> None:
+        """A tensor that does not depend on the inputs and whose values nobody needs."""
+        self._define(name, tensor)
+        self._static.add(name)
+
+    def constant(self, value: object, dtype: str) -> str:
+        """A small tensor made up by the importer; its name."""
+        name = self.fresh("constant")
+        self.add_value(name, np.asarray(value, dtype=dtype))
+        return name
+
+    def alias(self, name: str, target: str) -> None:
+        """Makes a name stand for another tensor."""
+        if name in self.tensors or name in self._aliases:
+            raise ModelError(f"tensor '{name}' is defined twice; every tensor must have one producer")
+        self._aliases[name] = self.resolve(target)
+
+    def fresh(self, stem: str) -> str:
+        """A tensor name that is not taken yet."""
+        while True:
+            count = self._counts.get(stem, 0)
+            self._counts[stem] = count + 1
+            name = f"{stem}_{count}"
+            if name not in self.tensors and name not in self._aliases:
+                return name
+
+    def node_name(self, wanted: str, op_type: str) -> str:
+        """A unique name for a node: the wanted one where it is given and free."""
+        name = wanted
+        while not name or name in self._node_names:
+            stem = wanted or op_type.lower()
+            count = self._counts.get(f"{stem} node", 0)
+            self._counts[f"{stem} node"] = count + 1
+            name = f"{stem}_{count}"
+        self._node_names.add(name)
+        return name
+
+    # Nodes
+
+    def op(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        attributes: dict[str, AttributeValue] | None = None,
+        *,
+        name: str,
+        output: str | None = None,
+    ) -> str:
+        """Adds an operator with one output, named after the node of the file that it is a part of."""
+        output = self.fresh(f"{name}_{op_type.lower()}") if output is None else output
+        self.add(Node(op_type, name, tuple(inputs), (output,), attributes or {}))
+        return output
+
+    def add(self, node: Node) -> None:
+        """Adds an operator, or what is left of it.
+
+        Raises:
+            ModelError: Its inputs are missing or do not fit, or nobody knows the shape of its outputs.
+            UnknownOperatorError: It is not in the table, in strict mode.
+        """
+        aliases, static = self._aliases, self._static
+        inputs = tuple([aliases.get(name, name) for name in node.inputs])
+        for name in inputs:
+            if name and name not in self.tensors:
+                raise ModelError(
+                    f"node '{node.name}' ({node.op_type}) reads '{name}', which no node, input or weight provides"
+                )
+        if node.op_type in _TRANSPARENT and not any(node.outputs[1:]):
+            self.alias(node.outputs[0], inputs[0])
+            return
+        node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
+        view = OperatorView(
+            node, tuple([self.tensors.get(name) if name else None for name in inputs]), _LazyValues(self, inputs)
+        )
+        computed_now = bool(inputs) and all(name in static or not name for name in inputs)
+        if computed_now and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
+            values = evaluate(view)
+            if values is not None:
+                for output, value in zip(node.outputs, values, strict=False):
+                    if output:
+                        self.add_value(output, value)
+                return
+        entry = None if node.domain else lookup(node.op_type)
+        tensors = self._infer_outside_table(node, view) if entry is None else self._infer(entry, view)
+        for output, tensor in zip(node.outputs, tensors, strict=True):
+            if not output:
+                continue
+            if computed_now and entry is not None and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
+                self.add_static(output, tensor)
+                continue
+            if any(size <= 0 for size in tensor.shape):
+                raise ModelError(
+                    f"node '{node.name}' ({node.op_type}) has an empty output of shape {list(tensor.shape)}; "
+                    "a network's tensors must hold at least one element"
+                )
+            self._define(output, tensor)
+        if not computed_now or entry is None or node.op_type in _KEPT_WITHOUT_ACTIVATIONS:
+            name = self.node_name(node.name, node.op_type)
+            if entry is None and lookup(node.op_type) is not None:
+                # Another domain's operator must not be taken for the standard one of the same name.
+                node = replace(node, op_type=f"{node.domain}.{node.op_type}")
+            self.nodes.append(node if name == node.name else replace(node, name=name))
+
+    def _infer(self, entry: Operator, view: OperatorView) -> list[Tensor]:
+        node = view.node
+        try:
+            tensors = entry.infer(view)
+        except ModelError:
+            self._explain_missing_value(node)
+            raise
+        except _MALFORMED as error:
+            raise view.fail(f"the operator is malformed ({error})") from error
+        if len(tensors) < len(node.outputs):
+            raise view.fail(f"it has {len(node.outputs)} outputs, {len(tensors)} were expected")
+        return tensors[: len(node.outputs)]
+
+    def _explain_missing_value(self, node: Node) -> None:
+        for position in sorted(SEMANTIC_INPUTS.get(node.op_type, ())):
+            name = node.inputs[position] if position < len(node.inputs) else ""
+            if name in self._stored and self.value(name) is None:
+                raise ModelError(
+                    f"node '{node.name}' ({node.op_type}) needs the values of '{name}', which the model file does "
+                    "not hold; put the file of its external data beside it"
+                )
+
+    def _infer_outside_table(self, node: Node, view: OperatorView) -> list[Tensor]:
+        title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        if self._strict:
+            raise UnknownOperatorError(
+                f"node '{node.name}' is a '{title}', which the operator table does not have; "
+                "without strictness it is kept and priced by a fallback"
+            )
+        tensors = self._infer_unknown(node, view.inputs)
+        if tensors is None:
+            raise ModelError(
+                f"node '{node.name}' is a '{title}', which the operator table does not have, and the file does not "
+                "say what shape it gives; export the model with the shapes of its intermediate tensors (value_info)"
+            )
+        return tensors
+
+    # The graph
+
+    def finish(self, outputs: Iterable[str], *, precision: str = "fp32") -> Graph:
+        """The graph of the operators that the outputs depend on.
+
+        Raises:
+            ModelError: An output that nothing makes, or a network without operators.
+        """
+        wanted = list(outputs)
+        for name in wanted:
+            if self.resolve(name) not in self.tensors:
+                raise ModelError(f"output '{name}' is made by no node; the file is incomplete")
+        wanted = [name for name in wanted if not self.is_static(name)]
+        nodes = self._live_nodes({self.resolve(name) for name in wanted})
+        if not nodes:
+            raise ModelError("the network has no operator that depends on an input; there is nothing to predict")
+        final = self._output_names(wanted, {name for node in nodes for name in node.outputs})
+        if final:
+            nodes = [
+                replace(
+                    node,
+                    inputs=tuple(final.get(name, name) for name in node.inputs),
+                    outputs=tuple(final.get(name, name) for name in node.outputs),
+                )
+                for node in nodes
+            ]
+        constants, weights = self._classify(nodes)
+        used = {name for node in nodes for name in (*node.inputs, *node.outputs) if name}
+        used.update(self._inputs)
+        original = {new: old for old, new in final.items()}
+        resolved = [self.resolve(name) for name in wanted]
+        return Graph(
+            name=self.name,
+            nodes=tuple(nodes),
+            inputs=tuple(self._inputs),
+            outputs=tuple(dict.fromkeys(final.get(name, name) for name in resolved)),
+            tensors={name: self.tensors[original.get(name, name)] for name in used},
+            weights=frozenset(weights),
+            constants=constants,
+            precision=precision,
+        )
+
+    def _live_nodes(self, needed: set[str]) -> list[Node]:
+        live: list[Node] = []
+        for node in reversed(self.nodes):
+            if any(name in needed for name in node.outputs):
+                live.append(node)
+                needed.update(node.inputs)
+        live.reverse()
+        return live
+
+    def _output_names(self, outputs: list[str], produced: set[str]) -> dict[str, str]:
+        """Tensors that take the name of the graph output that stood behind an identity."""
+        final: dict[str, str] = {}
+        for name in outputs:
+            target = self.resolve(name)
+            if target != name and target in produced and target not in outputs and target not in final:
+                final[target] = name
+        return final
+
+    def _classify(self, nodes: Iterable[Node]) -> tuple[dict[str, Array], set[str]]:
+        """Splits what the nodes read from the file into constants (values kept) and weights."""
+        constants: dict[str, Array] = {}
+        weights: set[str] = set()
+        for node in nodes:
+            semantic = SEMANTIC_INPUTS.get(node.op_type, ())
+            learned = LEARNED_INPUTS.get(node.op_type, ())
+            for position, name in enumerate(node.inputs):
+                if name not in self._static or name in constants:
+                    continue
+                if position in semantic or (position not in learned and self._is_literal(name)):
+                    value = self.value(name)
+                    if value is not None:
+                        constants[name] = value
+                        continue
+                weights.add(name)
+        return constants, weights - constants.keys()
+
+    def _is_literal(self, name: str) -> bool:
+        """Scalars and integers are written down by people; vectors of reals are learned."""
+        tensor = self.tensors[name]
+        return tensor.elements == 1 or "float" not in tensor.dtype

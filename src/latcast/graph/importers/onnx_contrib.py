@@ -1,0 +1,280 @@
+"""Operators that optimisers write (com.microsoft) and the quantised ones, in terms of standard operators.
+
+A fused operator is taken apart again: which operators run as one kernel is for the fusion rules of a platform to say. Of a
+quantised operator (QLinearConv) the plain one remains, on tensors of 8 bits; scales and zero points do not decide latency.
+
+Sources: onnxruntime's ContribOperators.md for the domain com.microsoft, ONNX's Operators.md for QLinearConv, QLinearMatMul.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from latcast.graph.importers.assembly import Assembly
+from latcast.graph.ir import AttributeValue, Node, Tensor
+
+Attributes = dict[str, AttributeValue]
+Expand = Callable[[Node, Assembly], "list[Node] | None"]
+
+MICROSOFT = "com.microsoft"
+
+
+def expand(node: Node, assembly: Assembly) -> list[Node] | None:
+    """Standard operators that compute the same, or None where there is no rule for this one.
+
+    The last of them makes the node's outputs; tensors between them have new names.
+    """
+    quantized = _QUANTIZED.get(node.op_type)
+    if quantized is not None and node.domain in ("", MICROSOFT):
+        return _plain(node, *quantized)
+    function = _EXPANSIONS.get((node.domain, node.op_type))
+    return None if function is None else function(node, assembly)
+
+
+def _input(node: Node, index: int) -> str:
+    return node.inputs[index] if index < len(node.inputs) else ""
+
+
+def _chain(node: Node, assembly: Assembly, steps: list[tuple[str, list[str], Attributes]]) -> list[Node]:
+    """Nodes one after the other; "<" among a step's inputs is the output of the step before."""
+    nodes: list[Node] = []
+    previous = ""
+    for index, (op_type, inputs, attributes) in enumerate(steps):
+        last = index == len(steps) - 1
+        output = node.outputs[0] if last else assembly.fresh(f"{node.name or node.op_type}_{op_type.lower()}")
+        name = node.name if last else f"{node.name or node.op_type}_{op_type.lower()}"
+        names = tuple(previous if text == "<" else text for text in inputs)
+        nodes.append(Node(op_type, name, names, (output,), attributes))
+        previous = output
+    return nodes
+
+
+# Quantised operators: the plain operator and which of the inputs are its own (the others are scales and zero points)
+
+_QUANTIZED: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "QLinearConv": ("Conv", (0, 3, 8)),
+    "QLinearMatMul": ("MatMul", (0, 3)),
+    "QGemm": ("Gemm", (0, 3, 6)),
+    "QLinearAdd": ("Add", (0, 3)),
+    "QLinearMul": ("Mul", (0, 3)),
+    "QLinearAveragePool": ("AveragePool", (0,)),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+    "QLinearLeakyRelu": ("LeakyRelu", (0,)),
+    "QLinearReduceMean": ("ReduceMean", (0,)),
+    "QLinearSigmoid": ("Sigmoid", (0,)),
+    "QLinearSoftmax": ("Softmax", (0,)),
+}
+
+
+def _plain(node: Node, op_type: str, own_inputs: tuple[int, ...]) -> list[Node] | None:
+    if node.attributes.get("channels_last", 0):
+        return None
+    inputs = tuple(name for name in (_input(node, index) for index in own_inputs) if name)
+    attributes = {name: value for name, value in node.attributes.items() if name not in ("channels_last", "opset")}
+    return [Node(op_type, node.name, inputs, node.outputs, attributes)]
+
+
+def _qlinear_concat(node: Node, assembly: Assembly) -> list[Node]:
+    return [Node("Concat", node.name, node.inputs[2::3], node.outputs, node.attributes)]
+
+
+# Fused operators
+
+_ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Elu": ("alpha",),
+}
+
+
+def _activation(node: Node, assembly: Assembly) -> list[tuple[str, list[str], Attributes]]:
+    """The activation that a fused convolution or product ends with, as a step of a chain."""
+    kind = str(node.attributes.get("activation", ""))
+    if not kind:
+        return []
+    given = cast("tuple[float, ...]", node.attributes.get("activation_params", ()))
+    if kind == "Clip":
+        return [("Clip", ["<", *(assembly.constant(bound, "float32") for bound in given)], {})]
+    names = _ACTIVATION_PARAMETERS.get(kind, ())
+    parameters: Attributes = dict(zip(names, given, strict=False))
+    parameters |= {
+        name: node.attributes[f"activation_{name}"] for name in names if f"activation_{name}" in node.attributes
+    }
+    return [(kind, ["<"], parameters)]
+
+
+def _own(node: Node) -> Attributes:
+    return {name: value for name, value in node.attributes.items() if not name.startswith("activation")}
+
+
+def _fused_conv(node: Node, assembly: Assembly) -> list[Node]:
+    steps: list[tuple[str, list[str], Attributes]] = [("Conv", list(node.inputs[:3]), _own(node))]
+    if _input(node, 3):
+        steps.append(("Add", ["<", node.inputs[3]], {}))
+    return _chain(node, assembly, steps + _activation(node, assembly))
+
+
+def _fused_gemm(node: Node, assembly: Assembly) -> list[Node]:
+    return _chain(node, assembly, [("Gemm", list(node.inputs), _own(node)), *_activation(node, assembly)])
+
+
+def _fused_matmul(node: Node, assembly: Assembly) -> list[Node] | None:
+    if node.attributes.get("transBatchA", 0) or node.attributes.get("transBatchB", 0):
+        return None
+    nodes: list[Node] = []
+    sides = []
+    for side, name in zip("AB", node.inputs, strict=True):
+        rank = len(assembly.tensor(name).shape)
+        if node.attributes.get(f"trans{side}", 0) and rank > 1:
+            turned = assembly.fresh(f"{name}_transposed")
+            order = (*range(rank - 2), rank - 1, rank - 2)
+            nodes.append(Node("Transpose", f"{node.name}_{side.lower()}", (name,), (turned,), {"perm": order}))
+            name = turned
+        sides.append(name)
+    steps: list[tuple[str, list[str], Attributes]] = [("MatMul", sides, {})]
+    alpha = node.attributes.get("alpha", 1.0)
+    if alpha != 1.0:
+        steps.append(("Mul", ["<", assembly.constant(alpha, assembly.tensor(node.inputs[0]).dtype)], {}))
+    return nodes + _chain(node, assembly, steps)
+
+
+def _bias_gelu(approximate: str) -> Expand:
+    def function(node: Node, assembly: Assembly) -> list[Node]:
+        attributes: Attributes = {"approximate": approximate} if approximate != "none" else {}
+        if not _input(node, 1):
+            return _chain(node, assembly, [("Gelu", [node.inputs[0]], attributes)])
+        return _chain(node, assembly, [("Add", list(node.inputs[:2]), {}), ("Gelu", ["<"], attributes)])
+
+    return function
+
+
+def _quick_gelu(node: Node, assembly: Assembly) -> list[Node]:
+    x = node.inputs[0]
+    alpha = assembly.constant(node.attributes.get("alpha", 1.702), assembly.tensor(x).dtype)
+    return _chain(node, assembly, [("Mul", [x, alpha], {}), ("Sigmoid", ["<"], {}), ("Mul", [x, "<"], {})])
+
+
+def _skip_normalization(op_type: str, bias_index: int) -> Expand:
+    """Sum of two branches (and a bias), then a normalisation; output 3 is the sum."""
+
+    def function(node: Node, assembly: Assembly) -> list[Node] | None:
+        if any(node.outputs[1:3]):
+            return None
+        total = node.outputs[3] if len(node.outputs) > 3 and node.outputs[3] else ""
+        total = total or assembly.fresh(f"{node.name or node.op_type}_sum")
+        bias = _input(node, bias_index)
+        first = assembly.fresh(f"{node.name or node.op_type}_skip") if bias else total
+        nodes = [Node("Add", f"{node.name}_add", node.inputs[:2], (first,))]
+        if bias:
+            nodes.append(Node("Add", f"{node.name}_bias", (first, bias), (total,)))
+        scales = [name for name in node.inputs[2:bias_index] if name]
+        attributes: Attributes = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-5)}
+        nodes.append(Node(op_type, node.name, (total, *scales), node.outputs[:1], attributes))
+        return nodes
+
+    return function
+
+
+def _simplified_layer_norm(node: Node, assembly: Assembly) -> list[Node]:
+    kept = {name: node.attributes[name] for name in ("axis", "epsilon") if name in node.attributes}
+    return [Node("RMSNormalization", node.name, node.inputs, node.outputs[:1], kept)]
+
+
+def _rename(op_type: str, inputs: int | None = None) -> Expand:
+    def function(node: Node, assembly: Assembly) -> list[Node]:
+        return [Node(op_type, node.name, node.inputs[:inputs], node.outputs, node.attributes)]
+
+    return function
+
+
+def _attention(node: Node, assembly: Assembly) -> list[Node] | None:
+    """Self-attention on (batch, tokens, channels) with one weight for queries, keys and values."""
+    heads = int(cast(int, node.attributes.get("num_heads", 0)))
+    if not heads or any(node.inputs[3:]) or "qkv_hidden_sizes" in node.attributes or any(node.outputs[1:]):
+        return None
+    x, weight = node.inputs[:2]
+    batch, tokens, _ = assembly.tensor(x).shape
+    width = assembly.tensor(weight).shape[1] // 3
+    build = _Steps(node, assembly)
+    projected = build("MatMul", x, weight)
+    if _input(node, 2):
+        projected = build("Add", projected, node.inputs[2])
+    sizes = assembly.constant((width,) * 3, "int64")
+    parts = build.many("Split", 3, projected, sizes, axis=2)
+    q, k, v = (_split_heads(build, part, batch, tokens, heads, width // heads) for part in parts)
+    return build.attend(q, k, v, (batch, tokens, width))
+
+
+def _multi_head_attention(node: Node, assembly: Assembly) -> list[Node] | None:
+    """Attention on projected queries, keys and values of (batch, tokens, channels)."""
+    heads = int(cast(int, node.attributes.get("num_heads", 0)))
+    if not heads or any(node.inputs[3:]) or not all(node.inputs[:3]) or any(node.outputs[1:]):
+        return None
+    tensors: list[Tensor] = [assembly.tensor(name) for name in node.inputs[:3]]
+    if any(len(tensor.shape) != 3 for tensor in tensors):
+        return None
+    build = _Steps(node, assembly)
+    q, k, v = (
+        _split_heads(build, name, *tensor.shape[:2], heads, tensor.shape[2] // heads)
+        for name, tensor in zip(node.inputs[:3], tensors, strict=True)
+    )
+    batch, tokens = tensors[0].shape[:2]
+    return build.attend(q, k, v, (batch, tokens, tensors[2].shape[2]))
+
+
+class _Steps:
+    """Nodes that stand for one fused node, built one by one."""
+
+    def __init__(self, node: Node, assembly: Assembly) -> None:
+        self.node = node
+        self.assembly = assembly
+        self.nodes: list[Node] = []
+
+    def many(self, op_type: str, count: int, *inputs: str, **attributes: AttributeValue) -> list[str]:
+        stem = f"{self.node.name or self.node.op_type}_{op_type.lower()}"
+        outputs = tuple(self.assembly.fresh(stem) for _ in range(count))
+        self.nodes.append(Node(op_type, stem, inputs, outputs, attributes))
+        return list(outputs)
+
+    def __call__(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> str:
+        return self.many(op_type, 1, *inputs, **attributes)[0]
+
+    def attend(self, q: str, k: str, v: str, shape: tuple[int, ...]) -> list[Node]:
+        """softmax(q k^T scale) v, merged to ``shape``."""
+        heads_size = shape[2] // int(cast(int, self.node.attributes["num_heads"]))
+        scale = self.node.attributes.get("scale", 0.0) or heads_size**-0.5
+        dtype = self.assembly.tensor(self.node.inputs[0]).dtype
+        scores = self("MatMul", q, self("Transpose", k, perm=(0, 1, 3, 2)))
+        scores = self("Mul", scores, self.assembly.constant(scale, dtype))
+        mixed = self("MatMul", self("Softmax", scores, axis=-1), v)
+        mixed = self("Transpose", mixed, perm=(0, 2, 1, 3))
+        target = self.assembly.constant(shape, "int64")
+        self.nodes.append(Node("Reshape", self.node.name, (mixed, target), self.node.outputs[:1]))
+        return self.nodes
+
+
+def _split_heads(build: _Steps, name: str, batch: int, tokens: int, heads: int, size: int) -> str:
+    shaped = build("Reshape", name, build.assembly.constant((batch, tokens, heads, size), "int64"))
+    return build("Transpose", shaped, perm=(0, 2, 1, 3))
+
+
+_EXPANSIONS: Mapping[tuple[str, str], Expand] = {
+    ("", "SimplifiedLayerNormalization"): _simplified_layer_norm,
+    (MICROSOFT, "Attention"): _attention,
+    (MICROSOFT, "BiasGelu"): _bias_gelu("none"),
+    (MICROSOFT, "FastGelu"): _bias_gelu("tanh"),
+    (MICROSOFT, "FusedConv"): _fused_conv,
+    (MICROSOFT, "FusedGemm"): _fused_gemm,
+    (MICROSOFT, "FusedMatMul"): _fused_matmul,
+    (MICROSOFT, "Gelu"): _rename("Gelu"),
+    (MICROSOFT, "MultiHeadAttention"): _multi_head_attention,
+    (MICROSOFT, "QLinearConcat"): _qlinear_concat,
+    (MICROSOFT, "QuickGelu"): _quick_gelu,
+    (MICROSOFT, "SimplifiedLayerNormalization"): _simplified_layer_norm,
+    (MICROSOFT, "SkipLayerNormalization"): _skip_normalization("LayerNormalization", 4),
+    (MICROSOFT, "SkipSimplifiedLayerNormalization"): _skip_normalization("RMSNormalization", 3),
+    (MICROSOFT, "TransposeMatMul"): _fused_matmul,
+    (MICROSOFT, "DequantizeLinear"): _rename("DequantizeLinear"),
+    (MICROSOFT, "QuantizeLinear"): _rename("QuantizeLinear"),
+}

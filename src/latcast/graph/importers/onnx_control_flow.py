@@ -1,0 +1,292 @@
+"""ONNX operators that are no computation of the network: constants, shapes, branches, loops and sequences.
+
+A branch whose condition is known is inlined, a loop whose number of rounds is known is unrolled. Where a condition depends
+on the input there is no single latency to predict, and the error says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from latcast.errors import ModelError
+from latcast.graph.importers.onnx_proto import attribute_of, node_of, tensor_dtype
+from latcast.graph.ir import Node, Tensor
+from latcast.graph.operators.evaluation import MAX_ELEMENTS
+
+if TYPE_CHECKING:
+    from latcast.graph.importers.onnx import Reading
+
+Scope = Mapping[str, str]
+"""Names inside a body to names in the graph."""
+
+MAX_ROUNDS = 256
+"""Loops of more rounds are not unrolled."""
+
+_CONSTANT_KINDS: Mapping[str, tuple[str, str]] = {
+    "value_float": ("f", "float32"),
+    "value_floats": ("floats", "float32"),
+    "value_int": ("i", "int64"),
+    "value_ints": ("ints", "int64"),
+}
+
+
+def _constant(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    name = node.outputs[0]
+    for attribute in proto.attribute:
+        if attribute.name == "value":
+            reading.add_stored(name, attribute.t)
+            return
+        if attribute.name in _CONSTANT_KINDS:
+            field, dtype = _CONSTANT_KINDS[attribute.name]
+            value = getattr(attribute, field)
+            reading.assembly.add_value(name, np.asarray(value if field in "fi" else list(value), dtype=dtype))
+            return
+        if attribute.name == "sparse_value":
+            values = attribute.sparse_tensor
+            dtype = tensor_dtype(values.values.data_type, name)
+            reading.assembly.add_static(name, Tensor(tuple(values.dims), dtype))
+            return
+    raise ModelError(f"node '{node.name}' (Constant) holds no number; texts are not supported")
+
+
+def _constant_of_shape(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    target = reading.assembly.value(node.inputs[0])
+    if target is None:
+        raise ModelError(
+            f"node '{node.name}' (ConstantOfShape) computes its shape at run time; static shapes need it constant"
+        )
+    shape = tuple(int(size) for size in target.reshape(-1))
+    attribute = attribute_of(proto, "value")
+    fill = np.zeros(1, np.float32) if attribute is None else numpy_helper.to_array(attribute.t)
+    name = node.outputs[0]
+    if prod(shape) <= MAX_ELEMENTS:
+        reading.assembly.add_value(name, np.full(shape, fill.reshape(-1)[0], dtype=fill.dtype))
+    else:
+        reading.assembly.add_static(name, Tensor(shape, str(fill.dtype)))
+
+
+def _shape(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    shape = reading.assembly.tensor(node.inputs[0]).shape
+    start, end = node.attributes.get("start", 0), node.attributes.get("end")
+    part = shape[start if isinstance(start, int) else 0 : end if isinstance(end, int) else None]
+    reading.assembly.add_value(node.outputs[0], np.asarray(part, dtype=np.int64))
+
+
+def _size(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    elements = reading.assembly.tensor(node.inputs[0]).elements
+    reading.assembly.add_value(node.outputs[0], np.asarray(elements, dtype=np.int64))
+
+
+# Branches and loops
+
+
+def _body(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    attribute = attribute_of(proto, name)
+    if attribute is None:
+        raise ModelError(f"node '{proto.name}' ({proto.op_type}) lacks its body '{name}'")
+    return attribute.g
+
+
+def _inline(
+    reading: Reading, body: onnx.GraphProto, bindings: Mapping[str, str], scope: Scope, prefix: str
+) -> list[str]:
+    """Adds the nodes of a body under new names.
+
+    Args:
+        reading: Where they go.
+        body: The nodes.
+        bindings: Inputs of the body to tensors of the graph.
+        scope: Names that the body sees of what encloses it.
+        prefix: Of the new names.
+
+    Returns:
+        The tensors that the body gives.
+    """
+    names = {**scope, **bindings}
+    for tensor in body.initializer:
+        names[tensor.name] = f"{prefix}{tensor.name}"
+        reading.add_stored(names[tensor.name], tensor)
+    for proto in body.node:
+        node = node_of(proto)
+        inputs = tuple(names.get(name, name) for name in node.inputs)
+        names.update({name: f"{prefix}{name}" for name in node.outputs if name})
+        outputs = tuple(names[name] if name else "" for name in node.outputs)
+        reading.visit(replace(node, name=f"{prefix}{node.name}", inputs=inputs, outputs=outputs), proto, names)
+    return [names.get(value.name, value.name) for value in body.output]
+
+
+def _known_flag(reading: Reading, name: str) -> bool | None:
+    value = reading.assembly.value(name) if reading.assembly.resolve(name) in reading.assembly.tensors else None
+    return None if value is None else bool(value.reshape(-1)[0])
+
+
+def _if(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    condition = _known_flag(reading, node.inputs[0])
+    if condition is None:
+        raise ModelError(
+            f"node '{node.name}' (If) chooses its branch at run time, so the network has no single latency; "
+            "export the model with the branch fixed"
+        )
+    branch = "then_branch" if condition else "else_branch"
+    results = _inline(reading, _body(proto, branch), {}, scope, f"{node.name or node.outputs[0]}/")
+    for output, result in zip(node.outputs, results, strict=True):
+        reading.alias(output, result)
+
+
+def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    title = f"node '{node.name}' (Loop)"
+    body = _body(proto, "body")
+    rounds_name, condition_name, *carried = (*node.inputs, "", "")[: max(2, len(node.inputs))]
+    rounds = reading.assembly.value(rounds_name) if rounds_name else None
+    if rounds is None:
+        raise ModelError(
+            f"{title} decides at run time how often it runs, so the network has no single latency; "
+            "export the model with a fixed number of rounds"
+        )
+    count = int(rounds.reshape(-1)[0])
+    if count > MAX_ROUNDS:
+        raise ModelError(f"{title} runs {count} times; at most {MAX_ROUNDS} rounds are unrolled")
+    going = _known_flag(reading, condition_name) if condition_name else True
+    scanned: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
+    for index in range(count):
+        if going is None:
+            raise ModelError(f"{title} ends at run time, so the network has no single latency")
+        if not going:
+            break
+        counter = reading.assembly.constant(index, "int64")
+        flag = reading.assembly.constant(True, "bool")
+        bindings = dict(zip((value.name for value in body.input), (counter, flag, *carried), strict=True))
+        prefix = f"{node.name or node.outputs[0]}/{index}/"
+        condition, *results = _inline(reading, body, bindings, scope, prefix)
+        going = _known_flag(reading, condition)
+        carried, extra = results[: len(carried)], results[len(carried) :]
+        for collected, result in zip(scanned, extra, strict=True):
+            collected.append(result)
+    for output, result in zip(node.outputs, carried, strict=False):
+        if output:
+            reading.alias(output, result)
+    for output, parts in zip(node.outputs[len(carried) :], scanned, strict=False):
+        if output:
+            _stack(reading, output, parts, node.name)
+
+
+def _stack(reading: Reading, output: str, parts: list[str], name: str) -> None:
+    if not parts:
+        raise ModelError(f"node '{name}' (Loop) runs no round, so its output '{output}' is empty")
+    assembly = reading.assembly
+    axis = assembly.constant([0], "int64")
+    rows = [assembly.op("Unsqueeze", [part, axis], name=name) for part in parts]
+    assembly.op("Concat", rows, {"axis": 0}, name=name, output=output)
+
+
+def _scan(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    raise ModelError(f"node '{node.name}' (Scan) is not supported; export the model with its steps unrolled")
+
+
+# Sequences: lists of tensors, followed by name
+
+
+def _sequence(reading: Reading, node: Node) -> list[str]:
+    try:
+        return reading.sequences[node.inputs[0]]
+    except KeyError:
+        raise ModelError(
+            f"node '{node.name}' ({node.op_type}) reads a sequence that is only known at run time"
+        ) from None
+
+
+def _sequence_construct(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    reading.sequences[node.outputs[0]] = list(node.inputs)
+
+
+def _sequence_insert(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    items = list(_sequence(reading, node))
+    place = len(items) if len(node.inputs) < 3 else _known_index(reading, node, node.inputs[2])
+    items.insert(place, node.inputs[1])
+    reading.sequences[node.outputs[0]] = items
+
+
+def _known_index(reading: Reading, node: Node, name: str) -> int:
+    value = reading.assembly.value(name)
+    if value is None:
+        raise ModelError(f"node '{node.name}' ({node.op_type}) chooses a place in a sequence at run time")
+    return int(value.reshape(-1)[0])
+
+
+def _sequence_at(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    items = _sequence(reading, node)
+    index = _known_index(reading, node, node.inputs[1])
+    if not -len(items) <= index < len(items):
+        raise ModelError(f"node '{node.name}' (SequenceAt) asks for item {index} of {len(items)}")
+    reading.assembly.alias(node.outputs[0], items[index])
+
+
+def _sequence_length(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    reading.assembly.add_value(node.outputs[0], np.asarray(len(_sequence(reading, node)), dtype=np.int64))
+
+
+def _split_to_sequence(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    assembly = reading.assembly
+    axis_attribute: Any = node.attributes.get("axis", 0)
+    shape = assembly.tensor(node.inputs[0]).shape
+    axis = int(axis_attribute) % len(shape)
+    sizes = _split_sizes(reading, node, shape[axis])
+    parts = tuple(assembly.fresh(f"{node.name or node.outputs[0]}_part") for _ in sizes)
+    inputs = (node.inputs[0], assembly.constant(sizes, "int64"))
+    assembly.add(Node("Split", node.name, inputs, parts, {"axis": axis}))
+    if not node.attributes.get("keepdims", 1) and (len(node.inputs) < 2 or not node.inputs[1]):
+        axes = assembly.constant([axis], "int64")
+        reading.sequences[node.outputs[0]] = [assembly.op("Squeeze", [part, axes], name=node.name) for part in parts]
+    else:
+        reading.sequences[node.outputs[0]] = list(parts)
+
+
+def _split_sizes(reading: Reading, node: Node, size: int) -> list[int]:
+    if len(node.inputs) < 2 or not node.inputs[1]:
+        return [1] * size
+    value = reading.assembly.value(node.inputs[1])
+    if value is None:
+        raise ModelError(f"node '{node.name}' (SplitToSequence) computes its sizes at run time")
+    if value.ndim:
+        return [int(part) for part in value]
+    step = int(value)
+    return [min(step, size - start) for start in range(0, size, step)]
+
+
+def _concat_from_sequence(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    items = _sequence(reading, node)
+    axis_attribute: Any = node.attributes.get("axis", 0)
+    axis = int(axis_attribute)
+    assembly = reading.assembly
+    rank = len(assembly.tensor(items[0]).shape)
+    if node.attributes.get("new_axis", 0):
+        rank += 1
+        axes = assembly.constant([axis % rank], "int64")
+        items = [assembly.op("Unsqueeze", [item, axes], name=node.name) for item in items]
+    assembly.op("Concat", items, {"axis": axis % rank}, name=node.name, output=node.outputs[0])
+
+
+Handle = Callable[["Reading", Node, onnx.NodeProto, Scope], None]
+
+CONTROL_FLOW: Mapping[str, Handle] = {
+    "ConcatFromSequence": _concat_from_sequence,
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "If": _if,
+    "Loop": _loop,
+    "Scan": _scan,
+    "SequenceAt": _sequence_at,
+    "SequenceConstruct": _sequence_construct,
+    "SequenceInsert": _sequence_insert,
+    "SequenceLength": _sequence_length,
+    "Shape": _shape,
+    "Size": _size,
+    "SplitToSequence": _split_to_sequence,
+}

@@ -1,0 +1,374 @@
+"""One spelling for every operator, whatever opset and exporter it comes from.
+
+Newer opsets move attributes to inputs, exporters write defaults out or leave them out. Networks that are the same should
+become the same graph, so operators are respelled as :class:`latcast.graph.builder.GraphBuilder` writes them: bounds, targets
+and sizes as constant inputs, the axes of reductions as attributes, windows with explicit pads, defaults left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import cast
+
+from latcast.graph.importers.assembly import Assembly
+from latcast.graph.ir import AttributeValue, Node
+from latcast.graph.operators import OperatorView, lookup
+from latcast.graph.operators.linear import spatial_pads
+from latcast.graph.operators.movement import REDUCTIONS
+
+Attributes = dict[str, AttributeValue]
+Respell = Callable[[Node, Assembly, int], Node]
+
+FIRST_OPSET = 7
+"""The first opset with today's broadcasting; what came before means something else by the same names."""
+
+
+def respell(node: Node, assembly: Assembly, opset: int) -> Node:
+    """The node as latcast spells it.
+
+    Args:
+        node: Of the standard domain, in the spelling of ``opset``.
+        assembly: Where the inputs' shapes are, and where constants go that were attributes.
+        opset: Version of the standard domain that the file was written for.
+    """
+    function = _SPELLINGS.get(node.op_type)
+    return node if function is None else function(node, assembly, opset)
+
+
+def _ints(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    value = node.attributes.get(name)
+    return default if value is None else tuple(cast("tuple[int, ...]", value))
+
+
+def _int(node: Node, name: str, default: int) -> int:
+    return int(cast(int, node.attributes.get(name, default)))
+
+
+def _rank(node: Node, assembly: Assembly) -> int:
+    return len(assembly.tensor(node.inputs[0]).shape)
+
+
+def _only(node: Node, names: Iterable[str]) -> Attributes:
+    return {name: node.attributes[name] for name in names if name in node.attributes}
+
+
+def _explicit_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) -> tuple[int, ...]:
+    rank = len(kernel)
+    if node.attributes.get("auto_pad", "NOTSET") in ("NOTSET", ""):
+        return _ints(node, "pads", (0,) * (2 * rank))
+    sizes = assembly.tensor(node.inputs[0]).shape[2:]
+    strides, dilations = (_ints(node, name, (1,) * rank) for name in ("strides", "dilations"))
+    return spatial_pads(OperatorView(node, ()), sizes, kernel, strides, dilations)
+
+
+def _conv(node: Node, assembly: Assembly, opset: int) -> Node:
+    kernel = assembly.tensor(node.inputs[1]).shape[2:]
+    rank = len(kernel)
+    return replace(
+        node,
+        inputs=_without_trailing_gaps(node.inputs),
+        attributes={
+            "kernel_shape": kernel,
+            "strides": _ints(node, "strides", (1,) * rank),
+            "pads": _explicit_pads(node, assembly, kernel),
+            "dilations": _ints(node, "dilations", (1,) * rank),
+            "group": _int(node, "group", 1),
+        },
+    )
+
+
+def _conv_transpose(node: Node, assembly: Assembly, opset: int) -> Node:
+    kernel = assembly.tensor(node.inputs[1]).shape[2:]
+    rank = len(kernel)
+    attributes: Attributes = {"kernel_shape": kernel, "strides": _ints(node, "strides", (1,) * rank)}
+    attributes |= _unless(node, "dilations", (1,) * rank) | _unless(node, "output_padding", (0,) * rank)
+    attributes |= _unless(node, "group", 1)
+    automatic = node.attributes.get("auto_pad", "NOTSET")
+    if "output_shape" in node.attributes or automatic in ("SAME_UPPER", "SAME_LOWER"):
+        pads = _transposed_pads(node, assembly, kernel)
+    else:
+        pads = (0,) * (2 * rank) if automatic == "VALID" else _ints(node, "pads", (0,) * (2 * rank))
+    if any(pads):
+        attributes["pads"] = pads
+    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes=attributes)
+
+
+def _transposed_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) -> tuple[int, ...]:
+    """Pads that give a transposed convolution the output size that it states (ONNX, ConvTranspose)."""
+    rank = len(kernel)
+    sizes = assembly.tensor(node.inputs[0]).shape[2:]
+    strides, dilations = (_ints(node, name, (1,) * rank) for name in ("strides", "dilations"))
+    extra = _ints(node, "output_padding", (0,) * rank)
+    wanted = _ints(node, "output_shape", ())[-rank:] or tuple(
+        size * stride for size, stride in zip(sizes, strides, strict=True)
+    )
+    begins, ends = [], []
+    for axis in range(rank):
+        full = (sizes[axis] - 1) * strides[axis] + extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1
+        total = full - wanted[axis] if "output_shape" in node.attributes else max(full - wanted[axis], 0)
+        small, large = total // 2, total - total // 2
+        upper = node.attributes.get("auto_pad") == "SAME_UPPER"
+        begins.append(small if upper else large)
+        ends.append(large if upper else small)
+    return (*begins, *ends)
+
+
+def _unless(node: Node, name: str, default: AttributeValue) -> Attributes:
+    value = node.attributes.get(name, default)
+    return {} if value == default else {name: value}
+
+
+def _pool(node: Node, assembly: Assembly, opset: int) -> Node:
+    kernel = _ints(node, "kernel_shape", ())
+    rank = len(kernel)
+    pads = _explicit_pads(node, assembly, kernel)
+    attributes: Attributes = {
+        "kernel_shape": kernel,
+        "strides": _ints(node, "strides", (1,) * rank),
+        "pads": pads,
+    }
+    attributes |= _unless(node, "ceil_mode", 0) | _unless(node, "dilations", (1,) * rank) | _unless(node, "p", 2)
+    if any(pads) or "ceil_mode" in attributes:
+        attributes |= _unless(node, "count_include_pad", 0)
+    return replace(node, attributes=attributes)
+
+
+def _gemm(node: Node, assembly: Assembly, opset: int) -> Node:
+    attributes = _unless(node, "transA", 0) | _unless(node, "transB", 0)
+    attributes |= _unless(node, "alpha", 1.0) | _unless(node, "beta", 1.0)
+    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes=attributes)
+
+
+def _batch_norm(node: Node, assembly: Assembly, opset: int) -> Node:
+    return replace(node, attributes={"epsilon": node.attributes.get("epsilon", 1e-5)})
+
+
+def _layer_norm(node: Node, assembly: Assembly, opset: int) -> Node:
+    axis = _from_end(_int(node, "axis", -1), _rank(node, assembly))
+    epsilon = node.attributes.get("epsilon", 1e-5)
+    return replace(
+        node, inputs=_without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon}
+    )
+
+
+def _from_end(axis: int, rank: int) -> int:
+    """Axes that count from the end are written so for the last axis alone."""
+    axis = axis % max(rank, 1)
+    return -1 if axis == rank - 1 else axis
+
+
+def _softmax(node: Node, assembly: Assembly, opset: int) -> Node:
+    axis = _int(node, "axis", -1 if opset >= 13 else 1)
+    return replace(node, attributes={"axis": _from_end(axis, _rank(node, assembly))})
+
+
+def _with_axis(default: int) -> Respell:
+    """Operators with an ``axis``, which is written out and counted from the front."""
+
+    def function(node: Node, assembly: Assembly, opset: int) -> Node:
+        axis = _int(node, "axis", default)
+        return replace(node, attributes={**node.attributes, "axis": axis % max(_rank(node, assembly), 1)})
+
+    return function
+
+
+def _flatten(node: Node, assembly: Assembly, opset: int) -> Node:
+    axis = _int(node, "axis", 1)
+    return replace(node, attributes={"axis": axis + _rank(node, assembly) if axis < 0 else axis})
+
+
+def _transpose(node: Node, assembly: Assembly, opset: int) -> Node:
+    return replace(node, attributes={"perm": _ints(node, "perm", tuple(reversed(range(_rank(node, assembly)))))})
+
+
+def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
+    if opset >= 11:
+        return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes={})
+    dtype = assembly.tensor(node.inputs[0]).dtype
+    bounds = [
+        assembly.constant(node.attributes[name], dtype) if name in node.attributes else ""
+        for name in ("min", "max")
+    ]
+    return replace(node, inputs=_without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
+
+
+def _cast(node: Node, assembly: Assembly, opset: int) -> Node:
+    return replace(node, attributes={"to": _int(node, "to", 1)})
+
+
+def _to_input(attribute: str, position: int) -> Respell:
+    """Operators that used to have as an attribute what is an input now."""
+
+    def function(node: Node, assembly: Assembly, opset: int) -> Node:
+        if attribute not in node.attributes:
+            return replace(node, inputs=_without_trailing_gaps(node.inputs))
+        inputs = [*node.inputs[:position], *([""] * (position - len(node.inputs)))]
+        inputs.append(assembly.constant(_ints(node, attribute, ()), "int64"))
+        kept = {name: value for name, value in node.attributes.items() if name != attribute}
+        return replace(node, inputs=(*inputs, *node.inputs[position + 1 :]), attributes=kept)
+
+    return function
+
+
+_split_sizes_to_input = _to_input("split", 1)
+
+
+def _split(node: Node, assembly: Assembly, opset: int) -> Node:
+    node = _split_sizes_to_input(node, assembly, opset)
+    shape = assembly.tensor(node.inputs[0]).shape
+    axis = _int(node, "axis", 0) % len(shape)
+    inputs = node.inputs
+    if len(inputs) < 2:
+        step = -(-shape[axis] // len(node.outputs))
+        sizes = [min(step, shape[axis] - step * part) for part in range(len(node.outputs))]
+        inputs = (inputs[0], assembly.constant(sizes, "int64"))
+    return replace(node, inputs=inputs, attributes={"axis": axis})
+
+
+def _slice(node: Node, assembly: Assembly, opset: int) -> Node:
+    if opset >= 10:
+        return replace(node, inputs=_without_trailing_gaps(node.inputs))
+    starts = _ints(node, "starts", ())
+    parts = (starts, _ints(node, "ends", ()), _ints(node, "axes", tuple(range(len(starts)))))
+    inputs = (node.inputs[0], *(assembly.constant(part, "int64") for part in parts))
+    return replace(node, inputs=inputs, attributes={})
+
+
+def _pad(node: Node, assembly: Assembly, opset: int) -> Node:
+    inputs = node.inputs
+    if opset < 11:
+        inputs = (inputs[0], assembly.constant(_ints(node, "pads", ()), "int64"))
+        if node.attributes.get("value", 0.0) != 0.0:
+            dtype = assembly.tensor(inputs[0]).dtype
+            inputs = (*inputs, assembly.constant(node.attributes["value"], dtype))
+    return replace(node, inputs=_without_trailing_gaps(inputs), attributes=_unless(node, "mode", "constant"))
+
+
+def _reduce(node: Node, assembly: Assembly, opset: int) -> Node:
+    rank = _rank(node, assembly)
+    axes: tuple[int, ...] | None = None
+    if len(node.inputs) > 1 and node.inputs[1]:
+        value = assembly.value(node.inputs[1])
+        if value is None:
+            return node
+        axes = tuple(int(axis) for axis in value.reshape(-1))
+    elif "axes" in node.attributes:
+        axes = _ints(node, "axes", ())
+    if not axes:
+        if _int(node, "noop_with_empty_axes", 0):
+            return Node("Identity", node.name, node.inputs[:1], node.outputs)
+        axes = tuple(range(rank))
+    attributes: Attributes = {
+        "axes": tuple(sorted(axis % max(rank, 1) for axis in axes)),
+        "keepdims": _int(node, "keepdims", 1),
+    }
+    return replace(node, inputs=node.inputs[:1], attributes=attributes)
+
+
+def _reshape(node: Node, assembly: Assembly, opset: int) -> Node:
+    """The target without placeholders: every size a number."""
+    entry = lookup("Reshape")
+    target = assembly.value(node.inputs[1])
+    if target is None or entry is None or assembly.is_static(node.inputs[0]):
+        return node
+    view = OperatorView(node, (assembly.tensor(node.inputs[0]), None), (None, target))
+    shape = entry.infer(view)[0].shape
+    if not node.attributes and tuple(int(size) for size in target.reshape(-1)) == shape:
+        return node
+    return replace(node, inputs=(node.inputs[0], assembly.constant(shape, "int64")), attributes={})
+
+
+def _resize(node: Node, assembly: Assembly, opset: int) -> Node:
+    """Output sizes instead of scales."""
+    entry = lookup(node.op_type)
+    inputs = node.inputs
+    if opset < 11 and len(inputs) == 2 and node.op_type == "Resize":
+        inputs = (inputs[0], "", inputs[1])
+    values = [None, *(assembly.value(name) if name else None for name in inputs[1:])]
+    if entry is None or all(value is None for value in values) and "scales" not in node.attributes:
+        return node
+    view = OperatorView(replace(node, inputs=inputs), (assembly.tensor(inputs[0]), *(None for _ in inputs[1:])), values)
+    shape = entry.infer(view)[0].shape
+    mode = node.attributes.get("mode", "nearest")
+    old = opset < 11 or node.op_type == "Upsample"
+    placement = node.attributes.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    rounding = node.attributes.get("nearest_mode", "floor" if old else "round_prefer_floor")
+    attributes: Attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": placement,
+        "nearest_mode": rounding if mode == "nearest" else "floor",
+    }
+    attributes |= _unless(node, "antialias", 0)
+    return Node("Resize", node.name, (inputs[0], "", "", assembly.constant(shape, "int64")), node.outputs, attributes)
+
+
+def _keep(*names: str, **defaults: AttributeValue) -> Respell:
+    """Operators whose other attributes do not matter; those with a default are always written out."""
+
+    def function(node: Node, assembly: Assembly, opset: int) -> Node:
+        return replace(node, attributes={**defaults, **_only(node, (*names, *defaults))})
+
+    return function
+
+
+def _drop_defaults(**defaults: AttributeValue) -> Respell:
+    def function(node: Node, assembly: Assembly, opset: int) -> Node:
+        kept = {name: value for name, value in node.attributes.items() if defaults.get(name) != value}
+        return replace(node, attributes=kept)
+
+    return function
+
+
+def _without_trailing_gaps(inputs: tuple[str, ...]) -> tuple[str, ...]:
+    count = len(inputs)
+    while count and not inputs[count - 1]:
+        count -= 1
+    return inputs[:count]
+
+
+def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
+    inputs = node.inputs
+    if "k" in node.attributes:
+        inputs = (inputs[0], assembly.constant([node.attributes["k"]], "int64"))
+    axis = _int(node, "axis", -1) % max(_rank(node, assembly), 1)
+    attributes: Attributes = {"axis": axis, **_unless(node, "largest", 1), **_unless(node, "sorted", 1)}
+    return replace(node, inputs=inputs, attributes=attributes)
+
+
+_SPELLINGS: Mapping[str, Respell] = {
+    **{name: _reduce for name in REDUCTIONS},
+    "ArgMax": _with_axis(0),
+    "ArgMin": _with_axis(0),
+    "AveragePool": _pool,
+    "BatchNormalization": _batch_norm,
+    "Cast": _cast,
+    "Clip": _clip,
+    "Concat": _with_axis(0),
+    "Conv": _conv,
+    "ConvInteger": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Elu": _keep(alpha=1.0),
+    "Flatten": _flatten,
+    "Gather": _with_axis(0),
+    "Gelu": _drop_defaults(approximate="none"),
+    "Gemm": _gemm,
+    "HardSigmoid": _keep(alpha=0.2, beta=0.5),
+    "LayerNormalization": _layer_norm,
+    "LeakyRelu": _keep(alpha=0.01),
+    "LogSoftmax": _softmax,
+    "LpPool": _pool,
+    "MaxPool": _pool,
+    "Pad": _pad,
+    "RMSNormalization": _layer_norm,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Softmax": _softmax,
+    "Split": _split,
+    "Squeeze": _to_input("axes", 1),
+    "TopK": _top_k,
+    "Transpose": _transpose,
+    "Unsqueeze": _to_input("axes", 1),
+    "Upsample": _resize,
+}

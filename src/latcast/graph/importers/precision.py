@@ -1,0 +1,36 @@
+"""What a network computes in, judged by where its work is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from latcast.graph.ir import Graph
+from latcast.graph.operators import lookup, view_of
+from latcast.graph.operators.quantization import is_quantized
+from latcast.graph.operators.table import no_flops
+
+
+def with_precision(graph: Graph) -> Graph:
+    """The graph with the precision that most of its multiply-accumulates are done in.
+
+    A convolution with a weight of 8 bits counts as int8 even where it reads real numbers: runtimes quantise its input on
+    the fly. A network without convolutions and products is judged by the bytes its operators write.
+    """
+    work: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    for node in graph.nodes:
+        entry = lookup(node.op_type)
+        kinds = [_precision(graph.tensors[name].dtype) for name in node.inputs[:2] if name]
+        kind = "int8" if "int8" in kinds else next((kind for kind in kinds if kind), "fp32")
+        if entry is not None and entry.macs is not no_flops:
+            work[kind] += entry.macs(view_of(graph, node))
+        written[kind] += sum(graph.tensors[name].elements for name in node.outputs if name)
+    precision = (work or written).most_common(1)[0][0]
+    return graph if precision == graph.precision else replace(graph, precision=precision)
+
+
+def _precision(dtype: str) -> str:
+    if is_quantized(dtype):
+        return "int8"
+    return {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp32"}.get(dtype, "")

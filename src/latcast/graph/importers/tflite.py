@@ -1,0 +1,143 @@
+"""Reading TFLite models (LiteRT) into ONNX's vocabulary, channels first.
+
+TFLite's tensors are channels-last. Each operator that ONNX defines channels-first is wrapped in transposes that stand for a
+look at the same data (views), and the pass that cancels transposes removes them; what is left of them is reshapes, since no
+runtime of TFLite executes any. Fused activations become operators of their own, SAME padding becomes numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import DynamicShapeError, ModelError
+from latcast.graph.importers.assembly import Array, Assembly
+from latcast.graph.importers.precision import with_precision
+from latcast.graph.importers.tflite_conversion import Conversion
+from latcast.graph.importers.tflite_file import DAMAGED, TfliteFile
+from latcast.graph.importers.tflite_operators import CONVERSIONS
+from latcast.graph.ir import Graph, Node, Tensor
+from latcast.graph.passes.cancel_transposes import cancel_transposes
+from latcast.graph.passes.merge_reshapes import merge_reshapes
+from latcast.graph.passes.remove_identities import remove_identities
+
+Shapes = Mapping[str, Sequence[int]]
+
+DOMAIN = "tflite"
+"""The domain of operators that ONNX has no words for."""
+
+
+class TfliteImporter:
+    """Imports ``.tflite`` files."""
+
+    suffixes = (".tflite",)
+
+    def accepts(self, source: object) -> bool:
+        return isinstance(source, Path) and source.suffix.lower() in self.suffixes
+
+    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+        """The graph of a file; see :func:`latcast.graph.importers.load_graph`.
+
+        ``shapes`` are given as the file has them, channels last.
+        """
+        file = TfliteFile(source)
+        try:
+            return TfliteReading(file, source.stem, shapes or {}, strict).graph()
+        except ModelError as error:
+            raise type(error)(f"{source}: {error}") from error
+
+
+class TfliteReading:
+    """One import of one file."""
+
+    def __init__(self, file: TfliteFile, name: str, shapes: Shapes, strict: bool) -> None:
+        self.file = file
+        self.shapes = shapes
+        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict)
+        self.index_of = {stored.name: index for index, stored in enumerate(file.tensors)}
+        self.views: set[str] = set()
+        self._current: tuple[int, ...] = ()
+
+    def _load(self, name: str) -> Array | None:
+        return self.file.values(self.index_of[name]) if name in self.index_of else None
+
+    def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
+        """Files state every shape; those do not hold any more where others are asked for."""
+        return None if self.shapes else [self.file.tensors[index].tensor for index in self._current]
+
+    def graph(self) -> Graph:
+        names = [self.file.tensors[index].name for index in self.file.inputs]
+        unknown = sorted(set(self.shapes) - set(names))
+        if unknown:
+            raise ModelError(f"a shape is given for '{unknown[0]}', which is no input; the inputs are: {', '.join(names)}")
+        for index in self.file.inputs:
+            self.assembly.add_input(self.file.tensors[index].name, self._input(index))
+        for operator in self.file.operators:
+            self._current = operator.outputs
+            conversion = Conversion(self, operator)
+            convert = None if operator.is_custom else CONVERSIONS.get(operator.kind)
+            try:
+                if convert is None or convert(conversion) is NotImplemented:
+                    conversion.keep_unknown(DOMAIN)
+            except DAMAGED as error:
+                raise ModelError(f"operator {conversion.name} is malformed: {error}") from error
+            self._check(operator.outputs)
+        graph = self.assembly.finish(self.file.tensors[index].name for index in self.file.outputs)
+        graph = cancel_transposes(remove_identities(graph), views=self.views)
+        return with_precision(remove_identities(merge_reshapes(graph)))
+
+    def _input(self, index: int) -> Tensor:
+        stored = self.file.tensors[index]
+        shape = tuple(int(size) for size in self.shapes.get(stored.name, stored.shape))
+        if len(shape) != len(stored.shape):
+            raise ModelError(
+                f"input '{stored.name}' has {len(stored.shape)} dimensions; the shape given for it has {len(shape)}"
+            )
+        if any(size <= 0 for size in shape):
+            axis = next(axis for axis, size in enumerate(shape) if size <= 0)
+            raise DynamicShapeError(
+                f"input '{stored.name}' has dimension {axis} without a size; "
+                f"give it: --shape {stored.name}={','.join(str(max(size, 1)) for size in shape)}"
+            )
+        return Tensor(shape, stored.tensor.dtype)
+
+    def _check(self, outputs: Sequence[int]) -> None:
+        """What was worked out must agree with what the file states, which also knows the element type."""
+        for index in outputs:
+            stored = self.file.tensors[index]
+            name = self.assembly.resolve(stored.name)
+            if name not in self.assembly.tensors or stored.name != name:
+                continue
+            found = self.assembly.tensors[name]
+            if found.shape != stored.shape and not self.shapes and not stored.dynamic_axes:
+                raise ModelError(
+                    f"tensor '{stored.name}' should have shape {list(stored.shape)} by the file, "
+                    f"but its operator gives {list(found.shape)}; is the file damaged?"
+                )
+            self.assembly.tensors[name] = Tensor(found.shape, stored.tensor.dtype)
+
+    # For conversions
+
+    def use(self, index: int) -> str:
+        """The name of a tensor as an input; stored tensors are added when they are first used."""
+        if index < 0:
+            return ""
+        stored = self.file.tensors[index]
+        if not self.assembly.exists(stored.name):
+            if not stored.is_static:
+                raise ModelError(f"tensor '{stored.name}' is read before an operator gives it")
+            self.assembly.add_stored(stored.name, stored.tensor)
+        return stored.name
+
+    def value(self, index: int) -> Array | None:
+        """Values of a tensor that are known without running the network."""
+        return None if index < 0 else self.assembly.value(self.use(index))
+
+    def quantization(self, index: int) -> tuple[Array, Array]:
+        stored = self.file.tensors[index]
+        scale = stored.scale if stored.scale.size else np.ones(1, np.float32)
+        zero = stored.zero_point if stored.zero_point.size else np.zeros(1, np.int64)
+        return scale.reshape(-1), zero.reshape(-1)

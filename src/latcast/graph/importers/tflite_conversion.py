@@ -1,0 +1,138 @@
+"""What the conversion of a TFLite operator is written with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from latcast.errors import ModelError
+from latcast.graph.importers.assembly import Array
+from latcast.graph.importers.tflite_file import StoredOperator
+from latcast.graph.ir import AttributeValue, Node, Shape, Tensor
+
+if TYPE_CHECKING:
+    from latcast.graph.importers.tflite import TfliteReading
+
+Attributes = dict[str, AttributeValue]
+
+CHANNELS_FIRST = (0, 3, 1, 2)
+CHANNELS_LAST = (0, 2, 3, 1)
+
+_ACTIVATIONS: Mapping[int, str] = {1: "Relu", 2: "Clip", 3: "Clip", 4: "Tanh"}
+_BOUNDS: Mapping[int, tuple[float, float]] = {2: (-1.0, 1.0), 3: (0.0, 6.0)}
+
+
+class Conversion:
+    """One operator on its way into the graph."""
+
+    def __init__(self, reading: TfliteReading, operator: StoredOperator) -> None:
+        self.reading = reading
+        self.operator = operator
+        self.assembly = reading.assembly
+        outputs = [reading.file.tensors[index].name for index in operator.outputs]
+        self.outputs = outputs
+        self.name = f"{operator.kind.lower()}:{outputs[0]}" if outputs else operator.kind.lower()
+
+    # Inputs
+
+    def __len__(self) -> int:
+        return len(self.operator.inputs)
+
+    def has(self, position: int) -> bool:
+        return position < len(self) and self.operator.inputs[position] >= 0
+
+    def input(self, position: int) -> str:
+        return self.reading.use(self.operator.inputs[position]) if self.has(position) else ""
+
+    def shape(self, position: int = 0) -> Shape:
+        return self.assembly.tensor(self.input(position)).shape
+
+    def value(self, position: int) -> Array:
+        """The values of an input that must be constant.
+
+        Raises:
+            ModelError: It is computed at run time.
+        """
+        found = self.reading.value(self.operator.inputs[position])
+        if found is None:
+            raise ModelError(
+                f"operator {self.name} computes its input {position} at run time; static shapes need it constant"
+            )
+        return found
+
+    def ints(self, position: int) -> tuple[int, ...]:
+        return tuple(int(number) for number in self.value(position).reshape(-1))
+
+    def options(self, table: str) -> Any:
+        return self.operator.options(table)
+
+    def weight(self, position: int, shape: Shape) -> str:
+        """A stored filter in the order of axes that ONNX has; its values do not matter."""
+        name = self.input(position)
+        tensor = self.assembly.tensor(name)
+        if tensor.shape == shape and self.assembly.is_static(name):
+            return name
+        if not self.assembly.is_static(name):
+            raise ModelError(f"operator {self.name} computes its filter at run time, which is not supported")
+        reordered = self.assembly.fresh(f"{name}_reordered")
+        self.assembly.add_static(reordered, Tensor(shape, tensor.dtype))
+        return reordered
+
+    # Operators
+
+    def constant(self, value: object, dtype: str = "int64") -> str:
+        return self.assembly.constant(value, dtype)
+
+    def op(
+        self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None, *, output: str | None = None
+    ) -> str:
+        return self.assembly.op(op_type, inputs, attributes, name=self.name, output=output)
+
+    def many(self, op_type: str, inputs: Sequence[str], attributes: Attributes, outputs: Sequence[str]) -> None:
+        self.assembly.add(Node(op_type, self.name, tuple(inputs), tuple(outputs), attributes))
+
+    def result(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        attributes: Attributes | None = None,
+        *,
+        activation: int = 0,
+        from_channels_first: bool = False,
+    ) -> None:
+        """The operator that makes the output, then the fused activation and the view that belong to it."""
+        last = activation not in _ACTIVATIONS and not from_channels_first
+        x = self.op(op_type, inputs, attributes, output=self.outputs[0] if last else None)
+        if activation in _ACTIVATIONS:
+            x = self.activation(x, activation, output=None if from_channels_first else self.outputs[0])
+        if from_channels_first:
+            self.to_channels_last(x)
+
+    def activation(self, x: str, code: int, *, output: str | None = None) -> str:
+        """A fused activation as an operator of its own."""
+        bounds = [self.constant(bound, "float32") for bound in _BOUNDS.get(code, ())]
+        return self.op(_ACTIVATIONS[code], [x, *bounds], output=output)
+
+    def channels_first(self, position: int = 0) -> str:
+        """A look at an input of four dimensions with its channels first."""
+        return self._view(self.input(position), CHANNELS_FIRST, None)
+
+    def to_channels_last(self, x: str) -> None:
+        """Makes the output a look at a channels-first tensor."""
+        self._view(x, CHANNELS_LAST, self.outputs[0])
+
+    def _view(self, x: str, order: tuple[int, ...], output: str | None) -> str:
+        name = self.assembly.fresh("view")
+        output = output or f"{name}_out"
+        self.reading.views.add(name)
+        self.assembly.add(Node("Transpose", name, (x,), (output,), {"perm": order}))
+        return output
+
+    def reshape(self, x: str, shape: Sequence[int], *, output: str | None = None) -> str:
+        return self.op("Reshape", [x, self.constant(shape)], output=output)
+
+    def keep_unknown(self, domain: str) -> None:
+        """Keeps an operator without a counterpart, with the shapes that the file states."""
+        inputs = tuple(self.reading.use(index) for index in self.operator.inputs)
+        node = Node(self.operator.kind, self.name, inputs, tuple(self.outputs), {}, domain)
+        self.assembly.add(node)

@@ -1,0 +1,223 @@
+"""A TFLite flatbuffer as plain values: tensors, operators, options.
+
+The schema bindings come from whichever of two packages is there: ``ai-edge-litert``, which brings them along with its
+runtime and imports faster, or ``tflite``, which is nothing but them (1 MB of pure Python).
+"""
+
+from __future__ import annotations
+
+import importlib
+import mmap
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import MissingExtraError, ModelError
+from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
+
+Array = np.ndarray[Any, Any]
+
+DAMAGED = (struct.error, IndexError, KeyError, OverflowError, TypeError, UnicodeDecodeError, ValueError)
+"""What bindings raise on a file that is not what it says."""
+
+_DTYPES: Mapping[int, str] = {
+    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 9: "int8", 10: "float64",
+    12: "uint64", 15: "uint32", 16: "uint16", 17: "int4", 18: "bfloat16",
+}  # fmt: skip
+"""Element types by their number in the schema's ``TensorType``."""
+
+_FIRST_RESERVED_BUFFER = 0
+"""Buffer 0 is empty by definition: tensors that are computed refer to it."""
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor as the file describes it, in the order of axes that TFLite has (channels last).
+
+    Attributes:
+        name: Unique in the file.
+        tensor: Shape and element type.
+        is_static: Whether the file holds its values.
+        dynamic_axes: Axes that the file says may be resized; their size here is the one it starts with.
+        scale, zero_point: Of its quantisation; empty where it has none.
+    """
+
+    name: str
+    tensor: Tensor
+    is_static: bool
+    dynamic_axes: tuple[int, ...]
+    scale: Array
+    zero_point: Array
+    buffer: Any = field(repr=False, default=None)
+
+    @property
+    def shape(self) -> Shape:
+        return self.tensor.shape
+
+    def values(self) -> Array:
+        """The stored values; only for static tensors."""
+        raw = np.asarray(self.buffer.DataAsNumpy())
+        return raw.view(self.tensor.dtype).reshape(self.tensor.shape)
+
+
+@dataclass(frozen=True)
+class StoredOperator:
+    """An operator: its name in the schema (``CONV_2D``) or, for a custom one, its own.
+
+    Attributes:
+        inputs, outputs: Indices of tensors; -1 is an input left out.
+        is_custom: Whether it is none of the builtin operators.
+    """
+
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    is_custom: bool
+    table: Any = field(repr=False, default=None)
+    schema: Any = field(repr=False, default=None)
+
+    def options(self, name: str) -> Any:
+        """The operator's options by the name of their table ("Conv2DOptions"); absent ones have their defaults."""
+        options = getattr(self.schema, name)()
+        if self.table is not None:
+            options.Init(self.table.Bytes, self.table.Pos)
+            return options
+        return _Defaults()
+
+
+class _Defaults:
+    """Options that a file leaves out: every number is 0."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: 0
+
+
+class TfliteFile:
+    """The main subgraph of a ``.tflite`` file.
+
+    Raises:
+        ModelError: The file cannot be read, is truncated, or no TFLite model.
+        MissingExtraError: Neither package with the bindings is installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.schema = _schema()
+        try:
+            with path.open("rb") as file:
+                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise ModelError(f"cannot read '{path}': {error.strerror or error}") from error
+        except ValueError as error:  # mmap refuses a file of no bytes
+            raise ModelError(f"'{path}' is empty; expected a TFLite model") from error
+        if self._bytes[4:8] != b"TFL3":
+            raise ModelError(f"'{path}' is not a TFLite model: it lacks the mark TFL3 in bytes 4 to 7")
+        try:
+            self.model = self.schema.Model.GetRootAs(self._bytes, 0)
+            self._check_size(path)
+            graph = self.model.Subgraphs(0)
+            self.tensors = list(self._tensors(graph))
+            self.inputs = tuple(int(index) for index in graph.InputsAsNumpy())
+            self.outputs = tuple(int(index) for index in graph.OutputsAsNumpy())
+            self.operators = list(self._operators(graph))
+        except DAMAGED as error:
+            raise ModelError(f"'{path}' is damaged: {error or type(error).__name__}") from error
+
+    def _check_size(self, path: Path) -> None:
+        """Weights come last in a file, so a truncated one has all the rest."""
+        for index in range(self.model.BuffersLength()):
+            buffer = self.model.Buffers(index)
+            end = int(buffer.Offset()) + int(buffer.Size())
+            place = buffer._tab.Offset(4)
+            if place:
+                end = int(buffer._tab.Vector(place)) + int(buffer.DataLength())
+            if end > len(self._bytes):
+                missing = end - len(self._bytes)
+                raise ModelError(f"'{path}' is truncated: it ends {missing} bytes too early; copy or download it again")
+
+    def _tensors(self, graph: Any) -> Iterator[StoredTensor]:
+        taken: set[str] = set()
+        for index in range(graph.TensorsLength()):
+            stored = graph.Tensors(index)
+            name = (stored.Name() or b"").decode(errors="replace") or f"tensor_{index}"
+            if name in taken:
+                name = f"{name}_{index}"
+            taken.add(name)
+            shape = tuple(int(size) for size in _numbers(stored, "Shape"))
+            signature = _numbers(stored, "ShapeSignature")
+            code = stored.Type()
+            if code not in _DTYPES:
+                label = next((key for key, value in vars(self.schema.TensorType).items() if value == code), str(code))
+                raise ModelError(f"tensor '{name}' has elements of type {label.lower()}; only numbers are supported")
+            buffer = self.model.Buffers(stored.Buffer())
+            held = stored.Buffer() != _FIRST_RESERVED_BUFFER and (buffer.DataLength() > 0 or buffer.Size() > 0)
+            quantization = stored.Quantization()
+            yield StoredTensor(
+                name,
+                Tensor(shape, _DTYPES[code]),
+                bool(held),
+                tuple(axis for axis, size in enumerate(signature) if size < 0),
+                _numbers(quantization, "Scale", np.float32),
+                _numbers(quantization, "ZeroPoint"),
+                buffer,
+            )
+
+    def _operators(self, graph: Any) -> Iterator[StoredOperator]:
+        names = _builtin_names(self.schema)
+        for index in range(graph.OperatorsLength()):
+            operator = graph.Operators(index)
+            code = self.model.OperatorCodes(operator.OpcodeIndex())
+            number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
+            kind = names.get(number, f"BUILTIN_{number}")
+            is_custom = kind == "CUSTOM"
+            if is_custom:
+                kind = (code.CustomCode() or b"custom").decode(errors="replace")
+            yield StoredOperator(
+                kind,
+                tuple(int(number) for number in _numbers(operator, "Inputs")),
+                tuple(int(number) for number in _numbers(operator, "Outputs")),
+                is_custom,
+                None if is_custom else operator.BuiltinOptions(),
+                self.schema,
+            )
+
+    def values(self, index: int) -> Array | None:
+        """The values of a static tensor that is stored plainly, else None."""
+        stored = self.tensors[index]
+        if not stored.is_static or DTYPE_BYTES[stored.tensor.dtype] < 1 or stored.tensor.dtype == "bfloat16":
+            return None
+        if prod(stored.shape) * DTYPE_BYTES[stored.tensor.dtype] != stored.buffer.DataLength():
+            return None
+        return stored.values()
+
+
+def _numbers(table: Any, name: str, dtype: Any = np.int64) -> Array:
+    """A vector of a table; empty where the table or the vector is not there."""
+    if table is None or not getattr(table, f"{name}Length")():
+        return np.empty(0, dtype)
+    return np.asarray(getattr(table, f"{name}AsNumpy")(), dtype=dtype)
+
+
+@lru_cache(maxsize=1)
+def _schema() -> Any:
+    for module in ("ai_edge_litert.schema_py_generated", "tflite"):
+        try:
+            return importlib.import_module(module)
+        except ImportError:
+            continue
+    raise MissingExtraError("tflite", "tflite", "reading a .tflite file")
+
+
+@lru_cache(maxsize=1)
+def _builtin_names(schema: Any) -> dict[int, str]:
+    return {
+        value: name
+        for name, value in vars(schema.BuiltinOperator).items()
+        if isinstance(value, int) and re.fullmatch(r"[A-Z0-9_]+", name)
+    }

@@ -1,0 +1,265 @@
+"""TFLite's operators that move, select or rearrange data, in ONNX's vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from latcast.graph.importers.tflite_conversion import Attributes, Conversion
+from latcast.graph.ir import Tensor
+
+Convert = Callable[[Conversion], Any]
+
+_TO_THE_END = 2**31 - 1
+
+
+def _reshape(c: Conversion) -> None:
+    """The target is an input, an option, or nothing but the shape of the output."""
+    target: tuple[int, ...] = ()
+    if c.has(1) and c.reading.value(c.operator.inputs[1]) is not None:
+        target = c.ints(1)
+    if not target and not c.reading.shapes:
+        target = c.reading.file.tensors[c.operator.outputs[0]].shape
+    c.reshape(c.input(0), target, output=c.outputs[0])
+
+
+def _transpose(c: Conversion) -> None:
+    c.result("Transpose", [c.input(0)], {"perm": c.ints(1)})
+
+
+def _squeeze(c: Conversion) -> None:
+    axes = [int(axis) for axis in np.atleast_1d(c.options("SqueezeOptions").SqueezeDimsAsNumpy())]
+    axes = [] if c.options("SqueezeOptions").SqueezeDimsIsNone() else axes
+    c.result("Squeeze", [c.input(0), c.constant(axes)] if axes else [c.input(0)])
+
+
+def _expand_dims(c: Conversion) -> None:
+    c.result("Unsqueeze", [c.input(0), c.constant(c.ints(1)[:1])])
+
+
+def _concatenation(c: Conversion) -> None:
+    options = c.options("ConcatenationOptions")
+    parts = [c.input(position) for position in range(len(c))]
+    axis = options.Axis() % len(c.shape())
+    c.result("Concat", parts, {"axis": axis}, activation=options.FusedActivationFunction())
+
+
+def _pack(c: Conversion) -> None:
+    axis = c.options("PackOptions").Axis() % (len(c.shape()) + 1)
+    axes = c.constant([axis])
+    rows = [c.op("Unsqueeze", [c.input(position), axes]) for position in range(len(c))]
+    c.result("Concat", rows, {"axis": axis})
+
+
+def _unpack(c: Conversion) -> None:
+    axis = c.options("UnpackOptions").Axis() % len(c.shape())
+    parts = [c.assembly.fresh(f"{name}_part") for name in c.outputs]
+    c.many("Split", [c.input(0), c.constant([1] * len(parts))], {"axis": axis}, parts)
+    axes = c.constant([axis])
+    for part, output in zip(parts, c.outputs, strict=True):
+        c.op("Squeeze", [part, axes], output=output)
+
+
+def _split(c: Conversion) -> None:
+    """Inputs: axis, value."""
+    axis = c.ints(0)[0] % len(c.shape(1))
+    count = len(c.outputs)
+    sizes = [c.shape(1)[axis] // count] * count
+    c.many("Split", [c.input(1), c.constant(sizes)], {"axis": axis}, c.outputs)
+
+
+def _split_by_sizes(c: Conversion) -> None:
+    """Inputs: value, sizes (one may be -1), axis."""
+    axis = c.ints(2)[0] % len(c.shape())
+    sizes = list(c.ints(1))
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = c.shape()[axis] - sum(size for size in sizes if size != -1)
+    c.many("Split", [c.input(0), c.constant(sizes)], {"axis": axis}, c.outputs)
+
+
+def _slice(c: Conversion) -> None:
+    """Inputs: value, begins, sizes (-1: to the end)."""
+    begins = c.ints(1)
+    ends = [_TO_THE_END if size < 0 else begin + size for begin, size in zip(begins, c.ints(2), strict=True)]
+    axes = range(len(begins))
+    c.result("Slice", [c.input(0), *(c.constant(list(numbers)) for numbers in (begins, ends, axes))])
+
+
+def _strided_slice(c: Conversion) -> Any:
+    """Masks say for each axis whether its begin or end is left open, and whether it disappears."""
+    options = c.options("StridedSliceOptions")
+    if options.EllipsisMask() or options.NewAxisMask():
+        return NotImplemented
+    begins, ends, strides = list(c.ints(1)), list(c.ints(2)), list(c.ints(3))
+    dropped = [axis for axis in range(len(begins)) if options.ShrinkAxisMask() >> axis & 1]
+    for axis, (begin, stride) in enumerate(zip(begins, strides, strict=True)):
+        if axis in dropped:
+            ends[axis] = begin + 1 if begin != -1 else _TO_THE_END
+            strides[axis] = 1
+            continue
+        if options.BeginMask() >> axis & 1:
+            begins[axis] = 0 if stride > 0 else _TO_THE_END
+        if options.EndMask() >> axis & 1:
+            ends[axis] = _TO_THE_END if stride > 0 else -_TO_THE_END
+    axes = range(len(begins))
+    inputs = [c.input(0), *(c.constant(list(numbers)) for numbers in (begins, ends, axes, strides))]
+    if not dropped:
+        c.result("Slice", inputs)
+        return None
+    c.result("Squeeze", [c.op("Slice", inputs), c.constant(dropped)])
+    return None
+
+
+def _reverse(c: Conversion) -> None:
+    axes = c.ints(1)
+    rows = ([-1] * len(axes), [-_TO_THE_END] * len(axes), axes, [-1] * len(axes))
+    c.result("Slice", [c.input(0), *(c.constant(list(numbers)) for numbers in rows)])
+
+
+def _pad(c: Conversion) -> None:
+    amounts = c.value(1).reshape(-1, 2)
+    inputs = [c.input(0), c.constant([int(number) for number in amounts.T.reshape(-1)])]
+    if c.has(2):
+        inputs.append(c.input(2))
+    c.result("Pad", inputs)
+
+
+def _mirror_pad(c: Conversion) -> None:
+    """The mode that repeats the border has no counterpart in ONNX; it costs what reflecting costs."""
+    amounts = c.value(1).reshape(-1, 2)
+    pads = c.constant([int(number) for number in amounts.T.reshape(-1)])
+    c.result("Pad", [c.input(0), pads], {"mode": "reflect"})
+
+
+def _gather(c: Conversion) -> Any:
+    options = c.options("GatherOptions")
+    if options.BatchDims():
+        return NotImplemented
+    c.result("Gather", [c.input(0), c.input(1)], {"axis": options.Axis() % len(c.shape())})
+    return None
+
+
+def _gather_nd(c: Conversion) -> None:
+    c.result("GatherND", [c.input(0), c.input(1)])
+
+
+def _embedding_lookup(c: Conversion) -> None:
+    """Inputs: indices, table."""
+    c.result("Gather", [c.input(1), c.input(0)], {"axis": 0})
+
+
+def _resize(mode: str, table: str) -> Convert:
+    def convert(c: Conversion) -> None:
+        options = c.options(table)
+        height, width = c.ints(1)
+        batch, _, _, channels = c.shape()
+        placement = "asymmetric"
+        if options.AlignCorners():
+            placement = "align_corners"
+        elif options.HalfPixelCenters():
+            placement = "half_pixel"
+        attributes: Attributes = {
+            "mode": mode,
+            "coordinate_transformation_mode": placement,
+            "nearest_mode": "floor",
+        }
+        sizes = c.constant([batch, channels, height, width])
+        c.result("Resize", [c.channels_first(), "", "", sizes], attributes, from_channels_first=True)
+
+    return convert
+
+
+def _by_blocks(op_type: str, table: str) -> Convert:
+    def convert(c: Conversion) -> None:
+        attributes: Attributes = {"blocksize": c.options(table).BlockSize()}
+        c.result(op_type, [c.channels_first()], attributes, from_channels_first=True)
+
+    return convert
+
+
+def _cast(c: Conversion) -> None:
+    dtype = c.reading.file.tensors[c.operator.outputs[0]].tensor.dtype
+    codes = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
+    c.result("Cast", [c.input(0)], {"to": codes.get(dtype, 1)})
+
+
+def _tile(c: Conversion) -> None:
+    c.result("Tile", [c.input(0), c.constant(c.ints(1))])
+
+
+def _broadcast_to(c: Conversion) -> None:
+    c.result("Expand", [c.input(0), c.constant(c.ints(1))])
+
+
+def _top_k(c: Conversion) -> None:
+    k = c.constant(c.ints(1)[:1])
+    c.many("TopK", [c.input(0), k], {"axis": len(c.shape()) - 1}, c.outputs)
+
+
+def _one_hot(c: Conversion) -> None:
+    """Inputs: indices, depth, on, off."""
+    axis = c.options("OneHotOptions").Axis()
+    depth, values = c.constant(c.ints(1)[:1]), c.constant([0.0, 1.0], "float32")
+    c.result("OneHot", [c.input(0), depth, values], {"axis": axis})
+
+
+def _shape(c: Conversion) -> None:
+    dtype = c.reading.file.tensors[c.operator.outputs[0]].tensor.dtype
+    c.assembly.add_value(c.outputs[0], np.asarray(c.shape(), dtype=dtype))
+
+
+def _fill(c: Conversion) -> None:
+    """Inputs: shape, value. The result does not depend on the network's input."""
+    c.assembly.add_static(c.outputs[0], Tensor(c.ints(0), c.assembly.tensor(c.input(1)).dtype))
+
+
+def _like_zeros(c: Conversion) -> None:
+    c.assembly.add_static(c.outputs[0], c.assembly.tensor(c.input(0)))
+
+
+def _range(c: Conversion) -> None:
+    c.result("Range", [c.input(position) for position in range(3)])
+
+
+def _same_values(c: Conversion) -> None:
+    """Operators that only unpack how a weight is stored."""
+    c.assembly.alias(c.outputs[0], c.input(0))
+
+
+MOVEMENT: Mapping[str, Convert] = {
+    "BROADCAST_TO": _broadcast_to,
+    "CAST": _cast,
+    "CONCATENATION": _concatenation,
+    "DENSIFY": _same_values,
+    "DEPTH_TO_SPACE": _by_blocks("DepthToSpace", "DepthToSpaceOptions"),
+    "EMBEDDING_LOOKUP": _embedding_lookup,
+    "EXPAND_DIMS": _expand_dims,
+    "FILL": _fill,
+    "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
+    "MIRROR_PAD": _mirror_pad,
+    "ONE_HOT": _one_hot,
+    "PACK": _pack,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "RANGE": _range,
+    "RESHAPE": _reshape,
+    "RESIZE_BILINEAR": _resize("linear", "ResizeBilinearOptions"),
+    "RESIZE_NEAREST_NEIGHBOR": _resize("nearest", "ResizeNearestNeighborOptions"),
+    "REVERSE_V2": _reverse,
+    "SHAPE": _shape,
+    "SLICE": _slice,
+    "SPACE_TO_DEPTH": _by_blocks("SpaceToDepth", "SpaceToDepthOptions"),
+    "SPLIT": _split,
+    "SPLIT_V": _split_by_sizes,
+    "SQUEEZE": _squeeze,
+    "STRIDED_SLICE": _strided_slice,
+    "TILE": _tile,
+    "TOPK_V2": _top_k,
+    "TRANSPOSE": _transpose,
+    "UNPACK": _unpack,
+    "ZEROS_LIKE": _like_zeros,
+}
+"""Builtin operators by their name in the schema."""

@@ -1,0 +1,344 @@
+"""TFLite's builtin operators in ONNX's vocabulary.
+
+What each operator means is defined by TensorFlow's ``tfl_ops.td`` and the reference kernels of LiteRT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from latcast.graph.importers.tflite_conversion import Attributes, Conversion
+from latcast.graph.importers.tflite_movement import MOVEMENT
+from latcast.graph.ir import Node
+from latcast.graph.operators import OperatorView
+from latcast.graph.operators.linear import spatial_pads
+
+Convert = Callable[[Conversion], Any]
+"""Adds the operator to the graph; NotImplemented where this form of it has no counterpart."""
+
+_SAME = 0
+
+
+def _pads(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], padding: int
+) -> tuple[int, ...]:
+    """Padding as numbers: begins, then ends. SAME puts the odd element at the end, as TensorFlow does."""
+    mode = "SAME_UPPER" if padding == _SAME else "VALID"
+    view = OperatorView(Node("Conv", "", (), (), {"auto_pad": mode}), ())
+    return spatial_pads(view, sizes, kernel, strides, dilations)
+
+
+def _window(c: Conversion, options: Any, kernel: tuple[int, int]) -> Attributes:
+    """Kernel, strides and pads; dilations where the operator has them."""
+    strides = (options.StrideH(), options.StrideW())
+    dilated = hasattr(options, "DilationHFactor")
+    dilations = (options.DilationHFactor(), options.DilationWFactor()) if dilated else (1, 1)
+    pads = _pads(c.shape()[1:3], kernel, strides, dilations, options.Padding())
+    attributes: Attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+    return attributes | {"dilations": dilations} if dilated else attributes
+
+
+def _bias(c: Conversion, position: int) -> list[str]:
+    return [c.input(position)] if c.has(position) else []
+
+
+def _conv(c: Conversion) -> None:
+    options = c.options("Conv2DOptions")
+    out_channels, height, width, in_channels = c.shape(1)
+    attributes = _window(c, options, (height, width))
+    attributes["group"] = c.shape()[3] // in_channels
+    weight = c.weight(1, (out_channels, in_channels, height, width))
+    activation = options.FusedActivationFunction()
+    inputs = [c.channels_first(), weight, *_bias(c, 2)]
+    c.result("Conv", inputs, attributes, activation=activation, from_channels_first=True)
+
+
+def _depthwise_conv(c: Conversion) -> None:
+    options = c.options("DepthwiseConv2DOptions")
+    _, height, width, out_channels = c.shape(1)
+    attributes = _window(c, options, (height, width))
+    attributes["group"] = c.shape()[3]
+    weight = c.weight(1, (out_channels, 1, height, width))
+    activation = options.FusedActivationFunction()
+    inputs = [c.channels_first(), weight, *_bias(c, 2)]
+    c.result("Conv", inputs, attributes, activation=activation, from_channels_first=True)
+
+
+def _transpose_conv(c: Conversion) -> None:
+    """Inputs: output shape, filter, activation, bias. The output shape decides the padding."""
+    options = c.options("TransposeConvOptions")
+    out_channels, height, width, in_channels = c.shape(1)
+    strides = (options.StrideH(), options.StrideW())
+    begins, ends, extra = [], [], []
+    for size, k, stride, wanted in zip(c.shape(2)[1:3], (height, width), strides, c.ints(0)[1:3], strict=True):
+        surplus = (size - 1) * stride + k - wanted
+        begins.append(max(surplus, 0) // 2)
+        ends.append(max(surplus, 0) - max(surplus, 0) // 2)
+        extra.append(max(-surplus, 0))
+    attributes: Attributes = {"kernel_shape": (height, width), "strides": strides}
+    if any(begins) or any(ends):
+        attributes["pads"] = (*begins, *ends)
+    if any(extra):
+        attributes["output_padding"] = tuple(extra)
+    inputs = [c.channels_first(2), c.weight(1, (in_channels, out_channels, height, width)), *_bias(c, 3)]
+    activation = options.FusedActivationFunction()
+    c.result("ConvTranspose", inputs, attributes, activation=activation, from_channels_first=True)
+
+
+def _fully_connected(c: Conversion) -> None:
+    """Of rank 2 a Gemm; of a higher rank that is kept a MatMul and an addition."""
+    options = c.options("FullyConnectedOptions")
+    out_features, in_features = c.shape(1)
+    x, activation = c.input(0), options.FusedActivationFunction()
+    if options.KeepNumDims() and len(c.shape()) > 2:
+        weight = c.weight(1, (in_features, out_features))
+        if not c.has(2):
+            c.result("MatMul", [x, weight], activation=activation)
+            return
+        c.result("Add", [c.op("MatMul", [x, weight]), c.input(2)], activation=activation)
+        return
+    if len(c.shape()) != 2 or c.shape()[1] != in_features:
+        x = c.reshape(x, (c.assembly.tensor(x).elements // in_features, in_features))
+    weight = c.weight(1, (out_features, in_features))
+    c.result("Gemm", [x, weight, *_bias(c, 2)], {"transB": 1}, activation=activation)
+
+
+def _batch_matmul(c: Conversion) -> None:
+    options = c.options("BatchMatMulOptions")
+    sides = []
+    for position, is_turned in ((0, options.AdjX()), (1, options.AdjY())):
+        name, rank = c.input(position), len(c.shape(position))
+        if is_turned:
+            name = c.op("Transpose", [name], {"perm": (*range(rank - 2), rank - 1, rank - 2)})
+        sides.append(name)
+    c.result("MatMul", sides)
+
+
+def _pool(op_type: str) -> Convert:
+    def convert(c: Conversion) -> None:
+        options = c.options("Pool2DOptions")
+        attributes = _window(c, options, (options.FilterHeight(), options.FilterWidth()))
+        if op_type == "LpPool":
+            attributes["p"] = 2
+        activation = options.FusedActivationFunction()
+        c.result(op_type, [c.channels_first()], attributes, activation=activation, from_channels_first=True)
+
+    return convert
+
+
+def _binary(op_type: str, options: str = "") -> Convert:
+    def convert(c: Conversion) -> None:
+        activation = c.options(options).FusedActivationFunction() if options else 0
+        c.result(op_type, [c.input(0), c.input(1)], activation=activation)
+
+    return convert
+
+
+def _negated(op_type: str) -> Convert:
+    def convert(c: Conversion) -> None:
+        c.result("Not", [c.op(op_type, [c.input(0), c.input(1)])])
+
+    return convert
+
+
+def _squared_difference(c: Conversion) -> None:
+    difference = c.op("Sub", [c.input(0), c.input(1)])
+    c.result("Mul", [difference, difference])
+
+
+def _floor_division(c: Conversion) -> None:
+    c.result("Floor", [c.op("Div", [c.input(0), c.input(1)])])
+
+
+def _unary(op_type: str, **attributes: float) -> Convert:
+    def convert(c: Conversion) -> None:
+        c.result(op_type, [c.input(0)], dict(attributes))
+
+    return convert
+
+
+def _bounded(low: float, high: float) -> Convert:
+    def convert(c: Conversion) -> None:
+        c.result("Clip", [c.input(0), c.constant(low, "float32"), c.constant(high, "float32")])
+
+    return convert
+
+
+def _leaky_relu(c: Conversion) -> None:
+    c.result("LeakyRelu", [c.input(0)], {"alpha": float(f"{c.options('LeakyReluOptions').Alpha():.7g}")})
+
+
+def _prelu(c: Conversion) -> None:
+    c.result("PRelu", [c.input(0), c.input(1)])
+
+
+def _gelu(c: Conversion) -> None:
+    c.result("Gelu", [c.input(0)], {"approximate": "tanh"} if c.options("GeluOptions").Approximate() else {})
+
+
+def _square(c: Conversion) -> None:
+    c.result("Mul", [c.input(0), c.input(0)])
+
+
+def _reciprocal_root(c: Conversion) -> None:
+    c.result("Reciprocal", [c.op("Sqrt", [c.input(0)])])
+
+
+def _softmax(op_type: str) -> Convert:
+    def convert(c: Conversion) -> None:
+        c.result(op_type, [c.input(0)], {"axis": -1})
+
+    return convert
+
+
+def _l2_normalization(c: Conversion) -> None:
+    activation = c.options("L2NormOptions").FusedActivationFunction()
+    c.result("LpNormalization", [c.input(0)], {"axis": -1, "p": 2}, activation=activation)
+
+
+def _local_response_normalization(c: Conversion) -> None:
+    options = c.options("LocalResponseNormalizationOptions")
+    size = 2 * options.Radius() + 1
+    attributes: Attributes = {
+        "size": size,
+        "alpha": float(f"{options.Alpha() * size:.7g}"),  # ONNX divides by the size
+        "beta": float(f"{options.Beta():.7g}"),
+        "bias": float(f"{options.Bias():.7g}"),
+    }
+    c.result("LRN", [c.channels_first()], attributes, from_channels_first=True)
+
+
+def _reduce(op_type: str) -> Convert:
+    def convert(c: Conversion) -> None:
+        rank = len(c.shape())
+        axes = tuple(sorted(axis % rank for axis in c.ints(1)))
+        keep = int(bool(c.options("ReducerOptions").KeepDims()))
+        c.result(op_type, [c.input(0)], {"axes": axes, "keepdims": keep})
+
+    return convert
+
+
+def _arg(op_type: str) -> Convert:
+    def convert(c: Conversion) -> None:
+        c.result(op_type, [c.input(0)], {"axis": c.ints(1)[0] % len(c.shape()), "keepdims": 0})
+
+    return convert
+
+
+def _cumsum(c: Conversion) -> None:
+    options = c.options("CumsumOptions")
+    attributes: Attributes = {"exclusive": int(options.Exclusive()), "reverse": int(options.Reverse())}
+    c.result("CumSum", [c.input(0), c.constant(c.ints(1)[0])], attributes)
+
+
+def _sum_of_many(c: Conversion) -> None:
+    c.result("Sum", [c.input(position) for position in range(len(c))])
+
+
+def _where(c: Conversion) -> None:
+    c.result("Where", [c.input(0), c.input(1), c.input(2)])
+
+
+def _quantize(c: Conversion) -> None:
+    """From reals to integers, or from one scale of integers to another."""
+    index = c.operator.outputs[0]
+    dtype = c.reading.file.tensors[index].tensor.dtype
+    c.result("QuantizeLinear", [c.input(0), *_scale_and_zero(c, index, dtype)])
+
+
+def _dequantize(c: Conversion) -> None:
+    """From integers to reals; half-precision weights are widened."""
+    index = c.operator.inputs[0]
+    dtype = c.assembly.tensor(c.input(0)).dtype
+    if dtype == "float16":
+        c.result("Cast", [c.input(0)], {"to": 1})
+        return
+    if c.assembly.is_static(c.input(0)):
+        shape = c.shape()
+        c.assembly.add_static(c.outputs[0], type(c.assembly.tensor(c.input(0)))(shape, "float32"))
+        return
+    c.result("DequantizeLinear", [c.input(0), *_scale_and_zero(c, index, dtype)])
+
+
+def _scale_and_zero(c: Conversion, index: int, dtype: str) -> list[str]:
+    scale, zero = c.reading.quantization(index)
+    if scale.size == 1:
+        return [c.constant(scale[0], "float32"), c.constant(zero[0], dtype)]
+    return [c.constant(scale, "float32"), c.constant(zero, dtype)]
+
+
+CONVERSIONS: Mapping[str, Convert] = {
+    **MOVEMENT,
+    "ABS": _unary("Abs"),
+    "ADD": _binary("Add", "AddOptions"),
+    "ADD_N": _sum_of_many,
+    "ARG_MAX": _arg("ArgMax"),
+    "ARG_MIN": _arg("ArgMin"),
+    "AVERAGE_POOL_2D": _pool("AveragePool"),
+    "BATCH_MATMUL": _batch_matmul,
+    "CEIL": _unary("Ceil"),
+    "CONV_2D": _conv,
+    "COS": _unary("Cos"),
+    "CUMSUM": _cumsum,
+    "DEPTHWISE_CONV_2D": _depthwise_conv,
+    "DEQUANTIZE": _dequantize,
+    "DIV": _binary("Div", "DivOptions"),
+    "ELU": _unary("Elu", alpha=1.0),
+    "EQUAL": _binary("Equal"),
+    "EXP": _unary("Exp"),
+    "FLOOR": _unary("Floor"),
+    "FLOOR_DIV": _floor_division,
+    "FLOOR_MOD": _binary("Mod"),
+    "FULLY_CONNECTED": _fully_connected,
+    "GELU": _gelu,
+    "GREATER": _binary("Greater"),
+    "GREATER_EQUAL": _binary("GreaterOrEqual"),
+    "HARD_SWISH": _unary("HardSwish"),
+    "L2_NORMALIZATION": _l2_normalization,
+    "L2_POOL_2D": _pool("LpPool"),
+    "LEAKY_RELU": _leaky_relu,
+    "LESS": _binary("Less"),
+    "LESS_EQUAL": _binary("LessOrEqual"),
+    "LOCAL_RESPONSE_NORMALIZATION": _local_response_normalization,
+    "LOG": _unary("Log"),
+    "LOGICAL_AND": _binary("And"),
+    "LOGICAL_NOT": _unary("Not"),
+    "LOGICAL_OR": _binary("Or"),
+    "LOGISTIC": _unary("Sigmoid"),
+    "LOG_SOFTMAX": _softmax("LogSoftmax"),
+    "MAXIMUM": _binary("Max"),
+    "MAX_POOL_2D": _pool("MaxPool"),
+    "MEAN": _reduce("ReduceMean"),
+    "MINIMUM": _binary("Min"),
+    "MUL": _binary("Mul", "MulOptions"),
+    "NEG": _unary("Neg"),
+    "NOT_EQUAL": _negated("Equal"),
+    "POW": _binary("Pow"),
+    "PRELU": _prelu,
+    "QUANTIZE": _quantize,
+    "REDUCE_ALL": _reduce("ReduceMin"),
+    "REDUCE_ANY": _reduce("ReduceMax"),
+    "REDUCE_MAX": _reduce("ReduceMax"),
+    "REDUCE_MIN": _reduce("ReduceMin"),
+    "REDUCE_PROD": _reduce("ReduceProd"),
+    "RELU": _unary("Relu"),
+    "RELU6": _bounded(0.0, 6.0),
+    "RELU_0_TO_1": _bounded(0.0, 1.0),
+    "RELU_N1_TO_1": _bounded(-1.0, 1.0),
+    "ROUND": _unary("Round"),
+    "RSQRT": _reciprocal_root,
+    "SELECT": _where,
+    "SELECT_V2": _where,
+    "SIGN": _unary("Sign"),
+    "SIN": _unary("Sin"),
+    "SOFTMAX": _softmax("Softmax"),
+    "SQRT": _unary("Sqrt"),
+    "SQUARE": _square,
+    "SQUARED_DIFFERENCE": _squared_difference,
+    "SUB": _binary("Sub", "SubOptions"),
+    "SUM": _reduce("ReduceSum"),
+    "TANH": _unary("Tanh"),
+    "TRANSPOSE_CONV": _transpose_conv,
+}
+"""Builtin operators by their name in the schema."""

@@ -1,0 +1,135 @@
+"""Reading PyTorch networks, by way of PyTorch's own ONNX exporter.
+
+Pickled modules (``.pt``, ``.pth``) are refused: opening one runs whatever code it holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import MissingExtraError, ModelError
+from latcast.graph.ir import Graph
+
+Shapes = Mapping[str, Sequence[int]]
+
+_KEPT_TENSOR_BYTES = 16384
+
+
+class TorchImporter:
+    """Imports ``.pt2`` files of ``torch.export.save`` and ``torch.export.ExportedProgram`` objects."""
+
+    suffixes = (".pt2",)
+
+    def accepts(self, source: object) -> bool:
+        if isinstance(source, Path):
+            return source.suffix.lower() in self.suffixes
+        return _is_exported_program(source)
+
+    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+        """The graph of a file or a program; see :func:`latcast.graph.importers.load_graph`."""
+        _require("reading a PyTorch program")
+        if isinstance(source, Path):
+            program, name = _load_program(source), source.stem
+        else:
+            program, name = source, type(source).__name__
+        return _import(program, (), name, shapes, strict)
+
+
+def import_module(
+    module: Any, example_inputs: Sequence[Any], *, shapes: Shapes | None = None, strict: bool = False
+) -> Graph:
+    """The graph of a module; see :func:`latcast.graph.importers.from_torch`."""
+    _require("reading a PyTorch module")
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(f"expected a torch.nn.Module, got {type(module).__name__}")
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        return _import(module, tuple(example_inputs), type(module).__name__, shapes, strict)
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _require(purpose: str) -> None:
+    for package in ("torch", "onnxscript"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "torch", purpose)
+
+
+def _is_exported_program(source: object) -> bool:
+    kind = type(source)
+    return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
+
+
+def _load_program(path: Path) -> Any:
+    import torch
+
+    from latcast.graph.importers.pt2_archive import check_archive
+
+    check_archive(path)
+    try:
+        with _quiet():
+            return torch.export.load(path)
+    except Exception as error:  # PyTorch raises whatever its deserialiser meets, AssertionError included
+        raise ModelError(f"'{path}' cannot be loaded by torch.export.load: {_first_line(error)}") from error
+
+
+def _import(source: Any, arguments: tuple[Any, ...], name: str, shapes: Shapes | None, strict: bool) -> Graph:
+    import onnx_ir
+    import torch
+
+    from latcast.graph.importers.onnx import OnnxImporter
+
+    try:
+        with _quiet(), torch.no_grad():
+            exported = torch.onnx.export(source, arguments, dynamo=True, verbose=False)
+    except Exception as error:  # the exporter traces code of the user, which may raise anything
+        raise ModelError(f"PyTorch cannot export {name} to ONNX: {_first_line(error)}") from error
+    model = exported.model
+    _drop_weights(model)
+    model.graph.name = name
+    return OnnxImporter().load(onnx_ir.to_proto(model), shapes=shapes, strict=strict)
+
+
+def _drop_weights(model: Any) -> None:
+    """Replaces large weights by references to a file that does not exist, so that none is copied."""
+    import onnx_ir
+
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if tensor is not None and tensor.nbytes > _KEPT_TENSOR_BYTES:
+            value.const_value = onnx_ir.ExternalTensor(
+                "weights", 0, tensor.nbytes, tensor.dtype, shape=tensor.shape, name=value.name
+            )
+
+
+def _first_line(error: BaseException) -> str:
+    """What went wrong at the bottom, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what PyTorch prints and logs on its way: packages it misses, graphs it fails on."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

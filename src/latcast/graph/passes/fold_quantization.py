@@ -1,0 +1,190 @@
+"""Folds the operators that quantisers wrap around a network into the types of its tensors.
+
+A file in QDQ format describes integer arithmetic as dequantise, compute in reals, quantise. Runtimes run the three as one
+integer kernel, so here the operator remains alone, on tensors of 8 bits. What is left of QuantizeLinear and
+DequantizeLinear is where a network really changes between reals and integers: usually at its inputs and outputs.
+
+Dynamic quantisation (DynamicQuantizeLinear, MatMulInteger, Cast, Mul) is one product with a weight of 8 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latcast.graph.ir import Graph, Node, Tensor
+from latcast.graph.operators import lookup
+from latcast.graph.operators.elementwise import UNARY_FLOPS
+from latcast.graph.operators.quantization import is_quantized
+from latcast.graph.operators.table import no_flops
+from latcast.graph.passes.rewire import rewire
+
+_QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+_QUANTIZERS = frozenset({_QUANTIZE, _DEQUANTIZE, "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"})
+
+_CARRIERS = frozenset({*UNARY_FLOPS, "MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice", "PRelu"})
+"""Operators that may stand between an integer operator and the quantisation of its result."""
+
+
+def fold_quantization(graph: Graph) -> Graph:
+    """The graph with quantised operators on integer tensors; a graph without any is returned as it is."""
+    if not any(node.op_type in _QUANTIZERS for node in graph.nodes):
+        return graph
+    graph, folded = _fold_weights(graph)
+    return _fold_dynamic(_fold_pairs(graph, folded))
+
+
+# Weights: stored integers that are dequantised, or stored reals that are quantised and dequantised
+
+
+def _fold_weights(graph: Graph) -> tuple[Graph, frozenset[str]]:
+    """Makes what is computed from weights alone a weight, of 8 bits where it went through them.
+
+    Returns:
+        The graph and the names of the weights that are dequantised in the file.
+    """
+    static = set(graph.weights) | set(graph.constants)
+    tensors = dict(graph.tensors)
+    weights = set(graph.weights)
+    quantized: set[str] = set()
+    folded: set[str] = set()
+    kept: list[Node] = []
+    for node in graph.nodes:
+        if not node.inputs or not all(name in static or not name for name in node.inputs):
+            kept.append(node)
+            continue
+        source = node.inputs[0]
+        integer = is_quantized(tensors[source].dtype) or source in quantized or node.op_type == _QUANTIZE
+        for output in node.outputs:
+            static.add(output)
+            weights.add(output)
+            folded.add(output)
+            if integer:
+                quantized.add(output)
+            elif tensors[source].dtype == "int32" and node.op_type == _DEQUANTIZE:
+                tensors[output] = replace(tensors[output], dtype="int32")
+    for name in quantized:
+        stored = tensors[name].dtype
+        tensors[name] = tensors[name] if is_quantized(stored) else replace(tensors[name], dtype="int8")
+    return graph.with_nodes(kept, tensors=tensors, weights=frozenset(weights)), frozenset(folded)
+
+
+# Dynamic quantisation
+
+
+def _fold_dynamic(graph: Graph) -> Graph:
+    """An integer product of a dynamically quantised activation, scaled back to reals, becomes one plain operator."""
+    kept: list[Node] = []
+    renamed: dict[str, Node] = {}
+    for node in graph.nodes:
+        if node.op_type not in ("MatMulInteger", "ConvInteger"):
+            kept.append(node)
+            continue
+        producer = graph.producers.get(node.inputs[0])
+        source = node.inputs[0]
+        output = node.outputs[0]
+        if producer is not None and producer.op_type == "DynamicQuantizeLinear":
+            source = producer.inputs[0]
+            output = _scaled_back(graph, output) or output
+        plain = replace(
+            node,
+            op_type="MatMul" if node.op_type == "MatMulInteger" else "Conv",
+            inputs=(source, node.inputs[1]),
+            outputs=(output,),
+        )
+        renamed[output] = plain
+        kept.append(plain)
+    # The operators that scaled the sum back made what the plain ones make now.
+    kept = [
+        node for node in kept if node in renamed.values() or not any(name in renamed for name in node.outputs)
+    ]
+    return rewire(graph, kept, {}) if renamed else graph
+
+
+def _scaled_back(graph: Graph, name: str) -> str | None:
+    """The real result of an integer product: it is cast, then multiplied by the scales."""
+    for expected in ("Cast", "Mul"):
+        readers = graph.consumers.get(name, [])
+        if len(readers) != 1 or readers[0].op_type != expected:
+            return None
+        name = readers[0].outputs[0]
+    return name
+
+
+# Static quantisation
+
+
+def _fold_pairs(graph: Graph, folded: frozenset[str]) -> Graph:
+    """Lets operators read and write integers; ``folded`` are the weights whose dequantisation is gone already."""
+    becomes = _quantized_by_readers(graph)
+    tensors = dict(graph.tensors)
+    aliases: dict[str, str] = {}
+    integer: dict[str, str] = {}  # a real tensor that is dequantised, and the integers it comes from
+    kept: list[Node] = []
+    for node in graph.nodes:
+        if node.op_type == _DEQUANTIZE and is_quantized(tensors[_resolved(aliases, node.inputs[0])].dtype):
+            integer[node.outputs[0]] = _resolved(aliases, node.inputs[0])
+            kept.append(node)
+            continue
+        if node.op_type == _QUANTIZE:
+            source = _resolved(aliases, node.inputs[0])
+            if source in integer:
+                aliases[node.outputs[0]] = integer[source]
+            elif is_quantized(tensors[source].dtype):
+                aliases[node.outputs[0]] = source
+            else:
+                kept.append(node)
+            continue
+        kept.append(_on_integers(graph, node, tensors, integer, becomes))
+    for node in kept:
+        for name in folded.intersection(node.inputs):
+            if not is_quantized(tensors[node.inputs[0]].dtype):
+                # Its reader computes in reals: the runtime dequantises the weight when it loads the model.
+                tensors[name] = replace(tensors[name], dtype="float32")
+    return rewire(graph, kept, aliases, tensors=tensors)
+
+
+def _resolved(aliases: dict[str, str], name: str) -> str:
+    while name in aliases:
+        name = aliases[name]
+    return name
+
+
+def _on_integers(
+    graph: Graph, node: Node, tensors: dict[str, Tensor], integer: dict[str, str], becomes: dict[str, str]
+) -> Node:
+    """The node on integer tensors where a runtime would run it so, else as it is."""
+    activations = [
+        name for name in node.inputs if graph.is_activation(name) and "float" in graph.tensors[name].dtype
+    ]
+    ready = activations and all(name in integer or is_quantized(tensors[name].dtype) for name in activations)
+    given_back = [becomes.get(name) for name in node.outputs if name]
+    entry = lookup(node.op_type)
+    product = entry is not None and entry.macs is not no_flops
+    if not ready or not (product or all(given_back)):
+        return node
+    for output, dtype in zip((name for name in node.outputs if name), given_back, strict=True):
+        if dtype is not None:
+            tensors[output] = replace(tensors[output], dtype=dtype)
+    return replace(node, inputs=tuple(integer.get(name, name) for name in node.inputs))
+
+
+def _quantized_by_readers(graph: Graph) -> dict[str, str]:
+    """Real tensors that only ever reach other operators as integers, and the type of those."""
+    becomes: dict[str, str] = {}
+    outputs = set(graph.outputs)
+    for node in reversed(graph.nodes):
+        for name in node.outputs:
+            readers = graph.consumers.get(name, [])
+            if not readers or name in outputs or "float" not in graph.tensors[name].dtype:
+                continue
+            types = {
+                graph.tensors[reader.outputs[0]].dtype
+                if reader.op_type == _QUANTIZE
+                else becomes.get(reader.outputs[0], "")
+                if reader.op_type in _CARRIERS
+                else ""
+                for reader in readers
+            }
+            if len(types) == 1 and "" not in types:
+                becomes[name] = types.pop()
+    return becomes

@@ -1,0 +1,56 @@
+"""Putting a graph back together after a pass has let some tensors stand for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from latcast.graph.ir import Graph, Node
+from latcast.graph.passes.remove_dead_nodes import live_nodes
+
+
+def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **changes: object) -> Graph:
+    """A graph of these nodes, in which readers of an alias read what it stands for.
+
+    Outputs of the graph keep their names wherever that is possible: not where an input, or another output, leaves directly.
+
+    Args:
+        graph: The graph that is changed.
+        nodes: The nodes that stay, in topological order; they may still read aliases.
+        aliases: Tensor to the tensor it stands for, which may be an alias itself.
+        **changes: Other fields of the new graph.
+    """
+
+    def resolve(name: str) -> str:
+        while name in aliases:
+            name = aliases[name]
+        return name
+
+    kept = [
+        replace(node, inputs=tuple(map(resolve, node.inputs)))
+        if any(name in aliases for name in node.inputs)
+        else node
+        for node in nodes
+    ]
+    produced = {name for node in kept for name in node.outputs}
+    tensors = changes.pop("tensors", graph.tensors)
+    assert isinstance(tensors, Mapping)
+    renamed: dict[str, str] = {}
+    outputs = []
+    for name in graph.outputs:
+        target = resolve(name)
+        if target != name and target in produced and target not in graph.outputs and target not in renamed:
+            renamed[target] = name
+        outputs.append(renamed.get(target, target))
+    if renamed:
+        kept = [
+            replace(
+                node,
+                inputs=tuple(renamed.get(name, name) for name in node.inputs),
+                outputs=tuple(renamed.get(name, name) for name in node.outputs),
+            )
+            for node in kept
+        ]
+        tensors = {**tensors, **{new: tensors[old] for old, new in renamed.items()}}
+    unique = tuple(dict.fromkeys(outputs))
+    return graph.with_nodes(live_nodes(kept, unique), outputs=unique, tensors=tensors, **changes)

@@ -1,0 +1,284 @@
+"""Operators on single elements, one or two operands, and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from latcast.graph.ir import Node, Shape
+from latcast.graph.writers.ncnn.known_values import number
+from latcast.graph.writers.ncnn.layers import ParamValue, plain
+from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
+
+_UNARY_OP: Mapping[str, int] = {
+    "Abs": 0, "Neg": 1, "Floor": 2, "Ceil": 3, "Sqrt": 5, "Exp": 7, "Log": 8, "Sin": 9, "Cos": 10, "Reciprocal": 15,
+    "Round": 18,
+}  # fmt: skip
+"""Operator to parameter 0 of ncnn's UnaryOp."""
+
+_OWN_LAYER: Mapping[str, str] = {
+    "Relu": "ReLU", "Sigmoid": "Sigmoid", "Tanh": "TanH", "Mish": "Mish", "Softplus": "Softplus", "Erf": "Erf",
+}  # fmt: skip
+"""Operators that are a layer without parameters."""
+
+_BINARY_OP: Mapping[str, tuple[int, int]] = {
+    "Add": (0, 0), "Sub": (1, 7), "Mul": (2, 2), "Div": (3, 8), "Max": (4, 4), "Min": (5, 5), "Pow": (6, 9), "Sum": (0, 0),
+}  # fmt: skip
+"""Operator to parameter 0 of ncnn's BinaryOp, and the one with the operands exchanged."""
+
+
+def clip_range(ctx: Lowering, node: Node) -> tuple[float | None, float | None]:
+    """Bounds of a Clip; None where it has none.
+
+    Raises:
+        UnsupportedOperatorError: A bound is computed at run time.
+    """
+    bounds: list[float | None] = []
+    for position, key in ((1, "min"), (2, "max")):
+        value = ctx.weight(node, position)
+        if value is not None:
+            bounds.append(float(value.reshape(-1)[0]))
+        else:
+            given = node.attributes.get(key)
+            bounds.append(None if given is None else number(given, 0.0))
+    return bounds[0], bounds[1]
+
+
+def _write_unary(ctx: Lowering, node: Node, kind: str, params: Mapping[int, ParamValue] | None = None) -> None:
+    """Elements do not care in what shape they lie, so no reshape comes before."""
+    blob = ctx.blob(node.inputs[0])
+    ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params)
+
+
+@lowers(*_UNARY_OP)
+def lower_unary(ctx: Lowering, node: Node) -> None:
+    _write_unary(ctx, node, "UnaryOp", {0: _UNARY_OP[node.op_type]})
+
+
+@lowers(*_OWN_LAYER)
+def lower_own_layer(ctx: Lowering, node: Node) -> None:
+    _write_unary(ctx, node, _OWN_LAYER[node.op_type])
+
+
+@lowers("LeakyRelu")
+def lower_leaky_relu(ctx: Lowering, node: Node) -> None:
+    _write_unary(ctx, node, "ReLU", {0: number(node.attributes.get("alpha"), 0.01)})
+
+
+@lowers("Clip")
+def lower_clip(ctx: Lowering, node: Node) -> None:
+    low, high = clip_range(ctx, node)
+    if low == 0.0 and high is None:
+        _write_unary(ctx, node, "ReLU")
+        return
+    params: dict[int, ParamValue] = {}
+    if low is not None:
+        params[0] = low
+    if high is not None:
+        params[1] = high
+    _write_unary(ctx, node, "Clip", params)
+
+
+@lowers("Elu", "Celu")
+def lower_elu(ctx: Lowering, node: Node) -> None:
+    _write_unary(ctx, node, node.op_type.upper(), {0: number(node.attributes.get("alpha"), 1.0)})
+
+
+@lowers("Selu")
+def lower_selu(ctx: Lowering, node: Node) -> None:
+    alpha, gamma = node.attributes.get("alpha"), node.attributes.get("gamma")
+    _write_unary(ctx, node, "SELU", {0: number(alpha, 1.67326319217681884765625), 1: number(gamma, 1.05070102214813232421875)})
+
+
+@lowers("HardSigmoid")
+def lower_hard_sigmoid(ctx: Lowering, node: Node) -> None:
+    alpha, beta = number(node.attributes.get("alpha"), 0.2), number(node.attributes.get("beta"), 0.5)
+    _write_unary(ctx, node, "HardSigmoid", {0: alpha, 1: beta})
+
+
+@lowers("HardSwish")
+def lower_hard_swish(ctx: Lowering, node: Node) -> None:
+    alpha, beta = number(node.attributes.get("alpha"), 1 / 6), number(node.attributes.get("beta"), 0.5)
+    _write_unary(ctx, node, "HardSwish", {0: alpha, 1: beta})
+
+
+@lowers("Swish")
+def lower_swish(ctx: Lowering, node: Node) -> None:
+    if number(node.attributes.get("alpha"), 1.0) != 1.0:
+        raise failure(node, "only x * sigmoid(x), with alpha 1, is a layer")
+    _write_unary(ctx, node, "Swish")
+
+
+@lowers("Gelu")
+def lower_gelu(ctx: Lowering, node: Node) -> None:
+    _write_unary(ctx, node, "GELU", {0: 1} if node.attributes.get("approximate", "none") == "tanh" else {})
+
+
+@lowers("PRelu")
+def lower_prelu(ctx: Lowering, node: Node) -> None:
+    slopes = ctx.weight(node, 1)
+    shape = ctx.shape(node.inputs[0])
+    if slopes is None or slopes.size not in (1, shape[1] if len(shape) > 1 else shape[0]):
+        raise failure(node, "its slopes must be one number, or one a channel")
+    bottom = ctx.canonical(node.inputs[0])
+    ctx.emit("PReLU", [bottom], {node.outputs[0]: bottom.shape}, [node], {0: slopes.size}, [plain(slopes)])
+
+
+# Two operands
+
+
+def _aligned(shape: Shape, rank: int, axes: tuple[int, ...]) -> Shape:
+    """A shape as it broadcasts to a rank, without the axes that the result does not keep."""
+    full = (*(1,) * (rank - len(shape)), *shape)
+    return tuple(full[axis] for axis in axes)
+
+
+def _operand(ctx: Lowering, name: str, shape: Shape, other: Shape) -> Blob:
+    """An operand in its aligned shape, or as a vector of one number a channel.
+
+    ncnn applies a vector with as many elements as the other operand has channels to the channels, which is what
+    squeeze-and-excitation needs after global pooling. Whatever else has too few axes is reshaped.
+    """
+    if ctx.known(name) is None and len(shape) >= 3 and shape == (other[0], *(1,) * (len(other) - 1)):
+        blob = ctx.blob(name)
+        if blob.shape == other[:1]:
+            return blob
+    return ctx.shaped(name, shape)
+
+
+@lowers(*_BINARY_OP)
+def lower_binary(ctx: Lowering, node: Node) -> None:
+    """BinaryOp, with a number or with a second blob; more than two operands take a chain of layers."""
+    names = [name for name in node.inputs if name]
+    if len(names) == 1:
+        ctx.alias(node)
+    elif len(names) == 2:
+        _write_pair(ctx, node, names[0], names[1])
+    elif any(ctx.shape(name) != ctx.shape(node.outputs[0]) for name in names):
+        raise failure(node, "more than two operands must have one shape")
+    else:
+        blobs = [ctx.canonical(name) for name in names]
+        op_type: dict[int, ParamValue] = {0: _BINARY_OP[node.op_type][0]}
+        total = blobs[0]
+        for blob in blobs[1:-1]:
+            total = ctx.emit_inner("BinaryOp", [total, blob], blob.shape, op_type)
+        ctx.emit("BinaryOp", [total, blobs[-1]], {node.outputs[0]: total.shape}, [node], op_type)
+
+
+def _write_pair(ctx: Lowering, node: Node, first: str, second: str) -> None:
+    forward, exchanged = _BINARY_OP[node.op_type]
+    output = ctx.shape(node.outputs[0])
+    for x, other, op_type in ((first, second, forward), (second, first, exchanged)):
+        value = ctx.known(other)
+        if value is not None and value.size == 1 and prod(ctx.shape(x)) == prod(output):
+            scalar = float(np.asarray(value).reshape(-1)[0])
+            square = node.op_type == "Pow" and other == second and scalar == 2.0
+            _write_unary_of(ctx, node, x, "UnaryOp" if square else "BinaryOp",
+                            {0: 4} if square else {0: op_type, 1: 1, 2: scalar})  # fmt: skip
+            return
+    blobs = [ctx.blob(name) if ctx.known(name) is None else None for name in (first, second)]
+    left, right = blobs
+    if left is not None and right is not None and ctx.shape(first) == ctx.shape(second) and left.shape == right.shape:
+        ctx.emit("BinaryOp", [left, right], {node.outputs[0]: left.shape}, [node], {0: forward})
+        return
+    axes = blob_axes(output)
+    if len(axes) > MAX_DIMS:
+        raise failure(node, f"a blob has at most four axes, its output {list(output)} more")
+    shapes = [_aligned(ctx.shape(name), len(output), axes) for name in (first, second)]
+    bottoms = [_operand(ctx, first, *shapes), _operand(ctx, second, *reversed(shapes))]
+    ctx.emit("BinaryOp", bottoms, {node.outputs[0]: [output[axis] for axis in axes]}, [node], {0: forward})
+
+
+def _write_unary_of(ctx: Lowering, node: Node, x: str, kind: str, params: Mapping[int, ParamValue]) -> None:
+    blob = ctx.blob(x)
+    ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params)
+
+
+# Normalisation
+
+
+@lowers("BatchNormalization")
+def lower_batch_norm(ctx: Lowering, node: Node) -> None:
+    """On its own, where no convolution comes before it."""
+    shape = ctx.shape(node.inputs[0])
+    parts = [ctx.weight(node, index) for index in (1, 3, 4, 2)]
+    data = [plain(part) for part in parts if part is not None]
+    if len(data) != 4:
+        raise failure(node, "a scale, bias, mean or variance is missing")
+    blob = ctx.blob(node.inputs[0])
+    if blob.shape[0] != shape[1]:
+        blob = ctx.canonical(node.inputs[0])
+    params: dict[int, ParamValue] = {0: shape[1], 1: number(node.attributes.get("epsilon"), 1e-5)}
+    ctx.emit("BatchNorm", [blob], {node.outputs[0]: blob.shape}, [node], params, data)
+
+
+@lowers("LayerNormalization", "RMSNormalization")
+def lower_layer_norm(ctx: Lowering, node: Node) -> None:
+    """LayerNorm and RMSNorm, over the last axis or several."""
+    shape = ctx.shape(node.inputs[0])
+    first = ctx.view(node).int_attribute("axis", -1) % len(shape)
+    size = prod(shape[first:])
+    has_bias = node.op_type == "LayerNormalization"
+    scale, bias = ctx.weight(node, 1), ctx.weight(node, 2) if has_bias else None
+    if any(part is not None and part.size != size for part in (scale, bias)):
+        raise failure(node, f"its scale or bias does not have the {size} elements that it normalises over")
+    blob = ctx.blob(node.inputs[0])
+    if len(blob.shape) > 3 or blob.shape[-1] != size:
+        blob = ctx.shaped(node.inputs[0], (rows((*shape[:first], size)), size))
+    data = []
+    if scale is not None:
+        data = [plain(scale)]
+        if has_bias:
+            data.append(plain(np.zeros(size) if bias is None else bias))
+    params: dict[int, ParamValue] = {0: size, 1: number(node.attributes.get("epsilon"), 1e-5), 2: int(scale is not None)}
+    kind = "LayerNorm" if has_bias else "RMSNorm"
+    ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params, data)
+
+
+@lowers("InstanceNormalization", "GroupNormalization")
+def lower_group_norm(ctx: Lowering, node: Node) -> None:
+    shape = ctx.shape(node.inputs[0])
+    scale, bias = ctx.weight(node, 1), ctx.weight(node, 2)
+    if scale is None or bias is None or len(shape) != 4 or scale.size != shape[1]:
+        raise failure(node, "it needs a (1, C, H, W) input, and a scale and a bias for each channel")
+    epsilon = number(node.attributes.get("epsilon"), 1e-5)
+    params: dict[int, ParamValue] = {0: shape[1], 1: epsilon, 2: 1}
+    if node.op_type == "GroupNormalization":
+        params = {0: ctx.view(node).int_attribute("num_groups", 1), 1: shape[1], 2: epsilon, 3: 1}
+    kind = "InstanceNorm" if node.op_type == "InstanceNormalization" else "GroupNorm"
+    bottom = ctx.shaped(node.inputs[0], shape[1:])
+    ctx.emit(kind, [bottom], {node.outputs[0]: shape[1:]}, [node], params, [plain(scale), plain(bias)])
+
+
+@lowers("LRN")
+def lower_lrn(ctx: Lowering, node: Node) -> None:
+    """Across channels."""
+    attributes, shape = node.attributes, ctx.shape(node.inputs[0])
+    params: dict[int, ParamValue] = {
+        0: 0,
+        1: ctx.view(node).int_attribute("size", 5),
+        2: number(attributes.get("alpha"), 1e-4),
+        3: number(attributes.get("beta"), 0.75),
+        4: number(attributes.get("bias"), 1.0),
+    }
+    bottom = ctx.shaped(node.inputs[0], shape[1:])
+    ctx.emit("LRN", [bottom], {node.outputs[0]: shape[1:]}, [node], params)
+
+
+@lowers("Softmax", "LogSoftmax")
+def lower_softmax(ctx: Lowering, node: Node) -> None:
+    """Softmax; the logarithm is a layer of its own."""
+    shape = ctx.shape(node.inputs[0])
+    axis = ctx.view(node).int_attribute("axis", -1) % len(shape)
+    axes = blob_axes(shape, keep=(axis,))
+    if len(axes) > MAX_DIMS:
+        raise failure(node, f"a blob has at most four axes, its input {list(shape)} more")
+    bottom = ctx.shaped(node.inputs[0], [shape[kept] for kept in axes])
+    params: dict[int, ParamValue] = {0: axes.index(axis), 1: 1}
+    if node.op_type == "LogSoftmax":
+        inner = ctx.emit_inner("Softmax", [bottom], bottom.shape, params)
+        ctx.emit("UnaryOp", [inner], {node.outputs[0]: bottom.shape}, [node], {0: _UNARY_OP["Log"]})
+    else:
+        ctx.emit("Softmax", [bottom], {node.outputs[0]: bottom.shape}, [node], params)

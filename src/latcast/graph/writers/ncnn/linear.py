@@ -1,0 +1,282 @@
+"""Convolutions and matrix products, with the normalisation and activation that ncnn computes along with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from latcast.graph.ir import Node, Shape
+from latcast.graph.operators.linear import spatial_pads
+from latcast.graph.writers.ncnn.elementwise import clip_range
+from latcast.graph.writers.ncnn.known_values import number
+from latcast.graph.writers.ncnn.layers import Layer, ParamValue, plain, tagged
+from latcast.graph.writers.ncnn.lowering import Blob, Lowering, blob_axes, failure, lowers, rows
+from latcast.graph.writers.ncnn.quantisation import quantise, quantised
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclass
+class Affine:
+    """A linear operator with all that is folded into it.
+
+    Attributes:
+        weight: Output channels first.
+        bias: One for each output channel, or None.
+        nodes: The nodes it computes so far, in order.
+        output: The tensor that the last of them makes.
+        activation: ncnn's parameters 9 and 10.
+    """
+
+    weight: np.ndarray
+    bias: np.ndarray | None
+    nodes: list[Node]
+    output: str
+    activation: dict[int, ParamValue]
+
+    def absorb_batch_norm(self, ctx: Lowering) -> None:
+        """Scales the weights by a BatchNormalization that alone reads the output."""
+        node = ctx.sole_consumer(self.output)
+        if node is None or node.op_type != "BatchNormalization" or node.inputs[0] != self.output:
+            return
+        scale, shift = batch_norm_terms(ctx, node)
+        self.weight = self.weight * scale.reshape(-1, *(1,) * (self.weight.ndim - 1))
+        self.bias = shift if self.bias is None else self.bias * scale + shift
+        self._take(node)
+
+    def absorb_activation(self, ctx: Lowering) -> None:
+        """Takes in an activation that alone reads the output, where ncnn computes it along with the layer."""
+        node = ctx.sole_consumer(self.output)
+        found = None if node is None else fused_activation(ctx, node)
+        if node is not None and found is not None:
+            self.activation = found
+            self._take(node)
+
+    def _take(self, node: Node) -> None:
+        self.nodes.append(node)
+        self.output = node.outputs[0]
+
+    def bias_data(self) -> list[bytes]:
+        return [] if self.bias is None else [plain(self.bias)]
+
+
+def batch_norm_terms(ctx: Lowering, node: Node) -> tuple[np.ndarray, np.ndarray]:
+    """Factor and term for each channel that a BatchNormalization amounts to."""
+    parts = [ctx.weight(node, index) for index in range(1, 5)]
+    if any(part is None for part in parts):
+        raise failure(node, "a scale, bias, mean or variance is missing")
+    gamma, beta, mean, variance = (np.asarray(part, dtype=np.float64) for part in parts)
+    scale = gamma / np.sqrt(variance + number(node.attributes.get("epsilon"), 1e-5))
+    return scale, beta - mean * scale
+
+
+def fused_activation(ctx: Lowering, node: Node) -> dict[int, ParamValue] | None:
+    """Parameters 9 (type) and 10 (numbers) for an activation that ncnn's linear layers compute, else None."""
+    attributes = node.attributes
+    if node.op_type == "Relu":
+        return {9: 1}
+    if node.op_type == "LeakyRelu":
+        return {9: 2, 10: (number(attributes.get("alpha"), 0.01),)}
+    if node.op_type == "Clip":
+        low, high = clip_range(ctx, node)
+        if low == 0.0 and high is None:
+            return {9: 1}
+        return {9: 3, 10: (-FLOAT_MAX if low is None else low, FLOAT_MAX if high is None else high)}
+    if node.op_type == "Sigmoid":
+        return {9: 4}
+    if node.op_type == "Mish":
+        return {9: 5}
+    if node.op_type == "HardSwish":
+        return {9: 6, 10: (number(attributes.get("alpha"), 1 / 6), number(attributes.get("beta"), 0.5))}
+    return None
+
+
+def along(values: tuple[int, ...], *numbers: int) -> dict[int, ParamValue]:
+    """Sizes along (h, w) or (w,) as the parameters numbered for w, then for h."""
+    return dict(zip(numbers, reversed(values), strict=False))
+
+
+@lowers("Conv")
+def lower_conv(ctx: Lowering, node: Node) -> None:
+    """Convolution, ConvolutionDepthWise (any grouped one) and their 1D forms; a 1x1 on a pooled vector is an InnerProduct.
+
+    A grouped convolution that is not depthwise stays in fp32: where a group makes a multiple of eight channels, ncnn's int8
+    form leaves its output unwritten on x86 with AVX (seen in version 20261020).
+    """
+    weight = ctx.weight(node, 1)
+    rank = len(ctx.shape(node.inputs[0])) - 2
+    if weight is None or rank not in (1, 2):
+        raise failure(node, f"convolutions have one or two spatial axes, this one {rank}")
+    affine = Affine(weight, ctx.weight(node, 2), [node], node.outputs[0], {})
+    affine.absorb_batch_norm(ctx)
+    affine.absorb_activation(ctx)
+
+    view = ctx.view(node)
+    groups = view.int_attribute("group", 1)
+    kernel = weight.shape[2:]
+    strides, dilations = view.ints("strides", (1,) * rank), view.ints("dilations", (1,) * rank)
+    pads = spatial_pads(view, ctx.shape(node.inputs[0])[2:], kernel, strides, dilations)
+    source = ctx.blob(node.inputs[0])
+    if len(source.shape) == 1 and prod(kernel) == 1 and groups == 1 and not any(pads):
+        write_inner_product(ctx, affine, source, node.inputs[0])
+        return
+    output = ctx.shape(affine.output)
+    params: dict[int, ParamValue] = {
+        0: weight.shape[0],
+        **along(kernel, 1, 11),
+        **along(dilations, 2, 12),
+        **along(strides, 3, 13),
+        **along(pads[:rank], 4, 14),
+        **along(pads[rank:], 15, 16),
+        5: int(affine.bias is not None),
+        6: weight.size,
+    }
+    if groups > 1:
+        params[7] = groups
+    pad_value = number(node.attributes.get("pad_value"), 0.0)
+    if pad_value:
+        params[18] = pad_value
+    kind = ("Convolution" if groups == 1 else "ConvolutionDepthWise") + ("1D" if rank == 1 else "")
+    layer = Layer(kind, "", [], [], params, [tagged(affine.weight), *affine.bias_data()])
+    depthwise = groups == weight.shape[0] and weight.shape[1] == 1
+    if ctx.scales is not None and rank == 2 and (groups == 1 or depthwise):
+        quantise(layer, affine.weight, weight.shape[0], ctx.scales[node.inputs[0]])
+    bottom = ctx.shaped(node.inputs[0], ctx.shape(node.inputs[0])[1:])
+    layer.params |= affine.activation
+    ctx.emit_layer(layer, [bottom], {affine.output: output[1:]}, affine.nodes)
+
+
+@lowers("ConvTranspose")
+def lower_conv_transpose(ctx: Lowering, node: Node) -> None:
+    """Deconvolution and DeconvolutionDepthWise."""
+    given = ctx.weight(node, 1)
+    view = ctx.view(node)
+    if given is None or given.ndim != 4:
+        raise failure(node, "transposed convolutions have two spatial axes")
+    if view.str_attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or view.ints("output_shape", ()):
+        raise failure(node, "write its padding out as 'pads' and 'output_padding'")
+    groups = view.int_attribute("group", 1)
+    inputs, outputs, kernel = given.shape[0], given.shape[1] * groups, given.shape[2:]
+    # ONNX keeps the input channels first, ncnn the output channels.
+    weight = given.reshape(groups, inputs // groups, outputs // groups, *kernel).swapaxes(1, 2)
+    affine = Affine(weight.reshape(outputs, inputs // groups, *kernel), ctx.weight(node, 2), [node], node.outputs[0], {})
+    affine.absorb_batch_norm(ctx)
+    affine.absorb_activation(ctx)
+    pads, extra = view.ints("pads", (0,) * 4), view.ints("output_padding", (0, 0))
+    params: dict[int, ParamValue] = {
+        0: outputs,
+        **along(kernel, 1, 11),
+        **along(view.ints("dilations", (1, 1)), 2, 12),
+        **along(view.ints("strides", (1, 1)), 3, 13),
+        **along(pads[:2], 4, 14),
+        **along(pads[2:], 15, 16),
+        **along(extra, 18, 19),
+        5: int(affine.bias is not None),
+        6: given.size,
+    }
+    if groups > 1:
+        params[7] = groups
+    kind = "Deconvolution" if groups == 1 else "DeconvolutionDepthWise"
+    bottom = ctx.shaped(node.inputs[0], ctx.shape(node.inputs[0])[1:])
+    data = [tagged(affine.weight), *affine.bias_data()]
+    ctx.emit(kind, [bottom], {affine.output: ctx.shape(affine.output)[1:]}, affine.nodes, params | affine.activation, data)
+
+
+def write_inner_product(ctx: Lowering, affine: Affine, bottom: Blob, source: str) -> None:
+    """A fully connected layer on a vector, which holds the tensor ``source``."""
+    weight = affine.weight.reshape(affine.weight.shape[0], -1)
+    params: dict[int, ParamValue] = {0: weight.shape[0], 1: int(affine.bias is not None), 2: weight.size}
+    layer = Layer("InnerProduct", "", [], [], params, [tagged(weight), *affine.bias_data()])
+    if ctx.scales is not None:
+        quantise(layer, weight, weight.shape[0], ctx.scales[source])
+    layer.params |= affine.activation
+    ctx.emit_layer(layer, [bottom], {affine.output: weight.shape[:1]}, affine.nodes)
+
+
+def write_gemm(ctx: Lowering, affine: Affine, bottom: Blob) -> None:
+    """A matrix product with a constant right operand, as pnnx writes linear layers on more than one row."""
+    columns, inner = affine.weight.shape
+    params: dict[int, ParamValue] = {
+        2: 0, 3: 1, 4: 0, 5: 1, 6: 1, 7: bottom.shape[0], 8: columns, 9: inner, 10: -1 if affine.bias is None else 4,
+    }  # fmt: skip
+    data = [tagged(affine.weight)] + ([] if affine.bias is None else [tagged(affine.bias)])
+    if ctx.scales is not None:
+        stored, scales = quantised(affine.weight, 1)
+        params[18] = 2
+        data = [stored, *data[1:], plain(scales)]
+    ctx.emit("Gemm", [bottom], {affine.output: (bottom.shape[0], columns)}, affine.nodes, params, data)
+
+
+def write_linear(ctx: Lowering, x: str, affine: Affine) -> None:
+    """An InnerProduct for one (1, features), a Gemm for several rows."""
+    shape = ctx.shape(x)
+    if len(shape) == 2 and shape[0] == 1:
+        affine.absorb_batch_norm(ctx)
+        affine.absorb_activation(ctx)
+        write_inner_product(ctx, affine, ctx.shaped(x, shape[1:]), x)
+    else:
+        write_gemm(ctx, affine, ctx.shaped(x, (rows(shape), shape[-1])))
+
+
+def channel_bias(value: np.ndarray, columns: int) -> np.ndarray | None:
+    """A term that is the same in every row, as one number a column; None where it is not."""
+    if value.size == 1:
+        return np.full(columns, value.reshape(-1)[0], dtype=np.float32)
+    return value.reshape(-1) if value.size == columns == value.shape[-1] else None
+
+
+@lowers("Gemm")
+def lower_gemm(ctx: Lowering, node: Node) -> None:
+    """With a constant right operand; anything else has no layer that every version of ncnn knows."""
+    view = ctx.view(node)
+    weight = ctx.known(node.inputs[1])
+    if weight is None or ctx.known(node.inputs[0]) is not None or view.int_attribute("transA", 0):
+        raise failure(node, "its left operand must be an activation, not transposed, its right one a weight")
+    weight = weight if view.int_attribute("transB", 0) else weight.T
+    term = ctx.weight(node, 2)
+    bias = None if term is None else channel_bias(term, weight.shape[0])
+    if term is not None and bias is None:
+        raise failure(node, f"its third operand of shape {list(term.shape)} differs from row to row")
+    alpha, beta = (number(node.attributes.get(name), 1.0) for name in ("alpha", "beta"))
+    affine = Affine(weight * alpha, None if bias is None else bias * beta, [node], node.outputs[0], {})
+    write_linear(ctx, node.inputs[0], affine)
+
+
+@lowers("MatMul")
+def lower_matmul(ctx: Lowering, node: Node) -> None:
+    """Gemm with a constant matrix (and the bias added after it), else MatMul on two blobs."""
+    weight = ctx.known(node.inputs[1])
+    if weight is None or weight.ndim != 2 or ctx.known(node.inputs[0]) is not None:
+        _write_matmul(ctx, node)
+        return
+    affine = Affine(weight if ctx.view(node).int_attribute("transB", 0) else weight.T, None, [node], node.outputs[0], {})
+    add = ctx.sole_consumer(node.outputs[0])
+    if add is not None and add.op_type == "Add":
+        other = add.inputs[1] if add.inputs[0] == node.outputs[0] else add.inputs[0]
+        term = ctx.known(other)
+        bias = None if term is None else channel_bias(term, affine.weight.shape[0])
+        if bias is not None and ctx.shape(add.outputs[0]) == ctx.shape(node.outputs[0]):
+            affine.bias = bias
+            affine.nodes.append(add)
+            affine.output = add.outputs[0]
+    write_linear(ctx, node.inputs[0], affine)
+
+
+def _write_matmul(ctx: Lowering, node: Node) -> None:
+    transposed = ctx.view(node).int_attribute("transB", 0)
+    output = ctx.shape(node.outputs[0])
+    if min(len(ctx.shape(name)) for name in node.inputs) < 2:
+        raise failure(node, "an operand is a vector; reshape it to a matrix")
+    axes = blob_axes(output, keep=(len(output) - 2, len(output) - 1))
+    if len(axes) > 4:
+        raise failure(node, f"its output {list(output)} has more than two axes of matrices")
+
+    def operand(name: str) -> Blob:
+        shape: Shape = (*(1,) * (len(output) - len(ctx.shape(name))), *ctx.shape(name))
+        return ctx.shaped(name, [shape[axis] for axis in axes])
+
+    params: dict[int, ParamValue] = {0: 1} if transposed else {}
+    bottoms = [operand(name) for name in node.inputs]
+    ctx.emit("MatMul", bottoms, {node.outputs[0]: [output[axis] for axis in axes]}, [node], params)

@@ -1,0 +1,292 @@
+"""Operators that move, select or rearrange data."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from math import prod
+
+import numpy as np
+
+from latcast.graph.ir import Node, Shape
+from latcast.graph.writers.ncnn.known_values import number
+from latcast.graph.writers.ncnn.layers import ParamValue, dims_params
+from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers
+
+_PAD_MODES = {"constant": 0, "edge": 1, "reflect": 2}
+"""ONNX's mode to parameter 4 of Padding."""
+
+
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Cast")
+def lower_view(ctx: Lowering, node: Node) -> None:
+    """Nothing to compute; what reads it decides whether the blob must be reshaped."""
+    ctx.alias(node)
+
+
+def _fitting_axes(ctx: Lowering, node: Node, shape: Shape, *, keep: tuple[int, ...] = ()) -> tuple[int, ...]:
+    axes = blob_axes(shape, keep=keep)
+    if len(axes) > MAX_DIMS:
+        raise failure(node, f"a blob has at most four axes, {list(shape)} more")
+    return axes
+
+
+# Transposition
+
+
+def merged_permutation(shape: Shape, order: tuple[int, ...]) -> tuple[Shape, tuple[int, ...]]:
+    """The smallest transposition that moves the same data: without axes of size 1, and with neighbours that stay together
+    as one axis.
+
+    Returns:
+        The input's shape and the order of its axes in the output; empty where nothing moves.
+
+    Example:
+        >>> merged_permutation((1, 16, 3, 4, 8), (2, 0, 3, 1, 4))
+        ((16, 12, 8), (1, 0, 2))
+    """
+    moved = [axis for axis in order if shape[axis] != 1]
+    groups: list[list[int]] = []
+    rank = {axis: position for position, axis in enumerate(sorted(moved))}
+    for axis in moved:
+        if groups and rank[axis] == rank[groups[-1][-1]] + 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if len(groups) <= 1:
+        return (), ()
+    in_order = sorted(groups)
+    sizes = tuple(prod(shape[axis] for axis in group) for group in in_order)
+    return sizes, tuple(in_order.index(group) for group in groups)
+
+
+def order_type(order: tuple[int, ...]) -> int:
+    """Parameter 0 of ncnn's Permute for an order of axes, outermost first."""
+    rank = len(order)
+    # ncnn lists the orders of (c, d, h, w) with the outermost axis changing slowest: c before d before h before w.
+    return sorted(permutations(range(rank))).index(order)
+
+
+@lowers("Transpose")
+def lower_transpose(ctx: Lowering, node: Node) -> None:
+    """Permute on as few axes as the data need; more than four cannot be moved at once."""
+    shape = ctx.shape(node.inputs[0])
+    order = ctx.view(node).ints("perm", tuple(reversed(range(len(shape)))))
+    sizes, merged = merged_permutation(shape, order)
+    if not merged:
+        ctx.alias(node)
+        return
+    if len(merged) > MAX_DIMS:
+        raise failure(node, f"it moves {len(merged)} groups of axes at once, a blob has at most four axes")
+    bottom = ctx.shaped(node.inputs[0], sizes)
+    result = [sizes[axis] for axis in merged]
+    ctx.emit("Permute", [bottom], {node.outputs[0]: result}, [node], {0: order_type(merged)})
+
+
+@lowers("ChannelShuffle")
+def lower_channel_shuffle(ctx: Lowering, node: Node) -> None:
+    shape = ctx.shape(node.inputs[0])
+    bottom = ctx.shaped(node.inputs[0], shape[1:])
+    ctx.emit("ShuffleChannel", [bottom], {node.outputs[0]: shape[1:]}, [node], {0: ctx.view(node).int_attribute("group", 1)})
+
+
+@lowers("DepthToSpace")
+def lower_depth_to_space(ctx: Lowering, node: Node) -> None:
+    """PixelShuffle."""
+    params: dict[int, ParamValue] = {
+        0: ctx.view(node).int_attribute("blocksize", 1),
+        1: int(ctx.view(node).str_attribute("mode", "DCR") == "DCR"),
+    }
+    bottom = ctx.shaped(node.inputs[0], ctx.shape(node.inputs[0])[1:])
+    ctx.emit("PixelShuffle", [bottom], {node.outputs[0]: ctx.shape(node.outputs[0])[1:]}, [node], params)
+
+
+@lowers("SpaceToDepth")
+def lower_space_to_depth(ctx: Lowering, node: Node) -> None:
+    """Reorg in the order of channels that ONNX has."""
+    bottom = ctx.shaped(node.inputs[0], ctx.shape(node.inputs[0])[1:])
+    params: dict[int, ParamValue] = {0: ctx.view(node).int_attribute("blocksize", 1), 1: 1}
+    ctx.emit("Reorg", [bottom], {node.outputs[0]: ctx.shape(node.outputs[0])[1:]}, [node], params)
+
+
+# Joining and cutting
+
+
+@lowers("Concat")
+def lower_concat(ctx: Lowering, node: Node) -> None:
+    output = ctx.shape(node.outputs[0])
+    axis = ctx.view(node).int_attribute("axis", 0) % len(output)
+    names = [name for name in node.inputs if name]
+    if len(names) == 1:
+        ctx.alias(node)
+        return
+    axes = _fitting_axes(ctx, node, output, keep=(axis,))
+    bottoms = [ctx.shaped(name, [ctx.shape(name)[kept] for kept in axes]) for name in names]
+    ctx.emit("Concat", bottoms, {node.outputs[0]: [output[kept] for kept in axes]}, [node], {0: axes.index(axis)})
+
+
+@lowers("Split")
+def lower_split(ctx: Lowering, node: Node) -> None:
+    """ncnn's Slice (its Split copies)."""
+    shape = ctx.shape(node.inputs[0])
+    axis = ctx.view(node).int_attribute("axis", 0) % len(shape)
+    if len(node.outputs) == 1:
+        ctx.alias(node)
+        return
+    axes = _fitting_axes(ctx, node, shape, keep=(axis,))
+    bottom = ctx.shaped(node.inputs[0], [shape[kept] for kept in axes])
+    outputs = {name: [ctx.shape(name)[kept] for kept in axes] for name in node.outputs}
+    sizes = tuple(ctx.shape(name)[axis] for name in node.outputs)
+    ctx.emit("Slice", [bottom], outputs, [node], {0: sizes, 1: axes.index(axis)})
+
+
+@lowers("Slice")
+def lower_slice(ctx: Lowering, node: Node) -> None:
+    """Crop; a step takes a reshape that sets the step apart as an axis, and a crop of it."""
+    view = ctx.view(node)
+    shape = ctx.shape(node.inputs[0])
+    starts, ends = view.ints_from("starts", 1) or (), view.ints_from("ends", 2) or ()
+    chosen = [axis % len(shape) for axis in view.ints_from("axes", 3) or tuple(range(len(starts)))]
+    steps = view.ints_from("steps", 4) or (1,) * len(starts)
+    cuts: dict[int, tuple[int, int]] = {}
+    strides: dict[int, tuple[int, int]] = {}
+    for axis, start, end, step in zip(chosen, starts, ends, steps, strict=True):
+        taken = range(shape[axis])[slice(start, end, step)]
+        if step == 1:
+            cuts[axis] = (taken.start, len(taken))
+        elif step > 1 and shape[axis] % step == 0 and len(taken) == shape[axis] // step:
+            strides[axis] = (taken.start, step)
+        else:
+            raise failure(node, f"step {step} on axis {axis} of size {shape[axis]} does not take one element of every {step}")
+    if strides:
+        _write_strided(ctx, node, shape, cuts, strides)
+    else:
+        _write_crop(ctx, node, node.inputs[0], shape, cuts)
+
+
+def _write_crop(ctx: Lowering, node: Node, source: str, shape: Shape, cuts: dict[int, tuple[int, int]]) -> None:
+    """Takes ``length`` elements from ``start`` along each axis in ``cuts``."""
+    cuts = {axis: cut for axis, cut in cuts.items() if cut != (0, shape[axis])}
+    if not cuts:
+        ctx.alias(node)
+        return
+    axes = _fitting_axes(ctx, node, shape)
+    bottom = ctx.shaped(source, [shape[axis] for axis in axes])
+    result = [cuts[axis][1] if axis in cuts else shape[axis] for axis in axes]
+    ctx.emit("Crop", [bottom], {node.outputs[0]: result}, [node], _crop_params(axes, cuts))
+
+
+def _crop_params(axes: tuple[int, ...], cuts: dict[int, tuple[int, int]]) -> dict[int, ParamValue]:
+    return {
+        9: tuple(start for start, _ in cuts.values()),
+        10: tuple(start + length for start, length in cuts.values()),
+        11: tuple(axes.index(axis) for axis in cuts),
+    }
+
+
+def _write_strided(
+    ctx: Lowering, node: Node, shape: Shape, cuts: dict[int, tuple[int, int]], strides: dict[int, tuple[int, int]]
+) -> None:
+    if any(cut != (0, shape[axis]) for axis, cut in cuts.items()):
+        raise failure(node, "it cuts and steps at once; write two slices")
+    sizes = list(shape)
+    bottom: Blob | None = None
+    for index, (axis, (start, step)) in enumerate(strides.items()):
+        before, kept, after = prod(sizes[:axis]), sizes[axis] // step, prod(sizes[axis + 1 :])
+        apart = (before, kept, step, after)
+        if bottom is None:
+            source = ctx.shaped(node.inputs[0], apart)
+        else:
+            source = ctx.emit_inner("Reshape", [bottom], apart, dims_params(apart))
+        params: dict[int, ParamValue] = {9: (start,), 10: (start + 1,), 11: (2,)}
+        sizes[axis] = kept
+        if index == len(strides) - 1:
+            ctx.emit("Crop", [source], {node.outputs[0]: (before, kept, 1, after)}, [node], params)
+        else:
+            bottom = ctx.emit_inner("Crop", [source], (before, kept, 1, after), params)
+
+
+@lowers("Gather")
+def lower_gather(ctx: Lowering, node: Node) -> None:
+    """Crop, where the indices are constant and follow each other."""
+    indices = ctx.known(node.inputs[1])
+    if indices is None or ctx.known(node.inputs[0]) is not None:
+        raise failure(node, "only constant indices into an activation are a layer")
+    shape = ctx.shape(node.inputs[0])
+    axis = ctx.view(node).int_attribute("axis", 0) % len(shape)
+    taken = np.asarray(indices).reshape(-1).astype(int) % shape[axis]
+    if not np.array_equal(taken, np.arange(taken[0], taken[0] + taken.size)):
+        raise failure(node, f"its indices {taken.tolist()[:8]} do not follow each other")
+    _write_crop(ctx, node, node.inputs[0], shape, {axis: (int(taken[0]), taken.size)})
+
+
+@lowers("Pad")
+def lower_pad(ctx: Lowering, node: Node) -> None:
+    """Padding; a blob of four axes can be padded along all but the first."""
+    view = ctx.view(node)
+    shape, output = ctx.shape(node.inputs[0]), ctx.shape(node.outputs[0])
+    rank = len(shape)
+    pads, mode = view.ints_from("pads", 1) or (), view.str_attribute("mode", "constant")
+    padded = [axis % rank for axis in view.ints_from("axes", 3) or range(rank)]
+    before = {axis: pads[index] for index, axis in enumerate(padded)}
+    after = {axis: pads[index + len(padded)] for index, axis in enumerate(padded)}
+    amounts = {axis: (before[axis], after[axis]) for axis in padded if before[axis] or after[axis]}
+    if not amounts:
+        ctx.alias(node)
+        return
+    if mode not in _PAD_MODES or min(map(min, amounts.values())) < 0:
+        raise failure(node, f"padding is constant, edge or reflect and not negative; this is {mode} {list(pads)}")
+    axes = _fitting_axes(ctx, node, shape, keep=tuple(amounts))
+    names = {1: ("w",), 2: ("h", "w"), 3: ("c", "h", "w"), 4: ("", "c", "h", "w")}[len(axes)]
+    numbers = {"h": (0, 1), "w": (2, 3), "c": (7, 8)}
+    value = ctx.weight(node, 2)
+    fill = float(value.reshape(-1)[0]) if value is not None else number(node.attributes.get("value"), 0.0)
+    params: dict[int, ParamValue] = {4: _PAD_MODES[mode], 5: fill}
+    for axis, amount in amounts.items():
+        name = names[axes.index(axis)]
+        if not name:
+            raise failure(node, "the outermost of four axes cannot be padded")
+        params.update(zip(numbers[name], amount, strict=True))
+    bottom = ctx.shaped(node.inputs[0], [shape[axis] for axis in axes])
+    ctx.emit("Padding", [bottom], {node.outputs[0]: [output[axis] for axis in axes]}, [node], params)
+
+
+@lowers("Expand", "Tile")
+def lower_tile(ctx: Lowering, node: Node) -> None:
+    """Tile, unless nothing is repeated."""
+    shape, output = ctx.shape(node.inputs[0]), ctx.shape(node.outputs[0])
+    full: Shape = (*(1,) * (len(output) - len(shape)), *shape)
+    repeats = [size // given for size, given in zip(output, full, strict=True)]
+    if prod(repeats) == 1:
+        ctx.alias(node)
+        return
+    axes = _fitting_axes(ctx, node, output)
+    bottom = ctx.shaped(node.inputs[0], [full[axis] for axis in axes])
+    params: dict[int, ParamValue] = {2: tuple(repeats[axis] for axis in axes)}
+    ctx.emit("Tile", [bottom], {node.outputs[0]: [output[axis] for axis in axes]}, [node], params)
+
+
+@lowers("Resize", "Upsample")
+def lower_resize(ctx: Lowering, node: Node) -> None:
+    """Interp: nearest as floor(x / scale), bilinear and bicubic between pixel centres or aligned corners."""
+    view = ctx.view(node)
+    shape, output = ctx.shape(node.inputs[0]), ctx.shape(node.outputs[0])
+    if len(shape) != 4 or shape[:2] != output[:2]:
+        raise failure(node, f"only height and width can be resized, not {list(shape)} to {list(output)}")
+    mode = view.str_attribute("mode", "nearest")
+    default = "asymmetric" if node.op_type == "Upsample" else "half_pixel"
+    position = view.str_attribute("coordinate_transformation_mode", default)
+    enlarges = all(new % old == 0 for new, old in zip(output[2:], shape[2:], strict=True))
+    if mode == "nearest":
+        floors = position == "asymmetric" and (
+            node.op_type == "Upsample" or view.str_attribute("nearest_mode", "round_prefer_floor") == "floor"
+        )
+        # Whole-number enlargement copies every pixel whichever way its position is rounded.
+        centred = position in ("half_pixel", "pytorch_half_pixel") and enlarges
+        if not floors and not centred:
+            raise failure(node, f"nearest neighbours at {position} positions are not those that ncnn takes")
+        params: dict[int, ParamValue] = {0: 1}
+    elif mode in ("linear", "bilinear", "cubic") and position in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+        params = {0: 3 if mode == "cubic" else 2, 6: int(position == "align_corners")}
+    else:
+        raise failure(node, f"'{mode}' at {position} positions is not one of ncnn's interpolations")
+    params |= {3: output[2], 4: output[3]}
+    ctx.emit("Interp", [ctx.shaped(node.inputs[0], shape[1:])], {node.outputs[0]: output[1:]}, [node], params)

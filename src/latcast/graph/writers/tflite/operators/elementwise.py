@@ -1,0 +1,219 @@
+"""Operators that treat every element alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from latcast.graph.ir import Shape
+from latcast.graph.writers.tflite.folding import Step, clip_bounds, number_of, unsupported
+from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
+from latcast.graph.writers.tflite.schema import Activation, TensorType
+from latcast.graph.writers.tflite.writer import GraphWriter, emits
+
+UNARY: Mapping[str, str] = {
+    "Relu": "RELU", "Sigmoid": "LOGISTIC", "Tanh": "TANH", "HardSwish": "HARD_SWISH", "Exp": "EXP", "Log": "LOG",
+    "Sqrt": "SQRT", "Neg": "NEG", "Abs": "ABS", "Floor": "FLOOR", "Ceil": "CEIL", "Round": "ROUND", "Sin": "SIN",
+    "Cos": "COS", "Sign": "SIGN",
+}  # fmt: skip
+
+BINARY: Mapping[str, str] = {
+    "Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV", "Pow": "POW", "Min": "MINIMUM", "Max": "MAXIMUM", "Sum": "ADD",
+}  # fmt: skip
+
+_CLAMPS: Mapping[tuple[float | None, float | None], str] = {
+    (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1", (0.0, None): "RELU",
+}  # fmt: skip
+
+_ACTIVATED = frozenset({"ADD", "SUB", "MUL", "DIV"})
+
+
+@emits(*UNARY)
+def unary(writer: GraphWriter, step: Step) -> None:
+    order = writer.orders[step.inputs[0]]
+    writer.finish(UNARY[step.op_type], (writer.operand(step.inputs[0], order),), step, order)
+
+
+@emits("Gelu")
+def gelu(writer: GraphWriter, step: Step) -> None:
+    """The operator, or the five that exporters write for it."""
+    order = writer.orders[step.inputs[0]]
+    approximate = step.node.op_type == "Gelu" and step.node.attributes.get("approximate", "none") == "tanh"
+    writer.finish("GELU", (writer.operand(step.inputs[0], order),), step, order, approximate=approximate)
+
+
+@emits("Elu", "LeakyRelu")
+def sloped(writer: GraphWriter, step: Step) -> None:
+    order = writer.orders[step.inputs[0]]
+    source = (writer.operand(step.inputs[0], order),)
+    alpha = number_of(step.node, "alpha", 1.0 if step.op_type == "Elu" else 0.01)
+    if step.op_type == "LeakyRelu":
+        writer.finish("LEAKY_RELU", source, step, order, alpha=alpha)
+    elif alpha == 1.0:
+        writer.finish("ELU", source, step, order)
+    else:
+        raise unsupported(step.node, f"its alpha is {alpha}; TFLite's ELU has 1")
+
+
+@emits("Identity", "Dropout")
+def identity(writer: GraphWriter, step: Step) -> None:
+    if len(step.outputs) > 1 and any(step.outputs[1:]):
+        raise unsupported(step.node, "the mask of a dropout")
+    writer.alias(step, writer.orders[step.inputs[0]])
+    if step.inputs[0] in writer.feature_order:
+        writer.feature_order[step.output] = writer.feature_order[step.inputs[0]]
+
+
+@emits("Cast")
+def cast(writer: GraphWriter, step: Step) -> None:
+    order = writer.orders[step.inputs[0]]
+    before, after = writer.type_of(step.inputs[0]), writer.type_of(step.output)
+    if before == after:
+        writer.alias(step, order)
+    else:
+        source = (writer.operand(step.inputs[0], order),)
+        writer.finish("CAST", source, step, order, in_data_type=before, out_data_type=after)
+
+
+@emits("Clip")
+def clip(writer: GraphWriter, step: Step) -> None:
+    """One of TFLite's clamped ReLUs where the bounds are theirs, else MAXIMUM and MINIMUM."""
+    order = writer.orders[step.inputs[0]]
+    source = writer.operand(step.inputs[0], order)
+    low, high = clip_bounds(writer.graph, step.node, writer.values)
+    if (low, high) in _CLAMPS:
+        writer.finish(_CLAMPS[low, high], (source,), step, order)
+        return
+    shape = physical_shape(writer.shape(step.output), order)
+    if low is not None and high is not None:
+        source = writer.add("MAXIMUM", (source, _number(writer, step, "low", low)), shape, f"{step.output}/clipped_below")
+    if high is not None:
+        writer.finish("MINIMUM", (source, _number(writer, step, "high", high)), step, order)
+    elif low is not None:
+        writer.finish("MAXIMUM", (source, _number(writer, step, "low", low)), step, order)
+    else:
+        writer.alias(step, order)
+
+
+def _number(writer: GraphWriter, step: Step, name: str, value: float) -> int:
+    return writer.constant(np.float32(value), f"{step.output}/{name}")
+
+
+@emits("HardSigmoid")
+def hard_sigmoid(writer: GraphWriter, step: Step) -> None:
+    """min(max(alpha x + beta, 0), 1); with the usual 1/6 and 0.5 as RELU6(x + 3) / 6, the form of converted models."""
+    alpha, beta = number_of(step.node, "alpha", 0.2), number_of(step.node, "beta", 0.5)
+    order = writer.orders[step.inputs[0]]
+    source = writer.operand(step.inputs[0], order)
+    shape = physical_shape(writer.shape(step.output), order)
+    if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
+        shifted = writer.add("ADD", (source, _number(writer, step, "three", 3.0)), shape, f"{step.output}/shifted",
+                             {"fused_activation_function": Activation.RELU6})  # fmt: skip
+        writer.finish("MUL", (shifted, _number(writer, step, "sixth", 1 / 6)), step, order)
+        return
+    scaled = writer.add("MUL", (source, _number(writer, step, "alpha", alpha)), shape, f"{step.output}/scaled")
+    shifted = writer.add("ADD", (scaled, _number(writer, step, "beta", beta)), shape, f"{step.output}/shifted")
+    writer.finish("RELU_0_TO_1", (shifted,), step, order)
+
+
+@emits("Reciprocal")
+def reciprocal(writer: GraphWriter, step: Step) -> None:
+    order = writer.orders[step.inputs[0]]
+    writer.finish("DIV", (_number(writer, step, "one", 1.0), writer.operand(step.inputs[0], order)), step, order)
+
+
+@emits("Swish")
+def swish(writer: GraphWriter, step: Step) -> None:
+    """x sigmoid(alpha x), which TFLite has in two operators."""
+    order = writer.orders[step.inputs[0]]
+    source = gated = writer.operand(step.inputs[0], order)
+    shape = physical_shape(writer.shape(step.output), order)
+    alpha = number_of(step.node, "alpha", 1.0)
+    if alpha != 1.0:
+        gated = writer.add("MUL", (source, _number(writer, step, "alpha", alpha)), shape, f"{step.output}/scaled")
+    gate = writer.add("LOGISTIC", (gated,), shape, f"{step.output}/gate")
+    writer.finish("MUL", (source, gate), step, order)
+
+
+@emits("Softplus", "Mish")
+def softplus(writer: GraphWriter, step: Step) -> None:
+    """log(1 + exp x), and for Mish x tanh of that, operator by operator."""
+    order = writer.orders[step.inputs[0]]
+    source = writer.operand(step.inputs[0], order)
+    shape = physical_shape(writer.shape(step.output), order)
+    powers = writer.add("EXP", (source,), shape, f"{step.output}/powers")
+    raised = writer.add("ADD", (powers, _number(writer, step, "one", 1.0)), shape, f"{step.output}/raised")
+    if step.op_type == "Softplus":
+        writer.finish("LOG", (raised,), step, order)
+        return
+    softened = writer.add("LOG", (raised,), shape, f"{step.output}/softplus")
+    gate = writer.add("TANH", (softened,), shape, f"{step.output}/gate")
+    writer.finish("MUL", (source, gate), step, order)
+
+
+@emits("PRelu")
+def prelu(writer: GraphWriter, step: Step) -> None:
+    """One slope a channel; TFLite broadcasts it over height and width."""
+    rank = len(writer.shape(step.inputs[0]))
+    order = CHANNELS_LAST if rank == 4 else writer.orders[step.inputs[0]]
+    slope = writer.weight(step, step.inputs[1])
+    full = slope.reshape((1,) * (rank - slope.ndim) + slope.shape).transpose(order)
+    if rank != 4 or full.shape[0] != 1:
+        raise unsupported(step.node, f"its input is {list(writer.shape(step.inputs[0]))}, its slope {list(slope.shape)}")
+    inputs = (writer.operand(step.inputs[0], order), writer.constant(full[0], step.inputs[1]))
+    writer.finish("PRELU", inputs, step, order)
+
+
+@emits(*BINARY)
+def binary(writer: GraphWriter, step: Step) -> None:
+    """With broadcasting; more than two inputs become a chain."""
+    order = common_order(writer, step)
+    names = step.inputs
+    if len(names) == 1:
+        writer.alias(step, writer.orders[names[0]])
+        return
+    builtin = BINARY[step.op_type]
+    options: dict[str, float] = {"fused_activation_function": step.activation} if builtin in _ACTIVATED else {}
+    left = writer.operand(names[0], order)
+    shape: Shape = writer.shape(names[0])
+    for name in names[1:-1]:
+        shape = np.broadcast_shapes(shape, writer.shape(name))
+        full = (1,) * (len(order) - len(shape)) + shape
+        left = writer.add(builtin, (left, writer.operand(name, order)), physical_shape(full, order), f"{step.output}/{name}")
+    writer.finish(builtin, (left, writer.operand(names[-1], order)), step, order, **options)
+
+
+def common_order(writer: GraphWriter, step: Step) -> Order:
+    """The order that costs least: the one wished for if an input has it, else that of the largest full-rank input."""
+    rank = len(writer.shape(step.output))
+    full = [name for name in step.inputs if name in writer.orders and len(writer.shape(name)) == rank]
+    if not full:
+        return logical(rank)
+    wish = writer.wishes.get(step.output)
+    sizes = {name: writer.graph.tensors[name].elements for name in full}
+    largest = [name for name in full if sizes[name] == max(sizes.values())]
+    for name in largest:
+        if writer.orders[name] == wish:
+            return writer.orders[name]
+    return writer.orders[largest[0]]
+
+
+@emits("ArgMax")
+def arg_max(writer: GraphWriter, step: Step) -> None:
+    view = writer.view(step)
+    rank = len(writer.shape(step.inputs[0]))
+    order = writer.orders[step.inputs[0]]
+    axis = view.int_attribute("axis", 0) % rank
+    source = writer.operand(step.inputs[0], order)
+    position = writer.constant(np.int32(order.index(axis)), f"{step.output}/axis")
+    shape = tuple(size for a, size in zip(order, physical_shape(writer.shape(step.inputs[0]), order), strict=True) if a != axis)
+    kept = view.int_attribute("keepdims", 1)
+    final = order if kept else tuple(a - (a > axis) for a in order if a != axis)
+    if not kept:
+        writer.finish("ARG_MAX", (source, position), step, final, output_type=TensorType.INT64)
+        return
+    found = writer.add("ARG_MAX", (source, position), shape, f"{step.output}/squeezed",
+                       {"output_type": TensorType.INT64}, nodes=step.names, kind=TensorType.INT64)  # fmt: skip
+    target = physical_shape(writer.shape(step.output), final)
+    writer.finish("RESHAPE", (found, writer.indices(target, f"{step.output}/shape")), step, final)

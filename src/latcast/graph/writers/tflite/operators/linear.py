@@ -1,0 +1,235 @@
+"""Convolutions and matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latcast.graph.ir import Node, Shape
+from latcast.graph.operators.linear import spatial_pads
+from latcast.graph.writers.tflite.folding import Step, number_of, unsupported
+from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
+from latcast.graph.writers.tflite.schema import Activation, Padding
+from latcast.graph.writers.tflite.writer import GraphWriter, emits
+
+
+def same_padding(sizes: Shape, outputs: Shape, kernel: Shape, strides: Shape, begins: Shape) -> bool:
+    """Whether TFLite's SAME pads exactly like explicit padding that begins with ``begins``.
+
+    SAME makes ceil(size / stride) outputs and puts the smaller half of the padding first; what the end gets follows. All
+    arguments are (height, width); ``kernel`` counts dilation in.
+    """
+    for size, output, k, stride, begin in zip(sizes, outputs, kernel, strides, begins, strict=True):
+        total = max((output - 1) * stride + k - size, 0)
+        if output != -(-size // stride) or begin != total // 2:
+            return False
+    return True
+
+
+def pad_spatial(
+    writer: GraphWriter, index: int, begins: Shape, ends: Shape, name: str, *, value: float = 0.0
+) -> int:
+    """Pads height and width of an NHWC tensor; zeros with PAD, anything else with PADV2."""
+    n, h, w, c = writer.model.tensors[index].shape
+    shape = (n, h + begins[0] + ends[0], w + begins[1] + ends[1], c)
+    table = np.array([(0, 0), (begins[0], ends[0]), (begins[1], ends[1]), (0, 0)], dtype=np.int32)
+    inputs = [index, writer.constant(table, f"{name}/paddings")]
+    if value:
+        inputs.append(writer.constant(np.float32(value), f"{name}/value"))
+    return writer.add("PADV2" if value else "PAD", inputs, shape, name)
+
+
+def _folded(writer: GraphWriter, step: Step, weight: np.ndarray, channels: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weight and bias with a following batch normalisation multiplied in; ``axis`` is the output channels' axis."""
+    name = step.node.inputs[2] if len(step.node.inputs) > 2 else ""
+    bias = writer.weight(step, name) if name else np.zeros(channels, dtype=np.float32)
+    if step.batch_norm is None:
+        return weight, bias
+    scale, shift = normalisation_terms(writer, step, step.batch_norm)
+    broadcast = [1] * weight.ndim
+    broadcast[axis] = channels
+    return weight * scale.reshape(broadcast), bias * scale + shift
+
+
+def normalisation_terms(writer: GraphWriter, step: Step, node: Node) -> tuple[np.ndarray, np.ndarray]:
+    """Batch normalisation as y = scale x + shift, one pair a channel."""
+    gamma, beta, mean, variance = (writer.weight(step, name).astype(np.float64) for name in node.inputs[1:5])
+    scale = gamma / np.sqrt(variance + number_of(node, "epsilon", 1e-5))
+    return scale.astype(np.float32), (beta - mean * scale).astype(np.float32)
+
+
+@emits("Conv")
+def conv(writer: GraphWriter, step: Step) -> None:
+    """CONV_2D (grouped: fewer input channels in the filter) or DEPTHWISE_CONV_2D; padding SAME, or PAD and VALID."""
+    view = writer.view(step)
+    x, out = writer.shape(step.inputs[0]), writer.shape(step.output)
+    if len(x) != 4:
+        raise unsupported(step.node, f"its input has rank {len(x)}; only 2-D convolutions are written")
+    weight = writer.weight(step, step.inputs[1])
+    groups = view.int_attribute("group", 1)
+    window = weight.shape[2:]
+    strides, dilations = view.ints("strides", (1, 1)), view.ints("dilations", (1, 1))
+    kernel = tuple((k - 1) * d + 1 for k, d in zip(window, dilations, strict=True))
+    pads = spatial_pads(view, x[2:], window, strides, dilations)
+    weight, bias = _folded(writer, step, weight, out[1], 0)
+
+    source = writer.operand(step.inputs[0], CHANNELS_LAST)
+    padding = Padding.VALID
+    if any(pads):
+        if same_padding(x[2:], out[2:], kernel, strides, pads[:2]):
+            padding = Padding.SAME
+        else:
+            source = pad_spatial(writer, source, pads[:2], pads[2:], f"{step.output}/padded")
+    depthwise = groups == x[1] and groups > 1
+    stored = weight[:, 0].transpose(1, 2, 0)[None] if depthwise else weight.transpose(0, 2, 3, 1)
+    inputs = (
+        source,
+        writer.constant(stored, step.inputs[1]),
+        writer.constant(bias, f"{step.output}/bias"),
+    )
+    options: dict[str, float] = {
+        "padding": padding, "stride_h": strides[0], "stride_w": strides[1], "dilation_h_factor": dilations[0],
+        "dilation_w_factor": dilations[1], "fused_activation_function": step.activation,
+    }  # fmt: skip
+    if depthwise:
+        options["depth_multiplier"] = out[1] // x[1]
+    writer.finish("DEPTHWISE_CONV_2D" if depthwise else "CONV_2D", inputs, step, CHANNELS_LAST, **options)
+
+
+@emits("ConvTranspose")
+def conv_transpose(writer: GraphWriter, step: Step) -> None:
+    """TRANSPOSE_CONV, one for each group between a SPLIT and a CONCATENATION.
+
+    Padding that is neither SAME nor VALID computes the full output and crops it.
+    """
+    view = writer.view(step)
+    x, out = writer.shape(step.inputs[0]), writer.shape(step.output)
+    if len(x) != 4 or set(view.ints("dilations", (1, 1))) != {1}:
+        raise unsupported(step.node, "only 2-D transposed convolutions without dilation are written")
+    groups = view.int_attribute("group", 1)
+    weight = writer.weight(step, step.inputs[1])
+    strides, kernel = view.ints("strides", (1, 1)), weight.shape[2:]
+    # ONNX has (inputs, outputs a group, height, width); what multiplies an output channel is in one group.
+    by_output = weight.reshape(groups, x[1] // groups, out[1] // groups, *kernel).transpose(0, 2, 1, 3, 4)
+    by_output, bias = _folded(writer, step, by_output.reshape(out[1], x[1] // groups, *kernel), out[1], 0)
+    full = tuple((size - 1) * stride + k for size, stride, k in zip(x[2:], strides, kernel, strict=True))
+    begins = view.ints("pads", (0, 0, 0, 0))[:2]
+    if view.str_attribute("auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
+        begins = tuple(max(f - o, 0) // 2 for f, o in zip(full, out[2:], strict=True))
+
+    made, padding = out[2:], Padding.VALID
+    if same_padding(out[2:], x[2:], kernel, strides, begins):
+        padding = Padding.SAME
+    elif any(begins) or any(not 0 <= o - f < s for o, f, s in zip(out[2:], full, strides, strict=True)):
+        made = tuple(max(f, o + b) for f, o, b in zip(full, out[2:], begins, strict=True))
+    options: dict[str, float] = {
+        "padding": padding, "stride_h": strides[0], "stride_w": strides[1], "fused_activation_function": step.activation,
+    }  # fmt: skip
+    cropped = made != out[2:]
+    source = writer.operand(step.inputs[0], CHANNELS_LAST)
+    if groups == 1:
+        inputs = _transposed_inputs(writer, step, source, by_output, bias, (x[0], *made, out[1]))
+        if not cropped:
+            writer.finish("TRANSPOSE_CONV", inputs, step, CHANNELS_LAST, **options)
+            return
+        whole = writer.add("TRANSPOSE_CONV", inputs, (x[0], *made, out[1]), f"{step.output}/full", options, nodes=step.names)
+    else:
+        parts = writer.split_evenly(source, groups, 3, f"{step.output}/group")
+        shape = (x[0], *made, out[1] // groups)
+        pieces = [
+            writer.add("TRANSPOSE_CONV", _transposed_inputs(writer, step, part, filters, addend, shape), shape,
+                       f"{step.output}/full_of_{index}", options)
+            for index, (part, filters, addend) in enumerate(
+                zip(parts, np.split(by_output, groups), np.split(bias, groups), strict=True)
+            )
+        ]  # fmt: skip
+        if not cropped:
+            writer.finish("CONCATENATION", pieces, step, CHANNELS_LAST, axis=3)
+            return
+        whole = writer.add("CONCATENATION", pieces, (x[0], *made, out[1]), f"{step.output}/full", {"axis": 3})
+    begin = (0, *begins, 0)
+    end = tuple(b + size for b, size in zip(begin, physical_shape(out, CHANNELS_LAST), strict=True))
+    bounds = [writer.indices(part, f"{step.output}/{name}") for name, part in
+              (("begin", begin), ("end", end), ("strides", (1, 1, 1, 1)))]  # fmt: skip
+    writer.finish("STRIDED_SLICE", (whole, *bounds), step, CHANNELS_LAST)
+
+
+def _transposed_inputs(
+    writer: GraphWriter, step: Step, source: int, filters: np.ndarray, bias: np.ndarray, shape: Shape
+) -> tuple[int, int, int, int]:
+    """Output shape, filters (outputs, height, width, inputs), source and bias of a TRANSPOSE_CONV."""
+    return (
+        writer.indices(shape, f"{step.output}/shape"),
+        writer.constant(filters.transpose(0, 2, 3, 1), step.inputs[1]),
+        source,
+        writer.constant(bias, f"{step.output}/bias"),
+    )
+
+
+@emits("Gemm")
+def gemm(writer: GraphWriter, step: Step) -> None:
+    """FULLY_CONNECTED for a constant matrix, BATCH_MATMUL for a computed one."""
+    view = writer.view(step)
+    a, b = step.inputs[:2]
+    alpha, beta = (number_of(step.node, name, 1.0) for name in ("alpha", "beta"))
+    c = step.inputs[2] if len(step.inputs) > 2 else ""
+    columns = writer.shape(step.output)[1]
+    transposed_a, transposed_b = view.int_attribute("transA", 0), view.int_attribute("transB", 0)
+    if b not in writer.values or a in writer.values:
+        if c or alpha != 1.0:
+            raise unsupported(step.node, "a product of two computed matrices with a bias or a factor")
+        inputs = [writer.operand(name, logical(2)) for name in (a, b)]
+        writer.finish("BATCH_MATMUL", inputs, step, logical(2), adj_x=transposed_a, adj_y=transposed_b)
+        return
+    matrix = writer.weight(step, b) if transposed_b else writer.weight(step, b).T
+    bias = np.zeros(columns, dtype=np.float32)
+    if c:
+        addend = beta * writer.weight(step, c)
+        if addend.ndim > 1 and addend.shape[0] != 1:
+            raise unsupported(step.node, f"its bias of shape {list(addend.shape)} differs from row to row")
+        bias = np.broadcast_to(addend.reshape(-1), (columns,))
+    # A transposed left matrix is read in swapped order: its columns are the samples.
+    order: Order = (1, 0) if transposed_a else (0, 1)
+    scaled = matrix if alpha == 1.0 else matrix * np.float32(alpha)
+    _fully_connected(writer, step, writer.operand(a, order), scaled, bias, order=(0, 1))
+
+
+@emits("MatMul")
+def matmul(writer: GraphWriter, step: Step) -> None:
+    """FULLY_CONNECTED for a constant matrix on the right, BATCH_MATMUL otherwise."""
+    a, b = step.inputs[:2]
+    rank_a, rank_b = len(writer.shape(a)), len(writer.shape(b))
+    if min(rank_a, rank_b) < 2:
+        raise unsupported(step.node, "a product with a vector; reshape it to a matrix")
+    if b in writer.values and rank_b == 2:
+        bias = np.zeros(writer.shape(b)[1], dtype=np.float32)
+        if step.bias is not None:
+            bias = writer.weight(step, step.bias).reshape(-1)
+        order = _last_axis_last(writer, a)
+        _fully_connected(writer, step, writer.operand(a, order), writer.weight(step, b).T, bias, order=order)
+        return
+    inputs = [
+        writer.constant(writer.weight(step, name), name) if name in writer.values
+        else writer.operand(name, logical(len(writer.shape(name))))
+        for name in (a, b)
+    ]  # fmt: skip
+    writer.finish("BATCH_MATMUL", inputs, step, logical(len(writer.shape(step.output))))
+
+
+def _last_axis_last(writer: GraphWriter, name: str) -> Order:
+    """The order in which a tensor lies if its features are innermost, else the logical one."""
+    rank = len(writer.shape(name))
+    held = writer.orders.get(name, logical(rank))
+    return held if held[-1] == rank - 1 else logical(rank)
+
+
+def _fully_connected(
+    writer: GraphWriter, step: Step, source: int, matrix: np.ndarray, bias: np.ndarray, *, order: Order
+) -> None:
+    """``matrix`` is (outputs, inputs), as TFLite stores it."""
+    features = writer.feature_order.get(step.inputs[0])
+    if features is not None:
+        matrix = matrix[:, features]
+    inputs = (source, writer.constant(matrix, step.inputs[1]), writer.constant(bias, f"{step.output}/bias"))
+    activation: Activation = step.activation
+    keep = len(writer.shape(step.output)) > 2
+    writer.finish("FULLY_CONNECTED", inputs, step, order, fused_activation_function=activation, keep_num_dims=keep)

@@ -1,0 +1,267 @@
+"""Operators that move, select or rearrange data, and reductions over named axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from latcast.graph.ir import Node
+from latcast.graph.writers.tflite.folding import Step, number_of, unsupported
+from latcast.graph.writers.tflite.layout import (
+    CHANNELS_LAST,
+    Order,
+    after_transpose,
+    logical,
+    physical_shape,
+    same_bytes,
+    steps_between,
+    through_reshape,
+    transpose_perm,
+)
+from latcast.graph.writers.tflite.operators.elementwise import common_order
+from latcast.graph.writers.tflite.writer import GraphWriter, emits
+
+REDUCTIONS: Mapping[str, str] = {
+    "ReduceMean": "MEAN", "ReduceSum": "SUM", "ReduceMax": "REDUCE_MAX", "ReduceMin": "REDUCE_MIN",
+    "ReduceProd": "REDUCE_PROD",
+}  # fmt: skip
+
+
+@emits("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def reshape(writer: GraphWriter, step: Step) -> None:
+    """A RESHAPE of the bytes as they lie; a TRANSPOSE first only where the sequence of elements would be wrong."""
+    source, out = step.inputs[0], step.output
+    shape, target = writer.shape(source), writer.shape(out)
+    held, wish = writer.orders[source], writer.wishes.get(out)
+    order = through_reshape(shape, held, target, wish)
+    if order is None and _read_by_matrix_products(writer, out) and held[0] == 0 and target == (shape[0], prod(shape[1:])):
+        # The features stay where they are and the rows of the next matrix move instead, as in a model trained in NHWC.
+        positions = np.arange(prod(shape[1:])).reshape(shape[1:])
+        writer.feature_order[out] = positions.transpose([axis - 1 for axis in held[1:]]).reshape(-1)
+        order = (0, 1)
+    elif order is None:
+        backwards = None if wish is None else through_reshape(target, wish, shape)
+        held = backwards if backwards is not None else logical(len(shape))
+        order = through_reshape(shape, held, target, wish)
+        assert order is not None
+    index = writer.operand(source, held)
+    final = physical_shape(target, order)
+    if writer.model.tensors[index].shape == final and held == writer.orders[source]:
+        writer.alias(step, order)
+        return
+    writer.finish("RESHAPE", (index, writer.indices(final, f"{out}/shape")), step, order)
+
+
+def _read_by_matrix_products(writer: GraphWriter, name: str) -> bool:
+    """Whether every reader multiplies the tensor with a constant matrix."""
+    readers = writer.graph.consumers.get(name, [])
+    return name not in writer.graph.outputs and bool(readers) and all(_multiplies(writer, node, name) for node in readers)
+
+
+def _multiplies(writer: GraphWriter, node: Node, name: str) -> bool:
+    if node.op_type in ("Identity", "Dropout"):
+        return _read_by_matrix_products(writer, node.outputs[0])
+    return (
+        node.op_type in ("Gemm", "MatMul")
+        and node.inputs[0] == name
+        and node.inputs[1] in writer.values
+        and writer.values[node.inputs[1]].ndim == 2
+        and not node.attributes.get("transA", 0)
+    )
+
+
+@emits("Transpose")
+def transpose(writer: GraphWriter, step: Step) -> None:
+    """Nothing at all where the bytes already lie as wanted."""
+    perm = transpose_perm(writer.graph, step.node)
+    shape = writer.shape(step.output)
+    seen = after_transpose(writer.orders[step.inputs[0]], perm)
+    rank = len(shape)
+    wanted = writer.wish(step.output, logical(rank))
+    if rank == 4 and step.output not in writer.wishes and same_bytes(shape, seen, CHANNELS_LAST):
+        wanted = CHANNELS_LAST
+    if same_bytes(shape, seen, wanted):
+        if physical_shape(shape, seen) == physical_shape(shape, wanted):
+            writer.alias(step, wanted)
+        else:
+            index = writer.operand(step.inputs[0], writer.orders[step.inputs[0]])
+            target = writer.indices(physical_shape(shape, wanted), f"{step.output}/shape")
+            writer.finish("RESHAPE", (index, target), step, wanted)
+        return
+    index = writer.operand(step.inputs[0], writer.orders[step.inputs[0]])
+    table = writer.indices(steps_between(seen, wanted), f"{step.output}/perm")
+    writer.finish("TRANSPOSE", (index, table), step, wanted)
+
+
+@emits("Concat")
+def concat(writer: GraphWriter, step: Step) -> None:
+    rank = len(writer.shape(step.output))
+    order = common_order(writer, step)
+    axis = order.index(writer.view(step).int_attribute("axis", 0) % rank)
+    inputs = [_laid_out(writer, name, order) for name in step.inputs]
+    writer.finish("CONCATENATION", inputs, step, order, axis=axis)
+
+
+def _laid_out(writer: GraphWriter, name: str, order: Order) -> int:
+    """Like ``operand``, but a constant keeps its axes of size 1."""
+    if name in writer.values:
+        return writer.constant(writer.values[name].transpose(order), name)
+    return writer.operand(name, order)
+
+
+@emits("Split")
+def split(writer: GraphWriter, step: Step) -> None:
+    source = step.inputs[0]
+    order = writer.orders[source]
+    axis = writer.view(step).int_attribute("axis", 0) % len(order)
+    sizes = [writer.shape(name)[axis] for name in step.outputs]
+    index = writer.operand(source, order)
+    position = writer.constant(np.int32(order.index(axis)), f"{step.output}/axis")
+    if len(set(sizes)) == 1:
+        writer.finish_several("SPLIT", (position, index), step, order, num_splits=len(sizes))
+    else:
+        table = writer.indices(sizes, f"{step.output}/sizes")
+        writer.finish_several("SPLIT_V", (index, table, position), step, order, num_splits=len(sizes))
+
+
+def _strided(
+    writer: GraphWriter, step: Step, bounds: Mapping[int, tuple[int, int, int]]
+) -> tuple[tuple[int, int, int, int], Order]:
+    """Inputs of a STRIDED_SLICE with (begin, end, stride) of some logical axes."""
+    order = writer.orders[step.inputs[0]]
+    shape = writer.shape(step.inputs[0])
+    rows = [bounds.get(axis, (0, shape[axis], 1)) for axis in order]
+    begin, end, stride = (
+        writer.indices([row[part] for row in rows], f"{step.output}/{name}")
+        for part, name in enumerate(("begin", "end", "strides"))
+    )
+    return (writer.operand(step.inputs[0], order), begin, end, stride), order
+
+
+@emits("Slice")
+def slice_(writer: GraphWriter, step: Step) -> None:
+    view = writer.view(step)
+    shape = writer.shape(step.inputs[0])
+    starts, ends = view.ints_from("starts", 1) or (), view.ints_from("ends", 2) or ()
+    axes = view.ints_from("axes", 3) or tuple(range(len(starts)))
+    steps = view.ints_from("steps", 4) or (1,) * len(starts)
+    bounds = {}
+    for start, end, axis, stride in zip(starts, ends, axes, steps, strict=True):
+        if stride < 1:
+            raise unsupported(step.node, f"it steps by {stride}; TFLite's delegate goes forwards only")
+        size = shape[axis % len(shape)]
+        bounds[axis % len(shape)] = slice(start, min(end, size), stride).indices(size)
+    inputs, order = _strided(writer, step, bounds)
+    writer.finish("STRIDED_SLICE", inputs, step, order)
+
+
+@emits("Gather")
+def gather(writer: GraphWriter, step: Step) -> None:
+    """A STRIDED_SLICE and a RESHAPE for one index, which is how converters take a class token; else GATHER."""
+    source, where = step.inputs[:2]
+    shape = writer.shape(source)
+    axis = writer.view(step).int_attribute("axis", 0) % len(shape)
+    if where not in writer.values:
+        raise unsupported(step.node, "its indices are computed at run time")
+    picked = writer.values[where]
+    if picked.ndim == 0:
+        at = int(picked) % shape[axis]
+        inputs, order = _strided(writer, step, {axis: (at, at + 1, 1)})
+        sliced = physical_shape((*shape[:axis], 1, *shape[axis + 1 :]), order)
+        part = writer.add("STRIDED_SLICE", inputs, sliced, f"{step.output}/sliced")
+        final = tuple(a - (a > axis) for a in order if a != axis)
+        target = writer.indices(physical_shape(writer.shape(step.output), final), f"{step.output}/shape")
+        writer.finish("RESHAPE", (part, target), step, final)
+        return
+    order = logical(len(shape))
+    both = (writer.operand(source, order), writer.constant(picked.astype(np.int32), where))
+    writer.finish("GATHER", both, step, logical(len(writer.shape(step.output))), axis=axis)
+
+
+@emits("Pad")
+def pad(writer: GraphWriter, step: Step) -> None:
+    view = writer.view(step)
+    order = writer.orders[step.inputs[0]]
+    rank = len(order)
+    amounts = view.ints_from("pads", 1) or ()
+    axes = [axis % rank for axis in (view.ints_from("axes", 3) or range(rank))]
+    if min(amounts, default=0) < 0:
+        raise unsupported(step.node, f"its pads {list(amounts)} take elements away; slice instead")
+    around = {axis: (amounts[i], amounts[i + len(axes)]) for i, axis in enumerate(axes)}
+    table = np.array([around.get(axis, (0, 0)) for axis in order], dtype=np.int32)
+    inputs = [writer.operand(step.inputs[0], order), writer.constant(table, f"{step.output}/paddings")]
+    mode = view.str_attribute("mode", "constant")
+    filler = view.value(2)
+    value = float(filler.reshape(-1)[0]) if filler is not None else number_of(step.node, "value", 0.0)
+    if mode == "reflect":
+        writer.finish("MIRROR_PAD", inputs, step, order, mode=0)
+    elif mode != "constant":
+        raise unsupported(step.node, f"its mode is '{mode}'; TFLite pads with a constant or by reflection")
+    elif value:
+        writer.finish("PADV2", [*inputs, writer.constant(np.float32(value), f"{step.output}/value")], step, order)
+    else:
+        writer.finish("PAD", inputs, step, order)
+
+
+@emits("Expand")
+def expand(writer: GraphWriter, step: Step) -> None:
+    rank = len(writer.shape(step.output))
+    held = writer.orders[step.inputs[0]]
+    order = held if len(held) == rank else logical(rank)
+    if writer.shape(step.inputs[0]) == writer.shape(step.output):
+        writer.alias(step, held)
+        return
+    target = physical_shape(writer.shape(step.output), order)
+    inputs = (writer.operand(step.inputs[0], order), writer.indices(target, f"{step.output}/shape"))
+    writer.finish("BROADCAST_TO", inputs, step, order)
+
+
+@emits("Tile")
+def tile(writer: GraphWriter, step: Step) -> None:
+    order = writer.orders[step.inputs[0]]
+    repeats: Sequence[int] = writer.view(step).ints_from("repeats", 1) or ()
+    inputs = (writer.operand(step.inputs[0], order), writer.indices([repeats[a] for a in order], f"{step.output}/repeats"))
+    writer.finish("TILE", inputs, step, order)
+
+
+@emits(*REDUCTIONS)
+def reduce(writer: GraphWriter, step: Step) -> None:
+    view = writer.view(step)
+    order = writer.orders[step.inputs[0]]
+    axes = view.ints_from("axes", 1)
+    if not axes:
+        if axes == () and view.int_attribute("noop_with_empty_axes", 0):
+            writer.alias(step, order)
+            return
+        axes = tuple(range(len(order)))
+    chosen = sorted(axis % len(order) for axis in axes)
+    positions = sorted(order.index(axis) for axis in chosen)
+    keep = bool(view.int_attribute("keepdims", 1))
+    final = order
+    if not keep:
+        left = [axis for axis in range(len(order)) if axis not in chosen]
+        final = tuple(left.index(axis) for axis in order if axis not in chosen)
+    inputs = (writer.operand(step.inputs[0], order), writer.indices(positions, f"{step.output}/axes"))
+    writer.finish(REDUCTIONS[step.op_type], inputs, step, final, keep_dims=keep)
+
+
+@emits("DepthToSpace", "SpaceToDepth")
+def depth_and_space(writer: GraphWriter, step: Step) -> None:
+    """The column-row-depth form of DepthToSpace (pixel shuffle) is a reshape, a transpose and a reshape."""
+    view = writer.view(step)
+    block = view.int_attribute("blocksize", 1)
+    source = writer.operand(step.inputs[0], CHANNELS_LAST)
+    if step.op_type == "SpaceToDepth":
+        writer.finish("SPACE_TO_DEPTH", (source,), step, CHANNELS_LAST, block_size=block)
+    elif view.str_attribute("mode", "DCR") == "DCR":
+        writer.finish("DEPTH_TO_SPACE", (source,), step, CHANNELS_LAST, block_size=block)
+    else:
+        n, c, h, w = writer.shape(step.inputs[0])
+        kept = c // block**2
+        split_up = writer.reshaped(source, (n, h, w, kept, block, block), f"{step.output}/blocks")
+        perm = writer.indices((0, 1, 4, 2, 5, 3), f"{step.output}/perm")
+        moved = writer.add("TRANSPOSE", (split_up, perm), (n, h, block, w, block, kept), f"{step.output}/moved")
+        target = writer.indices(physical_shape(writer.shape(step.output), CHANNELS_LAST), f"{step.output}/shape")
+        writer.finish("RESHAPE", (moved, target), step, CHANNELS_LAST)

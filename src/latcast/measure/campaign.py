@@ -1,0 +1,213 @@
+"""Many measurements on one platform, over several processes, that may be interrupted at any moment.
+
+The state of a campaign is the store it writes into: each record is committed as it arrives, and what is left to do is what
+the store does not hold yet. Killing a campaign loses the batch under way and nothing else; running it again repeats
+nothing; asking for more processes later adds to what is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from latcast.errors import MeasurementError
+from latcast.measure.client import Item, MeasuringClient
+from latcast.measure.plan import NETWORK_PLAN, MeasurePlan
+from latcast.measure.quiet import QuietTimes
+from latcast.measure.settings import WorkerSettings
+from latcast.records import Measurement, Platform
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many records of one subject a store holds."""
+
+    succeeded: int = 0
+    failed: int = 0
+
+
+class MeasurementSink(QuietTimes, Protocol):
+    """Where a campaign keeps its records; :class:`latcast.datasets.store.Store` is one."""
+
+    def add(self, measurement: Measurement) -> bool:
+        """Commits one record; False where it was there already."""
+
+    def tallies(self, platform: str, role: str) -> Mapping[str, Tally]:
+        """Reference key to the number of its records on a platform."""
+
+
+@dataclass(frozen=True)
+class CampaignItem(Item):
+    """What to measure, as what, and how."""
+
+    plan: MeasurePlan = field(default=NETWORK_PLAN)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a campaign is.
+
+    Attributes:
+        done: Records that exist, of those wanted; records found at the start count.
+        total: Records wanted: subjects times processes. Falls when a subject fails, which is not tried again.
+        failed: Subjects that failed so far.
+        seconds: Since the campaign was started this time.
+        name: What the worker is busy with, or has just finished.
+        stage: "loading", "running", "profiling", "closing", or "measured".
+    """
+
+    done: int
+    total: int
+    failed: int
+    seconds: float
+    name: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class CampaignReport:
+    """What one run of a campaign came to.
+
+    Attributes:
+        platform: The platform that was measured.
+        added: Records added this time, failed ones included.
+        failures: Errors of the subjects that failed this time, by name.
+        missing: Records still wanted; 0 unless the budget ran out.
+        seconds: How long it took.
+    """
+
+    platform: Platform
+    added: int
+    failures: Mapping[str, str]
+    missing: int
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        return self.missing == 0
+
+
+class Campaign:
+    """A resumable run of many measurements on one platform.
+
+    Each pass starts a new worker process and measures everything that has fewer than ``processes`` records, so that every
+    subject is seen by several processes at different times. A subject that failed before, in this run or in one whose
+    records are in the store, is left alone.
+
+    Args:
+        sink: Takes the records and knows what is there.
+        settings: The platform and how to start its worker.
+        items: What to measure; of equal references the first counts.
+        processes: Records wanted of each subject, each from another process.
+        budget_s: No batch is begun after this many seconds; None sets no limit.
+        progress: Called at every step.
+        retry_failed: Measure subjects again whose failure is in the store.
+    """
+
+    def __init__(
+        self,
+        sink: MeasurementSink,
+        settings: WorkerSettings,
+        items: Iterable[CampaignItem],
+        *,
+        processes: int = 1,
+        budget_s: float | None = None,
+        progress: Callable[[Progress], None] = lambda progress: None,
+        retry_failed: bool = False,
+    ) -> None:
+        if processes < 1:
+            raise MeasurementError(f"a campaign over {processes} processes measures nothing; expected at least 1")
+        self._sink = sink
+        self._settings = settings
+        self._items = list({(item.role, item.reference.key): item for item in reversed(list(items))}.values())[::-1]
+        self._processes = processes
+        self._budget_s = budget_s
+        self._progress = progress
+        self._retry_failed = retry_failed
+        self._counts: dict[CampaignItem, int] = {}
+        self._failures: dict[str, str] = {}
+        self._added = 0
+        self._start_s = 0.0
+
+    def run(self) -> CampaignReport:
+        """Measures until nothing is left or the budget is spent.
+
+        Raises:
+            RuntimeFailure: The runtime cannot be started.
+            MeasurementError: The settings cannot be met, or a stored record cannot be read.
+        """
+        self._start_s = time.monotonic()
+        self._added, self._failures = 0, {}
+        with MeasuringClient(self._settings, self._sink) as client:
+            self._counts = self._count(client.platform.id)
+            first_pass = True
+            while (waiting := self._waiting()) and not self._out_of_time():
+                if not first_pass:
+                    client.restart()
+                first_pass = False
+                for chunk in _chunks(waiting):
+                    if self._out_of_time():
+                        break
+                    self._measure(client, chunk)
+            platform = client.platform
+        return CampaignReport(
+            platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds()
+        )
+
+    def _count(self, platform: str) -> dict[CampaignItem, int]:
+        """The items that may be measured, with their number of good records."""
+        tallies = {role: self._sink.tallies(platform, role) for role in {item.role for item in self._items}}
+        counts = {}
+        for item in self._items:
+            tally = tallies[item.role].get(item.reference.key, Tally())
+            if self._retry_failed or not tally.failed:
+                counts[item] = tally.succeeded
+        return counts
+
+    def _waiting(self) -> list[CampaignItem]:
+        return [item for item, count in self._counts.items() if count < self._processes]
+
+    def _measure(self, client: MeasuringClient, chunk: Sequence[CampaignItem]) -> None:
+        for number, measurement in client.measure(
+            chunk, chunk[0].plan, lambda item, stage: self._report(item.name, stage)
+        ):
+            item = chunk[number]
+            self._sink.add(measurement)
+            self._added += 1
+            if measurement.ok:
+                self._counts[item] += 1
+            else:
+                self._failures[item.name] = str(measurement.error)
+                del self._counts[item]
+            self._report(item.name, "measured")
+
+    def _done(self) -> int:
+        return sum(min(count, self._processes) for count in self._counts.values())
+
+    def _total(self) -> int:
+        return len(self._counts) * self._processes
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._start_s
+
+    def _out_of_time(self) -> bool:
+        return self._budget_s is not None and self._seconds() >= self._budget_s
+
+    def _report(self, name: str, stage: str) -> None:
+        self._progress(
+            Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage)
+        )
+
+
+def _chunks(items: Sequence[CampaignItem]) -> Iterator[list[CampaignItem]]:
+    """Runs of items with the same plan, no longer than its batch size."""
+    chunk: list[CampaignItem] = []
+    for item in items:
+        if chunk and (item.plan != chunk[0].plan or len(chunk) >= item.plan.batch_size):
+            yield chunk
+            chunk = []
+        chunk.append(item)
+    if chunk:
+        yield chunk

@@ -1,0 +1,141 @@
+"""What a worker measures on: a runtime opened at one setting, the process pinned, the probe at hand."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from latcast.errors import MeasurementError, RuntimeFailure
+from latcast.graph.ir import Graph
+from latcast.measure import environment as env
+from latcast.measure import scheduling
+from latcast.measure.probe import HostProbe
+from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
+from latcast.measure.timing import Instruments
+from latcast.records import Platform, short_version
+from latcast.runtimes import get_runtime
+from latcast.runtimes.clock import Clock, SystemClock
+from latcast.runtimes.protocol import Runtime, Session
+
+
+@dataclass(frozen=True)
+class Device:
+    """An opened runtime.
+
+    Attributes:
+        runtime: The runtime.
+        platform: Its platform.
+        instruments: Clock, probe and pre-emption counter.
+        priority: Makes the context in which rounds run.
+        environment: Machine, software and settings.
+        cpus: What the process is pinned to.
+    """
+
+    runtime: Runtime
+    platform: Platform
+    instruments: Instruments
+    priority: Callable[[], AbstractContextManager[None]]
+    environment: Mapping[str, Any]
+    cpus: tuple[int, ...]
+
+    @property
+    def probe_parts(self) -> tuple[str, ...]:
+        return self.instruments.probe.parts if self.instruments.probe is not None else ()
+
+    def load(self, graph: Graph, *, profile: bool = False) -> Session:
+        """A session at this device's setting; raises what the runtime's ``load`` raises."""
+        return self.runtime.load(
+            graph, threads=self.platform.threads, precision=self.platform.precision, profile=profile
+        )
+
+    def probe_weights(self, graph: Graph) -> tuple[float, ...]:
+        """Exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`."""
+        if self.instruments.probe is None:
+            return ()
+        return (COMPUTE_WEIGHT, memory_weight(working_set_bytes(graph), env.cpu_description()["caches_bytes"].get("L2")))
+
+
+def working_set_bytes(graph: Graph) -> float:
+    """Bytes of all weights and activations."""
+    return sum(tensor.size_bytes for tensor in graph.tensors.values())
+
+
+def open_device(
+    runtime: str,
+    *,
+    threads: int = 1,
+    precision: str = "fp32",
+    device: str = "local",
+    qualifiers: Sequence[str] = (),
+    cpus: Sequence[int] | None = None,
+    realtime: bool = False,
+    probe: bool = True,
+    imports: Sequence[str] = (),
+) -> Device:
+    """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
+
+    Raises:
+        MeasurementError: The process cannot be pinned or prioritised as asked, or a module cannot be imported.
+        RuntimeFailure: The runtime cannot run here, or not in this precision.
+        UnknownNameError: No such runtime.
+    """
+    chosen = scheduling.default_cpus(threads) if cpus is None else tuple(cpus)
+    if chosen:
+        # Before the runtime is imported: thread pools size themselves by what they may use.
+        scheduling.pin(chosen)
+    for module in imports:
+        _import(module)
+    found = get_runtime(runtime)
+    reason = found.available()
+    if reason is not None:
+        raise RuntimeFailure(reason)
+    if precision not in found.precisions:
+        raise RuntimeFailure(f"{found.name} cannot run {precision} here; it can run {', '.join(found.precisions)}")
+    # A runtime that plays recorded runs back brings its own clock, and no state of this host disturbs what it plays.
+    own_clock = getattr(found, "clock", None)
+    clock: Clock = own_clock if isinstance(own_clock, Clock) else SystemClock()
+    host_probe = HostProbe(clock) if probe and isinstance(clock, SystemClock) else None
+    version = found.version()
+    return Device(
+        runtime=found,
+        platform=Platform(
+            device, found.name, short_version(version), "+".join([f"cpu{threads}", *qualifiers]), precision
+        ),
+        instruments=Instruments(clock, host_probe, scheduling.preemption_counter()),
+        priority=_priority(realtime, threads),
+        environment=env.describe_environment(
+            threads=threads,
+            cpus=chosen or None,
+            packages=(found.name,),
+            runtime=found.name,
+            runtime_version=version,
+            realtime=realtime,
+            probe=None if host_probe is None else {"key": host_probe.key, "parts": list(host_probe.parts)},
+        ),
+        cpus=chosen,
+    )
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as problem:
+        raise MeasurementError(f"the worker cannot import '{module}' ({problem}); is it on PYTHONPATH?") from problem
+
+
+def _priority(realtime: bool, threads: int) -> Callable[[], AbstractContextManager[None]]:
+    if not realtime:
+        return nullcontext
+    if threads > 1:
+        raise MeasurementError(
+            f"a real-time priority with {threads} threads could lock the machine up; measure without it, or with 1 thread"
+        )
+    if not scheduling.realtime_permitted():
+        raise MeasurementError(
+            "a real-time priority was asked for and this process may not have one; "
+            "run as root, give Python CAP_SYS_NICE, or measure without it"
+        )
+    return scheduling.realtime

@@ -1,0 +1,84 @@
+"""Turning what the loop logged into the record that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from latcast.measure.environment import utc_now
+from latcast.measure.statistics import host_factors, quartile_variation
+from latcast.measure.timing import RunLog
+from latcast.records import Measurement, Reference
+
+NORMALISED_STATISTIC = "median of probe-normalised runs"
+RAW_STATISTIC = "median of runs"
+
+
+def failed(
+    error: str, platform: str, reference: Reference, role: str, environment: Mapping[str, Any] | None = None
+) -> Measurement:
+    """The record of a subject that could not be measured."""
+    return Measurement(
+        platform, reference, role, error=error, taken_at=utc_now(), environment=dict(environment or {})
+    )
+
+
+def finished(
+    log: RunLog,
+    *,
+    platform: str,
+    reference: Reference,
+    role: str,
+    parts: Sequence[str] = (),
+    quiet_ms: Sequence[float] = (),
+    weights: Sequence[float] = (),
+    environment: Mapping[str, Any] | None = None,
+) -> Measurement:
+    """The record of a subject that ran.
+
+    Args:
+        log: Its runs and the probe's readings.
+        platform: Platform id.
+        reference: What ran.
+        role: "network" or "kernel".
+        parts: Names of the probe's parts.
+        quiet_ms: The parts' quiet times.
+        weights: The parts' exponents for this subject.
+        environment: What it ran in.
+
+    Returns:
+        A failed record where the runs took no time at all: then the runtime did nothing.
+    """
+    runs = np.asarray(log.runs_ms)
+    raw_ms = float(np.median(runs))
+    if not raw_ms > 0:
+        text = f"{len(runs)} runs took {raw_ms:.3f} ms each: the runtime returned without running the network"
+        return failed(text, platform, reference, role, environment)
+    factors = host_factors(log.readings_ms, quiet_ms, weights) if log.readings_ms else np.ones(len(runs))
+    normalised = runs / factors
+    return Measurement(
+        platform=platform,
+        reference=reference,
+        role=role,
+        runs_ms=_rounded(runs),
+        probe_ms=_rounded(factors * quiet_ms[0]) if log.readings_ms else (),
+        rounds=tuple(log.rounds),
+        latency_ms=float(np.median(normalised)),
+        raw_latency_ms=raw_ms,
+        variation=quartile_variation(normalised),
+        warmup_runs=log.warmup_runs,
+        taken_at=utc_now(),
+        environment=dict(environment or {}),
+        probe_parts_ms={
+            part: _rounded(readings)
+            for part, readings in zip(parts, np.asarray(log.readings_ms).T if log.readings_ms else (), strict=False)
+        },
+        statistic=NORMALISED_STATISTIC if log.readings_ms else RAW_STATISTIC,
+    )
+
+
+def _rounded(values_ms: np.ndarray) -> tuple[float, ...]:
+    """To the nanosecond, which is what clocks resolve at best."""
+    return tuple(round(float(value), 6) for value in values_ms)

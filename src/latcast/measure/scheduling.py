@@ -1,0 +1,86 @@
+"""Keeping the operating system's scheduler out of the timed runs: pinning, priority, and seeing pre-emption."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from latcast.errors import MeasurementError
+from latcast.measure.environment import affinity
+
+REALTIME_PRIORITY = 10
+"""Low among real-time priorities: above every ordinary process, below the kernel's own threads."""
+
+
+def default_cpus(threads: int) -> tuple[int, ...]:
+    """The last ``threads`` CPUs this process may use: systems tend to serve interrupts on the first ones.
+
+    Raises:
+        MeasurementError: Fewer CPUs than threads.
+    """
+    allowed = affinity()
+    if threads > len(allowed):
+        raise MeasurementError(
+            f"{threads} threads were asked for and this process may use {len(allowed)} CPUs; "
+            f"measure with --threads {len(allowed)} or fewer"
+        )
+    return allowed[len(allowed) - threads :]
+
+
+def pin(cpus: Sequence[int]) -> None:
+    """Binds this process, with the threads it will start, to some CPUs; does nothing where the system cannot.
+
+    Raises:
+        MeasurementError: A CPU does not exist or is not allowed.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as problem:
+        raise MeasurementError(
+            f"cannot pin to CPUs {', '.join(map(str, cpus))}: {problem.strerror}; "
+            f"this process may use {', '.join(map(str, affinity()))}"
+        ) from problem
+
+
+def realtime_permitted() -> bool:
+    """Whether this process may raise its thread to a real-time priority."""
+    if not hasattr(os, "sched_setscheduler"):
+        return False
+    try:
+        with realtime():
+            return True
+    except PermissionError:
+        return False
+
+
+@contextmanager
+def realtime() -> Iterator[None]:
+    """Runs the calling thread before all ordinary ones, first in first out, until the context ends.
+
+    For the length of one subject's round only: nothing else gets this CPU meanwhile, and the kernel throttles a thread that
+    stays at a real-time priority for a second.
+
+    Raises:
+        PermissionError: The process lacks the right (CAP_SYS_NICE or a limit on real-time priority).
+    """
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REALTIME_PRIORITY))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def preemption_counter() -> Callable[[], int]:
+    """A function that tells how often this process's threads have been made to wait for another process so far.
+
+    Where the system does not count, the function always says 0, and no run is taken for a disturbed one.
+    """
+    try:
+        import resource
+    except ImportError:
+        return lambda: 0
+    getrusage, process = resource.getrusage, resource.RUSAGE_SELF
+    return lambda: getrusage(process).ru_nivcsw

@@ -1,0 +1,59 @@
+"""What a worker process is started with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from latcast.errors import MeasurementError
+from latcast.records import PRECISIONS
+
+SINGLE_THREADED_LIBRARIES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""Variables that keep numpy's BLAS, and so the probe, on one thread."""
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """A platform to measure on, and how to start the process that does it.
+
+    Attributes:
+        runtime: Name in the registry of runtimes.
+        threads: Of one inference.
+        precision: One of :data:`latcast.records.PRECISIONS`.
+        device: First part of the platform id.
+        qualifiers: What else the unit's name says (``("sse42",)`` makes ``cpu1+sse42``), for settings made by variables.
+        cpus: CPUs to pin to; None chooses the last ``threads`` allowed ones, an empty tuple pins to none.
+        realtime: Run each round at a real-time priority. Keeps other processes of this machine out of the runs where the
+            user may (root, CAP_SYS_NICE); they wait for up to a round's time. Single-threaded only.
+        probe: Whether the host's state is read and divided out.
+        variables: Environment variables of the process, set before anything is loaded.
+        imports: Modules the worker imports first: plug-ins that register themselves.
+    """
+
+    runtime: str = "onnxruntime"
+    threads: int = 1
+    precision: str = "fp32"
+    device: str = "local"
+    qualifiers: tuple[str, ...] = ()
+    cpus: tuple[int, ...] | None = None
+    realtime: bool = False
+    probe: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise MeasurementError(f"{self.threads} threads were asked for; at least 1 is needed")
+        if self.precision not in PRECISIONS:
+            raise MeasurementError(f"no precision is called '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
+
+    def process_variables(self) -> dict[str, str]:
+        """The whole environment of the worker's process."""
+        return {
+            **os.environ,
+            "OMP_NUM_THREADS": str(self.threads),
+            **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1"),
+            "PYTHONUNBUFFERED": "1",
+            **self.variables,
+        }

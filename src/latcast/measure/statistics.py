@@ -1,0 +1,372 @@
+"""From raw runs to one number, and how far that number can be trusted.
+
+The host's state is divided out run by run. A run around which the probe's parts took ``c`` (compute) and ``m`` (memory),
+and take ``c0`` and ``m0`` when the host is quiet, is divided by ``exp(shrink(x))`` with ``x = 0.8 ln(c/c0) + w ln(m/m0)``.
+A kernel whose data fit into a core's own caches does not feel the memory bus (``w`` near 0), a network that streams its
+weights does: see :func:`memory_weight`. Deviations of a few per cent say more about the probe than about the host, so they
+are shrunk away: see :func:`shrink`.
+
+Where the constants come from: 28 to 31 processes on a shared server, nine subjects in ONNX Runtime. Between processes the
+medians vary 5.5 % raw and 2.4 % with these (a quiet day with some memory contention), 11.1 and 6.2 % (three processes in
+a slow state), and are not made worse on a quiet host (2.5 and 2.7 %). Full weights without shrinking: 3.0, 9.7 and 3.4 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import MeasurementError
+from latcast.measure.environment import MOMENT
+from latcast.records import ExecutedKernel, Measurement, Reference
+
+COMPUTE_WEIGHT = 0.8
+"""Exponent of the compute probe."""
+
+MEMORY_WEIGHT_LIMIT = 0.3
+"""Exponent of the memory probe for a working set far beyond the caches."""
+
+PROBE_UNCERTAINTY = 0.1
+"""Deviation of the probe, in units of its logarithm, that is as likely its own as the host's."""
+
+DEFAULT_L2_BYTES = 1 << 20
+"""Taken where the system does not tell the size of a core's own cache."""
+
+STABLE_VARIATION = 0.05
+"""Quartile variation of normalised runs above which a measurement is called unstable."""
+
+LABEL_ROUNDS = 10
+"""Rounds that a test network's label needs."""
+
+LABEL_PROCESSES = 3
+"""Processes over which a test network's label must be spread."""
+
+
+def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> float:
+    """Exponent of the memory probe: 0 for a subject that fits in a core's cache, rising to 0.3 for one far larger.
+
+    Args:
+        working_set_bytes: Weights and activations that one run touches.
+        l2_bytes: Size of a core's own last cache.
+    """
+    own = 2.0 * (l2_bytes or DEFAULT_L2_BYTES)
+    return MEMORY_WEIGHT_LIMIT * working_set_bytes / (working_set_bytes + own)
+
+
+def shrink(deviation: np.ndarray) -> np.ndarray:
+    """Logarithmic deviations of the probe from quiet, with those within its own uncertainty drawn to 0.
+
+    ``x`` becomes ``x**3 / (x**2 + u**2)``: a fifth of a deviation of 5 %, half of one of 10 %, 0.96 of one of 50 %.
+    """
+    square = deviation * deviation
+    shrunk: np.ndarray = deviation * square / (square + PROBE_UNCERTAINTY**2)
+    return shrunk
+
+
+def host_factors(
+    readings_ms: Sequence[Sequence[float]], quiet_ms: Sequence[float], weights: Sequence[float]
+) -> np.ndarray:
+    """How many times slower than quiet the host was at each run.
+
+    Args:
+        readings_ms: Runs by parts of the probe.
+        quiet_ms: The parts' quiet times.
+        weights: The parts' exponents.
+
+    Returns:
+        One factor for each run; 1 means quiet.
+
+    Raises:
+        MeasurementError: The numbers of parts differ, or a reading is not positive.
+    """
+    readings = np.asarray(readings_ms, dtype=np.float64).reshape(-1, len(quiet_ms))
+    quiet, exponents = np.asarray(quiet_ms, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    if quiet.shape != exponents.shape or len(readings) != len(readings_ms):
+        raise MeasurementError(
+            f"{len(quiet)} quiet times and {len(exponents)} weights do not fit the probe's readings; "
+            "they come from different versions of the probe, measure again"
+        )
+    if not (np.all(readings > 0) and np.all(quiet > 0)):
+        raise MeasurementError("a reading of the probe is not positive: the clock stood still, measure without a probe")
+    return np.exp(shrink(np.log(readings / quiet) @ exponents))
+
+
+def quartile_variation(values: Sequence[float] | np.ndarray) -> float:
+    """Quartile deviation over median: half the distance between the quartiles, relative."""
+    low, middle, high = np.quantile(np.asarray(values, dtype=np.float64), [0.25, 0.5, 0.75])
+    return float((high - low) / 2 / middle)
+
+
+def normalised_runs(measurement: Measurement) -> np.ndarray:
+    """Each run divided by its probe, times the probe's quiet time, in milliseconds; the raw runs where no probe ran.
+
+    Raises:
+        MeasurementError: The measurement failed, or does not say what the quiet time was.
+    """
+    if not measurement.ok:
+        raise MeasurementError(f"'{measurement.reference.name}' has no runs, it failed: {measurement.error}")
+    runs = np.asarray(measurement.runs_ms, dtype=np.float64)
+    if not measurement.probe_ms:
+        return runs
+    return runs / np.asarray(measurement.probe_ms) * quiet_reading_of(measurement)[0]
+
+
+def probe_settings(measurement: Measurement) -> Mapping[str, Any] | None:
+    """What the environment says of the probe (key, parts, quiet times), or None where none ran."""
+    found = measurement.environment.get("settings", {}).get("probe")
+    return dict(found) if found else None
+
+
+def quiet_reading_of(measurement: Measurement) -> tuple[float, ...]:
+    """The quiet times that a measurement was normalised with.
+
+    Raises:
+        MeasurementError: Its environment does not hold them.
+    """
+    settings = probe_settings(measurement) or {}
+    if not settings.get("quiet_ms"):
+        raise MeasurementError(
+            f"the measurement of '{measurement.reference.name}' has probe readings but not the probe's quiet time "
+            "(settings.probe.quiet_ms of its environment); its latency_ms still stands"
+        )
+    return tuple(settings["quiet_ms"])
+
+
+def renormalised(measurement: Measurement, quiet_ms: Sequence[float]) -> Measurement:
+    """The same runs normalised with another quiet time, for instance one that a later calibration found.
+
+    A measurement that failed, has no probe readings, or has this quiet time already is returned as it is. Latencies of
+    executed kernels are scaled by the same ratio as the whole.
+
+    Raises:
+        MeasurementError: It does not say how its probe's parts were weighted, or has other parts.
+    """
+    if not measurement.ok or not measurement.probe_ms or quiet_reading_of(measurement) == tuple(quiet_ms):
+        return measurement
+    weights = measurement.environment.get(MOMENT, {}).get("probe_weights")
+    if not weights or not measurement.probe_parts_ms:
+        raise MeasurementError(
+            f"the measurement of '{measurement.reference.name}' keeps no readings or weights of its probe's parts; "
+            "its latency_ms cannot be related to another quiet time"
+        )
+    settings = probe_settings(measurement) or {}
+    readings = np.array([measurement.probe_parts_ms[part] for part in settings["parts"]]).T
+    factors = host_factors(readings.tolist(), quiet_ms, weights)
+    normalised = np.asarray(measurement.runs_ms) / factors
+    latency_ms = float(np.median(normalised))
+    ratio = latency_ms / (measurement.latency_ms or latency_ms)
+    environment = dict(measurement.environment)
+    environment["settings"] = {**environment["settings"], "probe": {**settings, "quiet_ms": list(quiet_ms)}}
+    return replace(
+        measurement,
+        latency_ms=latency_ms,
+        variation=quartile_variation(normalised),
+        probe_ms=tuple(round(float(value), 6) for value in factors * quiet_ms[0]),
+        executed=tuple(replace(kernel, latency_ms=kernel.latency_ms * ratio) for kernel in measurement.executed),
+        environment=environment,
+    )
+
+
+def round_medians(values: Sequence[float] | np.ndarray, rounds: Sequence[int]) -> np.ndarray:
+    """Median of each round's runs, in order of the rounds.
+
+    Raises:
+        MeasurementError: Not as many rounds as values.
+    """
+    runs, indices = np.asarray(values, dtype=np.float64), np.asarray(rounds)
+    if runs.shape != indices.shape:
+        raise MeasurementError(f"{len(runs)} runs but {len(indices)} round numbers; there must be one for each run")
+    return np.array([np.median(runs[indices == index]) for index in np.unique(indices)])
+
+
+def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
+    """How many runs at the start are slower than the rest.
+
+    The second half tells what a warm run is: its median, and its quartile deviation as a measure of spread. A run counts as
+    warm once it lies within three deviations (at least 5 %) of that median.
+
+    Returns:
+        0 where the first run is warm already, and for fewer than 6 values, too few to tell.
+    """
+    runs = np.asarray(values, dtype=np.float64)
+    if len(runs) < 6:
+        return 0
+    second_half = runs[len(runs) // 2 :]
+    limit = float(np.median(second_half)) * (1 + max(3 * quartile_variation(second_half), 0.05))
+    warm = np.flatnonzero(runs <= limit)
+    return int(warm[0])
+
+
+@dataclass(frozen=True)
+class Label:
+    """The latency that stands for a network or kernel on a platform, from all its measurements.
+
+    Attributes:
+        platform: Platform id.
+        reference: What was measured.
+        role: "network" or "kernel".
+        latency_ms: Median over all rounds of the rounds' medians, normalised.
+        raw_latency_ms: The same of raw runs.
+        halves_ms: ``latency_ms`` from the earlier half of the rounds alone and from the later half; None with one round.
+        rounds: Number of rounds behind it.
+        processes: Number of processes behind it.
+        variation: Quartile variation of the rounds' medians.
+        executed: Executed kernels, medians over the measurements that have them.
+    """
+
+    platform: str
+    reference: Reference
+    role: str
+    latency_ms: float
+    raw_latency_ms: float
+    halves_ms: tuple[float, float] | None
+    rounds: int
+    processes: int
+    variation: float
+    executed: tuple[ExecutedKernel, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has the rounds and processes that a test network needs."""
+        return self.rounds >= LABEL_ROUNDS and self.processes >= LABEL_PROCESSES
+
+
+def combine(measurements: Iterable[Measurement]) -> Label:
+    """One label from several measurements of the same thing, taken at different times by different processes.
+
+    Failed measurements count nothing. The rounds are split in time, not alternately, so that the two halves come from
+    different processes where there are several: what one process keeps (its memory layout) then counts as noise, as it
+    should.
+
+    Raises:
+        MeasurementError: No measurement succeeded, or they are of different platforms, references or roles, or were
+            normalised with different quiet times.
+    """
+    given = list(measurements)
+    usable = sorted((item for item in given if item.ok), key=lambda item: item.taken_at)
+    if not usable:
+        reason = next((f": {item.error}" for item in given if item.error), "")
+        raise MeasurementError(f"none of {len(given)} measurements succeeded{reason}")
+    _check_alike(usable)
+    normalised = [round_medians(normalised_runs(item), item.rounds) for item in usable]
+    raw = [round_medians(item.runs_ms, item.rounds) for item in usable]
+    rounds = np.concatenate(normalised)
+    middle = len(rounds) // 2
+    first = usable[0]
+    return Label(
+        platform=first.platform,
+        reference=first.reference,
+        role=first.role,
+        latency_ms=float(np.median(rounds)),
+        raw_latency_ms=float(np.median(np.concatenate(raw))),
+        halves_ms=(float(np.median(rounds[:middle])), float(np.median(rounds[middle:]))) if middle else None,
+        rounds=len(rounds),
+        processes=len({_process(item, index) for index, item in enumerate(usable)}),
+        variation=quartile_variation(rounds),
+        executed=_combine_executed([item.executed for item in usable if item.executed]),
+    )
+
+
+def _process(measurement: Measurement, index: int) -> object:
+    """What tells the processes of measurements apart; a measurement that does not say counts as one of its own."""
+    return measurement.environment.get(MOMENT, {}).get("worker", index)
+
+
+def _check_alike(measurements: Sequence[Measurement]) -> None:
+    first = measurements[0]
+    for other in measurements[1:]:
+        for what, expected, found in (
+            ("platform", first.platform, other.platform),
+            ("role", first.role, other.role),
+            ("reference", first.reference.key, other.reference.key),
+        ):
+            if expected != found:
+                raise MeasurementError(
+                    f"measurements of different {what} cannot be combined: {expected} and {found}; "
+                    "combine those of one platform and reference"
+                )
+    # Probes of different keys do different work or run on different hosts, and have quiet times of their own.
+    quiet_times: dict[str, tuple[float, ...]] = {}
+    for measurement in measurements:
+        if measurement.probe_ms:
+            key = str((probe_settings(measurement) or {}).get("key"))
+            quiet_ms = quiet_reading_of(measurement)
+            if quiet_times.setdefault(key, quiet_ms) != quiet_ms:
+                raise MeasurementError(
+                    f"measurements normalised with different quiet times ({quiet_times[key]} and {quiet_ms} ms) cannot "
+                    "be combined; bring them to one with latcast.measure.statistics.renormalised"
+                )
+
+
+def _combine_executed(executed: Sequence[tuple[ExecutedKernel, ...]]) -> tuple[ExecutedKernel, ...]:
+    """Kernel-wise medians; where processes executed different kernels, those of the last one."""
+    if not executed:
+        return ()
+    last = executed[-1]
+    alike = [kernels for kernels in executed if _names(kernels) == _names(last)]
+    latencies = np.median([[kernel.latency_ms for kernel in kernels] for kernels in alike], axis=0)
+    return tuple(
+        ExecutedKernel(kernel.name, kernel.kind, kernel.nodes, float(latency))
+        for kernel, latency in zip(last, latencies, strict=True)
+    )
+
+
+def _names(kernels: tuple[ExecutedKernel, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(kernel.name, kernel.kind, kernel.nodes) for kernel in kernels]
+
+
+def noise_floor(labels: Iterable[Label]) -> float:
+    """MAPE (per cent) between the labels' two halves: how well the measurement agrees with itself.
+
+    No predictor can be seen to be better than this. The difference is relative to the mean of the halves.
+
+    Raises:
+        MeasurementError: No label has two halves.
+    """
+    halves = np.array([label.halves_ms for label in labels if label.halves_ms is not None], dtype=np.float64)
+    if not len(halves):
+        raise MeasurementError("a noise floor needs labels of at least two rounds each; measure more rounds")
+    return float(100 * np.mean(np.abs(halves[:, 0] - halves[:, 1]) / halves.mean(axis=1)))
+
+
+def stability_warnings(measurement: Measurement) -> list[str]:
+    """What makes a measurement doubtful, each with the number behind it and what to do."""
+    if not measurement.ok:
+        return []
+    name = measurement.reference.name or measurement.reference.space
+    warnings = []
+    if measurement.variation is not None and measurement.variation > STABLE_VARIATION:
+        warnings.append(
+            f"the runs of {name} vary by {100 * measurement.variation:.1f} % (quartile variation; up to "
+            f"{100 * STABLE_VARIATION:.0f} % is stable); measure again with more rounds: --rounds "
+            f"{2 * len(set(measurement.rounds))}"
+        )
+    cold = warm_up_length(normalised_runs(measurement))
+    if cold:
+        warnings.append(
+            f"the first {cold} of {len(measurement.runs_ms)} runs of {name} are slower than the rest; "
+            f"measure again with more warm-ups: --warmup-runs {measurement.warmup_runs + 2 * cold}"
+        )
+    moment = measurement.environment.get(MOMENT, {})
+    preempted = int(moment.get("preempted_runs", 0))
+    if preempted > len(measurement.runs_ms) // 2:
+        warnings.append(
+            f"another process took the CPU in {preempted} runs of {name}, against {len(measurement.runs_ms)} kept; "
+            "stop what else runs here, or measure with --realtime where that is permitted"
+        )
+    if measurement.probe_ms:
+        slowdown = float(np.median(measurement.probe_ms)) / quiet_reading_of(measurement)[0]
+        if slowdown > 1.5:
+            warnings.append(
+                f"the host was {slowdown:.1f} times slower than when quiet while {name} ran; "
+                "the latency is corrected for it, but measure again at another time"
+            )
+        if slowdown < 0.9:
+            warnings.append(
+                f"the host was {1 / slowdown:.2f} times faster than in the state called quiet while {name} ran; "
+                "calibrate the probe again"
+            )
+    return warnings

@@ -1,0 +1,251 @@
+"""The process in which things run: ``python -m latcast.measure.worker``.
+
+It owns one runtime at one setting, takes requests from its standard input and answers on what was its standard output (see
+:mod:`latcast.measure.messages`). Native libraries print when they like, so before a runtime is imported the answers move
+to a descriptor of their own and standard output is joined with standard error, which the client writes to a log. When the
+client goes away the worker does too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from latcast.errors import LatcastError, MeasurementError
+from latcast.measure import environment as env
+from latcast.measure import messages
+from latcast.measure.device import Device, open_device, working_set_bytes
+from latcast.measure.plan import MeasurePlan
+from latcast.measure.probe import calibrate
+from latcast.measure.profiling import profile_kernels
+from latcast.measure.record import failed, finished
+from latcast.measure.timing import Subject, time_batch
+from latcast.records import Measurement, Reference
+from latcast.spaces import build
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One subject as requested; ``number`` is the client's name for it."""
+
+    number: int
+    reference: Reference
+    role: str
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A subject of the batch under way, with what its record will need."""
+
+    job: _Job
+    subject: Subject
+    weights: tuple[float, ...]
+    moment: Mapping[str, Any]
+
+
+class Worker:
+    """Serves one client.
+
+    Args:
+        send: Takes each answer.
+        process_key: Tells this process from all others that measure for the same store.
+    """
+
+    def __init__(self, send: Callable[[messages.Message], None], process_key: str) -> None:
+        self._send = send
+        self._process_key = process_key
+        self._device: Device | None = None
+        self._quiet_ms: tuple[float, ...] = ()
+
+    def answer(self, request: Mapping[str, Any]) -> bool:
+        """Carries out one request; False when it was the last."""
+        kind = request.get("request")
+        try:
+            if kind == "close":
+                return False
+            if kind == "open":
+                self._open(request["settings"])
+            elif self._device is None:
+                raise MeasurementError(f"a worker must be opened before it can '{kind}'")
+            elif kind == "calibrate":
+                self._calibrate(self._device)
+            elif kind == "measure":
+                self._measure(self._device, request)
+            else:
+                raise MeasurementError(f"a worker cannot '{kind}'; client and worker differ in version")
+        except LatcastError as problem:
+            self._send({"event": "refused", "error": str(problem)})
+        else:
+            self._send({"event": "idle"})
+        return True
+
+    def _open(self, settings: Mapping[str, Any]) -> None:
+        self._device = open_device(**settings)
+        probe = self._device.instruments.probe
+        self._send(
+            {
+                "event": "opened",
+                "platform": self._device.platform.id,
+                "probe": None if probe is None else probe.key,
+            }
+        )
+
+    def _calibrate(self, device: Device) -> None:
+        if device.instruments.probe is None:
+            raise MeasurementError("this worker measures without a probe, there is nothing to calibrate")
+        self._send({"event": "calibrated", "quiet_ms": list(calibrate(device.instruments.probe))})
+
+    def _measure(self, device: Device, request: Mapping[str, Any]) -> None:
+        plan = MeasurePlan.from_json(request["plan"])
+        self._quiet_ms = tuple(request["quiet_ms"])
+        waiting = deque(
+            _Job(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"]))
+            for item in request["subjects"]
+        )
+        while waiting:
+            batch = self._load_batch(device, waiting, plan)
+            time_batch(
+                [loaded.subject for loaded in batch],
+                plan,
+                device.instruments,
+                announce=lambda index, batch=batch: self._announce(batch[index].job, "running"),  # type: ignore[misc]
+                priority=device.priority,
+            )
+            while batch:
+                self._finish(device, batch.pop(0), plan)
+            _give_memory_back()
+
+    def _announce(self, job: _Job, stage: str) -> None:
+        self._send({"event": "started", "number": job.number, "stage": stage})
+
+    def _load_batch(self, device: Device, waiting: deque[_Job], plan: MeasurePlan) -> list[_Loaded]:
+        """Takes subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
+        batch: list[_Loaded] = []
+        before_bytes = env.resident_bytes()
+        clock = device.instruments.clock
+        while waiting and len(batch) < plan.batch_size:
+            job = waiting.popleft()
+            self._announce(job, "loading")
+            try:
+                start_ms = clock.now_ms()
+                graph = build(job.reference)
+                build_ms = clock.now_ms() - start_ms
+                session = device.load(graph)
+                load_ms = clock.now_ms() - start_ms - build_ms
+            except Exception as problem:  # one subject's failure, of whatever kind, must not end the others
+                self._report_failure(device, job, problem)
+                continue
+            moment = {
+                "build_ms": round(build_ms, 3),
+                "load_ms": round(load_ms, 3),
+                "working_set_bytes": working_set_bytes(graph),
+            }
+            batch.append(_Loaded(job, Subject(session), device.probe_weights(graph), moment))
+            if env.resident_bytes() - before_bytes >= plan.batch_bytes:
+                break
+        return batch
+
+    def _finish(self, device: Device, loaded: _Loaded, plan: MeasurePlan) -> None:
+        """Frees a subject, profiles it where asked, and reports its record."""
+        job, subject = loaded.job, loaded.subject
+        self._announce(job, "closing")
+        try:
+            subject.session.close()
+            if subject.failure is not None:
+                raise subject.failure
+            measurement = finished(
+                subject.log,
+                platform=device.platform.id,
+                reference=job.reference,
+                role=job.role,
+                parts=device.probe_parts,
+                quiet_ms=self._quiet_ms,
+                weights=loaded.weights,
+                environment=self._environment(
+                    device,
+                    **loaded.moment,
+                    probe_weights=list(loaded.weights),
+                    preempted_runs=subject.log.preempted_runs,
+                ),
+            )
+            if plan.profile and measurement.ok:
+                self._announce(job, "profiling")
+                session = device.load(build(job.reference), profile=True)
+                measurement = profile_kernels(
+                    session, measurement, plan.profiled_runs, device.instruments, self._quiet_ms, loaded.weights
+                )
+                session.close()
+        except Exception as problem:  # as in loading
+            self._report_failure(device, job, problem)
+            return
+        self._report(job, measurement)
+
+    def _environment(self, device: Device, **moment: Any) -> dict[str, Any]:
+        environment = dict(device.environment)
+        probe = environment["settings"]["probe"]
+        if probe is not None:
+            probe = {**probe, "quiet_ms": list(self._quiet_ms)}
+        now = env.describe_moment(device.cpus[0] if device.cpus else None)
+        return {
+            **environment,
+            "settings": {**environment["settings"], "probe": probe},
+            env.MOMENT: {**now, "worker": self._process_key, **moment},
+        }
+
+    def _report_failure(self, device: Device, job: _Job, problem: Exception) -> None:
+        text = str(problem) if isinstance(problem, LatcastError) else f"unexpected {type(problem).__name__}: {problem}"
+        self._report(job, failed(text, device.platform.id, job.reference, job.role, self._environment(device)))
+
+    def _report(self, job: _Job, measurement: Measurement) -> None:
+        self._send({"event": "measured", "number": job.number, "measurement": measurement.to_json()})
+
+
+def _give_memory_back() -> None:
+    """Returns freed memory to the system, so that the next batch's growth is seen."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError):
+        return  # not the GNU C library: its allocator decides alone
+
+
+def _claim_standard_output() -> int:
+    """The descriptor for answers; from now on prints, native ones too, go to standard error."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    return answers
+
+
+def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+    """Passes requests on until the client is gone, then ends the process, whatever it is doing."""
+    reader = messages.LineReader(0)
+    try:
+        while reader.receive():
+            while (line := reader.take_line()) is not None:
+                requests.put(messages.decode(line))
+    finally:
+        os._exit(0)
+
+
+def main() -> None:
+    """Serves requests from standard input until ``close`` or the end of the stream."""
+    answers = _claim_standard_output()
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    # A thread of its own, asleep in a read: it notices that the client is gone while the main thread measures.
+    threading.Thread(target=_listen, args=(requests,), name="requests", daemon=True).start()
+    worker = Worker(lambda message: messages.send(answers, message), f"{env.utc_now()}-{os.getpid()}")
+    while worker.answer(requests.get()):
+        pass
+    # Straight out: native libraries are known to crash while they are torn down, which would look like a failure.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

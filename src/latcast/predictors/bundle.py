@@ -1,0 +1,325 @@
+"""Predictor bundles: a platform predictor as a folder or a zip of JSON, text and safetensors.
+
+======================== ==========================================================================================
+``platform.json``        schema version, platform, environment, physical terms, network model, interval, and an index of the
+                         kernel predictors
+``fusion_rules.json``    the runtime's rules
+``kernels/*.safetensors`` for each kernel predictor the range it was trained on and its regressor, as arrays
+``golden.json``          inputs and outputs, checked at load (:mod:`latcast.predictors.golden`)
+``card.json, CARD.md``   what it was trained on and how well it does, for programs and for people
+======================== ==========================================================================================
+
+Nothing is pickled: a bundle from a stranger is safe to open, and one from today needs no training library to load.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from latcast.errors import BundleError, LatcastError
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.types import KERNEL_TYPES, kernel_type
+from latcast.predictors.bundle_files import BundleFiles, write_files
+from latcast.predictors.card import card_text
+from latcast.predictors.features import feature_names
+from latcast.predictors.golden import golden_mismatch, golden_values
+from latcast.predictors.intervals import Interval
+from latcast.predictors.kernel_predictor import MODELS, KernelPredictor
+from latcast.predictors.network_model import NetworkModel
+from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.regressors import regressor_from_arrays
+from latcast.records import Platform
+
+BUNDLE_SCHEMA = 1
+
+MOST_JSON_BYTES = 16_000_000
+
+_REGRESSOR = "regressor."
+"""Prefix of a regressor's arrays in a safetensors file, beside ``low`` and ``high``."""
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class BundleSummary:
+    """What a bundle says of itself, without its predictors.
+
+    Attributes:
+        platform: Platform id.
+        card: See :mod:`latcast.predictors.card`; ``environment`` is part of it.
+    """
+
+    platform: str
+    card: Mapping[str, Any]
+
+
+def save_bundle(predictor: PlatformPredictor, path: Path | str) -> Path:
+    """Writes a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
+
+    The same predictor gives the same bytes. An old bundle at this path is replaced at once or not at all.
+
+    Args:
+        predictor: What to write; its card should say what :data:`latcast.predictors.card.FIELDS` asks for.
+        path: Where to.
+
+    Raises:
+        BundleError: The card holds something that JSON cannot, a number of the predictor is not finite, or something that
+            is no bundle is in the way.
+    """
+    path = Path(path)
+    predictor = predictor.with_card({key: _plain(value, f"{path}: the card's '{key}'") for key, value in predictor.card.items()})
+    card = {key: value for key, value in predictor.card.items() if key != "environment"}
+    files = {f"kernels/{name}.safetensors": _arrays(found) for name, found in predictor.kernels.items()}
+    platform = {
+        "schema": BUNDLE_SCHEMA,
+        "platform": predictor.platform.id,
+        "environment": predictor.card.get("environment") or {},
+        "physical": {"terms": list(TERMS), "coefficients_ms": predictor.physical.to_json()},
+        "network": predictor.network.to_json(),
+        "interval": predictor.interval.to_json(),
+        "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
+    }
+    documents = {
+        "platform.json": platform,
+        "fusion_rules.json": predictor.rules.to_json(),
+        "golden.json": {"schema": BUNDLE_SCHEMA, **golden_values(predictor)},
+        "card.json": {"schema": BUNDLE_SCHEMA, **card},
+    }
+    try:
+        files |= {name: _json_bytes(document) for name, document in documents.items()}
+    except (TypeError, ValueError) as problem:
+        raise BundleError(f"{path}: the predictor cannot be written: {problem}; train it again") from problem
+    files["CARD.md"] = card_text(predictor).encode()
+    write_files(path, files)
+    return path
+
+
+def load_bundle(path: Path | str) -> PlatformPredictor:
+    """Reads a bundle and checks its golden values.
+
+    Raises:
+        BundleError: The bundle is missing, damaged, unsafe or of a newer schema, or it predicts other than it did when it
+            was written. The message is one line: file, what was found, what was expected, what to do.
+    """
+    with BundleFiles(Path(path)) as files:
+        predictor = _Reader(files).predictor()
+        golden = _document(files, "golden.json")
+        try:
+            mismatch = golden_mismatch(predictor, golden)
+        except (LatcastError, KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as problem:
+            raise files.damaged("golden.json", f"cannot be checked: {problem!r}") from problem
+        if mismatch:
+            raise BundleError(
+                f"{files.path}: golden.json: {mismatch}; this latcast would not predict what was trained, "
+                "get the bundle again or train it with this version"
+            )
+    return predictor
+
+
+def read_summary(path: Path | str) -> BundleSummary:
+    """Platform and card alone, without reading predictors or checking golden values.
+
+    Raises:
+        BundleError: As :func:`load_bundle`, as far as it looks.
+    """
+    with BundleFiles(Path(path)) as files:
+        return _Reader(files).summary()
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value as JSON has it: no tuples, no numpy, and null for what is not a number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, where) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
+        listed = sorted(value) if isinstance(value, (set, frozenset)) else list(value)
+        return [_plain(each, where) for each in listed]
+    raise BundleError(f"{where} holds a {type(value).__name__}, expected text, numbers, lists or mappings; leave it out")
+
+
+def _json_bytes(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _index_entry(found: KernelPredictor) -> dict[str, Any]:
+    kind = kernel_type(found.kernel_type)
+    return {
+        "file": f"kernels/{found.kernel_type}.safetensors",
+        "model": found.model,
+        "regressor": None if found.regressor is None else found.regressor.kind,
+        "samples": found.samples,
+        "fields": list(kind.fields),
+        "features": list(feature_names(kind)),
+    }
+
+
+def _arrays(found: KernelPredictor) -> bytes:
+    from safetensors.numpy import save
+
+    arrays = {"low": found.low.astype(np.int64), "high": found.high.astype(np.int64)}
+    if found.regressor is not None:
+        arrays |= {f"{_REGRESSOR}{name}": array for name, array in found.regressor.arrays().items()}
+    return bytes(save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}))
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"found {text}, expected a finite number")
+
+
+def _document(files: BundleFiles, name: str) -> dict[str, Any]:
+    """A JSON file: an object of a schema that this version reads."""
+    data = files.read(name)
+    if len(data) > MOST_JSON_BYTES:
+        raise files.damaged(name, f"found {len(data) / 1e6:.0f} MB, expected at most {MOST_JSON_BYTES / 1e6:.0f} MB")
+    try:
+        document = json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as problem:
+        raise files.damaged(name, f"found no JSON ({problem})") from problem
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if not isinstance(schema, int):
+        raise files.damaged(name, "found no schema version, expected a JSON object with 'schema'")
+    if schema > BUNDLE_SCHEMA:
+        raise BundleError(
+            f"{files.path}: {name}: found schema {schema}, expected {BUNDLE_SCHEMA} or older; update latcast to read it"
+        )
+    return document
+
+
+def _number(value: Any, *, above: float = -math.inf) -> float:
+    number = float(value)
+    if isinstance(value, (bool, str)) or not math.isfinite(number) or number < above:
+        raise ValueError(f"found {value!r}, expected a finite number of at least {above}")
+    return number
+
+
+class _Reader:
+    """Turns the files of one bundle into its parts, and whatever fails into a BundleError that names the file."""
+
+    def __init__(self, files: BundleFiles) -> None:
+        self.files = files
+        self.document = _document(files, "platform.json")
+
+    def part(self, name: str, build: Callable[[], Part]) -> Part:
+        try:
+            return build()
+        except BundleError as problem:
+            text = str(problem)
+            raise problem if text.startswith(str(self.files.path)) else self.files.damaged(name, text) from problem
+        except (LatcastError, KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as problem:
+            reason = f"found no {problem}" if isinstance(problem, KeyError) else str(problem)
+            raise self.files.damaged(name, reason) from problem
+
+    def summary(self) -> BundleSummary:
+        card = _document(self.files, "card.json")
+        card.pop("schema")
+        environment = self.part("platform.json", lambda: dict(self.document["environment"]))
+        platform = self.part("platform.json", lambda: Platform.parse(str(self.document["platform"])))
+        return BundleSummary(platform.id, {**card, **({"environment": environment} if environment else {})})
+
+    def predictor(self) -> PlatformPredictor:
+        summary = self.summary()
+        self.files.read("CARD.md")
+        rules = FusionRules.from_json(_document(self.files, "fusion_rules.json"), f"{self.files.path}: fusion_rules.json")
+        index = self.part("platform.json", lambda: dict(self.document["kernels"]))
+        kernels = {name: self.kernel(name, entry) for name, entry in sorted(index.items())}
+        self.refuse_strays(index)
+        return PlatformPredictor(
+            platform=Platform.parse(summary.platform),
+            rules=rules,
+            physical=self.part("platform.json", self.physical),
+            kernels=kernels,
+            network=self.part("platform.json", self.network),
+            interval=self.part("platform.json", self.interval),
+            card=summary.card,
+        )
+
+    def physical(self) -> PhysicalTerms:
+        data = self.document["physical"]
+        if data["terms"] != list(TERMS) or POOLED not in data["coefficients_ms"]:
+            raise ValueError(f"found the physical terms {data['terms']}, expected {list(TERMS)} with a class '{POOLED}'")
+        coefficients = {}
+        for name, values in data["coefficients_ms"].items():
+            if len(values) != len(TERMS):
+                raise ValueError(f"found {len(values)} coefficients of '{name}', expected {len(TERMS)}")
+            coefficients[str(name)] = np.array([_number(value, above=0) for value in values])
+        return PhysicalTerms(coefficients)
+
+    def network(self) -> NetworkModel:
+        model = NetworkModel.from_json(self.document["network"])
+        for value in (model.constant_ms, model.per_kernel_ms, *model.weights.values()):
+            _number(value, above=0)
+        return model
+
+    def interval(self) -> Interval:
+        interval = Interval.from_json(self.document["interval"])
+        for value in (interval.low, interval.networks, interval.outside_growth, interval.high - interval.low):
+            _number(value, above=0)
+        if interval.low == 0:
+            raise ValueError("found an interval that begins at 0, expected a positive factor")
+        return interval
+
+    def kernel(self, name: str, entry: Any) -> KernelPredictor:
+        self.part("platform.json", lambda: self.check_entry(name, entry))
+        file = f"kernels/{name}.safetensors"
+        arrays = self.arrays(file)
+        return self.part(file, lambda: self.kernel_from(name, entry, arrays))
+
+    def check_entry(self, name: str, entry: Any) -> None:
+        if name not in KERNEL_TYPES:
+            raise BundleError(
+                f"{self.files.path}: platform.json: found the kernel type '{name}', expected one of "
+                f"{', '.join(sorted(KERNEL_TYPES))}; update latcast to read it"
+            )
+        kind = kernel_type(name)
+        for key, expected in (("fields", list(kind.fields)), ("features", list(feature_names(kind)))):
+            if entry[key] != expected:
+                raise BundleError(
+                    f"{self.files.path}: platform.json: found {len(entry[key])} {key} of '{name}' that are not the "
+                    f"{len(expected)} of this latcast; train the bundle with this version, or use the one it was made with"
+                )
+        if entry["model"] not in MODELS or entry["file"] != f"kernels/{name}.safetensors":
+            raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
+
+    def arrays(self, file: str) -> dict[str, np.ndarray]:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        data = self.files.read(file)
+        try:
+            return dict(load(data))
+        except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as problem:
+            raise self.files.damaged(file, f"found no safetensors ({problem})") from problem
+
+    def kernel_from(self, name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> KernelPredictor:
+        low, high = arrays["low"], arrays["high"]
+        expected = (len(entry["fields"]),)
+        if low.shape != expected or high.shape != expected or low.dtype != np.int64 or high.dtype != np.int64:
+            raise ValueError(f"found a range of shape {low.shape}, expected whole numbers of shape {expected}")
+        own = {key.removeprefix(_REGRESSOR): array for key, array in arrays.items() if key.startswith(_REGRESSOR)}
+        for key, array in own.items():
+            if array.dtype not in (np.float64, np.int32, np.int64):
+                raise ValueError(f"found the array '{key}' of {array.dtype}, expected float64 or integers")
+        regressor = None if entry["regressor"] is None else regressor_from_arrays(str(entry["regressor"]), own)
+        return KernelPredictor(name, entry["model"], regressor, low, high, int(entry["samples"]))
+
+    def refuse_strays(self, index: Mapping[str, Any]) -> None:
+        known = {f"kernels/{name}.safetensors" for name in index}
+        strays = sorted(name for name in self.files.names - known if name.startswith("kernels/"))
+        if strays:
+            raise BundleError(
+                f"{self.files.path}: {strays[0]}: found a file that platform.json does not name, expected none; "
+                "remove it, or get the bundle again"
+            )

@@ -1,0 +1,95 @@
+"""Golden values: inputs and outputs that a bundle carries, so that a predictor that loads also predicts what it did.
+
+They hold single kernels at the low end, the middle and the high end of what each type was trained on, and a few whole
+networks as lists of kernels, which go through overhead, interval and the fallback for what no predictor covers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import LatcastError
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.search import find_kernels
+from latcast.kernels.types import kernel_type
+from latcast.predictors.platform_predictor import PlatformPredictor
+
+TOLERANCE = 1e-6
+"""Relative difference from a golden value that is still rounding."""
+
+NETWORKS = ("resnet18", "mobilenet_v3_small", "deit_tiny_16")
+"""Published networks whose kernels a bundle carries: plain and depthwise convolutions, attention, most kinds of the rest."""
+
+
+def golden_values(predictor: PlatformPredictor) -> dict[str, Any]:
+    """Golden values of a predictor, as JSON."""
+    from latcast.spaces.catalogue import build, model
+
+    kernels = {}
+    for name, found in sorted(predictor.kernels.items()):
+        rows = np.unique(np.stack([found.low, (found.low + found.high) // 2, found.high]).astype(np.int64), axis=0)
+        latency_ms = predictor.raw_kernel_latency_ms({name: rows})
+        kernels[name] = {"configurations": rows.tolist(), "latency_ms": latency_ms.tolist()}
+    networks: list[dict[str, Any]] = []
+    for name in NETWORKS:
+        counts = Counter(kernel.key for kernel in find_kernels(build(model(name)), predictor.rules) if not kernel.free)
+        networks.append({"name": name, "kernels": [[kind, list(row), n] for (kind, row), n in sorted(counts.items())]})
+    for entry, values in zip(networks, _network_values(predictor, networks), strict=True):
+        entry.update(values)
+    return {"kernels": kernels, "networks": networks}
+
+
+def golden_mismatch(predictor: PlatformPredictor, golden: Mapping[str, Any]) -> str | None:
+    """What a predictor computes differently from its golden values, in one sentence, or None.
+
+    Raises:
+        LatcastError, KeyError, TypeError, ValueError, IndexError, OverflowError: The golden values (or the predictor) are
+            damaged.
+    """
+    unpriced = sorted(set(predictor.kernels) - set(golden["kernels"]))
+    if unpriced or not golden["networks"]:
+        return f"found no values of {unpriced[0] if unpriced else 'networks'}, expected some"
+    with np.errstate(all="ignore"):
+        for name, entry in golden["kernels"].items():
+            fields = kernel_type(name).fields
+            rows = np.array(entry["configurations"], dtype=np.int64).reshape(-1, len(fields))
+            found = predictor.raw_kernel_latency_ms({name: rows})
+            for row, value, expected in zip(rows.tolist(), found.tolist(), entry["latency_ms"], strict=True):
+                if not _close(value, expected):
+                    what = ", ".join(f"{field} {number}" for field, number in zip(fields, row, strict=True))
+                    return f"found {value!r} ms for the kernel {name} ({what}), expected {expected!r}"
+        for entry, values in zip(golden["networks"], _network_values(predictor, golden["networks"]), strict=True):
+            for figure, value in values.items():
+                if not _close(value, entry[figure]):
+                    return f"found {figure} {value!r} for the network {entry['name']}, expected {entry[figure]!r}"
+    return None
+
+
+def _close(value: float, expected: float) -> bool:
+    return abs(value - expected) <= TOLERANCE * abs(expected)  # False for what is not a number, too
+
+
+def _network_values(predictor: PlatformPredictor, networks: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    kernels = [
+        [_kernel(kind, row) for kind, row, count in entry["kernels"] for _ in range(_checked_count(count))] for entry in networks
+    ]
+    priced = predictor.price(kernels)
+    low, high = predictor.interval.bounds_ms(priced.latency_ms, priced.outside_share)
+    columns = {"latency_ms": priced.latency_ms, "low_ms": low, "high_ms": high, "covered_share": priced.covered_share}
+    return [{name: float(values[index]) for name, values in columns.items()} for index in range(len(networks))]
+
+
+def _kernel(kind: str, row: Sequence[int]) -> Kernel:
+    if len(row) != len(kernel_type(kind).fields):
+        raise ValueError(f"a {kind} of {len(row)} fields")
+    return Kernel(kind, tuple(row), "", (), ())
+
+
+def _checked_count(count: int) -> int:
+    if not 0 < count <= 100_000:
+        raise LatcastError(f"a kernel that occurs {count} times")
+    return count

@@ -1,0 +1,236 @@
+"""Profiling a machine: measure within a budget, train, judge, and leave a bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import TrainingError
+from latcast.kernels.rules import FusionRules, load_rules
+from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
+from latcast.measure.plan import KERNEL_PLAN, MeasurePlan
+from latcast.measure.settings import WorkerSettings
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.intervals import calibrate
+from latcast.predictors.kernel_predictor import RESIDUAL
+from latcast.predictors.metrics import judge
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.samples import TrainingData, collect
+from latcast.predictors.training import WAYS, cross_predict, train
+from latcast.records import Platform
+
+OPERATOR_PLAN = MeasurePlan(
+    rounds=2, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0, profile=True, profiled_runs=8
+)
+"""For networks whose operators the runtime's profiler times: many networks count for more than many runs of each."""
+
+WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0)
+"""For training on whole networks alone."""
+
+NETWORKS_PER_SECOND = 3.0
+"""Upper bound of what any runtime manages, so that references never run out before the budget."""
+
+COMPANY_SHARE = 0.2
+"""Part of the budget that learning from isolated kernels spends on whole networks, for the overhead and the interval."""
+
+TRAINING_SHARE = 0.08
+"""Part of the budget kept for training."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a profile is doing: a name for people, and the campaign's progress where there is one."""
+
+    name: str
+    share: float
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class ProfileResult:
+    """Attributes:
+    predictor: Trained, with its card.
+    bundle: Where it was saved; None where no path was given.
+    data: The samples it was trained on.
+    reports: What the campaigns came to.
+    seconds: Measuring and training together.
+    """
+
+    predictor: PlatformPredictor
+    bundle: Path | None
+    data: TrainingData
+    reports: tuple[CampaignReport, ...]
+    seconds: float
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> list[tuple[list[CampaignItem], float]]:
+    """What a way of learning measures: lists of items, each with its part of the budget in seconds.
+
+    Raises:
+        TrainingError: An unknown way.
+    """
+    from latcast.spaces.kernel_space import sample_kernels
+    from latcast.spaces.training_mix import training_mix
+
+    if way not in WAYS:
+        raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
+    if way == "kernels":
+        company_s = COMPANY_SHARE * budget_s
+        kernels = sample_kernels(round(40 * budget_s), seed, rules)
+        networks = training_mix(max(30, round(NETWORKS_PER_SECOND * company_s)), seed)
+        return [
+            ([CampaignItem(reference, "kernel", KERNEL_PLAN) for reference in kernels], budget_s - company_s),
+            ([CampaignItem(reference, "network", WHOLE_PLAN) for reference in networks], company_s),
+        ]
+    plan = OPERATOR_PLAN if way == "operators" else WHOLE_PLAN
+    networks = training_mix(max(30, round(NETWORKS_PER_SECOND * budget_s)), seed)
+    return [([CampaignItem(reference, "network", plan) for reference in networks], budget_s)]
+
+
+def measure_for_training(
+    settings: WorkerSettings,
+    store: Any,
+    *,
+    budget_s: float,
+    way: str = "operators",
+    seed: int = 0,
+    rules: FusionRules | None = None,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> tuple[CampaignReport, ...]:
+    """Runs the campaigns of a way of learning into a store; run again, it goes on where it was.
+
+    Args:
+        settings: The platform.
+        store: A :class:`latcast.datasets.store.Store`.
+        budget_s: Seconds of measuring.
+        way: One of :data:`latcast.predictors.training.WAYS`.
+        seed: Which networks and kernels.
+        rules: Fusion rules; the shipped ones of the runtime where None.
+        watch: Called at every step.
+    """
+    start = time.monotonic()
+    watch(Stage("choosing networks", 0.0))
+    parts = campaign_items(way, budget_s, seed, rules or load_rules(settings.runtime))
+    drawing_s = time.monotonic() - start
+    reports = []
+    for items, part_s in parts:
+        name = f"timing {'kernels' if items[0].role == 'kernel' else 'networks'}"
+
+        def step(progress: Progress, name: str = name, part_s: float = part_s) -> None:
+            watch(Stage(name, min(1.0, progress.seconds / part_s), progress))
+
+        room_s = max(5.0, part_s - drawing_s * part_s / budget_s)
+        reports.append(Campaign(store, settings, items, budget_s=room_s, progress=step).run())
+    return tuple(reports)
+
+
+def profile(
+    settings: WorkerSettings | None = None,
+    *,
+    store: Any,
+    budget_s: float = 300.0,
+    way: str = "operators",
+    model: str = RESIDUAL,
+    seed: int = 0,
+    rules: FusionRules | None = None,
+    bundle: Path | None = None,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> ProfileResult:
+    """Measures this machine within a budget and trains a predictor for it.
+
+    Args:
+        settings: Runtime, threads, precision; ONNX Runtime on one thread by default.
+        store: Keeps every measurement, so that an interrupted profile goes on where it was.
+        budget_s: Seconds for everything, training included.
+        way: One of :data:`latcast.predictors.training.WAYS`.
+        model: How a kernel type is modelled.
+        seed: For every random choice.
+        rules: Fusion rules; the shipped ones of the runtime where None.
+        bundle: Where to save the predictor.
+        watch: Called at every step.
+
+    Raises:
+        TrainingError: The budget was too short for enough measurements.
+        RuntimeFailure: The runtime cannot be started.
+    """
+    start = time.monotonic()
+    settings = settings or WorkerSettings()
+    rules = rules or load_rules(settings.runtime)
+    reports = measure_for_training(
+        settings, store, budget_s=budget_s * (1 - TRAINING_SHARE), way=way, seed=seed, rules=rules, watch=watch
+    )
+    watch(Stage("training", 1.0))
+    platform = reports[0].platform
+    data = collect_stored(store, platform, rules)
+    predictor = trained_with_card(data, platform, rules, way=way, model=model, seed=seed, seconds=time.monotonic() - start,
+                                  environment=environment_of(store, platform))  # fmt: skip
+    path = save_bundle(predictor, bundle) if bundle is not None else None
+    failures = {name: error for report in reports for name, error in report.failures.items()}
+    return ProfileResult(predictor, path, data, reports, time.monotonic() - start, failures)
+
+
+def collect_stored(store: Any, platform: Platform, rules: FusionRules) -> TrainingData:
+    """Samples from everything a store holds of a platform."""
+    from latcast.spaces import build
+
+    return collect(store.measurements(platform=platform.id), rules, build)
+
+
+def environment_of(store: Any, platform: Platform) -> dict[str, Any]:
+    """The environment of a platform's first measurement, without what belongs to that moment alone."""
+    from latcast.measure.environment import MOMENT
+
+    for measurement in store.measurements(platform=platform.id):
+        return {name: value for name, value in measurement.environment.items() if name != MOMENT}
+    return {}
+
+
+def trained_with_card(
+    data: TrainingData,
+    platform: Platform,
+    rules: FusionRules,
+    *,
+    way: str = "operators",
+    model: str = RESIDUAL,
+    seed: int = 0,
+    tune: bool = False,
+    seconds: float | None = None,
+    environment: dict[str, Any] | None = None,
+) -> PlatformPredictor:
+    """Trains a predictor whose interval and card come from networks held out by whole families."""
+    from dataclasses import replace
+
+    predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune, calibrated=False)
+    card: dict[str, Any] = {
+        "trained_on": _what(data),
+        "way": way,
+        "model": model,
+        "measurements": len(data.networks) + len(data.isolated),
+        "seconds": seconds,
+        "licence": "measured by the owner of this bundle",
+        "environment": environment or {},
+    }
+    if len(data.networks) >= 10:
+        held_out = cross_predict(data, platform, rules, way=way, model=model, seed=seed)
+        actual = np.array([sample.latency_ms for sample in data.networks])
+        interval = calibrate(actual, held_out)
+        predictor = replace(predictor, interval=interval)
+        figures = judge(held_out, actual, interval.low * held_out, interval.high * held_out)
+        card |= {**figures.to_json(), "held_out_by": "family or space, within the training networks"}
+    return predictor.with_card(card)
+
+
+def _what(data: TrainingData) -> str:
+    counts: dict[str, int] = {}
+    for sample in data.networks:
+        counts[sample.family] = counts.get(sample.family, 0) + 1
+    listed = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    kernels = f"; {len(data.isolated)} kernels timed alone" if data.isolated else ""
+    profiled = f"; {len(data.profiled)} kernels timed inside networks" if data.profiled else ""
+    return f"{len(data.networks)} networks ({listed}){profiled}{kernels}"

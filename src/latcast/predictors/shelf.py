@@ -1,0 +1,170 @@
+"""Where bundles are found: those shipped with the package and those in the user's folder.
+
+The user's folder is ``bundles`` in ``$LATCAST_HOME``, or else in ``latcast`` in ``$XDG_DATA_HOME`` (``~/.local/share``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from latcast.errors import BundleError, UnknownPlatformError
+from latcast.predictors.bundle import read_summary
+from latcast.predictors.bundle_files import is_bundle
+from latcast.predictors.card import SUMMARY
+from latcast.records import Platform
+from latcast.registry import nearest_names
+
+SHIPPED_FOLDER = Path(__file__).parent / "shipped"
+
+LOCAL = "local"
+"""Device name that stands for the machine at hand."""
+
+
+class ShelfEntry(NamedTuple):
+    """A bundle on the shelf.
+
+    Attributes:
+        platform: Its platform id.
+        path: Where it is.
+        card: What it says of itself; see :mod:`latcast.predictors.card`.
+    """
+
+    platform: str
+    path: Path
+    card: Mapping[str, Any]
+
+    @property
+    def source(self) -> str:
+        """ "shipped" or "user"."""
+        return "shipped" if SHIPPED_FOLDER in self.path.parents else "user"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """What was found.
+
+    Attributes:
+        entries: Readable bundles, by platform id; of two for one platform the user's own stays.
+        problems: Why the others cannot be read, a sentence each.
+    """
+
+    entries: tuple[ShelfEntry, ...]
+    problems: tuple[str, ...]
+
+
+def user_folder() -> Path:
+    """Where the user's bundles are; it need not exist."""
+    home = os.environ.get("LATCAST_HOME")
+    if home:
+        return Path(home).expanduser() / "bundles"
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "latcast" / "bundles"
+
+
+def bundle_path(platform: Platform | str) -> Path:
+    """Where the user's bundle of a platform belongs: one zip, named by the id with ``__`` for each slash."""
+    return user_folder() / f"{str(platform).replace('/', '__')}.zip"
+
+
+def scan_shelf() -> Shelf:
+    """Looks at every bundle on the shelf, without loading predictors."""
+    entries: dict[str, ShelfEntry] = {}
+    problems: list[str] = []
+    for folder in (user_folder(), SHIPPED_FOLDER):
+        # Sorted, so that of two bundles for one platform the same one is taken every time.
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.name.startswith(".") or not is_bundle(path):
+                continue
+            try:
+                summary = read_summary(path)
+            except BundleError as problem:
+                problems.append(str(problem))
+            else:
+                entries.setdefault(summary.platform, ShelfEntry(summary.platform, path, summary.card))
+    return Shelf(tuple(entries[name] for name in sorted(entries)), tuple(problems))
+
+
+def available_platforms() -> list[ShelfEntry]:
+    """(platform id, path, card) of every platform that can be predicted for, sorted by id."""
+    return list(scan_shelf().entries)
+
+
+def platforms() -> list[dict[str, Any]]:
+    """Every platform that can be predicted for and how well, as JSON values (percentages from 0 to 100)."""
+    return [
+        {"id": entry.platform, "source": entry.source, **{key: entry.card.get(key) for key in SUMMARY}}
+        for entry in available_platforms()
+    ]
+
+
+def find_bundle(id_or_path: str | Path) -> Path:
+    """The bundle of a platform.
+
+    Args:
+        id_or_path: A bundle's path; a platform id; or the beginning of one where a single platform begins so
+            (``local/onnxruntime``). ``local/...`` also stands for a bundle that was measured on a machine like this one
+            (same CPU model), whatever name its device has.
+
+    Raises:
+        UnknownPlatformError: There is none, or several begin so; the message lists the nearest names.
+    """
+    path = Path(id_or_path).expanduser()
+    if is_bundle(path):
+        return path
+    text = str(id_or_path)
+    if path.suffix == ".zip" or text.startswith((".", "/", "~")):
+        raise UnknownPlatformError(f"found no bundle at '{text}', expected a bundle (a folder or a .zip); check the path")
+    shelf = scan_shelf()
+    names = {entry.platform: entry for entry in shelf.entries}
+    wanted = text.rstrip("/")
+    found = _beginning_with(wanted, list(names))
+    if not found and wanted.partition("/")[0] == LOCAL:
+        names = {f"{LOCAL}/{entry.platform.partition('/')[2]}": entry for entry in shelf.entries if _measured_here(entry)}
+        found = _beginning_with(wanted, list(names))
+    if len(found) == 1:
+        return names[found[0]].path
+    if found:
+        raise UnknownPlatformError(
+            f"'{text}' is the beginning of {len(found)} platforms, expected one; give more of the id: {_listed(found)}"
+        )
+    raise UnknownPlatformError(_nothing_found(text, shelf))
+
+
+def _beginning_with(text: str, names: Sequence[str]) -> list[str]:
+    """The name itself; or names that go on after whole parts of an id; or after whole words; or anywhere."""
+    if text in names:
+        return [text]
+    for separator in ("/", "-", ""):
+        found = sorted(name for name in names if text and name.startswith(text + separator))
+        if found:
+            return found
+    return []
+
+
+def _measured_here(entry: ShelfEntry) -> bool:
+    """Whether a bundle's measurements come from a machine with this CPU."""
+    from latcast.measure.environment import cpu_description
+
+    host = dict(entry.card.get("environment") or {}).get("host")
+    cpu = host.get("cpu") if isinstance(host, Mapping) else None
+    return isinstance(cpu, Mapping) and cpu.get("model") == cpu_description()["model"]
+
+
+def _nothing_found(text: str, shelf: Shelf) -> str:
+    names = [entry.platform for entry in shelf.entries]
+    damaged = f" ({len(shelf.problems)} bundle(s) there cannot be read: {shelf.problems[0]})" if shelf.problems else ""
+    if not names:
+        return (
+            f"no predictor for '{text}': found no bundles in {user_folder()}{damaged}; "
+            "make one with: latcast profile, or put one there"
+        )
+    near = nearest_names(text, names) or names
+    return f"no predictor for '{text}'{damaged}; nearest: {_listed(near)}; all: latcast platforms"
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,73 @@
+"""What every reader of executed kernels needs: which nodes are left that lead to a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from latcast.graph.ir import Graph
+
+VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+"""Operators that change no value; where one is not a kernel of its own it was eliminated."""
+
+
+def twins(graph: Graph) -> Mapping[str, str]:
+    """Name of every node to the name of the first node that computes the same from the same (often itself).
+
+    Runtimes compute such nodes once: two squeezes of one map share their pooling.
+    """
+    values: dict[str, object] = {name: name for name in (*graph.inputs, *graph.weights)}
+    values.update({name: (str(v.dtype), v.shape, v.tobytes()) for name, v in graph.constants.items()})
+    first: dict[object, str] = {}
+    found: dict[str, str] = {}
+    for node in graph.nodes:
+        attributes = tuple(sorted(node.attributes.items()))
+        key = (node.op_type, node.domain, tuple(values.get(name) for name in node.inputs), attributes)
+        found[node.name] = first.setdefault(key, node.name)
+        values.update({name: (found[node.name], index) for index, name in enumerate(node.outputs)})
+    return found
+
+
+class Assignment:
+    """Hands out the nodes of a graph to kernels, each node once, in the order in which kernels run.
+
+    A runtime usually names only some of the operators that a kernel computes, the last one among them. What leads to those
+    and belongs to no earlier kernel belongs to this one. Two sorts of nodes are nobody's: those that depend on weights
+    alone were computed when the network was loaded, and twins of a node that was handed out were computed with it.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.types = {node.name: node.op_type for node in graph.nodes}
+        self._twins = twins(graph)
+        self._computed: set[str] = set()
+        reached = set(graph.inputs)
+        self._free: set[str] = set()
+        for node in graph.nodes:
+            if any(name in reached for name in node.inputs):
+                reached.update(node.outputs)
+                self._free.add(node.name)
+
+    def claim(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """Names, in the graph's order, of the free nodes that these tensors need; they are free no longer."""
+        asked = set(tensors)
+        waiting = list(asked)
+        found: set[str] = set()
+        while waiting:
+            tensor = waiting.pop()
+            node = self.graph.producers.get(tensor)
+            if node is None or node.name not in self._free:
+                continue
+            if tensor in asked or self._twins[node.name] not in self._computed:
+                self._free.discard(node.name)
+                found.add(node.name)
+                waiting.extend(node.inputs)
+        self._computed.update(self._twins[name] for name in found)
+        return self.in_order(found) if found else ()
+
+    def in_order(self, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(node.name for node in self.graph.nodes if node.name in names)
+
+    def without_eliminated(self, names: Collection[str]) -> tuple[str, ...]:
+        """The names less the views, unless there is nothing else."""
+        computing = tuple(name for name in names if self.types[name] not in VIEWS)
+        return computing or tuple(names)

@@ -1,0 +1,196 @@
+"""LiteRT (formerly TensorFlow Lite) on the CPU, with the XNNPACK delegate that it applies by default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.graph.ir import Graph
+from latcast.graph.writers.tflite import TfliteNetwork, write_tflite
+from latcast.graph.writers.tflite.layout import Order, physical_shape
+from latcast.records import ExecutedKernel
+from latcast.runtimes.inputs import checked_inputs, random_inputs
+from latcast.runtimes.litert_kernels import attribute
+from latcast.runtimes.litert_native import NativeModel, ProfiledEvent, check_version
+
+PROFILE_WARMUPS = 2
+"""Runs before the profiled ones: the first registers buffers and allocates."""
+
+_TRUNCATION_US = 0.5
+"""XNNPACK reports whole microseconds, rounded down; half of one is added so that sums over many kernels come out right."""
+
+
+class LiteRtSession:
+    """A network in a LiteRT interpreter."""
+
+    def __init__(self, graph: Graph, network: TfliteNetwork, *, threads: int, profile: bool) -> None:
+        self.graph = graph
+        self.threads = threads
+        self._network = network
+        self._profile = profile
+        self._interpreter: Any = _new_interpreter(graph, network, threads)
+        self._input_details = self._interpreter.get_input_details()
+        self._output_details = self._interpreter.get_output_details()
+        self._check_shapes(graph.inputs, self._input_details, network.input_orders)
+        self._check_shapes(graph.outputs, self._output_details, network.output_orders)
+        self._inputs: list[np.ndarray] = []
+        self.set_inputs(random_inputs(graph))
+
+    def _check_shapes(self, names: Sequence[str], details: Sequence[Any], orders: Sequence[Order]) -> None:
+        """LiteRT works shapes out again when it loads; where they differ from the graph's it would run something else."""
+        expected = [physical_shape(self.graph.shape(name), order) for name, order in zip(names, orders, strict=True)]
+        found = [tuple(int(size) for size in detail["shape"]) for detail in details]
+        if found != expected:
+            raise RuntimeFailure(f"LiteRT gives {list(names)} of '{self.graph.name}' the shapes {found}; {expected} were written")
+
+    def run(self) -> None:
+        try:
+            self._interpreter.invoke()
+        except (RuntimeError, ValueError) as problem:
+            raise RuntimeFailure(f"LiteRT failed to run '{self.graph.name}': {_line(problem)}") from problem
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        arrays = checked_inputs(self.graph, inputs)
+        self._inputs = [
+            _quantised(array.transpose(order), detail)
+            for array, order, detail in zip(arrays, self._network.input_orders, self._input_details, strict=True)
+        ]
+        for detail, array in zip(self._input_details, self._inputs, strict=True):
+            self._interpreter.set_tensor(detail["index"], array)
+
+    def outputs(self) -> list[np.ndarray]:
+        results = []
+        for detail, order in zip(self._output_details, self._network.output_orders, strict=True):
+            values = self._interpreter.get_tensor(detail["index"])
+            scale, zero_point = detail["quantization"]
+            real = values.astype(np.float32)
+            if scale:
+                real = (real - np.float32(zero_point)) * np.float32(scale)
+            results.append(np.ascontiguousarray(real.transpose(np.argsort(order))))
+        return results
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """XNNPACK's kernels, and the operators that LiteRT ran itself, from the profiler of LiteRT's C API.
+
+        Kernels that together compute one node (those of a layer normalisation) are one entry, their names joined by " + ".
+        The clock counts whole microseconds; the latency is the mean of the middle half of the runs.
+        """
+        if not self._profile:
+            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        native = NativeModel(self._network.data, threads=self.threads)
+        try:
+            native.set_inputs(self._inputs)
+            for _ in range(PROFILE_WARMUPS):
+                native.run()
+            recorded = [native.profiled_run() for _ in range(runs)]
+        finally:
+            native.close()
+        return self._kernels(recorded)
+
+    def _kernels(self, recorded: Sequence[tuple[ProfiledEvent, ...]]) -> tuple[ExecutedKernel, ...]:
+        first = recorded[0]
+        if any([event.tag for event in events] != [event.tag for event in first] for events in recorded):
+            raise RuntimeFailure(f"LiteRT did not run the same kernels of '{self.graph.name}' every time")
+        times_us = np.array([[event.elapsed_us for event in events] for events in recorded], dtype=np.float64)
+        latencies_ms = _middle_mean(times_us) / 1e3
+        position = {node.name: index for index, node in enumerate(self.graph.nodes)}
+        kernels: list[ExecutedKernel] = []
+        entry_of: dict[str, int] = {}
+        for attribution in attribute(self._network.model, first):
+            event = first[attribution.event]
+            latency_ms = latencies_ms[attribution.event] + (_TRUNCATION_US / 1e3 if event.delegated else 0.0)
+            kernel = ExecutedKernel(
+                f"{event.tag}:{attribution.event}",
+                event.tag,
+                tuple(sorted(set(attribution.nodes), key=position.__getitem__)),
+                float(latency_ms),
+            )
+            known = sorted({entry_of[name] for name in kernel.nodes if name in entry_of})
+            if known:
+                kernels[known[0]] = _joined(kernels[known[0]], kernel, position)
+            else:
+                kernels.append(kernel)
+            for name in kernel.nodes:
+                entry_of.setdefault(name, known[0] if known else len(kernels) - 1)
+        return tuple(kernels)
+
+    def close(self) -> None:
+        self._interpreter = None
+        self._inputs = []
+
+
+def _joined(first: ExecutedKernel, second: ExecutedKernel, position: dict[str, int]) -> ExecutedKernel:
+    nodes = tuple(sorted({*first.nodes, *second.nodes}, key=position.__getitem__))
+    return ExecutedKernel(
+        f"{first.name} + {second.name}", f"{first.kind} + {second.kind}", nodes, first.latency_ms + second.latency_ms
+    )
+
+
+def _middle_mean(times: np.ndarray) -> np.ndarray:
+    """Mean of the middle half of each column: as steady as the median, but not bound to whole microseconds."""
+    ordered = np.sort(times, axis=0)
+    cut = len(ordered) // 4
+    return np.asarray(ordered[cut : len(ordered) - cut].mean(axis=0))
+
+
+def _quantised(values: np.ndarray, detail: dict[str, Any]) -> np.ndarray:
+    scale, zero_point = detail["quantization"]
+    if scale:
+        values = np.clip(np.round(values / scale) + zero_point, -128, 127)
+    return np.ascontiguousarray(values, dtype=detail["dtype"])
+
+
+def _line(problem: Exception) -> str:
+    return " ".join(str(problem).split())
+
+
+def _new_interpreter(graph: Graph, network: TfliteNetwork, threads: int) -> Any:
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        interpreter = Interpreter(model_content=network.data, num_threads=threads)
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError) as problem:
+        text = _line(problem)
+        if "Didn't find op for builtin opcode" in text:
+            raise UnsupportedOperatorError(f"LiteRT has no kernel for an operator of '{graph.name}': {text}") from problem
+        raise RuntimeFailure(f"LiteRT failed to load '{graph.name}': {text}") from problem
+    return interpreter
+
+
+class LiteRt:
+    """LiteRT's interpreter with its default delegate."""
+
+    name = "litert"
+    precisions: tuple[str, ...] = ("fp32", "int8")
+
+    def available(self) -> str | None:
+        for module, package in (("ai_edge_litert", "ai-edge-litert"), ("flatbuffers", "flatbuffers")):
+            if find_spec(module) is None:
+                return f"{package} is not installed; add it with: pip install 'latcast[litert]'"
+        return None
+
+    def version(self) -> str:
+        return installed_version("ai-edge-litert")
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> LiteRtSession:
+        """Loads a network as a .tflite file; int8 as a full-integer one with weights quantised per channel.
+
+        Raises:
+            RuntimeFailure: With ``profile=True`` also where the installed version is none whose profiler is known.
+        """
+        if precision not in self.precisions:
+            expected = ", ".join(self.precisions)
+            raise RuntimeFailure(f"litert cannot run '{graph.name}' in '{precision}'; it can in {expected}")
+        if threads < 1:
+            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        if find_spec("ai_edge_litert") is None:
+            raise MissingExtraError("ai-edge-litert", "litert", "measuring with LiteRT")
+        if profile:
+            check_version()
+        return LiteRtSession(graph, write_tflite(graph, precision=precision), threads=threads, profile=profile)

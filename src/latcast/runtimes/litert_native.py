@@ -1,0 +1,233 @@
+"""LiteRT's C API through ctypes: the only way to its profiler from Python.
+
+The structures below are those of a few versions of the library and change without notice, so that every other version is
+refused before anything is called. Running a network needs none of this (:mod:`latcast.runtimes.litert`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import RuntimeFailure
+
+TESTED_VERSIONS = ("2.1.6", "2.2.0", "2.3.0")
+"""Versions of ai-edge-litert whose C structures are those below. Patch releases matter: 2.1.0 has others and aborts."""
+
+_CPU = 1
+_LOCK_FOR_WRITING = 1
+_OPTION_ACCELERATORS, _OPTION_MINIMUM_SEVERITY = 24, 25
+_ANY_INTEGER = 2
+_SEVERITY_ERROR = 3
+_OPERATOR_EVENT = 2
+_DELEGATE_EVENT = 8
+
+_Pointer = ctypes.c_void_p
+
+
+class _Layout(ctypes.Structure):
+    _fields_ = (
+        ("rank", ctypes.c_uint32, 7),
+        ("has_strides", ctypes.c_uint32, 1),
+        ("dimensions", ctypes.c_int32 * 8),
+        ("strides", ctypes.c_uint32 * 8),
+    )
+
+
+class _TensorType(ctypes.Structure):
+    _fields_ = (("element_type", ctypes.c_int), ("layout", _Layout))
+
+
+class _Any(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int), ("value", ctypes.c_int64))
+
+
+class _EnvironmentOption(ctypes.Structure):
+    _fields_ = (("tag", ctypes.c_int), ("value", _Any))
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("tag", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("start_us", ctypes.c_uint64),
+        ("elapsed_us", ctypes.c_uint64),
+        ("memory_before", ctypes.c_int64 * 3),
+        ("memory_after", ctypes.c_int64 * 3),
+        ("index", ctypes.c_int64),
+        ("extra", ctypes.c_int64),
+        ("source", ctypes.c_int),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledEvent:
+    """One kernel in one run.
+
+    Attributes:
+        tag: The delegate's name for it, or the builtin operator's.
+        delegated: Whether it ran inside XNNPACK.
+        index: Of the operator in the file; inside XNNPACK of the kernel in its partition.
+        elapsed_us: Whole microseconds. XNNPACK truncates; LiteRT subtracts two truncated readings.
+    """
+
+    tag: str
+    delegated: bool
+    index: int
+    elapsed_us: int
+
+
+def check_version() -> None:
+    """Makes sure that the structures above are the installed library's.
+
+    Raises:
+        RuntimeFailure: Another version, or a system without this library.
+    """
+    found = installed_version("ai-edge-litert")
+    if found not in TESTED_VERSIONS:
+        raise RuntimeFailure(
+            f"ai-edge-litert {found} is installed; its kernels can be read from the versions {', '.join(TESTED_VERSIONS)} only, "
+            "because the profiler's binary interface changes. Install one of these, or load without profile=True"
+        )
+    if not _library_path().is_file():
+        raise RuntimeFailure(
+            f"ai-edge-litert {found} has no '{_library_path().name}' here, so that the kernels cannot be read; "
+            "load without profile=True"
+        )
+
+
+def _library_path() -> Path:
+    spec = find_spec("ai_edge_litert")
+    folder = Path(str(spec.origin)).parent if spec is not None else Path()
+    return folder / "libLiteRt.so"
+
+
+@cache
+def _library() -> Any:
+    return ctypes.CDLL(str(_library_path()))
+
+
+def _call(function: str, *arguments: Any) -> None:
+    status = getattr(_library(), function)(*arguments)
+    if status != 0:
+        raise RuntimeFailure(f"LiteRT's {function} failed with status {status}")
+
+
+@cache
+def _environment() -> _Pointer:
+    """One for the process: the CPU alone (a GPU accelerator would be searched for otherwise), errors alone logged."""
+    wanted = ((_OPTION_ACCELERATORS, _CPU), (_OPTION_MINIMUM_SEVERITY, _SEVERITY_ERROR))
+    options = (_EnvironmentOption * len(wanted))(
+        *(_EnvironmentOption(tag, _Any(_ANY_INTEGER, value)) for tag, value in wanted)
+    )
+    environment = _Pointer()
+    _call("LiteRtCreateEnvironment", ctypes.c_int(len(wanted)), options, ctypes.byref(environment))
+    return environment
+
+
+class NativeModel:
+    """A network loaded through the C API with its profiler attached."""
+
+    def __init__(self, data: bytes, *, threads: int) -> None:
+        check_version()
+        self._data = data
+        self._handles: list[tuple[str, _Pointer]] = []
+        try:
+            self._load(threads)
+        except RuntimeFailure:
+            self.close()
+            raise
+
+    def _load(self, threads: int) -> None:
+        model = self._made("Model", "LiteRtCreateModelFromBuffer", _environment(), ctypes.c_char_p(self._data),
+                           ctypes.c_size_t(len(self._data)))  # fmt: skip
+        options = self._made("Options", "LiteRtCreateOptions")
+        _call("LiteRtSetOptionsHardwareAccelerators", options, ctypes.c_int(_CPU))
+        self._add_options(options, "xnnpack", f"num_threads = {threads}\n")
+        self._add_options(options, "runtime_options_string", "enable_profiling = true\n")
+        self._compiled = self._made("CompiledModel", "LiteRtCreateCompiledModel", _environment(), model, options)
+        self._profiler = _Pointer()
+        _call("LiteRtCompiledModelGetProfiler", self._compiled, ctypes.byref(self._profiler))
+        signature = _Pointer()
+        _call("LiteRtGetModelSignature", model, ctypes.c_size_t(0), ctypes.byref(signature))
+        self._inputs = self._buffers(signature, "Input")
+        self._outputs = self._buffers(signature, "Output")
+
+    def _made(self, kind: str, function: str, *arguments: Any) -> _Pointer:
+        """Calls a constructor, whose last argument is where the handle goes, and remembers to destroy what it made."""
+        handle = _Pointer()
+        _call(function, *arguments, ctypes.byref(handle))
+        self._handles.append((kind, handle))
+        return handle
+
+    def _add_options(self, options: _Pointer, identifier: str, text: str) -> None:
+        """Hands over options as TOML; the library frees the text with the C function it is given."""
+        c = ctypes.CDLL(None)
+        c.strdup.restype = ctypes.c_void_p
+        opaque = _Pointer()
+        payload = _Pointer(c.strdup(ctypes.c_char_p(text.encode())))
+        _call("LiteRtCreateOpaqueOptions", ctypes.c_char_p(identifier.encode()), payload, c.free, ctypes.byref(opaque))
+        _call("LiteRtAddOpaqueOptions", options, opaque)
+
+    def _buffers(self, signature: _Pointer, side: str) -> Any:
+        """Memory for all inputs or all outputs, as the compiled model asks for it."""
+        count = ctypes.c_size_t()
+        _call(f"LiteRtGetNumSignature{side}s", signature, ctypes.byref(count))
+        buffers = (_Pointer * count.value)()
+        for index in range(count.value):
+            tensor, kind, requirements = _Pointer(), _TensorType(), _Pointer()
+            at = ctypes.c_size_t(index)
+            _call(f"LiteRtGetSignature{side}TensorByIndex", signature, at, ctypes.byref(tensor))
+            _call("LiteRtGetRankedTensorType", tensor, ctypes.byref(kind))
+            _call(f"LiteRtGetCompiledModel{side}BufferRequirements", self._compiled, ctypes.c_size_t(0), at,
+                  ctypes.byref(requirements))  # fmt: skip
+            buffers[index] = self._made("TensorBuffer", "LiteRtCreateManagedTensorBufferFromRequirements",
+                                        _environment(), ctypes.byref(kind), requirements)  # fmt: skip
+        return buffers
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        """Copies arrays, laid out as in the file, into the input buffers."""
+        for buffer, array in zip(self._inputs, inputs, strict=True):
+            handle, address, size = _Pointer(buffer), _Pointer(), ctypes.c_size_t()
+            _call("LiteRtGetTensorBufferPackedSize", handle, ctypes.byref(size))
+            if size.value != array.nbytes:
+                raise RuntimeFailure(f"LiteRT's input buffer holds {size.value} bytes, the input {array.nbytes}")
+            _call("LiteRtLockTensorBuffer", handle, ctypes.byref(address), ctypes.c_int(_LOCK_FOR_WRITING))
+            ctypes.memmove(address, np.ascontiguousarray(array).ctypes.data, array.nbytes)
+            _call("LiteRtUnlockTensorBuffer", handle)
+
+    def run(self) -> None:
+        _call("LiteRtRunCompiledModel", self._compiled, ctypes.c_size_t(0), ctypes.c_size_t(len(self._inputs)), self._inputs,
+              ctypes.c_size_t(len(self._outputs)), self._outputs)  # fmt: skip
+
+    def profiled_run(self) -> tuple[ProfiledEvent, ...]:
+        """One run, and the kernels that it executed, in order."""
+        # One run at a time: the profiler's memory is a ring that a long recording would overwrite.
+        _call("LiteRtStartProfiler", self._profiler)
+        try:
+            self.run()
+        finally:
+            _call("LiteRtStopProfiler", self._profiler)
+        count = ctypes.c_int()
+        _call("LiteRtGetNumProfilerEvents", self._profiler, ctypes.byref(count))
+        events = (_Event * count.value)()
+        _call("LiteRtGetProfilerEvents", self._profiler, count, events)
+        return tuple(
+            ProfiledEvent(event.tag.decode(), event.type == _DELEGATE_EVENT, int(event.index), int(event.elapsed_us))
+            for event in events
+            if event.type in (_OPERATOR_EVENT, _DELEGATE_EVENT)
+        )
+
+    def close(self) -> None:
+        """Frees everything in the reverse order; safe to call again."""
+        while self._handles:
+            kind, handle = self._handles.pop()
+            getattr(_library(), f"LiteRtDestroy{kind}")(handle)

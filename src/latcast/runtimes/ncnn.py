@@ -1,0 +1,252 @@
+"""ncnn on the CPU, through its Python module."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from statistics import median
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latcast.errors import MissingExtraError, RuntimeFailure
+from latcast.graph.ir import Graph
+from latcast.graph.writers.ncnn import blob_shape, to_ncnn_with_map
+from latcast.records import ExecutedKernel
+from latcast.runtimes.inputs import checked_inputs, random_inputs
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_CALLS_TO_TIME = 50
+"""Calls that do nothing, timed after each profiled run: what a call costs by itself."""
+
+
+class Ncnn:
+    """The installed ncnn.
+
+    A network runs as ncnn's own benchmark (benchncnn) runs it: a fresh extractor for each inference, light mode, pooled
+    memory, Winograd, sgemm, packing and every other option as they come, except that fp16 and bf16 storage are off.
+    """
+
+    name = "ncnn"
+    precisions: tuple[str, ...] = ("fp32", "int8")
+
+    def available(self) -> str | None:
+        return str(_missing()) if find_spec("ncnn") is None else None
+
+    def version(self) -> str:
+        """The release's date, as ncnn names its releases: the wheel 1.0.20261020 is "20261020"."""
+        version: str = _library().__version__
+        return version.removeprefix("1.0.")
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> NcnnSession:
+        """Writes the network for ncnn, loads it and runs it once.
+
+        Raises:
+            UnsupportedOperatorError: A node has no form in ncnn, or the batch is not 1.
+            ModelError: The shapes in the graph contradict each other.
+            RuntimeFailure: An unknown precision, no thread, or ncnn refused the network or computed no finite numbers.
+            MissingExtraError: ncnn is not installed.
+        """
+        if precision not in self.precisions:
+            raise RuntimeFailure(f"ncnn cannot run precision '{precision}' here; expected one of {', '.join(self.precisions)}")
+        if threads < 1:
+            raise RuntimeFailure(f"ncnn cannot run on {threads} threads; ask for at least 1 thread")
+        library = _library()
+        param, weights, nodes = to_ncnn_with_map(graph, precision=precision)
+        net = library.Net()
+        net.opt.num_threads = threads
+        net.opt.use_vulkan_compute = False
+        for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage"):
+            setattr(net.opt, option, False)
+        session = NcnnSession(library, net, graph, nodes, profile=profile)
+        try:
+            session.load(param, weights)
+        except RuntimeFailure:
+            session.close()
+            raise
+        return session
+
+
+def _missing() -> MissingExtraError:
+    return MissingExtraError("ncnn", "ncnn", "running networks in ncnn")
+
+
+def _library() -> ModuleType:
+    try:
+        import ncnn
+    except ImportError as problem:
+        raise _missing() from problem
+    module: ModuleType = ncnn
+    return module
+
+
+def _release(results: list[Any]) -> None:
+    """Lets go of the memory behind results."""
+    for result in results:
+        result.release()
+
+
+class NcnnSession:
+    """A network in ncnn.
+
+    Args:
+        library: The module ``ncnn``.
+        net: An empty network with its options set.
+        graph: What it computes.
+        nodes: Layer name to the names of the graph's nodes that it computes.
+        profile: Whether :meth:`executed_kernels` may be asked.
+    """
+
+    def __init__(
+        self, library: ModuleType, net: Any, graph: Graph, nodes: Mapping[str, tuple[str, ...]], *, profile: bool
+    ) -> None:
+        self.net = net
+        self._library = library
+        self._graph = graph
+        self._nodes = nodes
+        self._profile = profile
+        self._inputs: list[tuple[int, Any]] = []
+        self._outputs: list[tuple[int, Any]] = []
+        # A pool of our own, as benchncnn has: what is extracted from the network's pool is copied first. Results live in it
+        # and crash when they outlive it, so they are let go first, whatever way the session ends.
+        self._memory = library.UnlockedPoolAllocator()
+        self._memory.set_size_compare_ratio(0.0)
+        self._results: list[Any] = []
+        self._release = weakref.finalize(self, _release, self._results)
+        self._has_run = False
+        self._closed = False
+
+    def load(self, param: str, weights: bytes) -> None:
+        """Reads the network, sets random inputs and checks the outputs of one run.
+
+        Raises:
+            RuntimeFailure: ncnn refused the network, or the outputs are not finite numbers of the expected shape.
+        """
+        code = self.net.load_param_mem(param)
+        if code != 0:
+            raise RuntimeFailure(f"ncnn refused the layers of '{self._graph.name}' (code {code}); this version may lack one")
+        # load_model_mem tells no return code and, in older versions, keeps pointers into memory that Python frees.
+        with tempfile.NamedTemporaryFile(prefix="latcast-", suffix=".bin") as file:
+            file.write(weights)
+            file.flush()
+            code = self.net.load_model(file.name)
+        if code != 0:
+            raise RuntimeFailure(f"ncnn refused the weights of '{self._graph.name}' (code {code})")
+        index = {blob.name: number for number, blob in enumerate(self.net.blobs())}
+        self._inputs = [(index[f"in{number}"], None) for number in range(len(self._graph.inputs))]
+        self._results.extend(self._library.Mat() for _ in self._graph.outputs)
+        self._outputs = [(index[f"out{number}"], result) for number, result in enumerate(self._results)]
+        self.set_inputs(random_inputs(self._graph))
+        self.run()
+        for name, output in zip(self._graph.outputs, self.outputs(), strict=True):
+            if not np.isfinite(output).all():
+                raise RuntimeFailure(f"ncnn computed values that are not finite in output '{name}' of '{self._graph.name}'")
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        # A clone owns its memory. A Mat around NumPy's would have no reference count, which layers that work in place read.
+        mats = [
+            self._library.Mat(np.ascontiguousarray(array.reshape(blob_shape(array.shape)), dtype=np.float32)).clone()
+            for array in checked_inputs(self._graph, inputs)
+        ]
+        self._inputs = [(index, mat) for (index, _), mat in zip(self._inputs, mats, strict=True)]
+
+    def run(self) -> None:
+        """One inference with a fresh extractor.
+
+        Raises:
+            RuntimeFailure: ncnn returned an error, or the session is closed.
+        """
+        if self._closed:
+            raise RuntimeFailure(f"the session of '{self._graph.name}' is closed; load the network again")
+        extractor = self.net.create_extractor()
+        extractor.set_blob_allocator(self._memory)
+        for index, mat in self._inputs:
+            extractor.input(index, mat)
+        for index, mat in self._outputs:
+            code = extractor.extract(index, mat)
+            if code != 0:
+                extractor.clear()
+                raise RuntimeFailure(f"ncnn failed to run '{self._graph.name}' (code {code})")
+        self._has_run = True
+
+    def outputs(self) -> list[np.ndarray]:
+        """Copies of the last run's outputs, float32, in the graph's order and shapes.
+
+        Raises:
+            RuntimeFailure: Nothing was run, or an output has another number of elements than the graph says.
+        """
+        if not self._has_run or self._closed:
+            raise RuntimeFailure(f"'{self._graph.name}' has no outputs yet; run it first")
+        results = []
+        for name, (_, mat) in zip(self._graph.outputs, self._outputs, strict=True):
+            values = np.array(mat)
+            shape = self._graph.shape(name)
+            if values.size != np.prod(shape, dtype=int):
+                raise RuntimeFailure(
+                    f"ncnn made {list(values.shape)} of output '{name}' of '{self._graph.name}', which should be {list(shape)}"
+                )
+            results.append(values.reshape(shape))
+        return results
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """The layers in execution order, with median milliseconds over ``runs``.
+
+        The blobs are extracted one after another, so that each call runs one layer, in light mode as in :meth:`run`, so that
+        layers which work in place do so. What an extraction costs by itself (the call from Python included) is measured in
+        every run by extracting a blob that is there already, and subtracted. Converting between packed and plain layout is
+        part of the layer that needs it. ``Split``, ``MemoryData`` and reshapes that ncnn needs compute no node.
+
+        Raises:
+            RuntimeFailure: The session was not loaded with ``profile=True``, or ncnn returned an error.
+        """
+        if not self._profile:
+            raise RuntimeFailure("the executed kernels are only known of a session loaded with profile=True")
+        if runs < 1:
+            raise RuntimeFailure(f"{runs} profiled runs tell nothing; ask for at least 1")
+        layers = [(layer.name, layer.type) for layer in self.net.layers() if layer.type != "Input"]
+        tops = [layer.tops[0] for layer in self.net.layers() if layer.type != "Input"]
+        times = [self._profiled_run(tops) for _ in range(1 + runs)][1:]
+        return tuple(
+            ExecutedKernel(name, kind, self._nodes[name], median(times_ms))
+            for (name, kind), times_ms in zip(layers, zip(*times, strict=True), strict=True)
+        )
+
+    def _profiled_run(self, tops: Sequence[int]) -> list[float]:
+        """Milliseconds that each layer took, given one of the blobs that each makes."""
+        extractor = self.net.create_extractor()
+        extractor.set_blob_allocator(self._memory)
+        result = self._library.Mat()
+        try:
+            for index, mat in self._inputs:
+                extractor.input(index, mat)
+            elapsed_ns = [self._timed_extraction(extractor, top, result) for top in tops]
+            call_ns = median(self._timed_extraction(extractor, tops[-1], result) for _ in range(_CALLS_TO_TIME))
+        finally:
+            result.release()
+            extractor.clear()
+        return [max(time_ns - call_ns, 0.0) / 1e6 for time_ns in elapsed_ns]
+
+    def _timed_extraction(self, extractor: Any, blob: int, result: Any) -> int:
+        """Nanoseconds until a blob is there, without unpacking it."""
+        # A blob that Python holds too would be copied by the layer that works on it in place.
+        result.release()
+        start = perf_counter_ns()
+        code = extractor.extract(blob, result, 1)
+        elapsed_ns = perf_counter_ns() - start
+        if code != 0:
+            raise RuntimeFailure(f"ncnn failed to run a layer of '{self._graph.name}' (code {code})")
+        return elapsed_ns
+
+    def close(self) -> None:
+        """Frees the network; the session must not be used after."""
+        if self._closed:
+            return
+        self._closed = True
+        self._release()
+        self._outputs, self._inputs = [], []
+        self.net.clear()

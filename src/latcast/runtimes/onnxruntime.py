@@ -1,0 +1,201 @@
+"""ONNX Runtime on the CPU: the device that is always at hand."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.graph.ir import Graph
+from latcast.graph.writers.onnx import to_onnx
+from latcast.records import ExecutedKernel
+from latcast.runtimes.inputs import checked_inputs, random_inputs
+from latcast.runtimes.onnxruntime_kernels import OptimisedNode, assign_nodes, read_optimised
+
+PROVIDERS = ["CPUExecutionProvider"]
+
+PROFILE_WARMUPS = 2
+"""Runs before the profiled ones: the first allocates memory."""
+
+
+@cache
+def _library_errors() -> tuple[type[Exception], ...]:
+    """The exceptions of the native library, which share no base of their own, and what its Python layer raises."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as native
+
+    own = [kind for kind in vars(native).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    return (*own, RuntimeError, ValueError)
+
+
+def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
+    """One of latcast's errors for one of the library's."""
+    text = " ".join(str(problem).split())
+    if "Could not find an implementation for" in text or "is not a registered function/op" in text:
+        return UnsupportedOperatorError(f"onnxruntime has no kernel for a node of '{graph.name}': {text}")
+    return RuntimeFailure(f"onnxruntime failed {doing} '{graph.name}': {text}")
+
+
+def _new_session(graph: Graph, model: bytes, threads: int, entries: Mapping[str, Any]) -> Any:
+    """A native session at the default optimisation level.
+
+    Args:
+        graph: For error messages.
+        model: The file.
+        threads: Of the one inference that runs at a time.
+        entries: Further properties of the session's options.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    # Only errors: it warns of optimised models that are for this machine alone, which is what is wanted.
+    options.log_severity_level = 3
+    for name, value in entries.items():
+        setattr(options, name, value)
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=PROVIDERS)
+    except _library_errors() as problem:
+        raise _translated(problem, graph, "to load") from problem
+
+
+class OnnxRuntimeSession:
+    """A network in ONNX Runtime, its inputs and outputs bound to memory that does not move."""
+
+    def __init__(self, graph: Graph, model: bytes, *, threads: int, profile: bool) -> None:
+        self.graph = graph
+        self.threads = threads
+        self._model = model if profile else None
+        self._session = _new_session(graph, model, threads, {})
+        self._inputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.inputs]
+        self._outputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.outputs]
+        self._binding = self._bind(self._session)
+        self.set_inputs(random_inputs(graph))
+
+    def _bind(self, session: Any) -> Any:
+        binding = session.io_binding()
+        for name, array in zip(self.graph.inputs, self._inputs, strict=True):
+            binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        for name, array in zip(self.graph.outputs, self._outputs, strict=True):
+            binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        return binding
+
+    def run(self) -> None:
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except _library_errors() as problem:
+            raise _translated(problem, self.graph, "to run") from problem
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        for kept, given in zip(self._inputs, checked_inputs(self.graph, inputs), strict=True):
+            np.copyto(kept, given)
+
+    def outputs(self) -> list[np.ndarray]:
+        return [array.astype(np.float32) for array in self._outputs]
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """The nodes of the optimised model as ONNX Runtime profiles them, in a session of its own.
+
+        Its clock counts whole microseconds and truncates, so a kernel reads up to 1 µs short. Writing the profile slows a run
+        by some microseconds a kernel, most of it between kernels; sessions that are timed never write one.
+        """
+        if self._model is None:
+            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
+            model_path = Path(folder, "optimised.onnx")
+            events = self._profiled_events(folder, model_path, runs)
+            optimised = _read_model(model_path)
+        assign_nodes(self.graph, optimised)
+        return _kernels(events, optimised, runs)
+
+    def _profiled_events(self, folder: str, model_path: Path, runs: int) -> list[dict[str, Any]]:
+        """The profiler's events of every kernel of every run, in time."""
+        entries = {
+            "enable_profiling": True,
+            "profile_file_prefix": str(Path(folder, "profile")),
+            "optimized_model_filepath": str(model_path),
+        }
+        assert self._model is not None
+        session = _new_session(self.graph, self._model, self.threads, entries)
+        binding = self._bind(session)
+        try:
+            for _ in range(PROFILE_WARMUPS + runs):
+                session.run_with_iobinding(binding)
+        except _library_errors() as problem:
+            raise _translated(problem, self.graph, "to profile") from problem
+        finally:
+            path = session.end_profiling()
+        events = json.loads(Path(path).read_text(encoding="utf-8"))
+        kernels = [event for event in events if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")]
+        return sorted(kernels, key=lambda event: int(event["ts"]))
+
+    def close(self) -> None:
+        self._binding = None
+        self._session = None
+        self._model = None
+
+
+def _read_model(path: Path) -> list[OptimisedNode]:
+    import onnx
+
+    return read_optimised(onnx.load(str(path)))
+
+
+def _kernels(events: Sequence[Mapping[str, Any]], optimised: Sequence[OptimisedNode], runs: int) -> tuple[ExecutedKernel, ...]:
+    """One kernel for each node that was profiled, in the order of the last run."""
+    durations: dict[tuple[int, str], list[float]] = {}
+    for event in events:
+        key = (int(event["args"]["node_index"]), event["name"].removesuffix("_kernel_time"))
+        # Re-inserted, so that the order is that of the last run.
+        durations[key] = [*durations.pop(key, []), event["dur"] / 1e3]
+    named = {node.name: node for node in optimised if node.name}
+    unnamed = [node for node in optimised if not node.name]
+    types = {int(event["args"]["node_index"]): event["args"]["op_name"] for event in events}
+    kernels = []
+    for (index, name), values in durations.items():
+        node = named.get(name)
+        if node is None:
+            # Nodes that an operator was expanded into have no name in the file, and their type and index in the profile.
+            node = next((candidate for candidate in unnamed if candidate.op_type == types[index]), None)
+            if node is not None:
+                unnamed.remove(node)
+        kind = node.kind if node is not None else types[index]
+        kernels.append(ExecutedKernel(name, kind, node.nodes if node is not None else (), median(values[-runs:])))
+    return tuple(kernels)
+
+
+class OnnxRuntime:
+    """ONNX Runtime's CPU provider at its default optimisation level."""
+
+    name = "onnxruntime"
+    precisions: tuple[str, ...] = ("fp32", "int8")
+
+    def available(self) -> str | None:
+        if find_spec("onnxruntime") is None:
+            return "onnxruntime is not installed; add it with: pip install onnxruntime"
+        return None
+
+    def version(self) -> str:
+        return installed_version("onnxruntime")
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OnnxRuntimeSession:
+        """Loads a network as an ONNX file; int8 as quantise-dequantise pairs of uint8 activations and int8 weights."""
+        if precision not in self.precisions:
+            expected = ", ".join(self.precisions)
+            raise RuntimeFailure(f"onnxruntime cannot run '{graph.name}' in '{precision}'; it can in {expected}")
+        if threads < 1:
+            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        if self.available() is not None:
+            raise MissingExtraError("onnxruntime", "onnxruntime", "measuring with onnxruntime")
+        return OnnxRuntimeSession(graph, to_onnx(graph, precision=precision), threads=threads, profile=profile)

@@ -1,0 +1,174 @@
+"""OpenVINO on the CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.graph.ir import Graph
+from latcast.graph.writers.onnx import to_onnx
+from latcast.graph.writers.onnx_qdq import INPUT_STYLE, to_qdq
+from latcast.records import ExecutedKernel
+from latcast.runtimes.inputs import checked_inputs, random_inputs
+from latcast.runtimes.kernel_assignment import VIEWS
+from latcast.runtimes.openvino_kernels import assign_nodes, read_executed
+
+DEVICE = "CPU"
+
+PROFILE_WARMUPS = 3
+"""Runs before the profiled ones: the first generates code."""
+
+_PRECISION_HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
+"""What is computed in where the file says float32. Without a hint, a CPU that has bfloat16 uses it."""
+
+
+@cache
+def _core() -> Any:
+    """One for the process: making one loads the plugins."""
+    import openvino
+
+    return openvino.Core()
+
+
+def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
+    """One of latcast's errors for one of the library's."""
+    text = " ".join(str(problem).split())
+    if "No conversion rule found" in text or "does not support the following ONNX operations" in text:
+        nodes = [f"'{node.name}' ({node.op_type})" for node in graph.nodes if re.search(rf"\b{node.op_type}\b", text)]
+        return UnsupportedOperatorError(f"openvino has no implementation for {', '.join(nodes)} of '{graph.name}': {text}")
+    return RuntimeFailure(f"openvino failed {doing} '{graph.name}': {text}")
+
+
+def _compile(graph: Graph, model: bytes, threads: int, precision: str, *, profile: bool) -> Any:
+    """A compiled model for one inference at a time."""
+    properties = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": _PRECISION_HINTS[precision],
+        # Whoever measures decides on which cores it runs.
+        "ENABLE_CPU_PINNING": False,
+        "PERF_COUNT": profile,
+    }
+    try:
+        return _core().compile_model(_core().read_model(model), DEVICE, properties)
+    except RuntimeError as problem:
+        raise _translated(problem, graph, "to load") from problem
+
+
+class OpenVinoSession:
+    """A network in OpenVINO, its inputs in memory that does not move."""
+
+    def __init__(self, graph: Graph, model: bytes, *, threads: int, precision: str, profile: bool) -> None:
+        import openvino
+
+        self.graph = graph
+        self._profile = profile
+        self._runs = 0
+        # The native tensors share these arrays: freeing one while a request lives is a segmentation fault.
+        self._inputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.inputs]
+        self._compiled = _compile(graph, model, threads, precision, profile=profile)
+        self._request = self._compiled.create_infer_request()
+        for name, array in zip(graph.inputs, self._inputs, strict=True):
+            self._request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
+        self.set_inputs(random_inputs(graph))
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that the compiled model says it uses."""
+        return int(self._compiled.get_property("INFERENCE_NUM_THREADS"))
+
+    def run(self) -> None:
+        self._runs += 1
+        try:
+            self._request.infer()
+        except RuntimeError as problem:
+            raise _translated(problem, self.graph, "to run") from problem
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        for kept, given in zip(self._inputs, checked_inputs(self.graph, inputs), strict=True):
+            np.copyto(kept, given)
+
+    def outputs(self) -> list[np.ndarray]:
+        return [np.array(self._request.get_tensor(name).data, dtype=np.float32) for name in self.graph.outputs]
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """The primitives of the executed model as OpenVINO counts them.
+
+        OpenVINO keeps one sum of whole microseconds a primitive and hands out its truncated mean, so a latency here is the
+        mean over the runs (not their median), to about 1 µs. What never took a microsecond reads 0; views and layout changes
+        among those are left out, as they may have been done in place.
+        """
+        if not self._profile:
+            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        primitives = read_executed(self._compiled.get_runtime_model())
+        assign_nodes(self.graph, primitives)
+        types = {node.name: node.op_type for node in self.graph.nodes}
+        latencies_ms = self._mean_latencies(runs)
+        kernels = []
+        for primitive in primitives:
+            latency_ms = latencies_ms.get(primitive.name, 0.0)
+            if latency_ms > 0 or any(types[name] not in VIEWS for name in primitive.nodes):
+                kernels.append(ExecutedKernel(primitive.name, primitive.kind, primitive.nodes, latency_ms))
+        return tuple(kernels)
+
+    def _mean_latencies(self, runs: int) -> dict[str, float]:
+        """Mean milliseconds of every primitive over the runs after the warm-ups."""
+
+        def totals_us() -> dict[str, float]:
+            """Sums since the compilation; the means they come from were rounded down, by half a microsecond on average."""
+            means = {info.node_name: info.real_time.total_seconds() * 1e6 for info in self._request.get_profiling_info()}
+            return {name: (mean + 0.5 if mean > 0 else 0.0) * self._runs for name, mean in means.items()}
+
+        for _ in range(PROFILE_WARMUPS):
+            self.run()
+        before = totals_us()
+        for _ in range(runs):
+            self.run()
+        return {name: max(total - before.get(name, 0.0), 0.0) / runs / 1e3 for name, total in totals_us().items()}
+
+    def close(self) -> None:
+        # The request before the arrays that it shares.
+        self._request = None
+        self._compiled = None
+
+
+class OpenVino:
+    """OpenVINO's CPU plugin, tuned for the latency of one inference."""
+
+    name = "openvino"
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """fp32 and int8, and bf16 where the CPU computes in it."""
+        if self.available() is not None:
+            return ("fp32", "int8")
+        native = "BF16" in _core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
+        return ("fp32", "bf16", "int8") if native else ("fp32", "int8")
+
+    def available(self) -> str | None:
+        if find_spec("openvino") is None:
+            return "openvino is not installed; add it with: pip install 'latcast[openvino]'"
+        return None
+
+    def version(self) -> str:
+        return installed_version("openvino")
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OpenVinoSession:
+        """Loads a network as an ONNX file; int8 as quantise-dequantise pairs where integers are read, as NNCF places them."""
+        if self.available() is not None:
+            raise MissingExtraError("openvino", "openvino", "measuring with OpenVINO")
+        if precision not in self.precisions:
+            expected = ", ".join(self.precisions)
+            raise RuntimeFailure(f"openvino cannot run '{graph.name}' in '{precision}' here; it can in {expected}")
+        if threads < 1:
+            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        model = to_qdq(graph, style=INPUT_STYLE) if precision == "int8" else to_onnx(graph)
+        return OpenVinoSession(graph, model, threads=threads, precision=precision, profile=profile)

@@ -1,0 +1,49 @@
+"""Which networks a predictor is profiled on, and which real families it therefore never sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import zip_longest
+from random import Random
+
+from latcast.records import Reference
+from latcast.spaces.catalogue import SPACES, families, family
+
+TRAINING_FAMILIES = (
+    "resnet", "resnext", "densenet", "mobilenet_v3", "shufflenet_v2", "mobilenet_v1", "vit", "googlenet",
+)  # fmt: skip
+"""Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``, drawn before any result was known."""
+
+SHARES: Mapping[str, float] = {"random_mixed": 0.6, "block_sequence": 0.1, "random_mobile": 0.1}
+"""Parts of the mix that synthetic spaces have; variants of the training families have the rest."""
+
+
+def unseen_families() -> tuple[str, ...]:
+    """Families of real networks that the mix leaves out."""
+    return tuple(name for name in families() if name not in TRAINING_FAMILIES)
+
+
+def training_mix(count: int, seed: int) -> list[Reference]:
+    """Networks to profile, in an order in which any beginning holds all parts in about their shares."""
+    parts = [SPACES.get(name).sample(round(count * share), seed) for name, share in SHARES.items()]
+    rest = count - sum(len(part) for part in parts)
+    each = -(-rest // len(TRAINING_FAMILIES))
+    variants = [SPACES.get(name).sample(each, seed) for name in TRAINING_FAMILIES]
+    parts.append([reference for row in zip_longest(*variants) for reference in row if reference is not None][:rest])
+    rng = Random(seed)
+    positions = sorted(
+        ((index + rng.random()) / len(part), number, index)
+        for number, part in enumerate(parts)
+        for index in range(len(part))
+    )
+    return [parts[number][index] for _, number, index in positions]
+
+
+def published_networks(names: tuple[str, ...] | None = None, per_family: int | None = None) -> list[Reference]:
+    """Published members of families (all unseen ones by default), the smaller ones first in each family."""
+    found = []
+    for name in names if names is not None else unseen_families():
+        published = family(name).published
+        ordered = sorted(published, key=lambda model: published[model].million_macs or 0.0)
+        found += [Reference(name, dict(published[model].parameters), model) for model in ordered[:per_family]]
+    return found

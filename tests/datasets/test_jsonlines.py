@@ -1,0 +1,116 @@
+"""JSON Lines: exact round trips, and errors that name the line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.datasets import jsonlines
+from latcast.errors import DatasetError
+from latcast.records import Measurement, Reference
+
+PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    """A good line's object, with changes."""
+    good = Measurement(
+        PLATFORM, Reference("resnet", {"depth": 18}), runs_ms=(1.0, 2.0), rounds=(0, 0), latency_ms=1.5
+    )
+    return {**good.to_json(), **changes}
+
+
+def write_lines(path: Path, *lines: str) -> Path:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@given(st.lists(st.floats(1e-4, 1e4), min_size=1, max_size=20), st.text(max_size=10))
+def test_measurements_survive_exactly(tmp_path_factory: pytest.TempPathFactory, runs: list[float], name: str) -> None:
+    path = tmp_path_factory.mktemp("lines") / "data.jsonl"
+    written = Measurement(
+        PLATFORM,
+        Reference("resnet", {"depth": 18}, name),
+        runs_ms=tuple(runs),
+        rounds=tuple(range(len(runs))),
+        latency_ms=runs[0],
+        environment={"moment": {"worker": name}},
+    )
+    assert jsonlines.write(path, [written, written]) == 2
+    assert list(jsonlines.read(path)) == [written, written]
+
+
+def test_every_line_has_the_schema_version(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    jsonlines.write(path, [Measurement.from_json(record())])
+    assert json.loads(path.read_text())["schema"] == 1
+
+
+def test_empty_lines_are_skipped(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "data.jsonl", "", json.dumps(record()), "  ")
+    assert len(list(jsonlines.read(path))) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{not json", "not JSON"),
+        ("[1, 2]", "a list where a measurement, a JSON object, was expected"),
+        ("{}", "not a measurement of schema 1"),
+        (json.dumps(record(schema=9)), "measurement of schema 9, this latcast reads up to 1; update latcast"),
+        (json.dumps(record(colour="red")), "colour"),
+        (json.dumps(record(platform="my phone")), "'my phone' is not a platform id"),
+        (json.dumps(record(rounds=[0])), "2 runs_ms but 1 rounds"),
+        (json.dumps(record(runs_ms=[1.0, "fast"])), "must be numbers"),
+        (json.dumps(record(runs_ms=[1.0, -1.0])), "not negative"),
+        (json.dumps(record(latency_ms=None)), "latency_ms is None and error is null"),
+        (json.dumps(record(latency_ms=0.0)), "latency_ms is 0.0 and error is null"),
+    ],
+)
+def test_a_malformed_line_is_named_by_file_and_number(tmp_path: Path, line: str, expected: str) -> None:
+    path = write_lines(tmp_path / "data.jsonl", json.dumps(record()), line)
+    with pytest.raises(DatasetError, match=rf"data\.jsonl:2: .*{expected}"):
+        list(jsonlines.read(path))
+
+
+def test_a_failed_measurement_needs_no_latency(tmp_path: Path) -> None:
+    line = record(latency_ms=None, runs_ms=[], rounds=[], error="crash")
+    (found,) = jsonlines.read(write_lines(tmp_path / "data.jsonl", json.dumps(line)))
+    assert found.error == "crash"
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"cannot read .*nothing\.jsonl"):
+        list(jsonlines.read(tmp_path / "nothing.jsonl"))
+
+
+@pytest.mark.parametrize("keep_bytes", [10, 60])
+def test_a_truncated_archive_is_named(tmp_path: Path, keep_bytes: int) -> None:
+    path = tmp_path / "data.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(record()).encode())[:keep_bytes])
+    with pytest.raises(DatasetError, match="cannot read"):
+        list(jsonlines.read(path))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="cannot write"):
+        jsonlines.write(tmp_path / "missing" / "data.jsonl", [])
+
+
+def test_an_interrupted_export_leaves_the_old_file(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "data.jsonl", "old")
+
+    def interrupted() -> Any:
+        yield Measurement.from_json(record())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jsonlines.write(path, interrupted())
+    assert path.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,358 @@
+"""The store: what goes in comes out, once, whoever else is at it."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
+
+from latcast.datasets.schema import Base
+from latcast.datasets.store import Store, measurement_id
+from latcast.errors import DatasetError, LatcastError
+from latcast.measure.campaign import Tally
+from latcast.measure.record import failed
+from latcast.measure.statistics import renormalised
+from latcast.records import ExecutedKernel, Measurement, Reference
+
+PHONE = "pixel4/tflite-2.10/gpu/fp16"
+LOCAL = "local/onnxruntime-1.31/cpu1/fp32"
+
+
+def environment(worker: str = "w1", **software: str) -> dict[str, Any]:
+    return {
+        "host": {"cpu": {"model": "Example CPU"}},
+        "software": {"python": "3.11", **software},
+        "settings": {"probe": None},
+        "moment": {"worker": worker, "load_average": [0.5, 0.25, 0.125]},
+    }
+
+
+def measurement(
+    number: int = 0,
+    *,
+    platform: str = LOCAL,
+    role: str = "network",
+    space: str = "resnet",
+    latency_ms: float = 2.0,
+    taken_at: str = "2026-01-01T00:00:00.000Z",
+    **changes: Any,
+) -> Measurement:
+    """A plain record of network ``number``."""
+    return Measurement(
+        platform,
+        Reference(space, {"depth": number, "widths": [64, 128]}, f"{space}{number}"),
+        role,
+        runs_ms=(latency_ms, latency_ms),
+        rounds=(0, 1),
+        latency_ms=latency_ms,
+        raw_latency_ms=latency_ms,
+        variation=0.0,
+        statistic="median of runs",
+        warmup_runs=3,
+        taken_at=taken_at,
+        environment=changes.pop("environment", environment()),
+        **changes,
+    )
+
+
+def probed(quiet_ms: tuple[float, float], **changes: Any) -> Measurement:
+    """A record whose host was half as fast as quiet_ms (0.01, 0.02) says."""
+    probe = {"key": "abc", "parts": ["compute", "memory"], "quiet_ms": list(quiet_ms)}
+    found = measurement(
+        probe_ms=(0.01, 0.01),
+        probe_parts_ms={"compute": (0.02, 0.02), "memory": (0.02, 0.02)},
+        environment={"settings": {"probe": probe}, "moment": {"worker": "w1", "probe_weights": [1.0, 0.0]}},
+        **changes,
+    )
+    # Once to another quiet time and back, so that latency and probe agree.
+    return renormalised(renormalised(found, (1.0, 1.0)), quiet_ms)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+class TestAdding:
+    def test_a_full_record_comes_out_as_it_went_in(self, store: Store) -> None:
+        full = replace(
+            probed((0.01, 0.02)),
+            executed=(ExecutedKernel("conv", "FusedConv", ("conv_0", "relu_0"), 1.5), ExecutedKernel("r", "Reorder", (), 0.1)),
+        )
+        assert store.add(full)
+        assert list(store.measurements()) == [full]
+
+    def test_a_failed_record_comes_out_when_asked_for(self, store: Store) -> None:
+        broken = failed("the worker was killed by SIGSEGV", LOCAL, Reference("resnet", {"depth": 1}), "network")
+        store.add(broken)
+        assert list(store.measurements()) == []
+        assert list(store.measurements(failed=True)) == [broken]
+
+    def test_the_same_record_is_kept_once(self, store: Store) -> None:
+        assert store.add(measurement())
+        assert not store.add(measurement())
+        assert store.add_all([measurement(), measurement(1), measurement(1)]) == 1
+        assert len(store) == 2
+
+    def test_two_measurements_of_one_network_are_two_records(self, store: Store) -> None:
+        store.add(measurement())
+        assert store.add(measurement(taken_at="2026-01-02T00:00:00.000Z"))
+        assert store.add(measurement(environment=environment(worker="w2")))
+        assert len(store) == 3
+
+    def test_how_it_was_normalised_makes_no_other_record(self, store: Store) -> None:
+        store.add(probed((0.01, 0.02)))
+        assert not store.add(probed((0.008, 0.02)))
+
+    def test_many_records_are_added_in_portions(self, store: Store) -> None:
+        records = [measurement(number) for number in range(1200)]
+        assert store.add_all(records) == 1200
+        assert store.add_all(records) == 0
+
+    def test_a_platform_that_is_none_adds_nothing(self, store: Store) -> None:
+        with pytest.raises(LatcastError, match="not a platform id"):
+            store.add_all([measurement(), measurement(1, platform="my phone")])
+        assert len(store) == 0
+
+    def test_environments_are_shared_and_moments_are_not(self, store: Store, tmp_path: Path) -> None:
+        store.add_all(
+            [measurement(number, environment=environment(worker=f"w{number}")) for number in range(3)]
+            + [measurement(3, environment=environment(numpy="2.0"))]
+        )
+        connection = sqlite3.connect(tmp_path / "store.sqlite")
+        assert connection.execute("select count(*) from environments").fetchone() == (2,)
+        connection.close()
+        assert [item.environment["moment"]["worker"] for item in store.measurements()][:3] != ["w0"] * 3
+
+
+class TestReading:
+    @pytest.fixture(autouse=True)
+    def filled(self, store: Store) -> None:
+        store.add_all(
+            [
+                measurement(1, taken_at="2"),
+                measurement(1, taken_at="1", latency_ms=4.0),
+                measurement(2, space="vgg", taken_at="3"),
+                measurement(3, space="kernel/conv", role="kernel", taken_at="4"),
+                measurement(4, space="kernel/pool", role="kernel", taken_at="5"),
+                measurement(1, platform=PHONE, taken_at="6"),
+                failed("refused", LOCAL, Reference("vgg", {"depth": 9}, "vgg9"), "network"),
+            ]
+        )
+
+    def test_records_come_in_order_of_time(self, store: Store) -> None:
+        assert [item.taken_at for item in store.measurements()] == ["1", "2", "3", "4", "5", "6"]
+
+    @pytest.mark.parametrize(
+        ("selection", "expected"),
+        [
+            ({"platform": PHONE}, ["6"]),
+            ({"role": "kernel"}, ["4", "5"]),
+            ({"space": "vgg"}, ["3"]),
+            ({"space": "kernel/"}, ["4", "5"]),
+            ({"space": "kernel"}, []),
+            ({"platform": LOCAL, "space": "resnet"}, ["1", "2"]),
+            ({"platform": "nobody/has-1/this/fp32"}, []),
+        ],
+    )
+    def test_they_are_selected_by_platform_role_and_space(
+        self, store: Store, selection: dict[str, str], expected: list[str]
+    ) -> None:
+        assert [item.taken_at for item in store.measurements(**selection)] == expected  # type: ignore[arg-type]
+
+    def test_they_are_selected_by_key(self, store: Store) -> None:
+        key = measurement(2, space="vgg").reference.key
+        assert [item.taken_at for item in store.measurements(keys=[key])] == ["3"]
+        assert list(store.measurements(keys=[])) == []
+
+    def test_tallies_count_good_and_failed_records(self, store: Store) -> None:
+        tallies = store.tallies(LOCAL, "network")
+        assert tallies[measurement(1).reference.key] == Tally(2, 0)
+        assert tallies[Reference("vgg", {"depth": 9}).key] == Tally(0, 1)
+        assert len(tallies) == 3
+        assert store.tallies("nobody/has-1/this/fp32", "network") == {}
+
+    def test_keys_are_those_of_good_records(self, store: Store) -> None:
+        keys = {measurement(1).reference.key, measurement(2, space="vgg").reference.key}
+        assert store.keys(platform=LOCAL, role="network") == keys
+
+    def test_platforms_are_listed_with_their_records(self, store: Store) -> None:
+        assert store.platforms() == {LOCAL: 6, PHONE: 1}
+
+    def test_references_are_listed_by_name(self, store: Store) -> None:
+        assert [item.name for item in store.references(space="vgg")] == ["vgg2", "vgg9"]
+        assert [item.name for item in store.references(platform=PHONE)] == ["resnet1"]
+
+    def test_labels_join_the_measurements_of_a_reference(self, store: Store) -> None:
+        resnet, vgg = store.labels(platform=LOCAL, role="network")
+        assert (resnet.reference.name, resnet.latency_ms, resnet.rounds) == ("resnet1", 3.0, 4)
+        assert resnet.halves_ms == (4.0, 2.0)
+        assert (vgg.reference.name, vgg.latency_ms) == ("vgg2", 2.0)
+
+
+class TestQuietTimes:
+    def test_they_are_kept_and_replaced_by_key(self, store: Store) -> None:
+        assert store.quiet_ms("abc") is None
+        store.keep_quiet_ms("abc", (0.01, 0.02))
+        store.keep_quiet_ms("abc", (0.009, 0.02))
+        store.keep_quiet_ms("def", (1.0,))
+        assert store.quiet_ms("abc") == (0.009, 0.02)
+        assert store.quiet_ms("def") == (1.0,)
+
+    def test_all_records_of_a_host_are_normalised_with_the_one_known_now(self, store: Store) -> None:
+        early, late = probed((0.01, 0.02), taken_at="1"), probed((0.008, 0.02), taken_at="2")
+        store.add_all([early, late])
+        store.keep_quiet_ms("abc", (0.008, 0.02))
+        first, second = store.measurements()
+        assert first.latency_ms == second.latency_ms == late.latency_ms != early.latency_ms
+        assert [item.latency_ms for item in store.measurements(as_taken=True)] == [early.latency_ms, late.latency_ms]
+        assert store.labels(platform=LOCAL)[0].latency_ms == pytest.approx(late.latency_ms, rel=1e-4)
+
+
+class TestExchange:
+    @pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
+    def test_an_export_imports_into_an_equal_store_once(self, store: Store, tmp_path: Path, name: str) -> None:
+        records = [
+            measurement(1),
+            measurement(2, platform=PHONE),
+            failed("no", LOCAL, Reference("vgg", {"depth": 1}), "network"),
+        ]
+        store.add_all(records)
+        assert store.export(tmp_path / name) == 3
+        with Store(tmp_path / "other.sqlite") as other:
+            assert other.import_file(tmp_path / name) == 3
+            assert other.import_file(tmp_path / name) == 0
+            assert list(other.measurements(failed=True)) == list(store.measurements(failed=True))
+
+    def test_an_export_can_be_of_one_platform(self, store: Store, tmp_path: Path) -> None:
+        store.add_all([measurement(1), measurement(2, platform=PHONE)])
+        assert store.export(tmp_path / "one.jsonl", platform=PHONE) == 1
+
+    def test_a_bad_line_imports_nothing(self, store: Store, tmp_path: Path) -> None:
+        store.add(measurement(1))
+        path = tmp_path / "all.jsonl"
+        store.export(path)
+        path.write_text(path.read_text() + "{}\n")
+        with Store(tmp_path / "other.sqlite") as other:
+            with pytest.raises(DatasetError, match=r"all\.jsonl:2"):
+                other.import_file(path)
+            assert len(other) == 0
+
+
+class TestSharing:
+    def test_a_killed_writer_loses_nothing_it_committed(self, tmp_path: Path) -> None:
+        path = tmp_path / "store.sqlite"
+        script = (
+            "import os, sys\n"
+            "from latcast.datasets.store import Store\n"
+            "from latcast.records import Measurement, Reference\n"
+            "store = Store(sys.argv[1])\n"
+            "for n in range(3):\n"
+            "    reference = Reference('resnet', {'depth': n})\n"
+            f"    store.add(Measurement('{LOCAL}', reference, runs_ms=(1.0,), rounds=(0,), latency_ms=1.0))\n"
+            "os.kill(os.getpid(), 9)\n"
+        )
+        finished = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+        assert finished.returncode == -9
+        with Store(path) as store:
+            assert len(store) == 3
+
+    def test_a_reader_sees_commits_while_another_writes(self, store: Store, tmp_path: Path) -> None:
+        store.add_all([measurement(number) for number in range(3)])
+        with Store(tmp_path / "store.sqlite") as reader:
+            rows = reader.measurements()
+            next(rows)
+            store.add(measurement(3))
+            assert len(reader) == 4
+            rows.close()
+
+    def test_several_writers_wait_for_each_other(self, tmp_path: Path) -> None:
+        path = tmp_path / "store.sqlite"
+
+        def write(first: int) -> int:
+            with Store(path) as own:
+                return sum(own.add(measurement(first + number)) for number in range(20))
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(write, range(0, 80, 20))) == [20] * 4
+        with Store(path) as store:
+            assert len(store) == 80
+
+
+class TestOpening:
+    def test_a_store_in_memory_works_the_same(self) -> None:
+        with Store(":memory:") as store:
+            store.add_all([measurement(1), measurement(2)])
+            store.keep_quiet_ms("abc", (1.0,))
+            assert len(list(store.measurements())) == 2
+
+    def test_a_newer_store_asks_for_an_update(self, tmp_path: Path) -> None:
+        path = tmp_path / "store.sqlite"
+        Store(path).close()
+        connection = sqlite3.connect(path)
+        connection.execute("update properties set value = '99' where name = 'schema'")
+        connection.commit()
+        connection.close()
+        with pytest.raises(DatasetError, match="schema 99, this latcast reads up to 1; update latcast"):
+            Store(path)
+
+    def test_a_file_that_is_no_database_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "notes.txt"
+        path.write_text("these are notes, " * 100)
+        with pytest.raises(DatasetError, match=r"cannot open the store .*notes\.txt: .*not a database"):
+            Store(path)
+
+    def test_a_folder_that_is_missing_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match="there is no folder"):
+            Store(tmp_path / "missing" / "store.sqlite")
+
+    @pytest.mark.parametrize(
+        ("url", "expected"),
+        [
+            ("nosuch://host/db", "nosuch"),
+            ("sqlite://://x", "cannot open the store"),
+            ("postgresql+psycopg://host/db", "pip install psycopg"),
+        ],
+    )
+    def test_a_url_that_leads_nowhere_is_refused(self, url: str, expected: str) -> None:
+        if "psycopg" in url and find_spec("psycopg"):
+            pytest.skip("psycopg is installed here")
+        with pytest.raises(DatasetError, match=expected):
+            Store(url)
+
+    def test_a_url_of_a_file_is_opened(self, tmp_path: Path) -> None:
+        with Store(f"sqlite:///{tmp_path}/url.sqlite") as store:
+            store.add(measurement())
+        assert (tmp_path / "url.sqlite").is_file()
+
+    def test_the_tables_compile_for_postgresql(self) -> None:
+        statements = {
+            table.name: str(CreateTable(table).compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
+            for table in Base.metadata.sorted_tables
+        }
+        assert '"references"' in statements["references"]
+        assert "runs JSON NOT NULL" in statements["measurements"]
+        assert set(statements) == {
+            "properties", "quiet_times", "platforms", "environments", "references", "measurements",
+        }  # fmt: skip
+
+
+def test_the_id_is_of_what_was_observed() -> None:
+    first = measurement(1)
+    assert measurement_id(first) == measurement_id(replace(first, latency_ms=1.0, executed=()))
+    assert measurement_id(first) == measurement_id(
+        replace(first, reference=replace(first.reference, name="another name"))
+    )
+    assert measurement_id(first) != measurement_id(replace(first, runs_ms=(2.0, 2.1)))
+    assert measurement_id(first) != measurement_id(replace(first, role="kernel"))

@@ -1,0 +1,122 @@
+"""Which importer reads what, and what is said where none does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latcast.errors import ModelError
+from latcast.graph import Graph, GraphBuilder
+from latcast.graph.importers import IMPORTERS, load_graph
+from latcast.graph.writers.onnx import to_onnx
+from latcast.graph.writers.tflite import to_tflite
+
+
+def network() -> Graph:
+    b = GraphBuilder("network")
+    return b.finish(b.relu(b.conv(b.input((1, 3, 8, 8)), 4, 3, bias=True)))
+
+
+def test_a_file_is_read_by_its_suffix_given_as_a_path_or_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(to_onnx(network()))
+
+    assert load_graph(path).structure_key == load_graph(str(path)).structure_key == network().structure_key
+
+
+def test_a_tflite_file_is_known_by_its_mark_whatever_it_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "model.bytes"
+    path.write_bytes(to_tflite(network()))
+
+    assert [node.op_type for node in load_graph(path).nodes] == ["Conv", "Relu"]
+
+
+def test_suffixes_may_be_written_in_capitals(tmp_path: Path) -> None:
+    path = tmp_path / "MODEL.ONNX"
+    path.write_bytes(to_onnx(network()))
+
+    assert len(load_graph(path).nodes) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("model.pt", r"pickles, which run any code.*torch\.onnx\.export.*\.pt2"),
+        ("model.pth", "pickles"),
+        ("model.ckpt", "pickles"),
+        ("model.h5", "tf2onnx"),
+        ("model.keras", "TFLiteConverter"),
+        ("model.ort", "onnxruntime's own format"),
+        ("model.safetensors", "weights without the network"),
+        ("model.xyz", "no known format; expected one of .onnx, .tflite, .pt2"),
+        ("model", "no known format"),
+    ],
+)
+def test_other_files_are_refused_with_what_to_do_instead(name: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"PK\x03\x04 anything")
+
+    with pytest.raises(ModelError, match=words) as caught:
+        load_graph(path)
+
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_and_a_folder_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no file"):
+        load_graph(tmp_path / "none.onnx")
+    with pytest.raises(ModelError, match="is a folder"):
+        load_graph(tmp_path)
+
+
+def test_an_object_that_is_no_network_is_refused_with_its_type() -> None:
+    with pytest.raises(ModelError, match=r"object of type builtins\.dict"):
+        load_graph({"not": "a network"})
+
+
+class LinesImporter:
+    """Reads files of one operator a line."""
+
+    def accepts(self, source: object) -> bool:
+        return isinstance(source, Path) and source.suffix == ".lines"
+
+    def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
+        b = GraphBuilder(source.stem)
+        x = b.input((shapes or {}).get("input", (1, 4)))
+        for line in source.read_text().split():
+            (x,) = b.op(line, [x])
+        return b.finish(x)
+
+
+def test_plug_ins_read_other_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(IMPORTERS, "_targets", dict(IMPORTERS._targets))
+    monkeypatch.setattr(IMPORTERS, "_loaded", dict(IMPORTERS._loaded))
+    IMPORTERS.register("lines", LinesImporter)
+    path = tmp_path / "model.lines"
+    path.write_text("Relu\nNeg\n")
+
+    graph = load_graph(path, shapes={"input": (2, 5)})
+
+    assert [node.op_type for node in graph.nodes] == ["Relu", "Neg"]
+    assert graph.shape(graph.outputs[0]) == (2, 5)
+
+
+def test_reading_one_format_imports_nothing_of_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(to_onnx(network()))
+    script = (
+        "import sys\nfrom latcast.graph.importers import load_graph\n"
+        "early = {'onnx', 'torch', 'tflite'} & set(sys.modules)\n"
+        f"load_graph({str(path)!r})\n"
+        "print(sorted(early), sorted({'onnxruntime', 'torch', 'tflite', 'flatbuffers', 'onnx_ir'} & set(sys.modules)))"
+    )
+
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert finished.stdout.strip() == "[] []"

@@ -1,0 +1,156 @@
+"""The reader that leaves the weights where they are agrees with the one that loads all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import ModelError
+from latcast.graph import GraphBuilder
+from latcast.graph.importers.onnx_file import KEPT_TENSOR_BYTES, read_recorded_shapes, read_without_weights
+from latcast.graph.writers.onnx import to_onnx
+from tests.graph.importers.onnx_models import integers, model, node, save, value, zeros
+
+
+def without_data(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """What the fast reader is to give, by way of protobuf itself."""
+    for tensor in proto.graph.initializer:
+        if tensor.ByteSize() > KEPT_TENSOR_BYTES:
+            tensor.ClearField("raw_data")
+    for entry in proto.graph.node:
+        del entry.metadata_props[:]
+    del proto.graph.value_info[:]
+    return proto
+
+
+def network(channels: int, layers: int) -> bytes:
+    b = GraphBuilder("network")
+    x = b.input((1, 3, 16, 16))
+    for _ in range(layers):
+        x = b.conv_bn(x, channels, 3)
+    return to_onnx(b.finish(b.linear(b.flatten(x), 10)))
+
+
+@settings(max_examples=15)
+@given(channels=st.integers(1, 80), layers=st.integers(1, 3))
+def test_all_but_large_tensors_is_read_as_protobuf_reads_it(
+    tmp_path_factory: pytest.TempPathFactory, channels: int, layers: int
+) -> None:
+    path = tmp_path_factory.mktemp("models") / "model.onnx"
+    path.write_bytes(network(channels, layers))
+
+    assert read_without_weights(path) == without_data(onnx.load(path))
+
+
+def test_large_tensors_lose_their_data_and_keep_name_shape_and_type(tmp_path: Path) -> None:
+    proto = model(
+        [node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "b"], ["y"])],
+        {"x": (1, 100)},
+        ["y"],
+        {"w": zeros(100, 100), "b": zeros(100)},
+    )
+
+    large, small = read_without_weights(save(proto, tmp_path)).graph.initializer
+
+    assert (large.name, list(large.dims), large.data_type, large.raw_data) == ("w", [100, 100], 1, b"")
+    assert len(small.raw_data) == 400
+
+
+def test_a_large_tensor_in_a_constant_node_loses_its_data(tmp_path: Path) -> None:
+    constant = node("Constant", [], ["w"], value=onnx.numpy_helper.from_array(zeros(100, 100), "w"))
+    proto = model([constant, node("MatMul", ["x", "w"], ["y"])], {"x": (1, 100)}, ["y"])
+    path = save(proto, tmp_path)
+
+    first, second = read_without_weights(path).graph.node
+
+    assert list(first.attribute[0].t.dims) == [100, 100]
+    assert first.attribute[0].t.raw_data == b""
+    assert second == proto.graph.node[1]
+
+
+def test_metadata_of_nodes_is_left_out(tmp_path: Path) -> None:
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (1, 3)}, ["y"])
+    entry = proto.graph.node[0].metadata_props.add()
+    entry.key, entry.value = "pkg.torch.onnx.stack_trace", "x" * 5000
+    path = save(proto, tmp_path)
+
+    (read,) = read_without_weights(path).graph.node
+
+    assert read.op_type == "Relu"
+    assert not read.metadata_props
+
+
+def test_recorded_shapes_are_read_by_themselves(tmp_path: Path) -> None:
+    proto = model([node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["y"])], {"x": (1, 3)}, ["y"])
+    proto.graph.value_info.append(value("a", (1, 3)))
+
+    recorded = read_recorded_shapes(save(proto, tmp_path))
+
+    assert [info.name for info in recorded.value_info] == ["a"]
+    assert not recorded.node
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"import torch\nmodel = None\n", "is text that begins with 'import torch'"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
+        (b"<!DOCTYPE html>\n<html></html>", "is text that begins with '<!DOCTYPE html>'"),
+        (b"\x80\x02}q\x00.", "is not an ONNX model or is damaged"),
+        (b"\x08\x08", "is not an ONNX model"),
+        (bytes(range(256)) * 4, "is not an ONNX model"),
+    ],
+)
+def test_what_is_no_model_is_said_in_one_line_with_the_name_of_the_file(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = tmp_path / "wrong.onnx"
+    path.write_bytes(content)
+
+    with pytest.raises(ModelError, match=words) as caught:
+        read_without_weights(path)
+
+    assert "wrong.onnx" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_truncated_file_is_called_truncated_wherever_it_was_cut(tmp_path: Path) -> None:
+    whole = network(8, 2)
+    path = tmp_path / "cut.onnx"
+    rng = np.random.default_rng(0)
+    for size in (4, len(whole) - 1, *rng.integers(20, len(whole) - 1, 40)):
+        path.write_bytes(whole[: int(size)])
+
+        with pytest.raises(ModelError, match=r"cut\.onnx' (is truncated|is not an ONNX model)"):
+            read_without_weights(path)
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_damaged_file_never_ends_in_another_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    content = bytearray(network(4, 1))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, 400))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("damaged") / "model.onnx"
+    path.write_bytes(bytes(content))
+
+    try:
+        read_without_weights(path)
+    except ModelError as error:
+        assert "model.onnx" in str(error)
+
+
+def test_integers_stay_with_the_graph(tmp_path: Path) -> None:
+    proto = model([node("Reshape", ["x", "s"], ["y"])], {"x": (2, 3)}, ["y"], {"s": integers(3, 2)})
+
+    (stored,) = read_without_weights(save(proto, tmp_path)).graph.initializer
+
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(stored), [3, 2])

@@ -1,0 +1,245 @@
+"""The operator table against what a runtime computes, and against sums done by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import ModelError
+from latcast.graph import GraphBuilder, Node, Tensor
+from latcast.graph.operators import OperatorView, graph_flops, graph_macs, known_operators, lookup, node_flops
+from latcast.graph.operators.evaluation import EVALUATED, evaluate
+from tests.graph.operator_cases import CALLS, Call, calls
+
+Array = np.ndarray[Any, Any]
+
+
+def node_of(call: Call) -> Node:
+    inputs = tuple("" if value is None else f"x{index}" for index, value in enumerate(call.inputs))
+    outputs = tuple(f"y{index}" for index in range(call.outputs))
+    return Node(call.op_type, "node", inputs, outputs, call.attributes)
+
+
+def view_of(call: Call, *, all_known: bool = False) -> OperatorView:
+    tensors = tuple(None if x is None else Tensor(x.shape, str(x.dtype)) for x in call.inputs)
+    values = tuple(x if all_known or index in call.constant else None for index, x in enumerate(call.inputs))
+    return OperatorView(node_of(call), tensors, values)
+
+
+def run(call: Call) -> list[Array]:
+    """What onnxruntime gives, or ONNX's own implementation where it has no kernel."""
+    node = node_of(call)
+    proto = onnx.helper.make_node(node.op_type, node.inputs, node.outputs, **dict(node.attributes))
+    code = onnx.helper.np_dtype_to_tensor_dtype
+    named = [(f"x{index}", value) for index, value in enumerate(call.inputs) if value is not None]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [proto],
+            "one",
+            [onnx.helper.make_tensor_value_info(name, code(value.dtype), value.shape) for name, value in named],
+            [onnx.ValueInfoProto(name=name) for name in node.outputs],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", call.opset)],
+        ir_version=10,
+    )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        return list(session.run(None, dict(named)))
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        from onnx.reference import ReferenceEvaluator
+
+        return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, dict(named))]
+
+
+def test_every_operator_of_the_table_has_random_calls() -> None:
+    assert sorted(CALLS) == known_operators()
+
+
+@pytest.mark.parametrize("op_type", known_operators())
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_shapes_and_types_are_those_that_a_runtime_gives(op_type: str, data: st.DataObject) -> None:
+    call = data.draw(calls(op_type))
+    entry = lookup(op_type)
+    assert entry is not None
+
+    inferred = entry.infer(view_of(call))[: call.outputs]
+
+    computed = run(call)
+    assert [tensor.shape for tensor in inferred] == [value.shape for value in computed]
+    assert [tensor.dtype for tensor in inferred] == [str(value.dtype) for value in computed]
+
+
+def known_after(call: Call) -> list[Array] | None:
+    return evaluate(view_of(call, all_known=True))
+
+
+@pytest.mark.parametrize("op_type", sorted(set(known_operators()) & set(EVALUATED)))
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_constants_are_evaluated_to_what_a_runtime_computes(op_type: str, data: st.DataObject) -> None:
+    call = data.draw(calls(op_type))
+
+    evaluated = known_after(call)
+
+    assert evaluated is not None
+    for value, expected in zip(evaluated, run(call), strict=True):
+        assert value.dtype == expected.dtype
+        np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+def test_integers_are_divided_towards_zero() -> None:
+    call = Call("Div", [np.asarray([7, -7]), np.asarray([2, 2])])
+
+    assert [list(value) for value in known_after(call) or []] == [[3, -3]]
+
+
+def test_results_of_many_elements_are_not_evaluated() -> None:
+    shape = np.asarray([100, 100])
+
+    assert known_after(Call("Expand", [np.zeros(1, np.float32), shape])) is None
+
+
+def test_operands_that_do_not_fit_are_left_to_shape_inference() -> None:
+    call = Call("Add", [np.zeros(2), np.zeros(3)])
+
+    assert known_after(call) is None
+
+
+# FLOPs, by hand
+
+
+def only(graph_builder: GraphBuilder, output: str) -> tuple[int, int]:
+    graph = graph_builder.finish(output)
+    return graph_macs(graph), graph_flops(graph)
+
+
+def test_a_convolution_counts_two_flops_for_each_multiply_accumulate_and_one_for_a_bias() -> None:
+    b = GraphBuilder("conv")
+    y = b.conv(b.input((1, 3, 8, 8)), 16, 3, stride=2, bias=True)
+
+    # 16 maps of 4x4, each value a window of 3 channels of 3x3
+    assert only(b, y) == (16 * 16 * 27, 2 * 16 * 16 * 27 + 16 * 16)
+
+
+def test_a_grouped_convolution_counts_macs_per_group() -> None:
+    b = GraphBuilder("grouped")
+    y = b.conv(b.input((1, 8, 4, 4)), 8, 3, groups=4)
+
+    assert only(b, y)[0] == 8 * 16 * 2 * 9
+
+
+def test_a_depthwise_convolution_counts_one_channel_per_output() -> None:
+    b = GraphBuilder("depthwise")
+    y = b.depthwise_conv(b.input((1, 32, 4, 4)), 3)
+
+    assert only(b, y)[0] == 32 * 16 * 9
+
+
+def test_a_transposed_convolution_counts_a_window_for_each_input() -> None:
+    b = GraphBuilder("transposed")
+    y = b.conv_transpose(b.input((1, 4, 5, 5)), 6, 2, stride=2)
+
+    assert b.shape(y) == (1, 6, 10, 10)
+    assert only(b, y)[0] == 4 * 25 * 6 * 4
+
+
+def test_fully_connected_layers_count_the_same_as_gemm_and_as_matmul() -> None:
+    flat, tokens = GraphBuilder("gemm"), GraphBuilder("matmul")
+    y = flat.linear(flat.input((2, 10)), 7)
+    z = tokens.linear(tokens.input((2, 1, 10)), 7)
+
+    assert only(flat, y) == (140, 280 + 14)
+    assert only(tokens, z) == (140, 280 + 14)
+
+
+def test_moving_data_costs_no_flops() -> None:
+    b = GraphBuilder("moves")
+    x = b.input((1, 4, 4, 4))
+    y = b.concat([b.transpose(x, (0, 1, 3, 2)), b.reshape(x, (1, 4, 4, 4))])
+
+    assert only(b, y) == (0, 0)
+
+
+def test_a_pool_counts_every_element_of_every_window() -> None:
+    b = GraphBuilder("pool")
+    y = b.max_pool(b.input((1, 2, 8, 8)), 2)
+
+    assert only(b, y) == (0, 2 * 16 * 4)
+
+
+def test_a_lstm_counts_input_and_recurrence_for_each_step() -> None:
+    b = GraphBuilder("lstm")
+    x = b.input((5, 1, 16))
+    y, _, _ = b.op("LSTM", [x, b.weight((1, 128, 16)), b.weight((1, 128, 32))], {"hidden_size": 32}, outputs=3)
+
+    # 5 steps, 4 gates of 32 units, each with 16 inputs and 32 states
+    assert only(b, y)[0] == 5 * 4 * 32 * (16 + 32)
+
+
+def test_attention_counts_both_products() -> None:
+    b = GraphBuilder("attention")
+    q, k, v = b.input((1, 2, 3, 8)), b.input((1, 2, 5, 8)), b.input((1, 2, 5, 4))
+    (y,) = b.op("Attention", [q, k, v])
+
+    assert b.shape(y) == (1, 2, 3, 4)
+    assert only(b, y)[0] == 2 * 3 * 5 * 8 + 2 * 3 * 5 * 4
+
+
+def test_einsum_counts_the_loops_over_all_its_indices() -> None:
+    b = GraphBuilder("einsum")
+    (y,) = b.op("Einsum", [b.input((2, 3, 4)), b.input((2, 4, 5))], {"equation": "bij,bjk->bik"})
+
+    assert b.shape(y) == (2, 3, 5)
+    assert only(b, y) == (2 * 3 * 4 * 5, 2 * 2 * 3 * 4 * 5)
+
+
+def test_an_operator_outside_the_table_counts_as_unknown_rather_than_as_nothing() -> None:
+    b = GraphBuilder("unknown")
+    x = b.input((1, 4))
+    graph = b.finish(b.relu(x))
+    strange = Node("Strange", "s", ("input",), ("y",))
+
+    assert node_flops(graph, strange) is None
+
+
+# Calls that cannot be
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (Call("Conv", [np.zeros((1, 3, 8, 8)), np.zeros((4, 5, 3, 3))]), "3 input channels do not fit"),
+        (Call("Conv", [np.zeros((1, 3, 2, 2)), np.zeros((4, 3, 5, 5))]), "larger than its padded input"),
+        (Call("MatMul", [np.zeros((2, 3)), np.zeros((4, 5))]), "inner dimensions 3 and 4 differ"),
+        (Call("Add", [np.zeros((2, 3)), np.zeros((2, 4))]), "do not broadcast"),
+        (Call("Concat", [np.zeros((2, 3)), np.zeros((3, 3))], {"axis": 1}), "differ in more than axis 1"),
+        (Call("Reshape", [np.zeros(6), np.asarray([4, -1])], constant=frozenset({1})), "cannot reshape"),
+        (Call("Reshape", [np.zeros(6), np.asarray([6])]), "at run time"),
+        (Call("Squeeze", [np.zeros((2, 3)), np.asarray([0])], constant=frozenset({1})), "cannot squeeze"),
+        (Call("TopK", [np.zeros(3), np.asarray([4])], constant=frozenset({1})), "4 largest of 3"),
+        (Call("Einsum", [np.zeros((2, 3)), np.zeros((4, 5))], {"equation": "ij,jk->ik"}), "sizes 3 and 4"),
+        (Call("Cast", [np.zeros(2)], {"to": 8}), "element type 8"),
+        (Call("Transpose", [np.zeros((2, 3))], {"perm": (0, 2)}), "does not fit"),
+        (Call("Relu", [None]), "lacks its input 0"),
+    ],
+)
+def test_calls_that_do_not_fit_are_refused_with_the_node_and_the_reason(call: Call, words: str) -> None:
+    entry = lookup(call.op_type)
+    assert entry is not None
+
+    with pytest.raises(ModelError, match=words) as caught:
+        entry.infer(view_of(call))
+
+    assert call.op_type in str(caught.value)

@@ -1,0 +1,196 @@
+"""Several operators that mean one: reading patterns and finding them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from latcast.errors import LatcastError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.kernels.patterns import Expression, find_patterns, parse_pattern, shipped_patterns
+from latcast.kernels.search import CONDITIONS
+
+
+def found(graph: Graph, *names: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Names of the matches, each with the types of its operators in execution order."""
+    matches = find_patterns(graph, names or tuple(shipped_patterns()), shipped_patterns(), CONDITIONS)
+    return [(match.pattern, tuple(node.op_type for node in match.nodes)) for match in matches]
+
+
+def of(build: Callable[[GraphBuilder, str], str], shape: tuple[int, ...] = (1, 8, 6, 6)) -> Graph:
+    b = GraphBuilder("one")
+    return b.finish(build(b, b.input(shape)))
+
+
+def scalar(b: GraphBuilder, value: float) -> str:
+    return b.constant(value, dtype="float32")
+
+
+class TestParsing:
+    def test_an_expression_nests_operators_variables_and_constants(self) -> None:
+        assert parse_pattern("Mul(x, Add( y ,#))") == Expression(
+            "Mul", (Expression("x"), Expression("Add", (Expression("y"), Expression("#"))))
+        )
+
+    def test_its_operators_are_listed_without_variables(self) -> None:
+        assert parse_pattern("Mul(x, Sigmoid(Add(x, #)))").operators == {"Mul", "Sigmoid", "Add"}
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("Mul(x, $)", "has a character"),
+            ("Mul(x,)", "lacks an operand"),
+            ("", "lacks an operand"),
+            ("Mul(x", "lacks a closing parenthesis"),
+            ("Mul(", "lacks an operand"),
+            ("Mul(x y)", r"expected '\)' at 'y'"),
+            ("Mul(x) y", "goes on after its end"),
+        ],
+    )
+    def test_what_is_no_expression_is_refused_with_its_text(self, text: str, problem: str) -> None:
+        with pytest.raises(LatcastError, match=problem) as caught:
+            parse_pattern(text)
+
+        assert f"'{text}'" in str(caught.value)
+
+    def test_every_shipped_spelling_is_an_expression_of_an_operator(self) -> None:
+        spellings = [text for texts in shipped_patterns().values() for text in texts]
+
+        assert len(spellings) > 20
+        assert all(parse_pattern(text).is_operator for text in spellings)
+
+    def test_an_unknown_name_is_an_error_that_lists_the_known_ones(self) -> None:
+        with pytest.raises(LatcastError, match="no pattern is called 'gellu'; known: .*gelu"):
+            find_patterns(of(lambda b, x: b.relu(x)), ["gellu"], shipped_patterns())
+
+
+def gelu_of_multiplied(b: GraphBuilder, x: str) -> str:
+    """0.5 x first, and x / sqrt 2 as a product, its operands swapped."""
+    inner = b.op("Erf", [b.mul(scalar(b, 0.5**0.5), x)])[0]
+    return b.mul(b.mul(scalar(b, 0.5), x), b.add(scalar(b, 1.0), inner))
+
+
+def gelu_by_tanh(b: GraphBuilder, x: str) -> str:
+    cube = b.op("Pow", [x, scalar(b, 3.0)])[0]
+    inner = b.mul(b.add(x, b.mul(cube, scalar(b, 0.044715))), scalar(b, 0.797885))
+    return b.mul(b.mul(x, scalar(b, 0.5)), b.add(b.op("Tanh", [inner])[0], scalar(b, 1.0)))
+
+
+def hard_swish_divided(b: GraphBuilder, x: str) -> str:
+    return b.div(b.mul(x, b.relu6(b.add(x, scalar(b, 3.0)))), scalar(b, 6.0))
+
+
+def hard_swish_scaled(b: GraphBuilder, x: str) -> str:
+    return b.mul(b.mul(b.relu6(b.add(scalar(b, 3.0), x)), scalar(b, 1 / 6)), x)
+
+
+def layer_norm_decomposed(b: GraphBuilder, x: str, *, twice: bool = False) -> str:
+    mean = b.reduce_mean(x, (-1,))
+    centred = b.sub(x, mean)
+    again = b.sub(x, mean) if twice else centred
+    variance = b.reduce_mean(b.op("Pow", [again, scalar(b, 2.0)])[0], (-1,))
+    normal = b.div(centred, b.op("Sqrt", [b.add(variance, scalar(b, 1e-5))])[0])
+    return b.add(b.mul(normal, b.weight((16,))), b.weight((16,)))
+
+
+class TestMatching:
+    @pytest.mark.parametrize("build", [lambda b, x: b.gelu(x), gelu_of_multiplied, gelu_by_tanh])
+    def test_gelu_is_found_in_each_of_its_spellings(self, build: Callable[[GraphBuilder, str], str]) -> None:
+        graph = of(build)
+
+        [(name, operators)] = found(graph, "gelu")
+
+        assert name == "gelu"
+        assert sorted(operators) == sorted(node.op_type for node in graph.nodes)
+
+    @pytest.mark.parametrize("build", [hard_swish_divided, hard_swish_scaled])
+    def test_hard_swish_wins_over_the_hard_sigmoid_inside_it(self, build: Callable[[GraphBuilder, str], str]) -> None:
+        assert [name for name, _ in found(of(build), "hard_sigmoid", "hard_swish")] == ["hard_swish"]
+
+    def test_a_gate_over_another_tensor_is_a_hard_sigmoid_and_a_product(self) -> None:
+        def gate(b: GraphBuilder, x: str) -> str:
+            return b.mul(b.input((1, 8, 6, 6)), b.div(b.relu6(b.add(x, scalar(b, 3.0))), scalar(b, 6.0)))
+
+        assert found(of(gate), "hard_sigmoid", "hard_swish", "silu") == [("hard_sigmoid", ("Add", "Clip", "Div"))]
+
+    @pytest.mark.parametrize("twice", [False, True])
+    def test_a_decomposed_layer_norm_is_found_whether_the_difference_is_shared_or_not(self, twice: bool) -> None:
+        graph = of(lambda b, x: layer_norm_decomposed(b, x, twice=twice), (1, 4, 16))
+
+        [(name, operators)] = found(graph, "layer_norm")
+
+        assert name == "layer_norm"
+        assert len(operators) == len(graph.nodes)
+
+    def test_the_same_variable_must_be_the_same_tensor(self) -> None:
+        assert found(of(lambda b, x: b.silu(x)), "silu") == [("silu", ("Sigmoid", "Mul"))]
+        assert found(of(lambda b, x: b.mul(b.input((1, 8, 6, 6)), b.sigmoid(x))), "silu") == []
+
+    def test_a_result_that_is_read_elsewhere_keeps_a_match_away(self) -> None:
+        def shared(b: GraphBuilder, x: str) -> str:
+            gate = b.sigmoid(x)
+            return b.add(b.mul(x, gate), gate)
+
+        assert found(of(shared), "silu") == []
+
+    def test_an_inner_result_that_leaves_the_network_keeps_a_match_away(self) -> None:
+        b = GraphBuilder("two outputs")
+        x = b.input((1, 8, 6, 6))
+        gate = b.sigmoid(x)
+
+        assert found(b.finish(b.mul(x, gate), gate), "silu") == []
+
+    def test_an_operand_that_the_pattern_leaves_out_must_not_be_an_activation(self) -> None:
+        def bounded(b: GraphBuilder, x: str) -> str:
+            low, high = b.input(()), b.input(())
+            return b.mul(b.op("Clip", [b.add(x, scalar(b, 3.0)), low, high])[0], scalar(b, 1 / 6))
+
+        assert found(of(bounded), "hard_sigmoid") == []
+
+    def test_another_order_of_inner_operands_is_tried_when_the_outer_ones_do_not_fit(self) -> None:
+        b = GraphBuilder("orders")
+        p, q = b.input((4, 4)), b.input((4, 4))
+        graph = b.finish(b.sub(b.add(p, q), q))
+
+        # The inner Add binds x to p first, which the outer operand then contradicts.
+        assert [match.pattern for match in find_patterns(graph, ["t"], {"t": ("Sub(Add(x, y), x)",)})] == ["t"]
+
+    def test_matches_do_not_overlap(self) -> None:
+        graph = of(lambda b, x: b.silu(b.silu(x)))
+
+        names = [node.name for match in find_patterns(graph, ["silu"], shipped_patterns()) for node in match.nodes]
+
+        assert len(names) == len(set(names)) == 4
+
+    def test_attention_ends_at_its_second_product(self) -> None:
+        graph = of(lambda b, x: b.attention(x, 2), (1, 5, 8))
+
+        [(name, operators)] = found(graph, "attention")
+
+        assert name == "attention"
+        assert operators == ("Mul", "MatMul", "Softmax", "MatMul")
+
+
+class TestChannelShuffle:
+    def test_a_channel_shuffle_is_one(self) -> None:
+        graph = of(lambda b, x: b.channel_shuffle(x, 2))
+
+        assert found(graph, "channel_shuffle") == [("channel_shuffle", ("Reshape", "Transpose", "Reshape"))]
+
+    @pytest.mark.parametrize(
+        ("middle", "order", "end"),
+        [
+            ((1, 2, 4, 6, 6), (0, 1, 2, 4, 3), (1, 8, 6, 6)),
+            ((1, 8, 36), (0, 2, 1), (1, 36, 8)),
+            ((1, 2, 4, 6, 6), (0, 2, 1, 3, 4), (1, 8, 36)),
+            ((8, 6, 6), (1, 2, 0), (1, 8, 6, 6)),
+        ],
+    )
+    def test_reshaping_around_another_transpose_is_none(
+        self, middle: tuple[int, ...], order: tuple[int, ...], end: tuple[int, ...]
+    ) -> None:
+        graph = of(lambda b, x: b.reshape(b.transpose(b.reshape(x, middle), order), end))
+
+        assert found(graph, "channel_shuffle") == []

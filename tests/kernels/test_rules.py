@@ -1,0 +1,89 @@
+"""Fusion rules as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.errors import BundleError, UnknownNameError
+from latcast.kernels.patterns import shipped_patterns
+from latcast.kernels.rules import RULES_SCHEMA, FusionRules, load_rules
+
+SHIPPED = ("litert", "ncnn", "none", "onnxruntime", "openvino")
+CLASSES = st.sampled_from(["conv", "depthwise_conv", "linear", "add", "relu", "relu6", "batch_normalization"])
+
+
+@given(
+    st.builds(
+        FusionRules,
+        runtime=st.text(max_size=8),
+        version=st.text(max_size=8),
+        pairs=st.dictionaries(CLASSES, st.frozensets(CLASSES)),
+        patterns=st.lists(st.sampled_from(sorted(shipped_patterns())), unique=True).map(tuple),
+        free=st.frozensets(CLASSES),
+        multi_inbound=st.integers(0, 3),
+        multi_outbound=st.integers(0, 2),
+        evidence=st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False)),
+    )
+)
+def test_rules_come_back_from_json_as_they_were(rules: FusionRules) -> None:
+    assert FusionRules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_rules_load_under_the_name_of_their_runtime(name: str) -> None:
+    assert load_rules(name).runtime == name
+
+
+def test_rules_load_from_a_file(tmp_path: Path) -> None:
+    rules = FusionRules("mine", pairs={"conv": frozenset({"relu"})})
+    (tmp_path / "mine.json").write_text(json.dumps(rules.to_json()))
+
+    assert load_rules(tmp_path / "mine.json") == rules
+
+
+@pytest.mark.parametrize("name", ["onnxruntim", "patterns"])
+def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"for '{name}'; known: litert, ncnn, none, onnxruntime, openvino"):
+        load_rules(name)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"no fusion rules at '.*gone\.json'"):
+        load_rules(tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize("text", ["{", "\x80\x04", "[1, 2"])
+def test_a_file_that_is_no_json_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.json").write_bytes(text.encode("latin-1"))
+
+    with pytest.raises(BundleError, match=r"bad\.json: not JSON"):
+        load_rules(tmp_path / "bad.json")
+
+
+GOOD: dict[str, Any] = {"schema": RULES_SCHEMA, "runtime": "r", "pairs": {"conv": ["relu"]}}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ([], "not fusion rules: found no 'schema'"),
+        ({"runtime": "r"}, "not fusion rules: found no 'schema'"),
+        ({**GOOD, "schema": RULES_SCHEMA + 1}, f"schema {RULES_SCHEMA + 1}, .* update latcast"),
+        ({"schema": RULES_SCHEMA, "pairs": {}}, "not fusion rules .*runtime"),
+        ({**GOOD, "pairs": {"conv": "relu"}}, "expected a list of names, found 'relu'"),
+        ({**GOOD, "pairs": ["conv"]}, "not fusion rules"),
+        ({**GOOD, "free": "reshape"}, "expected a list of names, found 'reshape'"),
+        ({**GOOD, "patterns": ["gellu"]}, "no pattern is called 'gellu'; known: .*gelu"),
+        ({**GOOD, "multi_inbound": 4}, "multi_inbound 4 .* expected 0 to 3"),
+        ({**GOOD, "multi_outbound": "first"}, "not fusion rules"),
+    ],
+)
+def test_rules_of_another_form_are_refused_with_the_reason(data: Any, problem: str) -> None:
+    with pytest.raises(BundleError, match=f"^mine: .*{problem}"):
+        FusionRules.from_json(data, "mine")

@@ -1,0 +1,348 @@
+"""Finding the kernels of a network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import LatcastError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_flops
+from latcast.graph.operators.table import lookup, view_of
+from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.operator_class import operator_class
+from latcast.kernels.patterns import shipped_patterns
+from latcast.kernels.rules import FusionRules
+from latcast.predictors.physical import term_values
+from latcast.spaces.catalogue import SPACES, build, model
+
+
+def rules(
+    pairs: Mapping[str, Sequence[str]], *, patterns: Sequence[str] = (), inbound: int = 3, outbound: int = 0
+) -> FusionRules:
+    return FusionRules(
+        "example",
+        pairs={first: frozenset(seconds) for first, seconds in pairs.items()},
+        patterns=tuple(patterns),
+        free=frozenset({"flatten", "reshape"}),
+        multi_inbound=inbound,
+        multi_outbound=outbound,
+    )
+
+
+def spelled(graph: Graph, chosen: FusionRules) -> list[str]:
+    """Each kernel as its operators joined by ``+``, without those that cost nothing."""
+    return ["+".join(kernel.operators) for kernel in find_kernels(graph, chosen) if not kernel.free]
+
+
+CONV_RULES = {"conv": ("batch_normalization", "relu"), "add": ("relu",)}
+"""nn-Meter's example without conv_add: what it detected on the CPU and the VPU."""
+
+
+class TestResNet18:
+    """nn-Meter, Table 4 and Figure 5."""
+
+    def test_the_kernels_of_the_gpu_are_those_of_the_paper(self) -> None:
+        chosen = rules({**CONV_RULES, "conv": ("batch_normalization", "relu", "add")}, inbound=1)
+
+        assert Counter(spelled(build(model("resnet18")), chosen)) == {
+            "Conv+BatchNormalization+Relu": 9,
+            "MaxPool": 1,
+            "Conv+BatchNormalization+Add+Relu": 8,
+            "Conv+BatchNormalization": 3,
+            "GlobalAveragePool": 1,
+            "Gemm": 1,
+        }
+
+    def test_the_kernels_of_the_cpu_and_the_vpu_are_those_of_the_paper(self) -> None:
+        assert Counter(spelled(build(model("resnet18")), rules(CONV_RULES, inbound=1))) == {
+            "Conv+BatchNormalization+Relu": 9,
+            "MaxPool": 1,
+            "Conv+BatchNormalization": 11,
+            "Add+Relu": 8,
+            "GlobalAveragePool": 1,
+            "Gemm": 1,
+        }
+
+    def test_the_first_block_is_searched_as_in_figure_5(self) -> None:
+        b = GraphBuilder("figure 5")
+        x = b.max_pool(b.input((1, 64, 112, 112)), 3, 2, 1)
+        y = b.conv_bn(b.conv_bn(x, 64, 3), 64, 3, activation=None)
+        graph = b.finish(b.relu(b.add(y, x)))
+
+        chosen = rules({"max_pool": ("add",), "conv": ("batch_normalization", "relu", "add"), "add": ("relu",)}, inbound=1)
+
+        # The pooling's result has two readers, so it takes the addition in on no account.
+        assert spelled(graph, chosen) == ["MaxPool", "Conv+BatchNormalization+Relu", "Conv+BatchNormalization+Add+Relu"]
+
+    def test_without_rules_each_operator_is_a_kernel(self) -> None:
+        graph = build(model("resnet18"))
+
+        assert [kernel.nodes for kernel in find_kernels(graph, load_rules("none"))] == [(node.name,) for node in graph.nodes]
+
+
+class TestSeveralInputs:
+    @staticmethod
+    def two_branches() -> Graph:
+        """Pooling first, convolution second; the addition reads the convolution's result last."""
+        b = GraphBuilder("two branches")
+        x = b.input((1, 8, 6, 6))
+        return b.finish(b.add(b.max_pool(x, 3, 1, 1), b.conv(x, 8)))
+
+    @pytest.mark.parametrize(
+        ("inbound", "expected"),
+        [
+            (0, ["MaxPool", "Conv", "Add"]),
+            (1, ["Conv", "MaxPool+Add"]),
+            (2, ["MaxPool", "Conv+Add"]),
+            (3, ["MaxPool", "Conv+Add"]),
+        ],
+    )
+    def test_the_rule_says_which_input_takes_the_operator_in(self, inbound: int, expected: list[str]) -> None:
+        both = {"max_pool": ("add",), "conv": ("add",)}
+
+        assert spelled(self.two_branches(), rules(both, inbound=inbound)) == expected
+
+    def test_only_the_named_input_counts(self) -> None:
+        """TFLite fuses an operator into the producer of its first input alone (Li et al., Algorithm B.2)."""
+        assert spelled(self.two_branches(), rules({"conv": ("add",)}, inbound=1)) == ["MaxPool", "Conv", "Add"]
+        assert spelled(self.two_branches(), rules({"max_pool": ("add",)}, inbound=3)) == ["Conv", "MaxPool+Add"]
+
+    def test_the_same_input_twice_is_one_input(self) -> None:
+        b = GraphBuilder("double")
+        y = b.conv(b.input((1, 8, 6, 6)), 8)
+        graph = b.finish(b.add(y, y))
+
+        assert spelled(graph, rules({"conv": ("add",)}, inbound=0)) == ["Conv+Add"]
+
+
+class TestSeveralReaders:
+    @staticmethod
+    def two_readers() -> Graph:
+        b = GraphBuilder("two readers")
+        y = b.conv(b.input((1, 8, 6, 6)), 8)
+        return b.finish(b.concat([b.relu(y), b.sigmoid(y)]))
+
+    @pytest.mark.parametrize(
+        ("outbound", "expected"),
+        [
+            (0, ["Conv", "Relu", "Sigmoid", "Concat"]),
+            (1, ["Conv+Relu", "Sigmoid", "Concat"]),
+            (2, ["Conv+Sigmoid", "Relu", "Concat"]),
+        ],
+    )
+    def test_the_rule_says_which_reader_is_taken_in(self, outbound: int, expected: list[str]) -> None:
+        assert spelled(self.two_readers(), rules({"conv": ("relu", "sigmoid")}, outbound=outbound)) == expected
+
+    def test_a_result_that_leaves_the_network_is_computed_as_it_is(self) -> None:
+        b = GraphBuilder("tapped")
+        y = b.conv(b.input((1, 8, 6, 6)), 8)
+
+        assert spelled(b.finish(b.relu(y), y), rules({"conv": ("relu",)})) == ["Conv", "Relu"]
+
+    def test_one_result_of_an_operator_with_several_has_several_readers(self) -> None:
+        b = GraphBuilder("parts")
+        first, second = b.split(b.input((1, 8, 6, 6)), (4, 4))
+        graph = b.finish(b.add(first, b.conv(second, 4)))
+
+        # Fused, the addition would wait for a convolution that waits for the split.
+        assert spelled(graph, rules({"split": ("add",)})) == ["Split", "Conv", "Add"]
+
+    def test_a_fusion_that_would_make_a_cycle_is_left_out(self) -> None:
+        b = GraphBuilder("cycle")
+        y = b.relu(b.input((1, 8, 6, 6)))
+        graph = b.finish(b.add(y, b.sigmoid(b.conv(y, 8))))
+
+        assert spelled(graph, rules({"relu": ("add",)}, inbound=1, outbound=2)) == ["Relu", "Conv", "Sigmoid", "Add"]
+
+    def test_a_cycle_through_a_reader_of_an_inner_result_is_seen(self) -> None:
+        b = GraphBuilder("cycle later")
+        y = b.conv(b.input((1, 8, 6, 6)), 8)
+        graph = b.finish(b.add(b.relu(y), b.sigmoid(y)))
+
+        # Conv takes the ReLU in although the sigmoid reads it too; the addition then needs both.
+        assert spelled(graph, rules({"conv": ("relu", "add")}, outbound=1)) == ["Conv+Relu", "Sigmoid", "Add"]
+
+
+class TestPatternsAndPairs:
+    def test_a_pattern_is_one_operator_to_the_pairs(self) -> None:
+        b = GraphBuilder("silu")
+        graph = b.finish(b.silu(b.batch_norm(b.conv(b.input((1, 8, 6, 6)), 8))))
+
+        fused = rules({"conv": ("batch_normalization", "silu")}, patterns=("silu",))
+        apart = rules({"conv": ("batch_normalization",)}, patterns=("silu",))
+
+        assert spelled(graph, fused) == ["Conv+BatchNormalization+Sigmoid+Mul"]
+        assert spelled(graph, apart) == ["Conv+BatchNormalization", "Sigmoid+Mul"]
+
+    def test_a_kernel_that_begins_with_a_pattern_is_of_its_type(self) -> None:
+        b = GraphBuilder("gelu")
+        [kernel] = find_kernels(b.finish(b.gelu(b.input((1, 5, 8)))), rules({}, patterns=("gelu",)))
+
+        assert kernel.kernel_type == "activation"
+        assert kernel.operators == ("Div", "Erf", "Add", "Mul", "Mul")
+
+    def test_an_unknown_pattern_is_an_error(self) -> None:
+        with pytest.raises(LatcastError, match="no pattern is called 'gellu'"):
+            find_kernels(build(model("resnet18")), rules({}, patterns=("gellu",)))
+
+
+class TestWhatIsFusedWithin:
+    def test_operators_behind_count_their_flops_an_element_and_what_they_read(self) -> None:
+        b = GraphBuilder("residual")
+        x = b.input((1, 8, 6, 6))
+        y = b.batch_norm(b.conv(b.relu(x), 8, 3))
+        graph = b.finish(b.relu6(b.add(y, x)))
+
+        *_, kernel = find_kernels(graph, rules({"conv": ("batch_normalization", "add", "relu6")}))
+
+        values = dict(zip(kernel_type("conv").fields, kernel.configuration, strict=True))
+        # Batch normalisation folds into the weights; the addition costs 1 and reads x, the Clip costs 2.
+        assert (values["fused_flops"], values["fused_inputs"]) == (3, 1)
+
+    def test_a_scale_before_a_product_leaves_it_a_product(self) -> None:
+        b = GraphBuilder("scaled product")
+        q, k = b.input((1, 2, 5, 4)), b.input((1, 2, 4, 5))
+        graph = b.finish(b.matmul(b.mul(q, b.constant(0.5, dtype="float32")), k))
+
+        [kernel] = find_kernels(graph, rules({"mul_scalar": ("matmul",)}))
+
+        assert kernel.kernel_type == "matmul"
+        # Batch 2, 5 rows, 4 inner, 5 columns; one FLOP an element for the scale, nothing read beside q and k.
+        assert kernel.configuration == (2, 5, 4, 5, 1, 0)
+
+    def test_an_addition_before_a_normalisation_reads_one_activation_more(self) -> None:
+        b = GraphBuilder("skip normalisation")
+        x, y = b.input((1, 5, 16)), b.input((1, 5, 16))
+        graph = b.finish(b.layer_norm(b.add(x, y)))
+
+        [kernel] = find_kernels(graph, rules({"add": ("layer_normalization",)}))
+
+        assert (kernel.kernel_type, kernel.configuration) == ("layer_norm", (5, 16, 1, 1))
+
+    def test_a_convolution_behind_another_keeps_its_flops(self) -> None:
+        """Apple's GPUs run a small depthwise convolution and the 1x1 after it as one."""
+        b = GraphBuilder("separable")
+        graph = b.finish(b.conv(b.depthwise_conv(b.input((1, 8, 6, 6))), 16))
+
+        [kernel] = find_kernels(graph, rules({"depthwise_conv": ("conv",)}))
+
+        row = KernelTable.of([[kernel]]).configurations["depthwise_conv"]
+        # 2*8*36*9 for the first, 2*16*36*8 for the second, which is 32 for each of the first one's 288 results.
+        assert kernel.configuration[-2:] == (32, 0)
+        assert term_values(kernel_type("depthwise_conv"), row)[0, 0] == 2 * 8 * 36 * 9 + 2 * 16 * 36 * 8 == graph_flops(graph)
+
+    def test_views_are_free_unless_something_is_fused_into_them(self) -> None:
+        b = GraphBuilder("views")
+        graph = b.finish(b.relu(b.reshape(b.input((1, 8, 6, 6)), (1, 8, 36))))
+
+        assert [kernel.free for kernel in find_kernels(graph, rules({}))] == [True, False]
+        assert [kernel.free for kernel in find_kernels(graph, rules({"reshape": ("relu",)}))] == [False]
+
+
+HEAVY = ("conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear")
+LIGHT = ("batch_normalization", "relu", "relu6", "sigmoid", "hard_swish", "add", "mul", "silu", "gelu", "bias_add")
+CLASSES = (*HEAVY, *LIGHT, "matmul", "softmax", "concat", "split", "max_pool", "reduce_mean", "layer_normalization", "transpose")
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Graph:
+    """Random networks of the synthetic spaces, and variants of real ones with branches and attention."""
+    space = draw(st.sampled_from(["block_sequence", "random_mixed", "googlenet", "shufflenet_v2", "mobilevit"]))
+    [reference] = SPACES.get(space).sample(1, draw(st.integers(0, 10_000)))
+    return build(reference)
+
+
+@st.composite
+def any_rules(draw: st.DrawFn, followers: Sequence[str] = CLASSES) -> FusionRules:
+    pairs = draw(st.dictionaries(st.sampled_from(CLASSES), st.lists(st.sampled_from(followers)), max_size=12))
+    return rules(
+        pairs,
+        patterns=draw(st.lists(st.sampled_from(sorted(shipped_patterns())), unique=True)),
+        inbound=draw(st.integers(0, 3)),
+        outbound=draw(st.integers(0, 2)),
+    )
+
+
+def macs_of(graph: Graph) -> dict[str, int]:
+    """Multiply-accumulates of each operator that is a matrix product, by the operator table."""
+    found = {}
+    for node in graph.nodes:
+        entry = lookup(node.op_type)
+        if entry is not None:
+            found[node.name] = entry.macs(view_of(graph, node))
+    return found
+
+
+def matrix_flops(kernels: Sequence[Kernel]) -> float:
+    table = KernelTable.of([kernels])
+    kinds = [(kernel_type(name), rows) for name, rows in table.configurations.items() if name in HEAVY]
+    counts = Counter(kernel.key for kernel in kernels)
+    return sum(
+        float(flops) * counts[(kind.name, tuple(row.tolist()))]
+        for kind, rows in kinds
+        for row, flops in zip(rows, kind.quantities(kind.columns(rows)).flops, strict=True)
+    )
+
+
+@settings(max_examples=40)
+@given(networks(), any_rules())
+def test_every_operator_lands_in_exactly_one_kernel(graph: Graph, chosen: FusionRules) -> None:
+    kernels = find_kernels(graph, chosen)
+
+    assert Counter(node for kernel in kernels for node in kernel.nodes) == Counter(node.name for node in graph.nodes)
+    types = {node.name: node.op_type for node in graph.nodes}
+    assert all(kernel.operators == tuple(types[node] for node in kernel.nodes) for kernel in kernels)
+
+
+@settings(max_examples=40)
+@given(networks(), any_rules())
+def test_kernels_come_after_those_whose_results_they_read(graph: Graph, chosen: FusionRules) -> None:
+    nodes = {node.name: node for node in graph.nodes}
+    ready = set(graph.inputs) | set(graph.weights) | set(graph.constants) | {""}
+    for kernel in find_kernels(graph, chosen):
+        made = {output for name in kernel.nodes for output in nodes[name].outputs}
+        assert {name for node in kernel.nodes for name in nodes[node].inputs} <= ready | made
+        ready |= made
+
+
+@settings(max_examples=40)
+@given(networks(), any_rules())
+def test_a_configuration_has_a_value_for_each_field(graph: Graph, chosen: FusionRules) -> None:
+    for kernel in find_kernels(graph, chosen):
+        assert len(kernel.configuration) == len(kernel_type(kernel.kernel_type).fields)
+        assert all(type(value) is int and value >= 0 for value in kernel.configuration)
+
+
+@settings(max_examples=40)
+@given(networks(), any_rules(followers=LIGHT))
+def test_fusion_keeps_the_flops_of_convolutions_and_linear_layers(graph: Graph, chosen: FusionRules) -> None:
+    macs = macs_of(graph)
+    expected = 2 * sum(macs[node.name] for node in graph.nodes if operator_class(graph, node) in HEAVY)
+
+    kernels = find_kernels(graph, rules(chosen.pairs, patterns=[p for p in chosen.patterns if p != "squeeze_excite"]))
+
+    assert matrix_flops(kernels) == pytest.approx(expected, rel=1e-12)
+
+
+@settings(max_examples=40)
+@given(networks(), any_rules())
+def test_a_kernel_is_charged_at_least_its_matrix_products(graph: Graph, chosen: FusionRules) -> None:
+    macs = macs_of(graph)
+    for kernel in find_kernels(graph, chosen):
+        row = KernelTable.of([[kernel]]).configurations.get(kernel.kernel_type)
+        if row is not None:
+            charged = term_values(kernel_type(kernel.kernel_type), row)[0, 0]
+            assert charged >= 2 * sum(macs[name] for name in kernel.nodes) * (1 - 1e-12)
+
+
+def test_the_multiply_accumulates_of_resnet18_survive_fusion() -> None:
+    kernels = find_kernels(build(model("resnet18")), load_rules("onnxruntime"))
+
+    assert matrix_flops(kernels) / 2e6 == pytest.approx(1814, rel=1e-3)

@@ -1,0 +1,152 @@
+"""A kernel as a network of its own is the kernel it was made from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import UnknownNameError, UnsupportedOperatorError
+from latcast.graph.ir import Graph
+from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
+from latcast.kernels.patterns import shipped_patterns
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.single import kernel_graph
+from latcast.spaces.catalogue import SPACES, build
+
+BEHIND = frozenset({"batch_normalization", "relu", "relu6", "sigmoid", "hard_swish", "add"})
+PRODUCTS = ("conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear")
+RULES = FusionRules(
+    "example",
+    pairs=dict.fromkeys(PRODUCTS, BEHIND),
+    # A whole squeeze-and-excitation has no type of its own, so it is ``other``.
+    patterns=tuple(name for name in shipped_patterns() if name != "squeeze_excite"),
+)
+
+
+def rebuilt(type_name: str, configuration: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
+    values = dict(zip(kernel_type(type_name).fields, configuration, strict=True))
+    return [kernel.key for kernel in find_kernels(kernel_graph(type_name, values), RULES)]
+
+
+CONFIGURATIONS: dict[str, list[tuple[int, ...]]] = {
+    "conv": [
+        (1, 64, 56, 56, 64, 56, 56, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0),
+        (1, 3, 224, 224, 32, 112, 112, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0),
+        (2, 3, 224, 224, 16, 56, 56, 3, 3, 4, 4, 1, 1, 1, 1, 1, 0),
+        (1, 8, 9, 9, 8, 9, 9, 2, 2, 1, 1, 1, 1, 1, 1, 2, 0),
+        (1, 8, 9, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 0, 4, 0),
+        (1, 8, 17, 17, 8, 17, 17, 1, 7, 1, 1, 1, 1, 1, 1, 5, 0),
+        (1, 8, 33, 33, 8, 33, 33, 3, 3, 1, 1, 2, 2, 1, 1, 2, 1),
+        (1, 16, 1, 100, 32, 1, 100, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0),
+    ],
+    "depthwise_conv": [(1, 96, 14, 14, 96, 7, 7, 5, 5, 2, 2, 1, 1, 96, 1, 2, 0)],
+    "grouped_conv": [(1, 96, 14, 14, 48, 14, 14, 3, 3, 1, 1, 1, 1, 4, 1, 1, 0)],
+    "conv_transpose": [
+        (1, 64, 14, 14, 32, 28, 28, 2, 2, 2, 2, 1, 1, 1, 0, 0, 0),
+        (1, 64, 14, 14, 32, 28, 28, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0),
+        (1, 64, 14, 14, 32, 28, 28, 4, 4, 2, 2, 1, 1, 4, 1, 1, 0),
+    ],
+    "linear": [(1, 512, 1000, 0, 0), (197, 192, 576, 1, 0)],
+    "matmul": [(6, 197, 64, 197, 0, 0)],
+    "attention": [(3, 197, 197, 64, 0, 0)],
+    "activation": [(4096, 64, function, 0, 0) for function in range(18)],
+    "arithmetic": [
+        *((1280, 32, small, operation, 0, 0) for operation in range(4) for small in (1, 32, 40, 160, 1280)),
+        (1280, 32, 32, 4, 0, 0),
+        (1280, 32, 1280, 4, 0, 0),
+        (1280, 32, 32, 5, 0, 0),
+        *((1280, 32, 1, operation, 0, 0) for operation in (6, 7, 8, 9)),
+        (1280, 32, 1280, 10, 0, 0),
+    ],
+    "batch_norm": [(6272, 32, 0, 0)],
+    "softmax": [(591, 197, 0, 0)],
+    "layer_norm": [(197, 192, 0, 0)],
+    "max_pool": [
+        (1, 64, 112, 112, 56, 56, 3, 3, 2, 2, 0, 0),
+        (1, 64, 112, 112, 56, 56, 2, 2, 2, 2, 0, 0),
+        (1, 64, 7, 7, 4, 4, 2, 2, 2, 2, 0, 0),
+    ],
+    "average_pool": [(1, 64, 28, 28, 28, 28, 3, 3, 1, 1, 0, 0)],
+    "reduce": [(64, 49, 1, 0, 0), (64, 50, 1, 0, 0), (1, 196, 768, 0, 0)],
+    "concat": [
+        (3, 96 * 49, 32 * 49, 96, 0, 0),
+        (2, 7 * 49, 171, 7, 0, 0),
+        (2, 197 * 192, 197 * 96, 197, 0, 0),
+        (2, 4 * 5 * 6, 3, 4, 0, 0),
+    ],
+    "split": [(2, 64 * 49, 32 * 49, 0, 0), (3, 197 * 576, 192, 0, 0), (3, 10 * 49, 163, 0, 0), (1, 32 * 49, 32 * 49, 0, 0)],
+    "transpose": [(197 * 192, 192, 197, 1, 0, 0), (3 * 197 * 64, 64, 64, 64, 0, 0), (8 * 5 * 12, 4, 4, 12, 0, 0)],
+    "channel_shuffle": [(116 * 784, 116, 2, 0, 0)],
+    "resize": [(64, 14, 14, 28, 28, 0, 0, 0), (64, 14, 14, 20, 30, 1, 0, 0)],
+    "copy": [(900, 784, 0, 0), (192, 197 * 192, 0, 0), (7, 10, 0, 0), (784, 784, 0, 0), (49, 49, 0, 0)],
+}
+"""Configurations by type, as networks have them: odd paddings, uneven splits, broadcasts of each kind."""
+
+
+def test_every_type_but_other_is_covered_here() -> None:
+    assert set(CONFIGURATIONS) == set(KERNEL_TYPES) - {"other"}
+
+
+@pytest.mark.parametrize(("type_name", "configuration"), [(name, row) for name, rows in CONFIGURATIONS.items() for row in rows])
+def test_a_kernel_built_alone_is_one_kernel_of_the_same_configuration(type_name: str, configuration: tuple[int, ...]) -> None:
+    assert rebuilt(type_name, configuration) == [(type_name, configuration)]
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([name for name in SPACES.names() if name != "file"]), st.integers(0, 10_000))
+def test_so_is_every_kernel_of_a_network(space: str, seed: int) -> None:
+    [reference] = SPACES.get(space).sample(1, seed)
+    for kernel in {kernel.key: kernel for kernel in find_kernels(build(reference), RULES)}.values():
+        if kernel.kernel_type != "other":
+            assert rebuilt(kernel.kernel_type, kernel.configuration) == [kernel.key], kernel.operators
+
+
+def operators(graph: Graph) -> list[str]:
+    return [node.op_type for node in graph.nodes]
+
+
+@pytest.mark.parametrize(
+    ("fused_flops", "fused_inputs", "expected"),
+    [
+        (0, 0, ["Gemm"]),
+        (1, 0, ["Gemm", "Relu"]),
+        (3, 0, ["Gemm", "Clip"]),
+        (4, 0, ["Gemm", "Sigmoid"]),
+        (9, 0, ["Gemm", "HardSwish"]),
+        (2, 2, ["Gemm", "Add", "Add"]),
+        (3, 2, ["Gemm", "Add", "Add", "Relu"]),
+    ],
+)
+def test_what_is_fused_is_written_out_behind_it(fused_flops: int, fused_inputs: int, expected: list[str]) -> None:
+    parameters = {
+        "rows": 2, "in_features": 8, "out_features": 4, "fused_flops": fused_flops, "fused_inputs": fused_inputs,
+    }  # fmt: skip
+
+    assert operators(kernel_graph("linear", parameters)) == expected
+
+
+def test_fields_of_fusion_may_be_left_out() -> None:
+    assert operators(kernel_graph("linear", {"rows": 2, "in_features": 8, "out_features": 4})) == ["Gemm"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"rows": 2, "in_features": 8}, "missing: out_features; unknown: none"),
+        ({"rows": 2, "in_features": 8, "out_features": 4, "bias": 1}, "missing: none; unknown: bias"),
+    ],
+)
+def test_missing_and_unknown_fields_are_named(parameters: dict[str, int], problem: str) -> None:
+    with pytest.raises(UnknownNameError, match=problem):
+        kernel_graph("linear", parameters)
+
+
+def test_an_unknown_type_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"no kernel type is called 'con'; known: .*conv"):
+        kernel_graph("con", {})
+
+
+def test_the_type_of_all_others_cannot_be_built() -> None:
+    with pytest.raises(UnsupportedOperatorError, match="measure a network that holds it"):
+        kernel_graph("other", {"flops": 1, "in_elements": 1, "out_elements": 1, "weight_elements": 0})

@@ -1,0 +1,331 @@
+"""Configurations and quantities of kernels, against numbers worked out by hand and against the operator table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.graph.operators import known_operators
+from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.operator_class import snake_case
+from latcast.kernels.patterns import shipped_patterns
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.types.convolution import padding
+from latcast.kernels.types.elementwise import ACTIVATIONS
+from latcast.kernels.types.kernel_type import type_of_class
+from latcast.spaces.catalogue import build, model
+
+NONE = load_rules("none")
+
+
+def last(build_graph: Callable[[GraphBuilder], str], rules: FusionRules = NONE) -> Kernel:
+    builder = GraphBuilder("one")
+    return find_kernels(builder.finish(build_graph(builder)), rules)[-1]
+
+
+def named(kernel: Kernel) -> dict[str, int]:
+    return dict(zip(kernel_type(kernel.kernel_type).fields, kernel.configuration, strict=True))
+
+
+def quantities(kernel: Kernel) -> tuple[float, float, float, float]:
+    """FLOPs, elements read, written, and of weights."""
+    kind = kernel_type(kernel.kernel_type)
+    q = kind.quantities(kind.columns(np.array([kernel.configuration])))
+    return float(q.flops[0]), float(q.input_elements[0]), float(q.output_elements[0]), float(q.weight_elements[0])
+
+
+class TestConvolution:
+    def test_a_dense_convolution(self) -> None:
+        kernel = last(lambda b: b.conv(b.input((2, 16, 10, 12)), 32, (3, 5), stride=(2, 1), padding=(1, 0)))
+
+        assert named(kernel) == {
+            "batch": 2, "in_channels": 16, "in_h": 10, "in_w": 12, "out_channels": 32, "out_h": 5, "out_w": 8,
+            "kernel_h": 3, "kernel_w": 5, "stride_h": 2, "stride_w": 1, "dilation_h": 1, "dilation_w": 1, "groups": 1,
+            "padded": 1, "fused_flops": 0, "fused_inputs": 0,
+        }  # fmt: skip
+        # 2 images of 32 x 5 x 8 results, each of 3 x 5 x 16 products; 3 x 5 x 16 x 32 weights.
+        assert quantities(kernel) == (2 * 2560 * 240, 2 * 16 * 120, 2560, 7680)
+
+    def test_a_grouped_convolution_is_charged_by_group(self) -> None:
+        kernel = last(lambda b: b.conv(b.input((1, 16, 6, 6)), 32, 3, groups=4))
+
+        assert kernel.kernel_type == "grouped_conv"
+        # 32 x 36 results, each of 9 x 16/4 products.
+        assert quantities(kernel) == (2 * 1152 * 36, 576, 1152, 36 * 32)
+
+    def test_a_depthwise_convolution_reads_one_channel_for_each_result(self) -> None:
+        kernel = last(lambda b: b.depthwise_conv(b.input((1, 16, 6, 6)), 5))
+
+        assert kernel.kernel_type == "depthwise_conv"
+        assert quantities(kernel) == (2 * 576 * 25, 576, 576, 400)
+
+    def test_a_transposed_convolution_is_charged_by_its_input(self) -> None:
+        kernel = last(lambda b: b.conv_transpose(b.input((1, 16, 6, 6)), 8, 2, stride=2))
+
+        assert kernel.kernel_type == "conv_transpose"
+        # 16 x 36 values, each spread over 2 x 2 x 8 results.
+        assert quantities(kernel) == (2 * 576 * 32, 576, 8 * 144, 512)
+
+    def test_a_one_dimensional_convolution_has_height_one(self) -> None:
+        def sequence(b: GraphBuilder) -> str:
+            attributes = {"kernel_shape": (5,), "pads": (2, 2), "strides": (2,)}
+            return b.op("Conv", [b.input((1, 16, 100)), b.weight((32, 16, 5))], attributes)[0]
+
+        values = named(last(sequence))
+
+        assert (values["in_h"], values["in_w"], values["out_h"], values["out_w"]) == (1, 100, 1, 50)
+        assert (values["kernel_h"], values["kernel_w"], values["stride_h"], values["stride_w"]) == (1, 5, 1, 2)
+        assert values["padded"] == 1
+
+    def test_padding_that_the_runtime_works_out_counts_as_padding(self) -> None:
+        def same(b: GraphBuilder, mode: str) -> str:
+            return b.op("Conv", [b.input((1, 4, 8, 8)), b.weight((4, 4, 3, 3))], {"auto_pad": mode})[0]
+
+        assert named(last(lambda b: same(b, "SAME_UPPER")))["padded"] == 1
+        assert named(last(lambda b: same(b, "VALID")))["padded"] == 0
+
+    def test_a_three_dimensional_convolution_is_of_no_type(self) -> None:
+        kernel = last(lambda b: b.op("Conv", [b.input((1, 2, 4, 4, 4)), b.weight((3, 2, 1, 1, 1))])[0])
+
+        assert kernel.kernel_type == "other"
+        # 3 x 64 results of 2 products; inputs, results and weights as they are.
+        assert named(kernel) == {
+            "flops": 768, "in_elements": 128, "out_elements": 192, "weight_elements": 6, "fused_flops": 0, "fused_inputs": 0,
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("kernel", "stride", "channels", "expected"),
+        [
+            (1, 1, 16, "conv 1x1"), (1, 2, 16, "conv 1x1 strided"), (3, 1, 16, "conv 3x3"), (3, 2, 16, "conv 3x3 strided"),
+            (5, 1, 16, "conv kxk"), (7, 2, 3, "conv first"),
+        ],
+    )  # fmt: skip
+    def test_convolutions_that_run_by_different_algorithms_are_different_classes(
+        self, kernel: int, stride: int, channels: int, expected: str
+    ) -> None:
+        found = last(lambda b: b.conv(b.input((1, channels, 16, 16)), 8, kernel, stride=stride))
+        kind = kernel_type("conv")
+
+        assert kind.physical_class(kind.columns(np.array([found.configuration]))).tolist() == [expected]
+
+    @pytest.mark.parametrize(
+        ("size", "out", "window", "stride", "at_least", "expected"),
+        [
+            (56, 56, 3, 1, 1, (1, 1)),
+            (224, 112, 3, 2, 1, (1, 1)),  # (0, 1) would do; PyTorch's (1, 1) gives as many positions
+            (9, 9, 2, 1, 1, (0, 1)),
+            (224, 56, 3, 4, 1, (1, 1)),
+            (224, 56, 3, 4, 0, (0, 0)),
+            (9, 7, 3, 1, 1, (0, 0)),
+        ],
+    )
+    def test_padding_follows_from_sizes(
+        self, size: int, out: int, window: int, stride: int, at_least: int, expected: tuple[int, int]
+    ) -> None:
+        begin, end = padding(size, out, window, stride, at_least=at_least)
+
+        assert (begin, end) == expected
+        assert (size + begin + end - window) // stride + 1 == out
+
+
+class TestProducts:
+    def test_a_linear_layer(self) -> None:
+        kernel = last(lambda b: b.linear(b.input((4, 10)), 6))
+
+        assert kernel.configuration == (4, 10, 6, 0, 0)
+        assert quantities(kernel) == (480, 40, 24, 60)
+
+    def test_a_weight_on_the_left_gives_the_features(self) -> None:
+        kernel = last(lambda b: b.matmul(b.weight((6, 10)), b.input((10, 4))))
+
+        assert (kernel.kernel_type, kernel.configuration) == ("linear", (4, 10, 6, 0, 0))
+
+    def test_transposed_operands_of_gemm_are_seen_through(self) -> None:
+        kernel = last(lambda b: b.op("Gemm", [b.input((10, 4)), b.weight((10, 6))], {"transA": 1})[0])
+        both = last(lambda b: b.op("Gemm", [b.input((10, 4)), b.input((10, 6))], {"transA": 1})[0])
+
+        assert kernel.configuration == (4, 10, 6, 0, 0)
+        assert (both.kernel_type, both.configuration) == ("matmul", (1, 4, 10, 6, 0, 0))
+
+    def test_a_stack_of_weights_is_no_linear_layer(self) -> None:
+        kernel = last(lambda b: b.matmul(b.input((3, 4, 10)), b.weight((3, 10, 6))))
+
+        assert kernel.kernel_type == "other"
+
+    def test_a_product_of_activations(self) -> None:
+        kernel = last(lambda b: b.matmul(b.input((2, 3, 5, 4)), b.input((2, 3, 4, 7))))
+
+        assert kernel.configuration == (6, 5, 4, 7, 0, 0)
+        assert quantities(kernel) == (2 * 6 * 5 * 4 * 7, 6 * 4 * 12, 6 * 35, 0)
+
+    def test_attention_is_two_products_and_a_softmax(self) -> None:
+        rules = FusionRules("example", patterns=("attention",))
+        [kernel] = [k for k in find_kernels(attention(), rules) if k.kernel_type == "attention"]
+
+        # 3 heads of 4 over 5 tokens: 2 x 2 x 3 x 25 x 4 FLOPs in products, 6 for each of 75 scores.
+        assert kernel.configuration == (3, 5, 5, 4, 0, 0)
+        assert quantities(kernel) == (1200 + 450, 3 * 4 * 15, 60, 0)
+
+
+def attention() -> Graph:
+    b = GraphBuilder("attention")
+    return b.finish(b.attention(b.input((1, 5, 12)), 3))
+
+
+class TestElementwise:
+    @pytest.mark.parametrize(
+        ("build_graph", "function"),
+        [
+            (lambda b: b.relu(b.input((1, 4, 3, 3))), "relu"),
+            (lambda b: b.op("PRelu", [b.input((1, 4, 3, 3)), b.weight((4, 1, 1))])[0], "p_relu"),
+            (lambda b: b.op("Swish", [b.input((1, 4, 3, 3))])[0], "silu"),
+            (lambda b: b.silu(b.input((1, 4, 3, 3))), "silu"),
+            (lambda b: b.gelu(b.input((1, 4, 3, 3))), "gelu"),
+            (lambda b: b.op("Sign", [b.input((1, 4, 3, 3))])[0], "unary"),
+        ],
+    )
+    def test_functions_are_told_apart_by_a_code(self, build_graph: Callable[[GraphBuilder], str], function: str) -> None:
+        rules = FusionRules("example", patterns=("silu", "gelu"))
+
+        assert last(build_graph, rules).configuration[:3] == (36, 4, ACTIVATIONS.index(function))
+
+    def test_mish_is_not_taken_for_a_gelu_by_its_tanh(self) -> None:
+        def mish(b: GraphBuilder) -> str:
+            x = b.input((1, 4, 3, 3))
+            return b.mul(x, b.op("Tanh", [b.op("Softplus", [x])[0]])[0])
+
+        kernel = last(mish, FusionRules("example", patterns=("mish",)))
+
+        assert ACTIVATIONS[named(kernel)["function"]] == "mish"
+
+    def test_features_of_tokens_are_their_channels(self) -> None:
+        assert named(last(lambda b: b.relu(b.input((1, 197, 192)))))["channels"] == 192
+
+    def test_a_broadcast_side_is_read_once(self) -> None:
+        kernel = last(lambda b: b.mul(b.input((1, 8, 6, 6)), b.input((1, 8, 1, 1))))
+
+        assert named(kernel)["small_elements"] == 8
+        assert quantities(kernel) == (288, 288 + 8, 288, 0)
+
+    @pytest.mark.parametrize(
+        ("op_type", "attributes", "expected"),
+        [
+            ("LayerNormalization", {"axis": -1}, (6, 5)),
+            ("LayerNormalization", {"axis": 1}, (2, 15)),
+            ("InstanceNormalization", {}, (6, 5)),
+            ("GroupNormalization", {"num_groups": 3}, (6, 5)),
+            ("RMSNormalization", {"axis": -1}, (6, 5)),
+        ],
+    )
+    def test_normalisations_are_rows_of_what_is_normalised_together(
+        self, op_type: str, attributes: dict[str, int], expected: tuple[int, int]
+    ) -> None:
+        kernel = last(lambda b: b.op(op_type, [b.input((2, 3, 5)), b.weight((5,))], attributes)[0])
+
+        assert (kernel.kernel_type, kernel.configuration[:2]) == ("layer_norm", expected)
+
+    def test_a_softmax_over_an_inner_axis_is_seen_as_rows(self) -> None:
+        assert last(lambda b: b.softmax(b.input((2, 3, 5)), axis=1)).configuration == (10, 3, 0, 0)
+
+
+class TestPooling:
+    def test_a_pooling_window(self) -> None:
+        kernel = last(lambda b: b.max_pool(b.input((2, 8, 9, 9)), 3, 2, 1))
+
+        assert kernel.configuration == (2, 8, 9, 9, 5, 5, 3, 3, 2, 2, 0, 0)
+        assert quantities(kernel) == (2 * 8 * 25 * 9, 2 * 8 * 81, 2 * 8 * 25, 0)
+
+    @pytest.mark.parametrize(
+        ("build_graph", "expected"),
+        [
+            (lambda b: b.global_average_pool(b.input((2, 8, 6, 5))), (16, 30, 1)),
+            (lambda b: b.reduce_mean(b.input((2, 8, 6, 5)), (2, 3)), (16, 30, 1)),
+            (lambda b: b.reduce_mean(b.input((2, 8, 6, 5)), (1,)), (2, 8, 30)),
+            (lambda b: b.reduce_mean(b.input((2, 8, 6, 5)), (-1,), keepdims=False), (96, 5, 1)),
+            (lambda b: b.op("ReduceSum", [b.input((2, 8)), b.constant([0], dtype="int64")])[0], (1, 2, 8)),
+            (lambda b: b.op("ReduceMax", [b.input((2, 8))], {"keepdims": 0})[0], (1, 16, 1)),
+        ],
+    )
+    def test_reductions_are_what_is_before_at_and_behind_the_reduced_axes(
+        self, build_graph: Callable[[GraphBuilder], str], expected: tuple[int, ...]
+    ) -> None:
+        kernel = last(build_graph)
+
+        assert (kernel.kernel_type, kernel.configuration[:3]) == ("reduce", expected)
+
+
+class TestMovement:
+    @pytest.mark.parametrize(
+        ("build_graph", "expected"),
+        [
+            (lambda b: b.concat([b.input((1, 3, 4, 4)), b.input((1, 5, 4, 4))]), ("concat", (2, 128, 64, 8, 0, 0))),
+            (lambda b: b.split(b.input((1, 9, 4, 4)), (3, 6))[0], ("split", (2, 144, 72, 0, 0))),
+            (lambda b: b.slice(b.input((1, 9, 4, 4)), (2,), (5,), (1,)), ("split", (1, 48, 48, 0, 0))),
+            (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 2, 1, 3)), ("transpose", (210, 7, 7, 7, 0, 0))),
+            (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 1, 3, 2)), ("transpose", (210, 7, 5, 1, 0, 0))),
+            (lambda b: b.resize(b.input((2, 3, 5, 7)), 10), ("resize", (6, 5, 7, 10, 10, 0, 0, 0))),
+            (lambda b: b.pad(b.input((1, 2)), (0, 1, 0, 1)), ("copy", (4, 2, 0, 0))),
+        ],
+    )
+    def test_movements_by_hand(self, build_graph: Callable[[GraphBuilder], str], expected: tuple[str, tuple[int, ...]]) -> None:
+        assert last(build_graph).key == expected
+
+    def test_data_that_is_only_moved_costs_no_flops(self) -> None:
+        for build_graph in (
+            lambda b: b.concat([b.input((1, 3, 4, 4)), b.input((1, 5, 4, 4))]),
+            lambda b: b.transpose(b.input((1, 197, 192)), (0, 2, 1)),
+        ):
+            flops, read, written, weights = quantities(last(build_graph))
+            assert (flops, weights) == (0, 0)
+            assert read == written > 0
+
+    def test_a_channel_shuffle_keeps_its_groups(self) -> None:
+        kernel = last(lambda b: b.channel_shuffle(b.input((1, 12, 4, 4)), 3), FusionRules("e", patterns=("channel_shuffle",)))
+
+        assert kernel.key == ("channel_shuffle", (192, 12, 3, 0, 0))
+
+
+class TestAllTypes:
+    def test_a_class_belongs_to_one_type(self) -> None:
+        classes = [name for kind in KERNEL_TYPES.values() for name in kind.classes]
+
+        assert len(classes) == len(set(classes))
+
+    def test_each_class_is_an_operator_a_pattern_or_a_word_of_the_rules(self) -> None:
+        words = {
+            "conv", "depthwise_conv", "grouped_conv", "linear", "matmul", "relu6", "silu", "unary", "arithmetic", "bias_add",
+            *(f"{op}_{kind}" for op in ("add", "sub", "mul", "div", "pow", "max", "min") for kind in ("scalar", "weight")),
+        }  # fmt: skip
+        known = words | {snake_case(name) for name in (*known_operators(), "Upsample")} | set(shipped_patterns())
+
+        assert {name for kind in KERNEL_TYPES.values() for name in kind.classes} <= known
+
+    @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_large", "deit_tiny_16", "shufflenet_v2_x1_0"])
+    def test_real_networks_have_a_type_for_every_operator(self, name: str) -> None:
+        kernels = find_kernels(build(model(name)), load_rules("onnxruntime"))
+
+        assert [kernel.operators for kernel in kernels if kernel.kernel_type == "other"] == []
+
+    @pytest.mark.parametrize("name", sorted(KERNEL_TYPES))
+    def test_quantities_classes_and_features_are_one_number_for_each_kernel(self, name: str) -> None:
+        kind = KERNEL_TYPES[name]
+        columns = kind.columns(np.ones((3, len(kind.fields)), dtype=np.int64))
+        q = kind.quantities(columns)
+
+        for values in (q.flops, q.input_elements, q.output_elements, q.weight_elements, kind.physical_class(columns)):
+            assert values.shape == (3,)
+        assert all(values.shape == (3,) and np.isfinite(values).all() for values in kind.features(columns).values())
+
+    def test_an_unknown_class_is_of_the_type_of_all_others(self) -> None:
+        assert type_of_class("no_such_operator").name == "other"
+
+    def test_kernels_of_all_types_together_fill_one_table(self) -> None:
+        kernels = find_kernels(build(model("mobilenet_v3_large")), load_rules("onnxruntime"))
+        table = KernelTable.of([kernels])
+
+        assert table.sum_by_network(np.ones(len(table.kernel_types))).tolist() == [sum(not kernel.free for kernel in kernels)]

@@ -1,0 +1,151 @@
+"""Campaigns: resumed, killed, cut short, never repeated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets.store import Store
+from latcast.errors import MeasurementError, RuntimeFailure
+from latcast.measure.campaign import Campaign, CampaignItem, Progress
+from latcast.measure.plan import MeasurePlan
+from tests.measure.behaving import REPOSITORY_ROOT, reference, settings
+from tests.measure.campaigning import ITEMS
+
+PLAN = MeasurePlan(rounds=2, runs_per_round=2, warmup_runs=0)
+
+
+def items(*behaviours: str, plan: MeasurePlan = PLAN) -> list[CampaignItem]:
+    return [CampaignItem(reference(behaviour), plan=plan) for behaviour in behaviours]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def wait_until(condition: object, seconds: float = 30) -> None:
+    """Waits for something another process does."""
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_each_subject_is_measured_by_as_many_processes_as_asked(store: Store) -> None:
+    report = Campaign(store, settings(), items("runs", "prints"), processes=3).run()
+    assert (report.added, report.missing, report.complete) == (6, 0, True)
+    for label in store.labels(platform=report.platform.id):
+        assert (label.rounds, label.processes) == (6, 3)
+
+
+def test_failures_are_records_and_end_nothing(store: Store) -> None:
+    report = Campaign(store, settings(), items("refused", "dies_running", "runs"), processes=2).run()
+    assert report.complete
+    assert set(report.failures) == {"refused_0", "dies_running_0"}
+    assert report.failures["refused_0"] == "this network is refused"
+    counts = Counter((item.reference.name, item.ok) for item in store.measurements(failed=True))
+    assert counts == {("refused_0", False): 1, ("dies_running_0", False): 1, ("runs_0", True): 2}
+
+
+def test_running_again_repeats_nothing_and_more_processes_add_to_it(store: Store) -> None:
+    given = items("runs", "refused")
+    Campaign(store, settings(), given).run()
+    before = list(store.measurements(failed=True))
+    again = Campaign(store, settings(), given).run()
+    assert (again.added, again.complete) == (0, True)
+    assert list(store.measurements(failed=True)) == before
+    assert Campaign(store, settings(), given, processes=2).run().added == 1
+    assert Campaign(store, settings(), given, processes=2, retry_failed=True).run().failures.keys() == {"refused_0"}
+
+
+def test_equal_references_are_one_subject_and_roles_are_two(store: Store) -> None:
+    given = [
+        *items("runs"),
+        *items("runs"),
+        CampaignItem(reference("runs"), "kernel", PLAN),
+    ]
+    assert Campaign(store, settings(), given).run().added == 2
+    assert len(list(store.measurements(role="kernel"))) == 1
+
+
+def test_a_budget_of_nothing_begins_no_batch_and_says_what_is_missing(store: Store) -> None:
+    report = Campaign(store, settings(), items("runs", "slow"), processes=2, budget_s=0).run()
+    assert (report.added, report.missing, report.complete) == (0, 4, False)
+
+
+def test_a_budget_ends_the_campaign_between_batches(store: Store) -> None:
+    single = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=1)
+    given = [CampaignItem(reference("slow", number), plan=single) for number in range(200)]
+    # 200 subjects of two runs of 50 ms each take at least 20 s.
+    report = Campaign(store, settings(), given, budget_s=1.0).run()
+    assert 0 < report.added < 200
+    assert report.missing == 200 - report.added == 200 - len(store)
+
+
+def test_progress_counts_up_to_the_total(store: Store) -> None:
+    steps: list[Progress] = []
+    Campaign(store, settings(), items("runs", "refused", "slow"), processes=2, progress=steps.append).run()
+    measured = [step for step in steps if step.stage == "measured"]
+    # The refused one, loaded first to last, is reported while the others still run; it leaves the total.
+    assert [(step.name, step.done, step.total, step.failed) for step in measured] == [
+        ("refused_0", 0, 4, 1), ("runs_0", 1, 4, 1), ("slow_0", 2, 4, 1), ("runs_0", 3, 4, 1), ("slow_0", 4, 4, 1),
+    ]  # fmt: skip
+    assert [step.seconds for step in steps] == sorted(step.seconds for step in steps)
+    assert {"loading", "running", "closing"} <= {step.stage for step in steps}
+
+
+def test_plans_of_one_campaign_may_differ(store: Store) -> None:
+    longer = MeasurePlan(rounds=3, runs_per_round=2)
+    Campaign(store, settings(), [*items("runs"), *items("prints", plan=longer)]).run()
+    assert {item.reference.name: len(item.runs_ms) for item in store.measurements()} == {"runs_0": 4, "prints_0": 6}
+
+
+def test_a_runtime_that_is_missing_ends_the_campaign_with_its_reason(store: Store) -> None:
+    with pytest.raises(RuntimeFailure, match="pip install absent"):
+        Campaign(store, settings(runtime="absent"), items("runs")).run()
+
+
+def test_a_campaign_over_no_process_is_refused(store: Store) -> None:
+    with pytest.raises(MeasurementError, match="0 processes"):
+        Campaign(store, settings(), items("runs"), processes=0)
+
+
+def process_exists(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    # A killed child that nobody has waited for still has a number.
+    status = Path(f"/proc/{number}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_killed_campaign_loses_nothing_repeats_nothing_and_leaves_no_worker(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with Store(path) as store:
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY_ROOT)}
+        campaign = subprocess.Popen([sys.executable, "-m", "tests.measure.campaigning", str(path)], env=environment)
+        wait_until(lambda: len(store) >= 2)
+        os.kill(campaign.pid, signal.SIGKILL)
+        campaign.wait()
+        kept = list(store.measurements())
+        assert 2 <= len(kept) < len(ITEMS)
+        worker = int(kept[0].environment["moment"]["process"])
+        wait_until(lambda: not process_exists(worker))
+
+        report = Campaign(store, settings(), ITEMS).run()
+        everything = list(store.measurements())
+        assert report.added == len(ITEMS) - len(kept)
+        assert everything[: len(kept)] == kept
+        assert Counter(item.reference.key for item in everything) == {item.reference.key: 1 for item in ITEMS}

@@ -1,0 +1,86 @@
+"""What a measurement was taken in."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from latcast.errors import MeasurementError
+from latcast.measure import scheduling
+from latcast.measure.environment import (
+    affinity,
+    describe_environment,
+    describe_moment,
+    environment_id,
+    utc_now,
+)
+
+
+def test_an_environment_is_plain_json() -> None:
+    environment = describe_environment(threads=2, cpus=(0, 1), packages=("onnxruntime",), realtime=False)
+    assert json.loads(json.dumps(environment)) == environment
+    assert environment["settings"]["threads"] == 2
+    assert environment["settings"]["realtime"] is False
+    assert environment["software"]["onnxruntime"].count(".") >= 1
+    assert environment["host"]["cpus"] == os.cpu_count()
+    assert environment["host"]["cpu"]["model"]
+
+
+def test_a_package_that_is_missing_is_left_out() -> None:
+    environment = describe_environment(threads=1, cpus=None, packages=("no-such-package",))
+    assert "no-such-package" not in environment["software"]
+
+
+def test_the_id_leaves_the_moment_out_and_nothing_else() -> None:
+    environment = describe_environment(threads=1, cpus=None)
+    same = {**environment, "moment": describe_moment()}
+    other = {**environment, "settings": {**environment["settings"], "threads": 2}}
+    assert environment_id(environment) == environment_id(same)
+    assert environment_id(environment) != environment_id(other)
+
+
+def test_variables_that_change_speed_are_kept_and_folders_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("LD_PRELOAD", "/home/somebody/libmask.so")
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+    variables = describe_environment(threads=1, cpus=None)["settings"]["variables"]
+    assert variables["OMP_NUM_THREADS"] == "3"
+    assert variables["LD_PRELOAD"] == "libmask.so"
+    assert "SECRET_TOKEN" not in variables
+
+
+def test_nothing_names_the_machine() -> None:
+    assert os.uname().nodename not in json.dumps(describe_environment(threads=1, cpus=None)).split('"')
+
+
+def test_times_sort_as_texts() -> None:
+    first, second = utc_now(), utc_now()
+    assert first <= second
+    assert first.endswith("Z")
+
+
+class TestScheduling:
+    def test_the_last_cpus_are_chosen(self) -> None:
+        assert scheduling.default_cpus(1) == affinity()[-1:]
+
+    def test_more_threads_than_cpus_are_refused_with_both_numbers(self) -> None:
+        count = len(affinity())
+        with pytest.raises(MeasurementError, match=rf"{count + 1} threads .* may use {count} CPUs"):
+            scheduling.default_cpus(count + 1)
+
+    def test_a_cpu_that_does_not_exist_is_named(self) -> None:
+        with pytest.raises(MeasurementError, match="cannot pin to CPUs 4000"):
+            scheduling.pin((4000,))
+
+    def test_the_ordinary_priority_returns_after_a_real_time_round(self) -> None:
+        if not scheduling.realtime_permitted():
+            pytest.skip("this process may not have a real-time priority")
+        with scheduling.realtime():
+            assert os.sched_getscheduler(0) == os.SCHED_FIFO
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+    def test_pre_emptions_are_counted_upwards(self) -> None:
+        count = scheduling.preemption_counter()
+        assert 0 <= count() <= count()

@@ -1,0 +1,82 @@
+"""One network measured by the runtime that is always there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.errors import ModelError
+from latcast.measure.plan import MeasurePlan
+from latcast.measure.quiet import QuietTimesFile
+from latcast.measure.settings import WorkerSettings
+from latcast.measure.single import file_reference, measure_graph
+from latcast.measure.statistics import combine, normalised_runs
+from latcast.records import Reference
+from latcast.spaces import build
+
+PLAN = MeasurePlan(rounds=2, runs_per_round=4, warmup_runs=2, profile=True, profiled_runs=3)
+
+
+@pytest.fixture
+def small() -> Reference:
+    """A small convolution, as a single kernel."""
+    from latcast.kernels.types import kernel_type
+
+    known = kernel_type("conv")
+    values = dict.fromkeys(known.fields, 1) | {
+        "in_channels": 16, "in_h": 28, "in_w": 28, "out_channels": 32, "out_h": 28, "out_w": 28, "kernel_h": 3,
+        "kernel_w": 3, "padded": 1, "fused_flops": 0, "fused_inputs": 0,
+    }  # fmt: skip
+    return Reference("kernel/conv", {name: values[name] for name in known.fields}, "small conv")
+
+
+def test_onnxruntime_measures_a_kernel_and_says_what_it_executed(small: Reference, tmp_path: Path) -> None:
+    quiet_times = QuietTimesFile(tmp_path / "quiet.json")
+    measurement = measure_graph(small, WorkerSettings(), PLAN, role="kernel", quiet_times=quiet_times)
+    assert measurement.error is None
+    assert measurement.platform.startswith("local/onnxruntime-")
+    assert measurement.role == "kernel"
+    assert len(measurement.runs_ms) == len(measurement.probe_ms) == 8
+    assert measurement.latency_ms == pytest.approx(float(np.median(normalised_runs(measurement))), rel=1e-4)
+    assert combine([measurement]).rounds == 2
+    # The convolution is one of the kernels, whatever layout changes the runtime puts around it.
+    (graph_node,) = [node.name for node in build(small).nodes if node.op_type == "Conv"]
+    assert graph_node in {name for kernel in measurement.executed for name in kernel.nodes}
+    assert all(kernel.latency_ms >= 0 for kernel in measurement.executed)
+    assert quiet_times.path.is_file()
+
+
+def test_a_model_file_is_measured_by_its_path(small: Reference, tmp_path: Path) -> None:
+    from latcast.graph.writers.onnx import to_onnx
+
+    path = tmp_path / "small.onnx"
+    path.write_bytes(to_onnx(build(small)))
+    plan = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=1)
+    measurement = measure_graph(path, plan=plan, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
+    assert measurement.error is None
+    assert measurement.reference == file_reference(str(path))
+    assert measurement.reference.name == "small"
+
+
+def test_a_file_that_no_longer_is_a_model_fails_in_its_record(tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"not a model")
+    measurement = measure_graph(path, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
+    assert measurement.error is not None
+    assert "broken.onnx" in measurement.error
+
+
+def test_a_missing_file_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot read the model file .*none\.onnx"):
+        measure_graph(tmp_path / "none.onnx")
+
+
+def test_a_reference_to_a_file_changes_with_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"one")
+    first = file_reference(path)
+    path.write_bytes(b"two")
+    assert file_reference(path).key != first.key
+    assert first.parameters["path"] == str(path.resolve())

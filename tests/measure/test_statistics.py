@@ -1,0 +1,279 @@
+"""Normalisation, labels, noise floor, warnings: numbers worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.errors import MeasurementError
+from latcast.measure.record import failed, finished
+from latcast.measure.statistics import (
+    Label,
+    combine,
+    host_factors,
+    memory_weight,
+    noise_floor,
+    normalised_runs,
+    quartile_variation,
+    renormalised,
+    round_medians,
+    shrink,
+    stability_warnings,
+    warm_up_length,
+)
+from latcast.measure.timing import RunLog
+from latcast.records import ExecutedKernel, Measurement, Reference
+
+PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"
+NETWORK = Reference("resnet", {"depth": 18}, "resnet18")
+QUIET_MS = (0.01, 0.02)
+
+
+def record(
+    *runs_ms: float,
+    rounds: tuple[int, ...] | None = None,
+    readings: list[tuple[float, float]] | None = None,
+    weights: tuple[float, float] = (1.0, 0.5),
+    quiet_ms: tuple[float, float] = QUIET_MS,
+    worker: str = "w1",
+    taken_at: str = "2026-01-01T00:00:00.000Z",
+    moment: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Measurement:
+    """A finished record of runs, with a probe where readings are given."""
+    log = RunLog(list(runs_ms), readings or [], list(rounds or range(len(runs_ms))))
+    probe = {"key": "k", "parts": ["compute", "memory"], "quiet_ms": list(quiet_ms)} if readings else None
+    environment = {
+        "settings": {"probe": probe},
+        "moment": {"worker": worker, "probe_weights": list(weights), **(moment or {})},
+    }
+    found = finished(
+        log,
+        platform=PLATFORM,
+        reference=NETWORK,
+        role="network",
+        parts=("compute", "memory"),
+        quiet_ms=quiet_ms,
+        weights=weights,
+        environment=environment,
+    )
+    return replace(found, taken_at=taken_at, **changes)
+
+
+class TestHostFactors:
+    def test_a_quiet_host_has_the_factor_one(self) -> None:
+        assert host_factors([QUIET_MS, QUIET_MS], QUIET_MS, (1.0, 0.5)).tolist() == [1.0, 1.0]
+
+    def test_a_host_at_half_speed_divides_the_runs_by_almost_two(self) -> None:
+        # ln 2 = 0.6931; shrunk: 0.6931**3 / (0.6931**2 + 0.01) = 0.6790
+        (factor,) = host_factors([(0.02, 0.02)], QUIET_MS, (1.0, 0.5))
+        assert factor == pytest.approx(exp(0.6790), rel=1e-4)
+
+    def test_the_memory_part_counts_by_its_weight(self) -> None:
+        # ln(3) / 2 = 0.5493; shrunk: 0.5493**3 / (0.5493**2 + 0.01) = 0.5317
+        (factor,) = host_factors([(0.01, 0.06)], QUIET_MS, (1.0, 0.5))
+        assert factor == pytest.approx(exp(0.5317), rel=1e-4)
+
+    def test_a_deviation_of_the_probes_own_uncertainty_counts_half(self) -> None:
+        assert shrink(np.array([0.1, -0.1])).tolist() == pytest.approx([0.05, -0.05])
+
+    @given(st.floats(-3, 3))
+    def test_shrinking_never_adds_nor_turns_a_deviation_round(self, deviation: float) -> None:
+        (shrunk,) = shrink(np.array([deviation]))
+        assert abs(shrunk) <= abs(deviation)
+        assert shrunk * deviation >= 0
+
+    def test_a_clock_that_stands_still_is_refused(self) -> None:
+        with pytest.raises(MeasurementError, match="not positive"):
+            host_factors([(0.0, 0.02)], QUIET_MS, (1.0, 0.5))
+
+    def test_weights_of_another_probe_are_refused(self) -> None:
+        with pytest.raises(MeasurementError, match="2 quiet times and 1 weights"):
+            host_factors([QUIET_MS], QUIET_MS, (1.0,))
+
+    def test_a_working_set_of_twice_the_cache_has_half_the_largest_memory_weight(self) -> None:
+        assert memory_weight(4 << 20, 2 << 20) == pytest.approx(0.15)
+        assert memory_weight(0, 2 << 20) == 0
+
+
+class TestRecord:
+    def test_the_latency_is_the_median_of_runs_each_divided_by_its_own_probe(self) -> None:
+        # The middle run took twice as long while the host was half as fast (shrunk: 1.9718).
+        found = record(3.0, 6.0, 3.3, readings=[QUIET_MS, (0.02, 0.02), QUIET_MS])
+        assert found.raw_latency_ms == pytest.approx(3.3)
+        assert found.latency_ms == pytest.approx(6.0 / 1.9718, rel=1e-4)
+        assert normalised_runs(found).tolist() == pytest.approx([3.0, 6.0 / 1.9718, 3.3], rel=1e-4)
+        assert found.probe_parts_ms == {"compute": (0.01, 0.02, 0.01), "memory": (0.02, 0.02, 0.02)}
+
+    def test_without_a_probe_it_is_the_median_of_the_runs_and_says_so(self) -> None:
+        found = record(1.0, 2.0, 9.0)
+        assert (found.latency_ms, found.raw_latency_ms, found.statistic) == (2.0, 2.0, "median of runs")
+        assert found.probe_ms == ()
+
+    def test_runs_that_take_no_time_are_a_failure_not_a_latency(self) -> None:
+        found = record(0.0, 0.0, 0.0)
+        assert not found.ok
+        assert "0.000 ms" in str(found.error)
+        assert found.latency_ms is None
+
+    def test_it_survives_json_exactly(self) -> None:
+        found = record(3.0, 6.0, 3.3, readings=[QUIET_MS, (0.02, 0.021), QUIET_MS])
+        assert Measurement.from_json(found.to_json()) == found
+
+    def test_variation_is_half_the_quartile_distance_over_the_median(self) -> None:
+        assert quartile_variation([1, 2, 3, 4, 5]) == pytest.approx((4 - 2) / 2 / 3)
+
+
+class TestRenormalisation:
+    def test_another_quiet_time_gives_what_measuring_with_it_would_have_given(self) -> None:
+        readings = [(0.012, 0.03), (0.02, 0.05), (0.011, 0.022)]
+        other = (0.008, 0.018)
+        kernels = (ExecutedKernel("a", "Conv", ("conv_0",), 2.0),)
+        first = record(3.0, 6.0, 3.3, readings=readings, executed=kernels)
+        second = record(3.0, 6.0, 3.3, readings=readings, quiet_ms=other)
+        found = renormalised(first, other)
+        assert found.latency_ms == pytest.approx(second.latency_ms)
+        assert found.probe_ms == pytest.approx(second.probe_ms)
+        assert found.variation == pytest.approx(second.variation)
+        assert found.environment["settings"]["probe"]["quiet_ms"] == [0.008, 0.018]
+        assert first.latency_ms is not None
+        assert second.latency_ms is not None
+        assert found.executed[0].latency_ms == pytest.approx(2.0 * second.latency_ms / first.latency_ms)
+
+    def test_raw_and_failed_records_stay_as_they_are(self) -> None:
+        for found in (record(1.0, 2.0), failed("why", PLATFORM, NETWORK, "network")):
+            assert renormalised(found, (1.0, 1.0)) is found
+
+    def test_a_record_without_weights_says_what_is_missing(self) -> None:
+        found = record(3.0, 6.0, readings=[QUIET_MS, QUIET_MS])
+        bare = replace(found, environment={**found.environment, "moment": {}})
+        with pytest.raises(MeasurementError, match="no readings or weights"):
+            renormalised(bare, (0.5, 0.5))
+
+
+class TestRoundsAndWarmUp:
+    def test_each_round_has_its_own_median(self) -> None:
+        assert round_medians([1, 2, 9, 4, 4], [0, 0, 0, 3, 3]).tolist() == [2, 4]
+
+    def test_as_many_rounds_as_runs_are_needed(self) -> None:
+        with pytest.raises(MeasurementError, match="3 runs but 2 round numbers"):
+            round_medians([1, 2, 3], [0, 1])
+
+    def test_slow_runs_at_the_start_are_the_warm_up(self) -> None:
+        assert warm_up_length([9.0, 7.0, 2.0, 2.01, 1.99, 2.0, 2.0, 2.02]) == 2
+
+    def test_a_slow_run_in_the_middle_is_none(self) -> None:
+        assert warm_up_length([2.0, 2.0, 9.0, 2.0, 2.0, 2.0, 2.0, 2.0]) == 0
+
+    def test_five_runs_are_too_few_to_tell(self) -> None:
+        assert warm_up_length([9.0, 2.0, 2.0, 2.0, 2.0]) == 0
+
+    @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=40))
+    def test_it_never_swallows_the_second_half_by_mistake(self, values: list[float]) -> None:
+        assert 0 <= warm_up_length(values) <= len(values)
+
+
+class TestLabels:
+    def test_the_label_is_the_median_of_the_rounds_of_all_processes(self) -> None:
+        first = record(1.0, 3.0, 2.0, 2.0, rounds=(0, 0, 1, 1), worker="a", taken_at="1")
+        second = record(5.0, 4.0, rounds=(0, 1), worker="b", taken_at="2")
+        label = combine([second, first])
+        # Rounds in order of time: 2, 2, 5, 4; halves: 2 and 4.5.
+        assert label.latency_ms == 3.0
+        assert label.halves_ms == (2.0, 4.5)
+        assert (label.rounds, label.processes) == (4, 2)
+        assert not label.complete
+
+    def test_ten_rounds_in_three_processes_make_it_complete(self) -> None:
+        parts = [record(*[1.0] * 4, worker=worker) for worker in "abc"]
+        assert combine(parts).complete
+        assert not combine([replace(part, environment=parts[0].environment) for part in parts]).complete
+
+    def test_failed_measurements_count_nothing(self) -> None:
+        label = combine([failed("crash", PLATFORM, NETWORK, "network"), record(2.0, 2.0)])
+        assert label.latency_ms == 2.0
+        assert label.rounds == 2
+
+    def test_nothing_but_failures_has_no_label_and_says_why(self) -> None:
+        with pytest.raises(MeasurementError, match="none of 1 measurements succeeded: crash"):
+            combine([failed("crash", PLATFORM, NETWORK, "network")])
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"platform": "local/openvino-2026.4/cpu1/fp32"}, "platform"),
+            ({"role": "kernel"}, "role"),
+            ({"reference": Reference("resnet", {"depth": 50})}, "reference"),
+        ],
+    )
+    def test_unlike_measurements_are_refused(self, change: dict[str, Any], named: str) -> None:
+        with pytest.raises(MeasurementError, match=f"different {named} cannot be combined"):
+            combine([record(1.0), replace(record(1.0), **change)])
+
+    def test_different_quiet_times_of_one_probe_are_refused(self) -> None:
+        first = record(1.0, readings=[QUIET_MS])
+        with pytest.raises(MeasurementError, match="different quiet times"):
+            combine([first, record(1.0, readings=[QUIET_MS], quiet_ms=(0.02, 0.02))])
+
+    def test_executed_kernels_are_kernelwise_medians(self) -> None:
+        def with_kernels(*latencies: float) -> Measurement:
+            kernels = tuple(ExecutedKernel(str(i), "Conv", (), value) for i, value in enumerate(latencies))
+            return record(1.0, executed=kernels)
+
+        label = combine([with_kernels(1, 10), with_kernels(2, 30), with_kernels(6, 20)])
+        assert [kernel.latency_ms for kernel in label.executed] == [2, 20]
+
+    def test_the_noise_floor_is_the_mean_difference_of_halves_in_per_cent(self) -> None:
+        def label(halves: tuple[float, float] | None) -> Label:
+            return Label(PLATFORM, NETWORK, "network", 1.0, 1.0, halves, 10, 3, 0.01)
+
+        # |9 - 11| / 10 = 20 %, equal halves 0 %; the third has no halves.
+        assert noise_floor([label((9.0, 11.0)), label((5.0, 5.0)), label(None)]) == pytest.approx(10.0)
+
+    def test_a_noise_floor_needs_two_rounds(self) -> None:
+        with pytest.raises(MeasurementError, match="at least two rounds"):
+            noise_floor([combine([record(1.0)])])
+
+    @given(st.lists(st.floats(0.5, 2), min_size=2, max_size=12), st.floats(0.1, 10))
+    def test_a_label_scales_with_its_runs(self, runs: list[float], scale: float) -> None:
+        label, scaled = combine([record(*runs)]), combine([record(*(run * scale for run in runs))])
+        # Records keep whole nanoseconds.
+        assert scaled.latency_ms == pytest.approx(label.latency_ms * scale, abs=1e-5)
+        assert scaled.variation == pytest.approx(label.variation, abs=1e-4)
+
+
+class TestWarnings:
+    def test_a_stable_measurement_has_none(self) -> None:
+        assert stability_warnings(record(*[2.0] * 8, readings=[QUIET_MS] * 8)) == []
+
+    def test_unstable_runs_give_the_number_and_the_option(self) -> None:
+        (warning,) = stability_warnings(record(1.0, 1.4, 1.0, 1.4, 1.0, 1.4, 1.0, 1.4, rounds=(0, 0, 0, 0, 1, 1, 1, 1)))
+        assert "resnet18 vary by 16.7 %" in warning
+        assert "--rounds 4" in warning
+
+    def test_slow_first_runs_ask_for_more_warm_ups(self) -> None:
+        (warning,) = stability_warnings(record(9.0, *[2.0] * 19, warmup_runs=3))
+        assert "first 1 of 20 runs" in warning
+        assert "--warmup-runs 5" in warning
+
+    def test_a_slow_host_is_named_with_its_factor(self) -> None:
+        (warning,) = stability_warnings(record(*[4.0] * 8, readings=[(0.03, 0.02)] * 8))
+        factor = exp(log(3) ** 3 / (log(3) ** 2 + 0.01))
+        assert f"{factor:.1f} times slower" in warning
+
+    def test_a_host_faster_than_quiet_asks_for_calibration(self) -> None:
+        (warning,) = stability_warnings(record(*[4.0] * 8, readings=[(0.005, 0.02)] * 8))
+        assert "calibrate the probe again" in warning
+
+    def test_pre_emption_is_told_with_its_count(self) -> None:
+        (warning,) = stability_warnings(record(*[4.0] * 8, moment={"preempted_runs": 7}))
+        assert "took the CPU in 7 runs" in warning
+
+    def test_a_failed_measurement_has_none(self) -> None:
+        assert stability_warnings(failed("crash", PLATFORM, NETWORK, "network")) == []

@@ -1,0 +1,178 @@
+"""What every regressor must do, and what each of them promises beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.errors import BundleError, UnknownNameError
+from latcast.predictors.regressors import REGRESSORS, Regressor, fit_regressor, regressor_from_arrays
+from latcast.predictors.regressors.cross_validation import choose, folds, squared_percentage_error
+from latcast.predictors.regressors.forest import RandomForest, train_trees
+from latcast.predictors.regressors.lasso import Lasso, nonnegative_lasso
+
+
+def known_function(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features a, b, c, a·b and 1; latency 0.01 a b + 0.2 c + 0.3, from 0.3 to 3.3 milliseconds."""
+    a, b, c = np.random.default_rng(seed).uniform(1, 10, (3, count))
+    return np.stack([a, b, c, a * b, np.ones(count)], axis=1), 0.01 * a * b + 0.2 * c + 0.3
+
+
+TRAIN = known_function(0, 300)
+TEST = known_function(1, 200)
+
+
+@pytest.fixture(scope="module", params=["gbdt", "lasso", "log_residual", "mlp", "random_forest"])
+def regressor(request: pytest.FixtureRequest) -> Regressor:
+    return fit_regressor(request.param, *TRAIN, seed=3, tune=False)
+
+
+def test_every_regressor_is_tested_here() -> None:
+    assert REGRESSORS.names() == ["gbdt", "lasso", "log_residual", "mlp", "random_forest"]
+
+
+class TestContract:
+    def test_it_has_the_name_it_is_registered_under(self, regressor: Regressor) -> None:
+        assert isinstance(regressor, REGRESSORS.get(regressor.kind))
+
+    def test_it_is_much_better_than_the_best_constant(self, regressor: Regressor) -> None:
+        features, latency_ms = TEST
+        weights = TRAIN[1] ** -2.0
+        constant = np.full(len(latency_ms), (weights * TRAIN[1]).sum() / weights.sum())
+
+        error = squared_percentage_error(regressor.predict(features), latency_ms)
+
+        assert error < 0.25 * squared_percentage_error(constant, latency_ms)
+
+    @pytest.mark.parametrize("factor", [0.0, 1.0, 1e6])
+    def test_latencies_are_positive_and_finite_however_far_from_the_training_range(
+        self, regressor: Regressor, factor: float
+    ) -> None:
+        predicted = regressor.predict(factor * TEST[0])
+
+        assert predicted.shape == (200,)
+        assert np.isfinite(predicted).all()
+        assert (predicted > 0).all()
+
+    def test_the_same_seed_trains_the_same_model(self, regressor: Regressor) -> None:
+        again = fit_regressor(regressor.kind, *TRAIN, seed=3, tune=False)
+
+        assert {name: array.tolist() for name, array in again.arrays().items()} == {
+            name: array.tolist() for name, array in regressor.arrays().items()
+        }
+
+    def test_its_arrays_are_all_of_it(self, regressor: Regressor) -> None:
+        rebuilt = regressor_from_arrays(regressor.kind, {name: array.copy() for name, array in regressor.arrays().items()})
+
+        np.testing.assert_allclose(rebuilt.predict(TEST[0]), regressor.predict(TEST[0]), rtol=1e-9)
+
+    def test_a_missing_array_is_named(self, regressor: Regressor) -> None:
+        first = next(iter(regressor.arrays()))
+        rest = {name: array for name, array in regressor.arrays().items() if name != first}
+
+        with pytest.raises(BundleError, match=f"a '{regressor.kind}' regressor lacks its array '{first}'"):
+            regressor_from_arrays(regressor.kind, rest)
+
+    def test_predicting_many_kernels_is_predicting_each(self, regressor: Regressor) -> None:
+        one_by_one = np.concatenate([regressor.predict(row[None]) for row in TEST[0]])
+
+        np.testing.assert_allclose(regressor.predict(TEST[0]), one_by_one, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["gbdt", "lasso", "log_residual", pytest.param("mlp", marks=pytest.mark.slow), "random_forest"])
+def test_hyper_parameters_are_chosen_on_request(kind: str) -> None:
+    features, latency_ms = TRAIN
+    tuned = fit_regressor(kind, features[:90], latency_ms[:90], seed=3, tune=True)
+
+    error = squared_percentage_error(tuned.predict(TEST[0]), TEST[1])
+
+    assert error < 0.5 * squared_percentage_error(np.full(200, latency_ms.mean()), TEST[1])
+
+
+def test_an_unknown_regressor_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="no regressor is called 'forest'; known: random_forest"):
+        fit_regressor("forest", *TRAIN)
+
+
+class TestLasso:
+    def test_weights_are_not_negative(self) -> None:
+        features, latency_ms = TRAIN
+        # A feature that falls as latency grows is left out rather than given a negative weight.
+        misleading = np.hstack([features, 1 / latency_ms[:, None]])
+
+        fitted = Lasso.fit(misleading, latency_ms, tune=True)
+
+        assert (fitted.weights >= 0).all()
+        assert fitted.weights[5] == 0
+
+    def test_an_exact_linear_law_is_recovered(self) -> None:
+        features, latency_ms = TRAIN
+        fitted = Lasso._fit(1e-9, features, latency_ms)
+
+        np.testing.assert_allclose(fitted.predict(TEST[0]), TEST[1], rtol=1e-3)
+        # Constant features explain nothing; the intercept does.
+        assert fitted.weights[-1] == pytest.approx(0.3, rel=0.02)
+
+    def test_a_strong_penalty_empties_the_model(self) -> None:
+        assert nonnegative_lasso(np.ones((5, 2)), alpha=3.0).tolist() == [0.0, 0.0]
+
+    def test_one_term_has_the_solution_of_the_formula(self) -> None:
+        # mean((2 w - 1)²) + w / 2: 8 w - 4 + 1/2 = 0.
+        assert nonnegative_lasso(np.full((4, 1), 2.0), alpha=0.5) == pytest.approx([3.5 / 8], rel=1e-6)
+
+
+class TestForest:
+    def test_a_forest_is_the_mean_of_its_trees(self) -> None:
+        features = np.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]] * 10)
+        latency_ms = np.where(features[:, 0] > 0, 4.0, 2.0)
+
+        forest = RandomForest.fit(features, latency_ms, tune=False)
+
+        # The weights of the squared percentage error do not move the mean of equal latencies.
+        assert forest.predict(np.array([[0.0], [1.0]])) == pytest.approx([2.0, 4.0], rel=1e-6)
+
+    def test_trees_fit_the_squared_percentage_error_by_weights(self) -> None:
+        latency_ms = np.array([1.0, 3.0] * 30)
+        features = np.repeat(np.arange(2.0), 30)[:, None]
+
+        forest = RandomForest.fit(features, latency_ms, tune=False)
+
+        # Of latencies 1 and 3, Σ ((w - y) / y)² is least at (1/1 + 1/3) / (1/1 + 1/9) = 1.2, their mean is 2;
+        # bootstrap samples hold them in changing shares.
+        assert forest.predict(features).mean() == pytest.approx(1.2, abs=0.1)
+
+    def test_training_takes_one_thread_and_one_seed(self) -> None:
+        first, second, other = (
+            train_trees(*TRAIN, {"num_leaves": 7, "bagging_freq": 1, "bagging_fraction": 0.5}, 5, seed=seed) for seed in (1, 1, 2)
+        )
+
+        assert first.value.tolist() == second.value.tolist()
+        assert first.value.tolist() != other.value.tolist()
+
+
+class TestCrossValidation:
+    def test_folds_are_balanced_and_of_the_seed(self) -> None:
+        fold = folds(23, 5, seed=1)
+
+        assert sorted(np.bincount(fold).tolist()) == [4, 4, 5, 5, 5]
+        assert folds(23, 5, seed=1).tolist() == fold.tolist()
+        assert folds(23, 5, seed=2).tolist() != fold.tolist()
+
+    def test_the_error_is_relative_to_the_truth(self) -> None:
+        # 10 % too much and 20 % too little.
+        assert squared_percentage_error(np.array([1.1, 8.0]), np.array([1.0, 10.0])) == pytest.approx(0.025)
+
+    def test_the_setting_that_does_best_on_left_out_samples_is_chosen(self) -> None:
+        def fit(power: int, x: np.ndarray, y: np.ndarray):  # type: ignore[no-untyped-def]
+            slope = (y / x[:, 0] ** power).mean()
+            return lambda features: slope * features[:, 0] ** power
+
+        x = np.linspace(1, 5, 40)[:, None]
+
+        assert choose((1, 2, 3), fit, x, 7 * x[:, 0] ** 2, seed=0) == 2
+
+    def test_with_few_samples_the_first_setting_is_taken(self) -> None:
+        def fit(setting: str, x: np.ndarray, y: np.ndarray):  # type: ignore[no-untyped-def]
+            raise AssertionError("nothing should be trained")
+
+        assert choose(("first", "second"), fit, np.ones((10, 1)), np.ones(10), seed=0) == "first"

@@ -1,0 +1,70 @@
+"""From kernels to networks: overhead and weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.kernels.kernel import Kernel, KernelTable
+from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
+
+
+def test_a_kernel_costs_its_weighted_latency_and_a_share_of_overhead() -> None:
+    model = NetworkModel(constant_ms=9.0, per_kernel_ms=0.5, weights={"conv": 2.0})
+
+    assert model.kernel_latency_ms(["conv", "add"], np.array([3.0, 4.0])).tolist() == [6.5, 4.5]
+
+
+def test_sums_hold_a_column_for_each_type_and_one_that_counts() -> None:
+    def kernel(kind: str, value: int) -> Kernel:
+        return Kernel(kind, (value,), "k", ("k",), ("K",))
+
+    table = KernelTable.of([[kernel("conv", 1), kernel("add", 1), kernel("conv", 1)], [kernel("conv", 2)]])
+
+    sums, names = sums_by_type(table, np.array([1.0, 10.0, 0.1]))
+
+    assert names == ["conv", "add"]
+    assert sums.tolist() == [[2.0, 0.1, 3.0], [10.0, 0.0, 1.0]]
+
+
+def test_a_model_comes_back_from_json() -> None:
+    model = NetworkModel(0.25, 0.01, {"conv": 1.1, "add": 0.9})
+
+    assert NetworkModel.from_json(model.to_json()) == model
+
+
+@pytest.mark.parametrize("families", [2, 8])
+def test_overhead_and_weights_that_made_the_latencies_are_recovered(families: int) -> None:
+    rng = np.random.default_rng(0)
+    kernels = rng.integers(5, 80, 120)
+    sums = np.stack([*rng.uniform(0.5, 20, (2, 120)), kernels], axis=1)
+    latency_ms = 1.2 * sums[:, 0] + 0.8 * sums[:, 1] + 0.05 * kernels + 2.0
+    groups = [f"family {index % families}" for index in range(120)]
+
+    model = fit_network_model(sums, ["conv", "add"], latency_ms, groups)
+
+    predicted = model.weights["conv"] * sums[:, 0] + model.weights["add"] * sums[:, 1] + model.per_kernel_ms * kernels
+    assert np.abs((predicted + model.constant_ms) / latency_ms - 1).mean() < 0.005
+    assert model.weights["conv"] == pytest.approx(1.2, rel=0.05)
+    assert model.weights["add"] == pytest.approx(0.8, rel=0.05)
+    assert model.constant_ms == pytest.approx(2.0, rel=0.2)
+    assert model.per_kernel_ms == pytest.approx(0.05, rel=0.2)
+
+
+def test_a_type_that_no_network_has_keeps_its_weight_of_one() -> None:
+    sums = np.stack([np.linspace(1, 9, 30), np.zeros(30), np.full(30, 10.0)], axis=1)
+
+    model = fit_network_model(sums, ["conv", "add"], 2 * sums[:, 0] + 1, ["a", "b"] * 15)
+
+    assert model.weights["add"] == 1.0
+
+
+def test_the_same_seed_fits_the_same_model() -> None:
+    rng = np.random.default_rng(3)
+    sums = rng.uniform(1, 5, (40, 3))
+    latency_ms = sums @ np.array([1.0, 1.0, 0.1]) * rng.lognormal(0, 0.1, 40)
+    groups = [f"family {index % 7}" for index in range(40)]
+
+    first, second = (fit_network_model(sums, ["a", "b"], latency_ms, groups, seed=5) for _ in range(2))
+
+    assert first == second

@@ -1,0 +1,143 @@
+"""Physical terms by hand, and coefficients from what they made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.graph.ir import Graph
+from latcast.kernels import KernelTable, find_kernels, kernel_type
+from latcast.predictors.physical import (
+    POOLED,
+    TERMS,
+    PhysicalTerms,
+    fit_from_kernels,
+    fit_from_networks,
+    fit_nonnegative,
+    network_design,
+    term_values,
+)
+from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
+
+LINEAR = kernel_type("linear")
+
+
+class TestTerms:
+    def test_a_linear_layer_by_hand(self) -> None:
+        # 4 rows of 10 to 6: 480 FLOPs, 40 + 24 elements, 60 weights, one kernel.
+        assert term_values(LINEAR, np.array([[4, 10, 6, 0, 0]])).tolist() == [[480, 64, 60, 1]]
+
+    def test_what_is_fused_counts_its_flops_and_what_else_it_reads(self) -> None:
+        # Three FLOPs for each of 24 results, and one more activation of 24 elements.
+        assert term_values(LINEAR, np.array([[4, 10, 6, 3, 1]])).tolist() == [[480 + 72, 64 + 24, 60, 1]]
+
+    def test_a_convolution_by_hand(self) -> None:
+        row = [1, 16, 8, 8, 32, 8, 8, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0]
+
+        # 2048 results of 144 products and a ReLU; 1024 elements in, 2048 out; 144 x 32 weights.
+        assert term_values(kernel_type("conv"), np.array([row])).tolist() == [[2 * 2048 * 144 + 2048, 3072, 4608, 1]]
+
+
+class TestPricing:
+    def test_a_class_is_priced_by_its_coefficients_and_one_without_by_the_pooled_ones(self) -> None:
+        vector, matrix = [1, 10, 6, 0, 0], [40, 10, 6, 0, 0]
+        terms = PhysicalTerms({POOLED: np.array([0, 0, 0, 7.0]), "linear vector": np.array([1.0, 0, 0, 0])})
+
+        assert terms.latency_ms(LINEAR, np.array([vector, matrix])).tolist() == [120.0, 7.0]
+        assert terms.knows(LINEAR, np.array([vector, matrix])).tolist() == [True, False]
+
+    def test_no_kernel_costs_nothing(self) -> None:
+        terms = PhysicalTerms({POOLED: np.zeros(len(TERMS))})
+
+        assert (terms.latency_ms(LINEAR, np.array([[1, 1, 1, 0, 0]])) > 0).all()
+
+    def test_terms_come_back_from_json(self) -> None:
+        terms = PhysicalTerms({POOLED: TRUTH, "linear vector": 2 * TRUTH})
+
+        again = PhysicalTerms.from_json(terms.to_json())
+
+        assert {name: values.tolist() for name, values in again.coefficients.items()} == {
+            name: values.tolist() for name, values in terms.coefficients.items()
+        }
+
+
+class TestNonNegativeFit:
+    @given(st.integers(0, 1000))
+    def test_coefficients_that_made_the_observations_are_recovered(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        design, truth = rng.uniform(0.1, 1, (60, 3)), rng.uniform(0.1, 5, 3)
+
+        assert fit_nonnegative(design, design @ truth, strength=1e-12) == pytest.approx(truth, rel=1e-3)
+
+    def test_a_coefficient_that_would_be_negative_is_zero(self) -> None:
+        x = np.linspace(1, 2, 20)
+        design = np.stack([x, np.ones(20)], axis=1)
+
+        slope, constant = fit_nonnegative(design, 3 - x, strength=1e-9)
+
+        assert slope == 0
+        assert 1 <= constant <= 2
+
+    def test_a_strong_prior_is_kept_and_a_column_of_zeros_gets_it(self) -> None:
+        design = np.array([[1.0, 0.0], [2.0, 0.0]])
+        target = np.array([5.0, 10.0])
+
+        assert fit_nonnegative(design, target, np.array([3.0, 7.0]), strength=1e6) == pytest.approx([3.0, 7.0], rel=1e-3)
+        assert fit_nonnegative(design, target, np.array([3.0, 7.0]), strength=1e-9) == pytest.approx([5.0, 7.0], rel=1e-3)
+        assert fit_nonnegative(0 * design, target).tolist() == [0.0, 0.0]
+
+    def test_units_do_not_matter(self) -> None:
+        design = np.random.default_rng(0).uniform(1, 2, (30, 2))
+        target = design @ np.array([1.0, 2.0])
+
+        in_millions = fit_nonnegative(design * np.array([1e6, 1.0]), 1e3 * target, strength=1e-3)
+
+        assert in_millions == pytest.approx(fit_nonnegative(design, target, strength=1e-3) * np.array([1e-3, 1e3]), rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return graphs_of({"random_mobile": 40, "resnet": 15}, seed=2)
+
+
+class TestFittingKernelsAndNetworks:
+    def test_kernels_that_obey_the_terms_are_priced_as_they_were(self, graphs: list[Graph]) -> None:
+        table = KernelTable.of([find_kernels(graph, RULES) for graph in graphs])
+        latency = {name: term_values(kernel_type(name), rows) @ TRUTH for name, rows in table.configurations.items()}
+
+        fitted = fit_from_kernels({name: (table.configurations[name], ms) for name, ms in latency.items()}, strength=1e-9)
+
+        for name, rows in table.configurations.items():
+            error = fitted.latency_ms(kernel_type(name), rows) / latency[name] - 1
+            assert np.abs(error).mean() < 0.02
+
+    def test_nothing_measured_gives_terms_that_still_price(self) -> None:
+        assert fit_from_kernels({}).coefficients[POOLED].tolist() == [0.0, 0.0, 0.0, 0.0]
+
+    def test_sums_over_networks_are_those_of_their_kernels(self, graphs: list[Graph]) -> None:
+        kernels = [find_kernels(graph, RULES) for graph in graphs]
+        table = KernelTable.of(kernels)
+        design, names = network_design(table.configurations)
+
+        sums = table.sum_by_network(design).reshape(len(graphs), len(names), len(TERMS)).sum(axis=1)
+
+        busy = [kernel for kernel in kernels[0] if not kernel.free]
+        terms = [term_values(kernel_type(kernel.kernel_type), np.array([kernel.configuration]))[0] for kernel in busy]
+        np.testing.assert_allclose(sums[0], np.sum(terms, axis=0))
+
+    def test_whole_networks_alone_teach_the_latency_of_others(self, graphs: list[Graph]) -> None:
+        table = KernelTable.of([find_kernels(graph, RULES) for graph in graphs])
+        design, names = network_design(table.configurations)
+        sums = table.sum_by_network(design)
+        latency_ms = sums.reshape(len(graphs), len(names), len(TERMS)).sum(axis=1) @ TRUTH + 0.7
+        train = np.arange(len(graphs)) % 3 > 0
+
+        physical, overhead_ms = fit_from_networks(sums[train], names, latency_ms[train])
+
+        coefficients = np.concatenate([physical.coefficients[name] for name in names])
+        error = (sums[~train] @ coefficients + overhead_ms) / latency_ms[~train] - 1
+        assert np.abs(error).mean() < 0.02
+        assert (coefficients >= 0).all()
+        assert overhead_ms >= 0

@@ -1,0 +1,181 @@
+"""Graphs in, latencies with intervals and reasons out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph, Node, Tensor
+from latcast.kernels import KernelTable, find_kernels, kernel_type
+from latcast.predictors.kernel_predictor import KernelPredictor
+from latcast.predictors.network_model import NetworkModel
+from latcast.predictors.physical import term_values
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.spaces.catalogue import build, model
+from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
+
+
+@pytest.fixture(scope="module")
+def others() -> list[Graph]:
+    """Networks that the predictor was not trained on."""
+    return graphs_of({"mobilenet_v2": 12, "resnet": 5, "vit": 3}, seed=7)
+
+
+def true_latency_ms(predictor: PlatformPredictor, graph: Graph) -> float:
+    """What the made-up platform would take, its network model included."""
+    table = KernelTable.of([find_kernels(graph, RULES)])
+    raw = np.concatenate(
+        [
+            term_values(kernel_type(name), rows) @ TRUTH * np.exp(0.2 * np.sin(np.log1p(rows).sum(axis=1)))
+            for name, rows in table.configurations.items()
+        ]
+    )
+    inside = predictor.network.kernel_latency_ms(table.kernel_types, raw)
+    return float(table.sum_by_network(inside)[0]) + predictor.network.constant_ms
+
+
+def conv_net(channels: int = 64, size: int = 28) -> Graph:
+    b = GraphBuilder("conv net")
+    return b.finish(b.conv_bn(b.input((1, channels, size, size)), channels, 3))
+
+
+def with_unknown_operator(graph: Graph) -> Graph:
+    """The same network with an operator behind it that no table knows."""
+    [output] = graph.outputs
+    node = Node("FancyNewOperator", "fancy", (output,), ("fancy_out",))
+    tensors = {**graph.tensors, "fancy_out": Tensor(graph.shape(output))}
+    return replace(graph, nodes=(*graph.nodes, node), outputs=("fancy_out",), tensors=tensors)
+
+
+class TestLatency:
+    def test_networks_it_never_saw_are_predicted_well(self, predictor: PlatformPredictor, others: list[Graph]) -> None:
+        truth = np.array([true_latency_ms(predictor, graph) for graph in others])
+
+        assert np.abs(predictor.latencies_ms(others) / truth - 1).mean() < 0.05
+
+    def test_many_at_once_are_as_one_at_a_time(self, predictor: PlatformPredictor, others: list[Graph]) -> None:
+        many = predictor.predict_many(others, breakdown=True)
+        singly = [predictor.predict(graph) for graph in others]
+
+        for one, alone in zip(many, singly, strict=True):
+            for figure in ("latency_ms", "low_ms", "high_ms", "overhead_ms"):
+                assert getattr(one, figure) == pytest.approx(getattr(alone, figure), rel=1e-6)
+            assert one.coverage.share == pytest.approx(alone.coverage.share, rel=1e-6)
+            assert one.coverage.uncovered == alone.coverage.uncovered
+            assert one.warnings == alone.warnings
+            assert [k.name for k in one.kernels] == [k.name for k in alone.kernels]
+        assert [one.latency_ms for one in many] == pytest.approx(predictor.latencies_ms(others).tolist(), rel=1e-6)
+
+    def test_the_kernels_and_the_overhead_add_up(self, predictor: PlatformPredictor, others: list[Graph]) -> None:
+        for one in predictor.predict_many(others, breakdown=True):
+            assert sum(kernel.latency_ms for kernel in one.kernels) + one.overhead_ms == pytest.approx(one.latency_ms)
+
+    def test_the_interval_holds_the_prediction(self, predictor: PlatformPredictor, others: list[Graph]) -> None:
+        for one in predictor.predict_many(others):
+            assert one.low_ms < one.latency_ms < one.high_ms
+
+    def test_a_breakdown_is_given_on_request(self, predictor: PlatformPredictor) -> None:
+        [one] = predictor.predict_many([conv_net()])
+
+        assert one.kernels == ()
+        [kernel] = predictor.predict(conv_net()).kernels
+        assert kernel.operators == ("Conv", "BatchNormalization", "Relu")
+        assert kernel.configuration["in_channels"] == 64
+        assert kernel.covered
+
+    def test_no_networks_are_no_predictions(self, predictor: PlatformPredictor) -> None:
+        assert predictor.predict_many([]) == []
+        assert predictor.latencies_ms([]).tolist() == []
+
+    def test_a_network_of_views_alone_costs_the_overhead(self, predictor: PlatformPredictor) -> None:
+        b = GraphBuilder("view")
+        graph = b.finish(b.flatten(b.input((1, 8, 6, 6))))
+
+        one = predictor.predict(graph)
+        free = replace(predictor, network=NetworkModel()).predict(graph)
+
+        assert one.latency_ms == predictor.network.constant_ms
+        assert [kernel.latency_ms for kernel in one.kernels] == [0.0]
+        assert (free.latency_ms, free.coverage.share) == (0.0, 1.0)
+
+
+class TestCoverage:
+    def test_a_trained_network_is_covered(self, predictor: PlatformPredictor, training_graphs: list[Graph]) -> None:
+        coverage = predictor.predict(training_graphs[0]).coverage
+
+        assert coverage.share == pytest.approx(1.0)
+        assert coverage.uncovered == ()
+
+    def test_an_operator_outside_the_table_is_listed_and_priced(self, predictor: PlatformPredictor) -> None:
+        one = predictor.predict(with_unknown_operator(conv_net()))
+        fancy = one.kernels[-1]
+
+        assert one.coverage.uncovered == ("FancyNewOperator",)
+        assert (fancy.kernel_type, fancy.covered) == ("other", False)
+        assert fancy.latency_ms > 0
+        assert one.coverage.share == pytest.approx(1 - fancy.latency_ms / one.latency_ms)
+
+    def test_a_type_without_a_predictor_is_listed_and_priced(self, predictor: PlatformPredictor) -> None:
+        b = GraphBuilder("shrunk")
+        graph = b.finish(b.resize(b.input((1, 64, 28, 28)), 14))
+
+        one = predictor.predict(graph)
+
+        assert "resize" not in predictor.kernels
+        assert one.coverage.uncovered == ("Resize",)
+        assert one.kernels[0].latency_ms > 0
+        assert one.coverage.share < 1
+
+    def test_a_predictor_of_all_other_operators_does_not_cover_them(self, predictor: PlatformPredictor) -> None:
+        """What it learned of some operators says nothing of a new one."""
+        low = np.zeros(6, dtype=np.int64)
+        other = KernelPredictor("other", "physical", None, low, low + 10**9, 30)
+
+        one = replace(predictor, kernels={**predictor.kernels, "other": other}).predict(with_unknown_operator(conv_net()))
+
+        assert one.coverage.uncovered == ("FancyNewOperator",)
+
+
+class TestWarnings:
+    def test_a_network_inside_the_training_range_raises_none(
+        self, predictor: PlatformPredictor, training_graphs: list[Graph]
+    ) -> None:
+        assert predictor.predict(training_graphs[0]).warnings == ()
+
+    def test_a_field_outside_the_range_is_named_with_the_range(self, predictor: PlatformPredictor) -> None:
+        highest = int(predictor.kernels["conv"].high[kernel_type("conv").fields.index("in_channels")])
+
+        one = predictor.predict(conv_net(channels=4 * highest))
+
+        [warning] = one.warnings
+        assert "of the latency comes from kernels outside the training range" in warning
+        assert f"in_channels {4 * highest} (trained on" in warning
+        assert f"to {highest})" in warning
+
+    def test_outside_the_range_the_interval_is_wider(self, predictor: PlatformPredictor) -> None:
+        inside = predictor.predict(build(model("mobilenet_v2")))
+        outside = predictor.predict(conv_net(channels=8192, size=7))
+
+        assert outside.high_ms / outside.low_ms > 1.2 * inside.high_ms / inside.low_ms
+
+    def test_what_no_predictor_covers_is_named_as_the_reason(self, predictor: PlatformPredictor) -> None:
+        b = GraphBuilder("large resize")
+        graph = b.finish(b.resize(b.input((1, 512, 112, 112)), 448))
+
+        [warning] = predictor.predict(graph).warnings
+
+        assert "no predictor for resize, priced by pooled throughput" in warning
+
+    def test_a_quantised_file_on_a_platform_of_real_numbers_is_remarked(self, predictor: PlatformPredictor) -> None:
+        [warning] = predictor.predict(replace(conv_net(), precision="int8")).warnings
+
+        assert warning == "the file is quantised to int8, the platform runs fp32"
+
+    def test_a_weakness_on_the_card_is_repeated(self, predictor: PlatformPredictor) -> None:
+        weak = predictor.with_card({"warning": "trained on 12 networks"})
+
+        assert weak.predict(conv_net()).warnings == ("trained on 12 networks",)
+        assert predictor.predict(conv_net()).warnings == ()

@@ -1,0 +1,159 @@
+"""From measurements to training samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.kernels import find_kernels
+from latcast.kernels.kernel import Kernel
+from latcast.predictors.samples import (
+    KernelObservation,
+    attribute_executed,
+    by_platform,
+    collect,
+    kernel_samples,
+    restrict,
+)
+from latcast.records import ExecutedKernel, Measurement, Reference
+from latcast.spaces.catalogue import build
+from tests.predictors.made_up_platform import RULES
+
+PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"
+NETWORK = Reference("example", {"depth": 2}, "two convolutions")
+KERNEL = Reference("kernel/linear", {"rows": 1, "in_features": 8, "out_features": 4})
+
+
+def two_convolutions() -> Graph:
+    """conv_0, batchnormalization_0, relu_0, flatten_0 (a view), gemm_0."""
+    b = GraphBuilder("two convolutions")
+    x = b.conv_bn(b.input((1, 3, 8, 8)), 4, 3)
+    return b.finish(b.linear(b.flatten(x), 5))
+
+
+def executed(latency_ms: float, *nodes: str) -> ExecutedKernel:
+    return ExecutedKernel("+".join(nodes) or "reorder", "kind", nodes, latency_ms)
+
+
+def measured(
+    reference: Reference, latency_ms: float | None = 1.0, *kernels: ExecutedKernel, error: str | None = None
+) -> Measurement:
+    role = "kernel" if reference.space.startswith("kernel/") else "network"
+    return Measurement(PLATFORM, reference, role, latency_ms=latency_ms, executed=kernels, error=error)
+
+
+def build_example(reference: Reference) -> Graph:
+    return two_convolutions() if reference.space == "example" else build(reference)
+
+
+@pytest.fixture
+def kernels() -> tuple[Kernel, ...]:
+    return find_kernels(two_convolutions(), RULES)
+
+
+def names(pairs: list[tuple[Kernel, float]]) -> dict[str, float]:
+    return {kernel.name: latency_ms for kernel, latency_ms in pairs}
+
+
+class TestAttribution:
+    def test_the_graph_is_as_these_tests_assume(self, kernels: tuple[Kernel, ...]) -> None:
+        assert [kernel.nodes for kernel in kernels] == [
+            ("conv_0", "batchnormalization_0", "relu_0"),
+            ("flatten_0",),
+            ("gemm_0",),
+        ]
+        assert [kernel.free for kernel in kernels] == [False, True, False]
+
+    def test_several_executed_kernels_of_one_of_ours_add_up(self, kernels: tuple[Kernel, ...]) -> None:
+        measurement = measured(NETWORK, 1.0, executed(0.5, "conv_0", "batchnormalization_0"), executed(0.25, "relu_0"))
+
+        pairs, given, whole = attribute_executed(kernels, measurement)
+
+        assert names(pairs) == {"conv_0": 0.75}
+        assert (given, whole) == (0.75, 0.75)
+
+    def test_one_that_spans_two_of_ours_gives_neither_a_sample(self, kernels: tuple[Kernel, ...]) -> None:
+        measurement = measured(NETWORK, 1.0, executed(0.5, "relu_0", "gemm_0"), executed(0.25, "conv_0"))
+
+        pairs, given, whole = attribute_executed(kernels, measurement)
+
+        assert pairs == []
+        assert (given, whole) == (0.0, 0.75)
+
+    def test_a_view_inside_an_executed_kernel_does_not_spoil_it(self, kernels: tuple[Kernel, ...]) -> None:
+        pairs, _, _ = attribute_executed(kernels, measured(NETWORK, 1.0, executed(0.5, "flatten_0", "gemm_0")))
+
+        assert names(pairs) == {"gemm_0": 0.5}
+
+    def test_what_the_runtime_inserted_belongs_to_none(self, kernels: tuple[Kernel, ...]) -> None:
+        measurement = measured(NETWORK, 1.0, executed(0.5, "gemm_0"), executed(0.1), executed(0.2, "unknown"))
+
+        pairs, given, whole = attribute_executed(kernels, measurement)
+
+        assert names(pairs) == {"gemm_0": 0.5}
+        assert (given, whole) == (0.5, pytest.approx(0.8))
+
+
+class TestCollecting:
+    def test_kernels_networks_and_failures_go_where_they_belong(self) -> None:
+        data = collect(
+            [
+                measured(KERNEL, 0.01),
+                measured(NETWORK, 2.0, executed(1.0, "conv_0", "batchnormalization_0", "relu_0"), executed(0.25)),
+                measured(NETWORK, 4.0),
+                measured(NETWORK, 9.0),
+                measured(Reference("example", {"depth": 3}, "broken"), None, error="out of memory"),
+            ],
+            RULES,
+            build_example,
+        )
+
+        assert [(o.kernel.kernel_type, o.latency_ms) for o in data.isolated] == [("linear", 0.01)]
+        assert [(o.kernel.name, o.latency_ms, o.network) for o in data.profiled] == [("conv_0", 1.0, NETWORK.key)]
+        assert [(n.reference.name, n.latency_ms, n.family) for n in data.networks] == [("two convolutions", 4.0, "example")]
+        assert data.matched == pytest.approx(0.8)
+        assert data.skipped == ("broken: out of memory",)
+
+    def test_a_kernel_that_the_rules_split_is_no_sample_of_one(self) -> None:
+        two = Reference("kernel/concat", {"inputs": 2, "elements": 64, "run": 32, "channels": 4, "fused_flops": 5})
+
+        data = collect([measured(two, 0.01)], RULES, build_example)
+
+        assert data.isolated == ()
+
+    def test_the_same_configuration_is_one_sample_its_median(self, kernels: tuple[Kernel, ...]) -> None:
+        conv, _, gemm = kernels
+        observations = [
+            KernelObservation(conv, 1.0, "net a"),
+            KernelObservation(gemm, 9.0, "net b"),
+            KernelObservation(conv, 5.0, "net b"),
+            KernelObservation(conv, 2.0),
+        ]
+
+        found = kernel_samples(observations)
+
+        assert found["conv"].latency_ms.tolist() == [2.0]
+        assert found["conv"].configurations.tolist() == [list(conv.configuration)]
+        assert found["linear"].latency_ms.tolist() == [9.0]
+        # First seen in networks 0 and 1.
+        assert (found["conv"].groups.tolist(), found["linear"].groups.tolist()) == ([0], [1])
+
+    def test_a_kernel_timed_alone_belongs_to_no_network(self, kernels: tuple[Kernel, ...]) -> None:
+        assert kernel_samples([KernelObservation(kernels[0], 1.0)])["conv"].groups.tolist() == [-1]
+
+    def test_leaving_a_network_out_leaves_out_what_was_profiled_in_it(self) -> None:
+        other = Reference("example", {"depth": 3}, "other")
+        whole = executed(1.0, "conv_0", "batchnormalization_0", "relu_0")
+        data = collect([measured(KERNEL), measured(NETWORK, 1.0, whole), measured(other, 2.0, whole)], RULES, build_example)
+
+        rest = restrict(data, lambda sample: sample.reference.name != "other")
+
+        assert [sample.reference.name for sample in rest.networks] == ["two convolutions"]
+        assert [observation.network for observation in rest.profiled] == [NETWORK.key]
+        assert rest.isolated == data.isolated
+
+    def test_measurements_are_told_apart_by_platform(self) -> None:
+        first, second = measured(NETWORK), Measurement("pixel4/tflite-2.10/gpu/fp16", NETWORK)
+
+        assert by_platform([first, second, first]) == {PLATFORM: [first, first], second.platform: [second]}

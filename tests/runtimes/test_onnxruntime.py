@@ -1,0 +1,235 @@
+"""ONNX Runtime: the contract, and what it is known to fuse."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph, Node, Tensor
+from latcast.graph.writers.onnx import to_onnx
+from latcast.records import ExecutedKernel, short_version
+from latcast.runtimes.contract import RuntimeContract, loaded, random_inputs, relative_error
+from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
+from latcast.runtimes.kernel_assignment import VIEWS, twins
+from latcast.runtimes.onnxruntime import OnnxRuntime
+from latcast.runtimes.protocol import Session
+from latcast.runtimes.random_networks import random_network
+
+
+class TestOnnxRuntime(RuntimeContract):
+    runtime_name = "onnxruntime"
+
+    def threads_of(self, session: Session) -> int | None:
+        return session._session.get_session_options().intra_op_num_threads  # type: ignore[attr-defined]
+
+
+def executed(graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
+    with loaded(OnnxRuntime(), graph, precision=precision, profile=True) as session:
+        return session.executed_kernels(runs=2)
+
+
+def fused(kernels: tuple[ExecutedKernel, ...]) -> set[str]:
+    """Every kernel of several operators as one string."""
+    return {" ".join(kernel.nodes) for kernel in kernels if len(kernel.nodes) > 1}
+
+
+@pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
+def test_the_reference_of_the_contract_is_what_onnx_itself_computes(network: str) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    graph = CONTRACT_NETWORKS[network]()
+    inputs = random_inputs(graph)
+    expected = ReferenceEvaluator(to_onnx(graph)).run(None, dict(zip(graph.inputs, inputs, strict=True)))
+    with loaded(OnnxRuntime(), graph) as session:
+        session.set_inputs(inputs)
+        session.run()
+        outputs = session.outputs()
+    assert all(relative_error(*pair) < 1e-4 for pair in zip(outputs, expected, strict=True))
+
+
+# Kernels in the layout NCHWc, and with them most fusions, exist for x86 alone; other versions may fuse differently.
+known_fusions = pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64") or short_version(OnnxRuntime().version()) != "1.31",
+    reason="the fusions are written down for onnxruntime 1.31 on x86-64",
+)
+
+FUSED_FP32 = {
+    "conv_stack": {"conv_0 batchnormalization_0 relu_0", "conv_1 relu_1", "conv_2 batchnormalization_1"},
+    "residual": {
+        "conv_0 batchnormalization_0 relu_0",
+        "conv_1 batchnormalization_1 relu_1",
+        "conv_2 batchnormalization_2 add_0 relu_2",
+    },
+    "depthwise": {
+        "conv_0 batchnormalization_0 clip_0",
+        "conv_1 batchnormalization_1 clip_1",
+        "conv_2 batchnormalization_2 clip_2",
+        "conv_3 batchnormalization_3 add_0",
+        "conv_4 batchnormalization_4 clip_3",
+        "conv_5 batchnormalization_5 clip_4",
+    },
+    "squeeze_excite": {
+        "conv_0 batchnormalization_0 hardswish_0",
+        "conv_1 relu_0",
+        "conv_2 hardsigmoid_0",
+        "conv_3 batchnormalization_1",
+        "sigmoid_0 mul_1",
+        "sigmoid_1 mul_2",
+        "conv_5 sigmoid_2",
+    },
+    "concat_pool": {f"conv_{i} batchnormalization_{i} relu_{i}" for i in range(5)},
+    "channel_shuffle": {
+        "conv_0 batchnormalization_0 relu_0",
+        "conv_1 batchnormalization_1 relu_1",
+        "conv_2 batchnormalization_2",
+        "conv_3 batchnormalization_3 relu_2",
+    },
+    "transformer_block": {
+        "matmul_0 add_0",
+        "mul_0 transpose_1 matmul_1",
+        "matmul_3 add_1",
+        "matmul_4 add_3",
+        "div_0 erf_0 add_4 mul_1 mul_2",
+        "matmul_5 add_5",
+    },
+    "linear_head": {"conv_0 batchnormalization_0 relu_0", "gemm_0 relu_1"},
+}
+
+FUSED_INT8 = {
+    **{name: FUSED_FP32[name] for name in ("conv_stack", "concat_pool", "channel_shuffle", "linear_head")},
+    "residual": {
+        "conv_0 batchnormalization_0 relu_0",
+        "conv_1 batchnormalization_1 relu_1",
+        "conv_2 batchnormalization_2",
+        "add_0 relu_2",
+    },
+    "depthwise": FUSED_FP32["depthwise"] - {"conv_3 batchnormalization_3 add_0"} | {"conv_3 batchnormalization_3"},
+    "squeeze_excite": {"conv_0 batchnormalization_0", "conv_1 relu_0", "conv_3 batchnormalization_1"},
+    "transformer_block": set(),
+}
+
+
+@known_fusions
+@pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
+def test_what_is_fused_in_fp32(network: str) -> None:
+    assert fused(executed(CONTRACT_NETWORKS[network]())) == FUSED_FP32[network]
+
+
+@known_fusions
+@pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
+def test_what_is_fused_in_int8(network: str) -> None:
+    assert fused(executed(CONTRACT_NETWORKS[network](), "int8")) == FUSED_INT8[network]
+
+
+@known_fusions
+def test_layout_changes_are_kernels_without_nodes() -> None:
+    kernels = executed(CONTRACT_NETWORKS["conv_stack"]())
+    assert [kernel.kind for kernel in kernels] == ["nchwc.Conv"] * 4 + ["nchwc.ReorderOutput"]
+    assert kernels[-1].nodes == ()
+
+
+@known_fusions
+def test_an_int8_network_runs_integer_kernels_between_one_quantisation_and_one_dequantisation() -> None:
+    kinds = [kernel.kind for kernel in executed(CONTRACT_NETWORKS["residual"](), "int8")]
+    assert kinds == ["QuantizeLinear", "Transpose", "QLinearConv", "QLinearConv", "QLinearConv", "QLinearAdd",
+                     "NhwcMaxPool", "Transpose", "DequantizeLinear"]  # fmt: skip
+
+
+@known_fusions
+def test_a_transposition_that_was_moved_past_a_split_belongs_to_the_kernel_that_transposes() -> None:
+    kinds = {name: kernel.kind for kernel in executed(CONTRACT_NETWORKS["transformer_block"]()) for name in kernel.nodes}
+    assert kinds["transpose_0"] == "Transpose"
+    assert kinds["split_0"] == "Split"
+
+
+def test_a_hard_swish_that_is_expanded_belongs_to_its_last_part() -> None:
+    b = GraphBuilder("hard_swish")
+    kernels = executed(b.finish(b.hard_swish(b.input((1, 4, 8, 8)))))
+    assert [(kernel.kind, kernel.nodes) for kernel in kernels] == [("HardSigmoid", ()), ("Mul", ("hardswish_0",))]
+
+
+def test_one_of_two_equal_poolings_is_computed() -> None:
+    b = GraphBuilder("twins")
+    x = b.conv(b.input((1, 8, 8, 8)), 8, 3)
+    pools = [b.global_average_pool(x) for _ in range(2)]
+    graph = b.finish(*(b.relu(b.conv(pool, 4, 1)) for pool in pools))
+    names = [name for kernel in executed(graph) for name in kernel.nodes]
+    assert len([name for name in names if name.startswith("globalaveragepool")]) == 1
+    assert {name for name in names if name.startswith("conv")} == {"conv_0", "conv_1", "conv_2"}
+
+
+def test_nodes_that_depend_on_weights_alone_are_in_no_kernel() -> None:
+    b = GraphBuilder("folded")
+    x = b.input((1, 8))
+    weight = b.transpose(b.weight((4, 8)), (1, 0))
+    kernels = executed(b.finish(b.relu(b.matmul(x, weight))))
+    assert {name for kernel in kernels for name in kernel.nodes} == {"matmul_0", "relu_0"}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("seed", range(20))
+def test_random_networks_are_computed_right_and_covered_by_their_kernels(seed: int, precision: str) -> None:
+    graph = random_network(seed)
+    inputs = random_inputs(graph)
+    with loaded(OnnxRuntime(), graph, precision=precision, profile=True) as session:
+        session.set_inputs(inputs)
+        session.run()
+        outputs = session.outputs()
+        kernels = session.executed_kernels(runs=1)
+    listed = [name for kernel in kernels for name in kernel.nodes]
+    assert len(listed) == len(set(listed))
+    same = twins(graph)
+    computed = {same[name] for name in listed}
+    assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
+    if precision == "fp32":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        plain = onnxruntime.InferenceSession(to_onnx(graph), options, providers=["CPUExecutionProvider"])
+        expected = plain.run(list(graph.outputs), dict(zip(graph.inputs, inputs, strict=True)))
+        assert all(relative_error(*pair) < 1e-4 for pair in zip(outputs, expected, strict=True))
+
+
+def test_profiling_leaves_no_file_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    executed(CONTRACT_NETWORKS["conv_stack"]())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_inputs_of_integers_are_converted() -> None:
+    b = GraphBuilder("tokens")
+    tokens = b.input((1, 5), dtype="int64")
+    graph = b.finish(b.op("Gather", [b.weight((10, 4)), tokens])[0])
+    with loaded(OnnxRuntime(), graph) as session:
+        session.set_inputs([np.array([[0, 1, 0, 2, 1]], np.float32)])
+        session.run()
+        (output,) = session.outputs()
+    assert np.array_equal(output[0, 0], output[0, 2])
+    assert np.array_equal(output[0, 1], output[0, 4])
+    assert not np.array_equal(output[0, 0], output[0, 1])
+
+
+def test_an_operator_without_a_kernel_is_named() -> None:
+    graph = Graph(
+        "unheard_of",
+        (Node("Unheard", "odd", ("x",), ("y",), domain="com.microsoft"),),
+        ("x",),
+        ("y",),
+        {"x": Tensor((1, 4)), "y": Tensor((1, 4))},
+    )
+    with pytest.raises(UnsupportedOperatorError, match="Unheard"):
+        OnnxRuntime().load(graph)
+
+
+def test_the_library_s_refusal_of_a_graph_is_a_runtime_failure() -> None:
+    graph = Graph("cut", (Node("Relu", "cut", ("nowhere",), ("y",)),), (), ("y",), {"y": Tensor((1, 4))})
+    with pytest.raises(RuntimeFailure, match="cut"):
+        OnnxRuntime().load(graph)

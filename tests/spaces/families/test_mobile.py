@@ -1,0 +1,302 @@
+"""MobileNet, ShuffleNet, MnasNet, ProxylessNAS, EfficientNet, GhostNet: true to their papers, and their variants build."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib import import_module
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.records import Reference
+from latcast.spaces.catalogue import family, model
+from latcast.spaces.families import ghostnet, shufflenet_v2
+from latcast.spaces.families.inverted_residual import SqueezeExcite, inverted_residual
+from latcast.spaces.families.stages import check_lengths, draw_blocks
+from latcast.spaces.families.variants import RESOLUTIONS
+from tests.spaces.families.counting import published_count
+from tests.spaces.families.running import image, run
+
+MOBILE = (
+    "mobilenet_v1",
+    "mobilenet_v2",
+    "mobilenet_v3",
+    "shufflenet_v2",
+    "mnasnet",
+    "proxylessnas",
+    "efficientnet",
+    "ghostnet",
+)
+MEMBERS = [(name, member) for name in MOBILE for member in family(name).published]
+SEEDS = st.integers(0, 2**16)
+
+
+@pytest.mark.parametrize(("name", "member"), MEMBERS)
+def test_a_published_network_has_its_published_parameters_and_macs(name: str, member: str) -> None:
+    published = family(name).published[member]
+    graph = family(name).build(**published.parameters)
+    assert published_count(graph) / 1e6 == pytest.approx(published.million_parameters, rel=0.01)
+    if published.million_macs is not None:
+        assert graph_macs(graph) / 1e6 == pytest.approx(published.million_macs, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "parameters", "macs"),
+    [
+        # Counted by PyTorch on torchvision's and timm's models of the same name.
+        ("mobilenet_v1", "mobilenet_v1", 4_231_976, 568_740_352),
+        ("mobilenet_v2", "mobilenet_v2_1_4", 6_108_776, 582_195_824),
+        ("mobilenet_v3", "mobilenet_v3_large", 5_483_032, 216_589_760),
+        ("mobilenet_v3", "mobilenet_v3_small", 2_542_856, 56_510_400),
+        ("shufflenet_v2", "shufflenet_v2_x2_0", 7_393_996, 583_253_464),
+        ("mnasnet", "mnasnet1_3", 6_282_256, 526_362_432),
+        ("mnasnet", "mnasnet_a1", 3_887_038, 311_579_072),
+        ("efficientnet", "efficientnet_b4", 19_341_616, 4_393_771_024),
+        ("efficientnet", "efficientnet_lite0", 4_652_008, 385_187_552),
+        ("ghostnet", "ghostnet_x1_3", 7_358_820, 227_003_256),
+    ],
+)
+def test_counts_equal_those_of_the_reference_implementation(name: str, member: str, parameters: int, macs: int) -> None:
+    graph = family(name).build(**family(name).published[member].parameters)
+    assert (published_count(graph), graph_macs(graph)) == (parameters, macs)
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_the_default_is_a_published_network(name: str) -> None:
+    keys = {family(name).build(**one.parameters).structure_key for one in family(name).published.values()}
+    assert family(name).build().structure_key in keys
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_published_networks_of_a_family_differ(name: str) -> None:
+    published = family(name).published
+    keys = {family(name).build(**one.parameters).structure_key for one in published.values()}
+    assert len(keys) == len(published)
+
+
+def test_a_published_network_is_found_by_its_name() -> None:
+    reference = model("ghostnet_x1_0")
+    assert (reference.space, reference.name) == ("ghostnet", "ghostnet_x1_0")
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_a_seed_gives_the_same_variants_and_more_of_them_start_alike(name: str) -> None:
+    space = family(name)
+    first = [reference.key for reference in space.sample(6, 3)]
+    assert [reference.key for reference in space.sample(12, 3)][:6] == first
+    assert [reference.key for reference in space.sample(6, 4)] != first
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_variants_are_different_networks(name: str) -> None:
+    references = family(name).sample(30, 0)
+    assert len({reference.key for reference in references}) == 30
+    # Two lists of parameters may stand for one network; not many do.
+    assert len({family(name).build(**one.parameters).structure_key for one in references}) >= 29
+
+
+@pytest.mark.parametrize("name", MOBILE)
+@settings(max_examples=12)
+@given(seed=SEEDS)
+def test_every_variant_builds_again_from_its_json(name: str, seed: int) -> None:
+    space = family(name)
+    (reference,) = space.sample(1, seed)
+    read = Reference.from_json(json.loads(json.dumps(reference.to_json())))
+    graph = space.build(**read.parameters)
+    assert graph.structure_key == space.build(**reference.parameters).structure_key
+    assert graph.shape(graph.outputs[0]) == (1, 1000)
+    assert graph.shape(graph.inputs[0])[2] in RESOLUTIONS
+    assert unknown_operators(graph) == []
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "mnasnet", "efficientnet"])
+@settings(max_examples=12)
+@given(seed=SEEDS)
+def test_widths_of_variants_are_multiples_of_8_between_a_fifth_and_nine_fifths(name: str, seed: int) -> None:
+    (reference,) = family(name).sample(1, seed)
+    # EfficientNet's widths start from B0 to B3, up to 1.2 times as wide, and MnasNet's A1 has one other width.
+    widest = {"efficientnet": 1.2}.get(name, 1.0)
+    builder = import_module(f"latcast.spaces.families.{name}")
+    for index, width in enumerate(reference.parameters["widths"]):
+        bases = [builder.WIDTHS[index]] + ([builder.A1["widths"][index]] if name == "mnasnet" else [])
+        assert width % 8 == 0
+        assert 0.2 * min(bases) - 8 <= width <= 1.8 * widest * max(bases) + 8
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_variants_move_width_and_resolution(name: str) -> None:
+    references = family(name).sample(30, 1)
+    assert len({str(one.parameters["widths"]) for one in references}) > 20
+    assert {one.parameters["resolution"] for one in references} == set(RESOLUTIONS)
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_images_need_not_be_square(name: str) -> None:
+    graph = family(name).build(resolution=[96, 160], classes=7, batch=2)
+    assert graph.shape(graph.inputs[0]) == (2, 3, 96, 160)
+    assert graph.shape(graph.outputs[0]) == (2, 7)
+    # Every spatial operator works on whole multiples of 1/32 of both sides, so MACs of convolutions follow the area.
+    square = family(name).build(resolution=32, classes=7)
+    convolutions = [node for node in graph.nodes if node.op_type == "Conv"]
+    for node, small in zip(convolutions, (one for one in square.nodes if one.op_type == "Conv"), strict=True):
+        height, width = graph.shape(node.outputs[0])[2:]
+        expected = square.shape(small.outputs[0])[2]
+        assert (height, width) in ((3 * expected, 5 * expected), (1, 1))
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_an_unknown_parameter_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="colour"):
+        family(name).build(colour="red")
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_lists_of_different_lengths_are_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="differ in length"):
+        family(name).build(widths=[16, 24])
+
+
+def test_the_message_about_lists_gives_every_length() -> None:
+    with pytest.raises(ModelError, match="widths 3, depths 2"):
+        check_lengths("a family", widths=[1, 2, 3], depths=(1, 2))
+
+
+def test_a_deeper_stage_repeats_its_last_block_and_a_shallower_one_lacks_it() -> None:
+    drawn = {tuple(draw_blocks(Random(seed), 4)) for seed in range(200)}
+    assert drawn == {(0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 3), (0, 1, 2, 3, 3, 3)}
+
+
+def test_an_inverted_residual_expands_convolves_and_projects() -> None:
+    b = GraphBuilder("block")
+    x = b.input((1, 8, 4, 4))
+    graph = b.finish(inverted_residual(b, x, 8, expanded=48, kernel=3, stride=1, activation="relu6"))
+    # 8*48 + 48*9 + 48*8 products at each of the 16 places.
+    assert graph_macs(graph) == (8 * 48 + 48 * 9 + 48 * 8) * 16
+    assert Counter(node.op_type for node in graph.nodes) == {
+        "Conv": 3,
+        "BatchNormalization": 3,
+        "Clip": 2,
+        "Add": 1,
+    }
+
+
+def test_an_inverted_residual_adds_its_input_only_where_the_shape_stays() -> None:
+    for width, stride in ((8, 2), (16, 1)):
+        b = GraphBuilder("block")
+        x = b.input((1, 8, 4, 4))
+        y = inverted_residual(b, x, width, expanded=48, kernel=3, stride=stride, activation="relu")
+        assert "Add" not in {node.op_type for node in b.finish(y).nodes}
+
+
+def test_an_inverted_residual_of_stride_2_adds_nothing_even_on_a_map_of_one_pixel() -> None:
+    b = GraphBuilder("block")
+    x = b.input((1, 8, 1, 1))
+    y = inverted_residual(b, x, 8, expanded=48, kernel=3, stride=2, activation="relu")
+    graph = b.finish(y)
+    assert graph.shape(y) == (1, 8, 1, 1)
+    assert "Add" not in {node.op_type for node in graph.nodes}
+
+
+def test_an_inverted_residual_without_expansion_has_two_convolutions() -> None:
+    b = GraphBuilder("block")
+    x = b.input((1, 8, 4, 4))
+    graph = b.finish(inverted_residual(b, x, 4, expanded=8, kernel=5, stride=1, activation="relu"))
+    assert [node.attributes["group"] for node in graph.nodes if node.op_type == "Conv"] == [8, 1]
+
+
+def test_squeeze_and_excitation_sits_between_depthwise_convolution_and_projection() -> None:
+    b = GraphBuilder("block")
+    x = b.input((1, 8, 4, 4))
+    gate = SqueezeExcite(4, gate="hard_sigmoid")
+    y = inverted_residual(b, x, 4, expanded=16, kernel=3, stride=1, activation="hard_swish", squeeze_excite=gate)
+    kinds = [node.op_type for node in b.finish(y).nodes]
+    assert kinds[3:] == [
+        "Conv", "BatchNormalization", "HardSwish", "GlobalAveragePool", "Conv", "Relu", "Conv", "HardSigmoid", "Mul",
+        "Conv", "BatchNormalization",
+    ]  # fmt: skip
+
+
+def test_mobilenet_v3_large_has_eight_gates_and_twenty_one_hard_swishes() -> None:
+    kinds = Counter(node.op_type for node in family("mobilenet_v3").build().nodes)
+    # Howard et al., Table 1: SE in eight blocks; HS twice in each of nine blocks, in the stem, before the pooling and
+    # after the hidden layer.
+    assert kinds["HardSigmoid"] == 8
+    assert kinds["HardSwish"] == 21
+
+
+def test_efficientnet_gates_every_block_and_lite_none() -> None:
+    space = family("efficientnet")
+    kinds = Counter(node.op_type for node in space.build().nodes)
+    # SiLU in the stem, the head, 15 blocks twice, one block once and in 16 gates; then each gate's own sigmoid.
+    assert kinds["Sigmoid"] == kinds["Mul"] == 1 + 1 + 2 * 15 + 1 + 16 + 16
+    assert kinds["GlobalAveragePool"] == 16 + 1
+    lite = Counter(node.op_type for node in space.build(**space.published["efficientnet_lite0"].parameters).nodes)
+    assert (lite["GlobalAveragePool"], lite["Sigmoid"]) == (1, 0)
+    # Two in each of 15 blocks, one in the block without expansion, the stem and the head.
+    assert lite["Clip"] == 33
+
+
+def test_a_ghost_module_makes_half_of_its_channels_cheaply() -> None:
+    b = GraphBuilder("ghost")
+    x = b.input((1, 16, 8, 8))
+    y = ghostnet.ghost_module(b, x, 24, "relu")
+    graph = b.finish(y)
+    assert graph.shape(y) == (1, 24, 8, 8)
+    # 12 channels from 16 by 1x1, 12 more by 3x3 of one channel each, at 64 places.
+    assert graph_macs(graph) == (16 * 12 + 12 * 9) * 64
+
+
+def test_ghostnet_has_seven_gates_and_no_activation_after_projections() -> None:
+    kinds = Counter(node.op_type for node in family("ghostnet").build().nodes)
+    assert kinds["HardSigmoid"] == 7
+    # The stem, both halves of the first module of 16 blocks, seven gates, the head and the hidden layer.
+    assert kinds["Relu"] == 1 + 2 * 16 + 7 + 1 + 1
+
+
+def test_a_shuffle_unit_of_stride_1_passes_half_of_its_channels_unchanged() -> None:
+    b = GraphBuilder("unit")
+    x = b.input((1, 8, 6, 6))
+    graph = b.finish(shufflenet_v2.unit(b, x, 8, 3, 1))
+    given = image(graph)
+    # After the shuffle by two groups the untouched half stands at the even places.
+    np.testing.assert_array_equal(run(graph, given)[:, 0::2], given[:, :4])
+
+
+def test_a_stage_of_shufflenet_that_does_not_split_in_halves_is_refused() -> None:
+    with pytest.raises(ModelError, match="117"):
+        family("shufflenet_v2").build(widths=[117, 232, 464])
+
+
+def test_proxylessnas_refuses_a_stage_with_more_kernels_than_expansions() -> None:
+    kernels = [[3], [5, 3], [7], [7], [5], [7], [7]]
+    expansions = [[1], [3], [3], [6], [6], [6], [6]]
+    with pytest.raises(ModelError, match="kernels 2, expansions 1"):
+        family("proxylessnas").build(kernels=kernels, expansions=expansions)
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("mobilenet_v3", "mobilenet_v3_small"),
+        ("shufflenet_v2", "shufflenet_v2_x0_5"),
+        ("mnasnet", "mnasnet_a1"),
+        ("ghostnet", "ghostnet_x0_5"),
+    ],
+)
+def test_a_batch_computes_in_onnx_runtime_what_its_images_compute_alone(name: str, member: str) -> None:
+    parameters = {**family(name).published[member].parameters, "resolution": 64, "classes": 10}
+    batched = family(name).build(**parameters, batch=2)
+    alone = family(name).build(**parameters)
+    pair = image(batched)
+    together = run(batched, pair)
+    separate = np.concatenate([run(alone, pair[:1]), run(alone, pair[1:])])
+    assert np.isfinite(together).all()
+    assert np.abs(separate[0] - separate[1]).max() > 1e-6
+    np.testing.assert_allclose(together, separate, rtol=1e-3, atol=1e-5)

@@ -1,0 +1,341 @@
+"""ViT, Swin, MobileViT: true to their papers, windows and patches where they belong, and their variants build."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.records import Reference
+from latcast.spaces.catalogue import family, model
+from latcast.spaces.families import mobilevit, swin
+from latcast.spaces.families.variants import RESOLUTIONS
+from tests.spaces.families.counting import published_count
+from tests.spaces.families.running import image, run
+
+TRANSFORMERS = ("vit", "swin", "mobilevit")
+MEMBERS = [(name, member) for name in TRANSFORMERS for member in family(name).published]
+SMALL = {
+    "vit": {"width": 64, "heads": 2, "depth": 2, "resolution": 64},
+    "swin": {"widths": [16, 32], "heads": [2, 4], "depths": [2, 2], "window": 4, "resolution": 64},
+    "mobilevit": {**mobilevit.SIZES["xxs"], "transformer_depths": [1, 1, 1], "resolution": 64},
+}
+"""Members that run in a moment."""
+
+
+@pytest.mark.parametrize(("name", "member"), MEMBERS)
+def test_a_published_network_has_its_published_parameters_and_macs(name: str, member: str) -> None:
+    published = family(name).published[member]
+    graph = family(name).build(**published.parameters)
+    assert published_count(graph) / 1e6 == pytest.approx(published.million_parameters, rel=0.01)
+    assert graph_macs(graph) / 1e6 == pytest.approx(published.million_macs, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "parameters", "macs"),
+    [
+        # Counted by PyTorch on torchvision's and timm's models of the same name.
+        ("vit", "deit_tiny_16", 5_717_416, 1_253_683_200),
+        ("vit", "vit_base_32", 88_224_232, 4_409_186_304),
+        ("swin", "swin_tiny", 28_288_354, 4_490_566_656),
+        ("swin", "swin_small", 49_606_258, 8_740_875_264),
+        ("mobilevit", "mobilevit_xxs", 1_272_024, 407_364_096),
+        ("mobilevit", "mobilevit_s", 5_578_632, 2_000_831_488),
+    ],
+)
+def test_counts_equal_those_of_the_reference_implementation(name: str, member: str, parameters: int, macs: int) -> None:
+    graph = family(name).build(**family(name).published[member].parameters)
+    assert (published_count(graph), graph_macs(graph)) == (parameters, macs)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_the_default_is_a_published_network(name: str) -> None:
+    keys = {family(name).build(**one.parameters).structure_key for one in family(name).published.values()}
+    assert family(name).build().structure_key in keys
+
+
+def test_a_published_network_is_found_by_its_name() -> None:
+    reference = model("swin_small")
+    assert (reference.space, reference.parameters) == ("swin", {"depths": [2, 2, 18, 2]})
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_seed_gives_the_same_variants_and_more_of_them_start_alike(name: str) -> None:
+    space = family(name)
+    first = [reference.key for reference in space.sample(4, 3)]
+    assert [reference.key for reference in space.sample(8, 3)][:4] == first
+    assert [reference.key for reference in space.sample(4, 4)] != first
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_variants_are_different_networks(name: str) -> None:
+    references = family(name).sample(25, 0)
+    assert len({reference.key for reference in references}) == 25
+    assert len({family(name).build(**one.parameters).structure_key for one in references}) == 25
+    assert {one.parameters["resolution"] for one in references} == set(RESOLUTIONS)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**16))
+def test_every_variant_builds_again_from_its_json(name: str, seed: int) -> None:
+    space = family(name)
+    (reference,) = space.sample(1, seed)
+    read = Reference.from_json(json.loads(json.dumps(reference.to_json())))
+    graph = space.build(**read.parameters)
+    assert graph.structure_key == space.build(**reference.parameters).structure_key
+    assert graph.shape(graph.outputs[0]) == (1, 1000)
+    assert unknown_operators(graph) == []
+
+
+@pytest.mark.parametrize(("name", "resolution"), [("vit", [224, 192]), ("swin", [224, 448]), ("mobilevit", [192, 256])])
+def test_images_need_not_be_square(name: str, resolution: list[int]) -> None:
+    graph = family(name).build(resolution=resolution, classes=7, batch=2)
+    assert graph.shape(graph.inputs[0]) == (2, 3, *resolution)
+    assert graph.shape(graph.outputs[0]) == (2, 7)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_an_unknown_parameter_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="colour"):
+        family(name).build(colour="red")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "found"),
+    [
+        ("vit", {"resolution": 220}, "220x220 does not divide into patches of 16"),
+        ("vit", {"width": 200, "heads": 3}, "200 channels do not divide into 3 heads"),
+        ("swin", {"resolution": 256}, "64x64 does not divide into windows of 7"),
+        ("swin", {"resolution": 226}, "226x226 does not divide into patches of 4"),
+        ("swin", {"resolution": 84, "window": 7}, "21x21 has no 2x2 neighbours"),
+        ("swin", {"heads": [5, 6, 12, 24]}, "96 channels do not divide into 5 heads"),
+        ("swin", {"depths": [2, 2]}, "depths 2, widths 4, heads 4"),
+        ("mobilevit", {"dims": [144, 190, 240]}, "190 channels do not divide into 4 heads"),
+        ("mobilevit", {"dims": [144, 192]}, "dims 2"),
+    ],
+)
+def test_parameters_that_make_no_network_are_refused(name: str, parameters: dict[str, object], found: str) -> None:
+    with pytest.raises(ModelError, match=found):
+        family(name).build(**parameters)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_batch_computes_in_onnx_runtime_what_its_images_compute_alone(name: str) -> None:
+    batched = family(name).build(**SMALL[name], classes=10, batch=2)
+    alone = family(name).build(**SMALL[name], classes=10)
+    pair = image(batched)
+    together = run(batched, pair)
+    separate = np.concatenate([run(alone, pair[:1]), run(alone, pair[1:])])
+    assert np.isfinite(together).all()
+    assert np.abs(separate[0] - separate[1]).max() > 1e-3
+    np.testing.assert_allclose(together, separate, rtol=1e-3, atol=1e-4)
+
+
+# ViT
+
+
+def test_the_class_token_is_repeated_for_a_batch_only() -> None:
+    one, two = (family("vit").build(**SMALL["vit"], batch=batch) for batch in (1, 2))
+    assert "Expand" not in {node.op_type for node in one.nodes}
+    (expand,) = (node for node in two.nodes if node.op_type == "Expand")
+    assert two.shape(expand.outputs[0]) == (2, 1, 64)
+
+
+def test_vit_base_sees_196_patches_and_a_class_token() -> None:
+    graph = family("vit").build()
+    (scores, *others) = (node for node in graph.nodes if node.op_type == "Softmax")
+    assert graph.shape(scores.outputs[0]) == (1, 12, 197, 197)
+    assert len(others) == 11
+
+
+def test_the_products_inside_attention_take_twice_the_squared_tokens_times_the_width() -> None:
+    graph = family("vit").build(width=64, heads=2, depth=1, hidden=128, resolution=64, classes=10)
+    tokens, width = 17, 64
+    patches = 16 * 3 * 16 * 16 * width
+    linear = tokens * (width * 3 * width + width * width + 2 * width * 128)
+    assert graph_macs(graph) == patches + linear + 2 * tokens**2 * width + width * 10
+
+
+# Swin
+
+
+def windows_by_six_axes(x: np.ndarray, window: int) -> np.ndarray:
+    """Windows as exporters cut them: (N, H, W, C) to (N * windows, window², C)."""
+    n, h, w, c = x.shape
+    x = x.reshape(n, h // window, window, w // window, window, c).transpose(0, 1, 3, 2, 4, 5)
+    return x.reshape(-1, window * window, c)
+
+
+def test_windows_hold_the_pixels_that_a_transposition_of_six_axes_gives_them() -> None:
+    b = GraphBuilder("cut")
+    x = b.input((2, 6, 9, 5))
+    graph = b.finish(swin.cut_windows(b, x, (6, 9), 3))
+    given = image(graph)
+    np.testing.assert_array_equal(run(graph, given), windows_by_six_axes(given, 3))
+    assert max(len(tensor.shape) for tensor in graph.tensors.values()) == 4
+
+
+def test_joining_undoes_cutting() -> None:
+    b = GraphBuilder("there and back")
+    x = b.input((2, 6, 9, 5))
+    graph = b.finish(swin.join_windows(b, swin.cut_windows(b, x, (6, 9), 3), (6, 9), 3, 2))
+    given = image(graph)
+    np.testing.assert_array_equal(run(graph, given), given)
+
+
+@pytest.mark.parametrize("distance", [2, -2, 5])
+def test_rolling_moves_cyclically(distance: int) -> None:
+    b = GraphBuilder("roll")
+    x = b.input((1, 4, 7, 3))
+    graph = b.finish(swin.roll(b, x, distance, 2))
+    given = image(graph)
+    np.testing.assert_array_equal(run(graph, given), np.roll(given, -distance, axis=2))
+
+
+def test_rolling_by_nothing_adds_no_operator() -> None:
+    b = GraphBuilder("roll")
+    x = b.input((1, 4, 7, 3))
+    assert swin.roll(b, x, 0, 2) == x
+
+
+def test_the_mask_parts_what_only_the_shift_made_neighbours() -> None:
+    # A 4x4 map shifted by 1 with windows of 2: the last row and the last column came from the opposite edge.
+    mask = swin.shifted_window_mask((4, 4), 2, (1, 1))
+    o, x = 0.0, swin.MASKED
+    columns_part = [[o, x, o, x], [x, o, x, o], [o, x, o, x], [x, o, x, o]]
+    rows_part = [[o, o, x, x], [o, o, x, x], [x, x, o, o], [x, x, o, o]]
+    all_part = [[o, x, x, x], [x, o, x, x], [x, x, o, x], [x, x, x, o]]
+    np.testing.assert_array_equal(mask[:, 0], [np.zeros((4, 4)), columns_part, rows_part, all_part])
+
+
+def test_the_mask_follows_the_map_under_the_shift() -> None:
+    # Two tokens may see each other where, before the shift, they lay in one run of rows and one of columns.
+    extent, window, shift = (6, 9), 3, (1, 1)
+    rows, columns = np.meshgrid(np.arange(6), np.arange(9), indexing="ij")
+    places = np.roll(np.stack([rows, columns], -1), (-1, -1), (0, 1))[None]
+    cut = windows_by_six_axes(places, window)
+    distance = np.abs(cut[:, :, None] - cut[:, None, :]).max(-1)
+    np.testing.assert_array_equal(swin.shifted_window_mask(extent, window, shift)[:, 0] == 0, distance < window)
+
+
+def test_an_axis_of_one_window_is_not_shifted() -> None:
+    mask = swin.shifted_window_mask((2, 4), 2, (0, 1))
+    assert mask.shape == (2, 1, 4, 4)
+    assert not mask[0].any()
+    assert np.count_nonzero(mask[1]) == 8
+
+
+def test_every_second_block_shifts_but_in_the_stage_of_one_window() -> None:
+    graph = family("swin").build()
+    # Stages of 2, 2, 6 and 2 blocks: 1 + 1 + 3 + 0 are shifted, with four concatenations (there and back, two axes).
+    assert Counter(node.op_type for node in graph.nodes)["Concat"] == 4 * 5
+    masks = {name for name, value in graph.constants.items() if value.ndim == 4}
+    windows = {graph.shape(name)[0]: len(graph.consumers[name]) for name in masks}
+    assert windows == {64: 1, 16: 1, 4: 3}
+
+
+def tokens_that_see(place: tuple[int, int], *, shifted: bool) -> set[tuple[int, int]]:
+    """Places of a 4x4 map, with windows of 2, whose attention changes when the token at ``place`` does."""
+    b = GraphBuilder("attention")
+    x = b.input((1, 16, 8))
+    mask = b.constant(swin.shifted_window_mask((4, 4), 2, (1, 1))) if shifted else None
+    y = swin.window_attention(b, x, 2, extent=(4, 4), window=2, shift=(1, 1), mask=mask)
+    graph = b.finish(y)
+    given = image(graph)
+    changed = given.copy()
+    changed[0, place[0] * 4 + place[1]] += 1.0
+    moved = np.abs(run(graph, changed) - run(graph, given))[0].max(-1).reshape(4, 4)
+    return {(int(row), int(column)) for row, column in np.argwhere(moved > 1e-4)}
+
+
+def test_tokens_see_their_window() -> None:
+    assert tokens_that_see((1, 1), shifted=False) == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert tokens_that_see((3, 0), shifted=False) == {(2, 0), (2, 1), (3, 0), (3, 1)}
+
+
+def test_tokens_see_across_windows_after_a_shift_but_never_across_the_map() -> None:
+    assert tokens_that_see((1, 1), shifted=True) == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    assert tokens_that_see((0, 2), shifted=True) == {(0, 1), (0, 2)}
+    assert tokens_that_see((0, 0), shifted=True) == {(0, 0)}
+
+
+def test_a_parameter_count_exceeds_the_published_one_by_the_gathered_biases() -> None:
+    graph = family("swin").build()
+    heads = 2 * 3 + 2 * 6 + 6 * 12 + 2 * 24
+    assert graph.parameter_count - 28_288_354 == heads * (49**2 - 13**2)
+
+
+def test_patch_merging_joins_the_channels_of_neighbours() -> None:
+    b = GraphBuilder("merge")
+    x = b.input((1, 16, 3))
+    out = swin.merge_patches(b, x, (4, 4), 6)
+    graph = b.finish(out)
+    assert graph.shape(out) == (1, 4, 6)
+    (joined,) = (node.inputs[0] for node in graph.nodes if node.op_type == "LayerNormalization")
+    given = image(graph)
+    grid = given.reshape(4, 4, 3)
+    first = np.concatenate([grid[0, 0], grid[0, 1], grid[1, 0], grid[1, 1]])
+    cut = b.finish(joined)
+    before = cut.with_nodes(cut.nodes[: cut.nodes.index(cut.producers[joined]) + 1])
+    np.testing.assert_array_equal(run(before, given)[0, 0], first)
+
+
+def test_a_variant_of_swin_has_windows_that_its_maps_divide_into() -> None:
+    for reference in family("swin").sample(10, 5):
+        assert reference.parameters["resolution"] == 32 * reference.parameters["window"]
+
+
+# MobileViT
+
+
+def test_pixels_at_the_same_place_of_their_patches_form_a_sequence() -> None:
+    b = GraphBuilder("unfold")
+    x = b.input((2, 3, 4, 6))
+    graph = b.finish(mobilevit.unfold(b, x))
+    given = image(graph)
+    unfolded = run(graph, given).reshape(2, 4, 6, 3)
+    for place in range(4):
+        same_place = given[:, :, place // 2 :: 2, place % 2 :: 2]
+        np.testing.assert_array_equal(unfolded[:, place], same_place.reshape(2, 3, 6).transpose(0, 2, 1))
+
+
+def test_folding_undoes_unfolding() -> None:
+    b = GraphBuilder("there and back")
+    x = b.input((2, 3, 4, 6))
+    graph = b.finish(mobilevit.fold(b, mobilevit.unfold(b, x), (2, 3, 4, 6)))
+    given = image(graph)
+    np.testing.assert_array_equal(run(graph, given), given)
+
+
+def test_a_map_that_patches_do_not_cover_is_resized_there_and_back() -> None:
+    def sizes(resolution: int) -> list[tuple[int, ...]]:
+        graph = family("mobilevit").build(resolution=resolution)
+        return [graph.shape(node.outputs[0])[2:] for node in graph.nodes if node.op_type == "Resize"]
+
+    assert sizes(256) == []
+    # At 224 the last map is 7x7.
+    assert sizes(224) == [(8, 8), (7, 7)]
+
+
+@pytest.mark.parametrize("name", ["swin", "mobilevit"])
+def test_no_tensor_of_windows_or_patches_has_more_than_four_axes(name: str) -> None:
+    graph = family(name).build(**SMALL[name])
+    assert max(len(tensor.shape) for tensor in graph.tensors.values()) == 4
+
+
+def test_attention_computes_the_same_whether_it_parts_before_or_after_the_heads() -> None:
+    outputs = []
+    for four_axes in (False, True):
+        b = GraphBuilder("attention")
+        x = b.input((3, 5, 8))
+        graph = b.finish(b.attention(x, 2, four_axes=four_axes))
+        outputs.append(run(graph, image(graph)))
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-5, atol=1e-6)
