@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.campaigns import PROFILE_SECONDS, SEEDS, WAY_SECONDS, Bench, test_networks, way_keys
-from latcast.kernels.rules import load_rules
+from latcast.kernels.rules import rules_for
 from latcast.measure.statistics import Label, noise_floor
 from latcast.predictors.evaluation import Evaluation, evaluate
 from latcast.predictors.profiling import environment_of, trained_with_card
@@ -62,17 +62,17 @@ def training_data(bench: Bench, way: str, seconds: float) -> TrainingData:
     else:
         measurements = [item for item in measurements if item.executed]
     if way != "kernels":
-        return collect(_first_seconds(measurements, seconds), load_rules(bench.runtime), build)
+        return collect(_first_seconds(measurements, seconds), rules_for(bench.runtime, bench.precision), build)
     alone = [item for item in measurements if item.role == "kernel"]
     company = [item for item in measurements if item.role == "network"]
     kept = _first_seconds(alone, 0.8 * seconds) + _first_seconds(company, 0.2 * seconds)
-    return collect(kept, load_rules(bench.runtime), build)
+    return collect(kept, rules_for(bench.runtime, bench.precision), build)
 
 
 def test_samples(bench: Bench) -> tuple[list[NetworkSample], float]:
     """Test networks with their labels' kernels and latencies, and the labels' noise floor in percent."""
     found = labels(bench)
-    rules = load_rules(bench.runtime)
+    rules = rules_for(bench.runtime, bench.precision)
     from latcast.kernels.search import find_kernels
 
     names = {reference.key: reference for reference in test_networks()}
@@ -86,7 +86,7 @@ def test_samples(bench: Bench) -> tuple[list[NetworkSample], float]:
 def judge_way(bench: Bench, way: str, model: str, seconds: float, seed: int = 0) -> tuple[Evaluation, dict[str, Any]]:
     """Trains by a way on its first seconds and judges on the test networks."""
     data = training_data(bench, way, seconds)
-    platform, rules = _platform(bench), load_rules(bench.runtime)
+    platform, rules = _platform(bench), rules_for(bench.runtime, bench.precision)
     with bench.store() as store:
         environment = environment_of(store, platform)
     predictor = trained_with_card(

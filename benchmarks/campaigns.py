@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latcast.datasets.store import Store
-from latcast.kernels.rules import load_rules
+from latcast.kernels.rules import rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
@@ -75,5 +75,5 @@ def take_way(bench: Bench, way: str, seconds: float, watch: Callable[[Stage], No
 
 def way_keys(bench: Bench, way: str, seconds: float) -> set[str]:
     """Keys of everything that a way may have measured."""
-    parts = campaign_items(way, seconds, SEEDS[way], load_rules(bench.runtime))
+    parts = campaign_items(way, seconds, SEEDS[way], rules_for(bench.runtime, bench.precision))
     return {item.reference.key for items, _ in parts for item in items}

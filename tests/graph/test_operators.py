@@ -52,9 +52,7 @@ def run(call: Call) -> list[Array]:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         return list(session.run(None, dict(named)))
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
         from onnx.reference import ReferenceEvaluator

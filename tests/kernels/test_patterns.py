@@ -62,7 +62,7 @@ class TestParsing:
         assert all(parse_pattern(text).is_operator for text in spellings)
 
     def test_an_unknown_name_is_an_error_that_lists_the_known_ones(self) -> None:
-        with pytest.raises(LatcastError, match="no pattern is called 'gellu'; known: .*gelu"):
+        with pytest.raises(LatcastError, match=r"no pattern is called 'gellu'; known: .*gelu"):
             find_patterns(of(lambda b, x: b.relu(x)), ["gellu"], shipped_patterns())
 
 

@@ -102,6 +102,7 @@ class TestSeveralInputs:
             (1, ["Conv", "MaxPool+Add"]),
             (2, ["MaxPool", "Conv+Add"]),
             (3, ["MaxPool", "Conv+Add"]),
+            (4, ["Conv", "MaxPool+Add"]),
         ],
     )
     def test_the_rule_says_which_input_takes_the_operator_in(self, inbound: int, expected: list[str]) -> None:
@@ -113,6 +114,7 @@ class TestSeveralInputs:
         """TFLite fuses an operator into the producer of its first input alone (Li et al., Algorithm B.2)."""
         assert spelled(self.two_branches(), rules({"conv": ("add",)}, inbound=1)) == ["MaxPool", "Conv", "Add"]
         assert spelled(self.two_branches(), rules({"max_pool": ("add",)}, inbound=3)) == ["Conv", "MaxPool+Add"]
+        assert spelled(self.two_branches(), rules({"conv": ("add",)}, inbound=4)) == ["MaxPool", "Conv+Add"]
 
     def test_the_same_input_twice_is_one_input(self) -> None:
         b = GraphBuilder("double")

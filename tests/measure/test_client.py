@@ -24,9 +24,10 @@ def quiet_times(tmp_path: Path) -> QuietTimesFile:
     return QuietTimesFile(tmp_path / "quiet.json")
 
 
-@pytest.fixture
-def client(quiet_times: QuietTimesFile) -> Iterator[MeasuringClient]:
-    with MeasuringClient(settings(), quiet_times) as opened:
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuringClient]:
+    """One for all tests, as one campaign has: what a test does to its worker must not matter to the next."""
+    with MeasuringClient(settings(), QuietTimesFile(tmp_path_factory.mktemp("client") / "quiet.json")) as opened:
         yield opened
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from latcast.errors import MeasurementError
 from latcast.measure import messages
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.worker import Worker
@@ -47,7 +48,7 @@ class Conversation:
 
 
 @pytest.fixture
-def conversation() -> Iterator[Conversation]:
+def conversation() -> Conversation:
     """A worker that plays recordings of three networks back."""
     recorded = {0: (4.0, 6.0, 5.0), 1: (1.0,), 2: (0.0,)}
     recordings = {
@@ -59,7 +60,7 @@ def conversation() -> Iterator[Conversation]:
     assert answers == [
         {"event": "opened", "platform": "local/played-2.5/cpu1/fp32", "probe": None}, {"event": "idle"},
     ]  # fmt: skip
-    yield opened
+    return opened
 
 
 def test_recorded_runs_come_out_as_recorded(conversation: Conversation) -> None:
@@ -116,21 +117,26 @@ def test_close_is_the_last_request(conversation: Conversation) -> None:
 def test_messages_of_any_length_arrive_whole_and_in_order() -> None:
     reading, writing = os.pipe()
     sent = [{"number": 1}, {"text": "ü" * 20_000}, {"number": 2}]
-    for message in sent:
-        messages.send(writing, message)
-    os.close(writing)
+
+    def send_all() -> None:
+        # The second message is longer than a pipe holds, so it is read while it is written.
+        for message in sent:
+            messages.send(writing, message)
+        os.close(writing)
+
+    sender = Thread(target=send_all)
+    sender.start()
     reader = messages.LineReader(reading)
     arrived = []
     while reader.receive():
         while (line := reader.take_line()) is not None:
             arrived.append(messages.decode(line))
+    sender.join()
     os.close(reading)
     assert arrived == sent
 
 
 @pytest.mark.parametrize("line", [b"hello", b"[1]", b'{"a": '])
 def test_a_line_that_is_no_message_is_quoted(line: bytes) -> None:
-    from latcast.errors import MeasurementError
-
     with pytest.raises(MeasurementError, match="a message is not"):
         messages.decode(line)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from latcast.graph.ir import Graph
-from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
+from latcast.kernels import FusionRules, KernelTable, find_kernels, kernel_type
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel
@@ -16,7 +16,13 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 
-RULES = load_rules("onnxruntime")
+_ACTIVATIONS = frozenset({"batch_normalization", "relu", "relu6", "hard_swish", "sigmoid", "add"})
+RULES = FusionRules(
+    "made up",
+    pairs={"conv": _ACTIVATIONS, "depthwise_conv": _ACTIVATIONS, "linear": frozenset({"bias_add", "relu"})},
+    patterns=("gelu",),
+    free=frozenset({"reshape", "flatten"}),
+)
 TRUTH = np.array([1e-8, 1e-7, 3e-7, 0.005])
 """Milliseconds a FLOP, an element moved, a weight, and a kernel: 100 GFLOP/s, 10 and 3 G elements/s, 5 µs."""
 

@@ -110,10 +110,32 @@ class TestCollecting:
         )
 
         assert [(o.kernel.kernel_type, o.latency_ms) for o in data.isolated] == [("linear", 0.01)]
-        assert [(o.kernel.name, o.latency_ms, o.network) for o in data.profiled] == [("conv_0", 1.0, NETWORK.key)]
+        # The profiler saw 1.25 ms of a network that took 2.0 without it.
+        assert [(o.kernel.name, o.latency_ms, o.network) for o in data.profiled] == [("conv_0", 1.6, NETWORK.key)]
         assert [(n.reference.name, n.latency_ms, n.family) for n in data.networks] == [("two convolutions", 4.0, "example")]
         assert data.matched == pytest.approx(0.8)
         assert data.skipped == ("broken: out of memory",)
+
+    def test_kernels_of_a_network_at_odds_with_its_profile_go_part_of_the_way(self) -> None:
+        """The profiler costs a quarter in the first two networks; in the third it saw another state of the host."""
+        whole = executed(1.25, "conv_0", "batchnormalization_0", "relu_0")
+        odd = executed(1.8, "conv_0", "batchnormalization_0", "relu_0")
+        third = Reference("example", {"depth": 4}, "third")
+
+        data = collect(
+            [
+                measured(NETWORK, 1.0, whole),
+                measured(Reference("example", {"depth": 3}, "second"), 1.0, whole),
+                measured(third, 1.0, odd),
+            ],
+            RULES,
+            build_example,
+        )
+
+        first, second, last = (observation.latency_ms for observation in data.profiled)
+        assert (first, second) == pytest.approx((1.0, 1.0))
+        # Between its own latency and what the profiler saw without the profiler's usual cost.
+        assert 1.0 < last < 1.8 / 1.25
 
     def test_a_kernel_that_the_rules_split_is_no_sample_of_one(self) -> None:
         two = Reference("kernel/concat", {"inputs": 2, "elements": 64, "run": 32, "channels": 4, "fused_flops": 5})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
+from latcast import __version__
+from latcast.cli.output import warn
 from latcast.errors import LatcastError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -24,61 +27,106 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Command -> its module (with a Typer ``app`` or a function ``command``) and one line of help."""
 
+DEBUG_VARIABLE = "LATCAST_DEBUG"
+"""Set to anything, it shows the traceback of an error instead of one line."""
+
+FAILURE, INTERRUPTED = 1, 130
+"""Exit codes; a wrong call exits with 2, which Typer sees to."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C; the message says what becomes of the work done so far."""
+
 
 class LazyGroup(TyperGroup):
     """Imports a command's module only when the command is run, so that each starts quickly."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        return _load(cmd_name)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _load(cmd_name) if cmd_name in COMMANDS else None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        # Without the commands themselves, which would all be imported for their one line.
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # Typer's rich help would import every command for its one line.
-        click.Group.format_help(self, ctx, formatter)
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as problem:  # Typer would print a word of its own, or nothing
+            module_name, _ = COMMANDS.get(ctx.invoked_subcommand, ("", ""))
+            kept = getattr(sys.modules.get(module_name), "KEPT_WHEN_INTERRUPTED", None)
+            raise Interrupted("interrupted" if kept is None else f"interrupted; {kept}") from problem
 
 
-def _load(name: str) -> click.Command:
+def _load(name: str) -> Any:
     module_name, text = COMMANDS[name]
     module = importlib.import_module(module_name)
     app: typer.Typer | None = getattr(module, "app", None)
     if app is None:
-        app = typer.Typer(add_completion=False, help=text)
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(name=name, help=text)(module.command)
     command = typer.main.get_command(app)
     command.name = name
     return command
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="latcast", prog_name="latcast")
-def main() -> None:
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"latcast {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
     """How long will this network take on that device? In milliseconds, with an interval and a reason."""
 
 
-def run() -> None:
-    """Entry point: one line for an error of latcast's own (exit 1), click's usage message for a wrong call (exit 2)."""
+def _main() -> Any:
+    app = typer.Typer(
+        name="latcast",
+        cls=LazyGroup,
+        callback=_options,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    return typer.main.get_command(app)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        arguments: Without the program's name; those of the process where None.
+
+    Returns:
+        The exit code: 0; 1 for an error, printed as one line; 2 for a wrong call, with usage; 130 after Ctrl-C.
+    """
+    debugging = bool(os.environ.get(DEBUG_VARIABLE))
     try:
-        code = main.main(standalone_mode=False)
+        _main()(None if arguments is None else list(arguments), prog_name="latcast")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILURE if end.code else 0
     except LatcastError as problem:
-        text = " ".join(str(problem).split())
-        print(f"latcast: {text}", file=sys.stderr)
-        sys.exit(1)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
-    except click.ClickException as problem:
-        problem.show()
-        sys.exit(problem.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        print("latcast: interrupted; what was measured is kept, the same command resumes", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(0)
-    sys.exit(code if isinstance(code, int) else 0)
+        if debugging:
+            raise
+        warn(str(problem))
+    except (Interrupted, KeyboardInterrupt) as problem:
+        warn(str(problem) or "interrupted")
+        return INTERRUPTED
+    except Exception as problem:
+        if debugging:
+            raise
+        warn(f"unexpected {type(problem).__name__}: {problem}; {DEBUG_VARIABLE}=1 shows where, please report it")
+    return FAILURE
+
+
+if __name__ == "__main__":
+    sys.exit(run())

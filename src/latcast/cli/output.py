@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from latcast.errors import LatcastError
@@ -13,11 +14,16 @@ from latcast.records import SCHEMA_VERSION
 if TYPE_CHECKING:
     from rich.console import Console
 
+PIPE_WIDTH = 1000
+"""Columns of output that is not a terminal: nothing is folded there."""
 
-def print_json(data: Mapping[str, Any]) -> None:
-    """One JSON document on standard output, with the schema version."""
-    json.dump({"schema": SCHEMA_VERSION, **data}, sys.stdout, indent=2, allow_nan=False, default=_plain)
-    sys.stdout.write("\n")
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]\d+)?( to \d[\d.,]*)?|-|")
+
+
+def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
+    """One JSON document on standard output; an object gets the schema version."""
+    document = {"schema": SCHEMA_VERSION, **data} if isinstance(data, Mapping) else data
+    print(json.dumps(document, indent=2, allow_nan=False, default=_plain))
 
 
 def _plain(value: object) -> object:
@@ -27,27 +33,43 @@ def _plain(value: object) -> object:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A terminal that folds nothing where output is piped."""
+    """A terminal, or a pipe in which nothing is folded."""
     from rich.console import Console
 
-    found = Console(stderr=stderr, highlight=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not found.is_terminal:
+        found.width = PIPE_WIDTH
+    return found
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table; columns whose name ends in a unit or holds numbers are right-aligned."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; columns that hold nothing but numbers are right-aligned."""
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, show_header=any(columns))
     for index, name in enumerate(columns):
-        table.add_column(name, justify="left" if index == 0 else "right", overflow="fold")
+        numbers = all(_NUMBER.fullmatch(row[index]) for row in rows)
+        table.add_column(name, justify="right" if rows and numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console().print(table)
+    terminal = console()
+    if title:
+        terminal.print(title, style="bold")
+    if terminal.is_terminal:
+        terminal.print(table)
+        return
+    with terminal.capture() as captured:
+        terminal.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _one_line(text: str) -> str:
+    return f"latcast: {' '.join(text.split())}"
 
 
 def warn(text: str) -> None:
-    print(f"latcast: {text}", file=sys.stderr)
+    """One line on standard error."""
+    print(_one_line(text), file=sys.stderr)
 
 
 def milliseconds(value: float) -> str:

@@ -19,6 +19,14 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool, StaticPool
 
 from latcast.datasets import jsonlines
+from latcast.datasets.rows import (
+    environment_row,
+    measurement_of,
+    measurement_row,
+    platform_row,
+    reference_of,
+    reference_row,
+)
 from latcast.datasets.schema import (
     STORE_SCHEMA_VERSION,
     Base,
@@ -34,7 +42,7 @@ from latcast.measure.campaign import Tally
 from latcast.measure.environment import MOMENT, environment_id
 from latcast.measure.quiet import QuietTime
 from latcast.measure.statistics import Label, combine, probe_settings, renormalised
-from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+from latcast.records import Measurement, Reference
 
 BUSY_TIMEOUT_S = 30
 """How long a SQLite connection waits for another one's commit."""
@@ -118,13 +126,13 @@ class Store:
         with self._writing("add to") as session:
             for known in _existing(session, MeasurementRow.id, list(new)):
                 del new[known]
-            self._add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, _platform_row)
+            self._add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
             references = {item.reference.key: item.reference for item in new.values()}
-            self._add_missing(session, ReferenceRow.key, references, _reference_row)
+            self._add_missing(session, ReferenceRow.key, references, reference_row)
             environments = {environment_id(item.environment): item.environment for item in new.values()}
-            self._add_missing(session, EnvironmentRow.id, environments, _environment_row)
+            self._add_missing(session, EnvironmentRow.id, environments, environment_row)
             session.flush()
-            session.add_all(_measurement_row(key, item) for key, item in new.items())
+            session.add_all(measurement_row(key, item) for key, item in new.items())
         return len(new)
 
     def _add_missing(
@@ -166,7 +174,7 @@ class Store:
             quiet_times = {} if as_taken else self._quiet_times(session)
             for row in session.scalars(query.execution_options(yield_per=500)):
                 if wanted is None or row.reference_key in wanted:
-                    yield _with_quiet_time(_measurement(row), quiet_times)
+                    yield _with_quiet_time(measurement_of(row), quiet_times)
 
     def labels(
         self,
@@ -216,7 +224,7 @@ class Store:
         query = select(ReferenceRow).order_by(ReferenceRow.name, ReferenceRow.key)
         used = _filtered(select(MeasurementRow.reference_key), platform, None, space)
         with self._reading() as session:
-            return [_reference(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
+            return [reference_of(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
 
     def __len__(self) -> int:
         with self._reading() as session:
@@ -377,71 +385,3 @@ def _with_quiet_time(measurement: Measurement, quiet_times: Mapping[str, QuietTi
     settings = probe_settings(measurement)
     quiet_ms = quiet_times.get(settings["key"]) if settings and "key" in settings else None
     return measurement if quiet_ms is None else renormalised(measurement, quiet_ms)
-
-
-def _platform_row(key: str, measurement: Measurement) -> PlatformRow:
-    parts = Platform.parse(key)
-    return PlatformRow(
-        id=key,
-        device=parts.device,
-        runtime=parts.runtime,
-        runtime_version=parts.runtime_version,
-        unit=parts.unit,
-        precision=parts.precision,
-    )
-
-
-def _reference_row(key: str, reference: Reference) -> ReferenceRow:
-    return ReferenceRow(key=key, space=reference.space, name=reference.name, parameters=dict(reference.parameters))
-
-
-def _environment_row(key: str, environment: Mapping[str, Any]) -> EnvironmentRow:
-    return EnvironmentRow(id=key, content={name: value for name, value in environment.items() if name != MOMENT})
-
-
-def _measurement_row(key: str, measurement: Measurement) -> MeasurementRow:
-    data = measurement.to_json()
-    return MeasurementRow(
-        id=key,
-        platform_id=measurement.platform,
-        reference_key=measurement.reference.key,
-        environment_id=environment_id(measurement.environment),
-        role=measurement.role,
-        taken_at=measurement.taken_at,
-        latency_ms=measurement.latency_ms,
-        raw_latency_ms=measurement.raw_latency_ms,
-        variation=measurement.variation,
-        statistic=measurement.statistic,
-        warmup_runs=measurement.warmup_runs,
-        error=measurement.error,
-        runs={name: data[name] for name in ("runs_ms", "probe_ms", "probe_parts_ms", "rounds")},
-        executed=data["executed"],
-        moment=dict(measurement.environment.get(MOMENT, {})),
-    )
-
-
-def _reference(row: ReferenceRow) -> Reference:
-    return Reference(row.space, dict(row.parameters), row.name)
-
-
-def _measurement(row: MeasurementRow) -> Measurement:
-    return Measurement(
-        platform=row.platform_id,
-        reference=_reference(row.reference),
-        role=row.role,
-        runs_ms=tuple(row.runs["runs_ms"]),
-        probe_ms=tuple(row.runs["probe_ms"]),
-        rounds=tuple(row.runs["rounds"]),
-        latency_ms=row.latency_ms,
-        raw_latency_ms=row.raw_latency_ms,
-        variation=row.variation,
-        statistic=row.statistic,
-        warmup_runs=row.warmup_runs,
-        taken_at=row.taken_at,
-        executed=tuple(
-            ExecutedKernel(item["name"], item["kind"], tuple(item["nodes"]), item["latency_ms"]) for item in row.executed
-        ),
-        error=row.error,
-        environment={**row.environment.content, **({MOMENT: dict(row.moment)} if row.moment else {})},
-        probe_parts_ms={part: tuple(values) for part, values in row.runs["probe_parts_ms"].items()},
-    )

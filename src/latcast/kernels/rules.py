@@ -30,8 +30,9 @@ class FusionRules:
         pairs: First operator's class to the classes that are fused into it.
         patterns: Names of the patterns that run as one kernel.
         free: Operator classes that cost nothing: views of the same memory.
-        multi_inbound: Which input an operator with several activation inputs may be fused into: 0 none, 1 the first and no
-            other, 2 the last and no other; 3 any, the one computed last before the others.
+        multi_inbound: Into which input's kernel an operator with several activation inputs may be fused: 0 none, 1 the first
+            and no other, 2 the last and no other, 3 the one computed last that the pair rules allow, 4 the first that they
+            allow.
         multi_outbound: Whether an operator whose result has several readers may take one of them in: 0 no, 1 the first,
             2 the last reader.
         evidence: Times, margin and confidence behind each detected rule; empty for shipped rules.
@@ -93,10 +94,10 @@ class FusionRules:
         if unknown:
             known = ", ".join(sorted(shipped_patterns()))
             raise BundleError(f"{source}: no pattern is called '{unknown[0]}'; known: {known}")
-        if rules.multi_inbound not in range(4) or rules.multi_outbound not in range(3):
+        if rules.multi_inbound not in range(5) or rules.multi_outbound not in range(3):
             raise BundleError(
                 f"{source}: multi_inbound {rules.multi_inbound} and multi_outbound {rules.multi_outbound}; "
-                "expected 0 to 3 and 0 to 2"
+                "expected 0 to 4 and 0 to 2"
             )
         return rules
 
@@ -130,3 +131,14 @@ def load_rules(source: str | Path) -> FusionRules:
         names.remove("patterns")
         raise UnknownNameError(f"no fusion rules are shipped for '{source}'; known: {', '.join(names)}")
     return FusionRules.from_json(json.loads(shipped.read_text()), str(source))
+
+
+def rules_for(runtime: str, precision: str) -> FusionRules:
+    """Shipped rules of a runtime at a precision: quantised networks fuse differently where a file says so.
+
+    Raises:
+        UnknownNameError: No rules are shipped for the runtime.
+    """
+    folder = resources.files("latcast.kernels").joinpath("rules")
+    special = f"{runtime}-{precision}"
+    return load_rules(special if folder.joinpath(f"{special}.json").is_file() else runtime)

@@ -101,7 +101,7 @@ class _Search:
                 candidates = inputs[:1]
             elif rules.multi_inbound == 2:
                 candidates = inputs[-1:]
-            else:
+            elif rules.multi_inbound == 3:
                 candidates = sorted(inputs, key=lambda name: -self._order_of(name))
         for name in candidates:
             group = self.group_of.get(name)
@@ -131,8 +131,10 @@ class _Search:
 
     def _may_leave(self, last: Node, members: Sequence[Node]) -> bool:
         """Whether a kernel that ends in ``last`` may take the operators in, given who else reads its result."""
-        inside = {node.name for node in members}
         readers = [name for output in last.outputs for name in self.readers.get(output, ())]
+        if len(readers) == 1:
+            return True  # the operators at hand
+        inside = {node.name for node in members}
         if inside.issuperset(readers):
             return True
         if not self.rules.multi_outbound:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from latcast.errors import ModelError
+from latcast.errors import ModelError, UnknownNameError
 from latcast.measure.client import Item, MeasuringClient
 from latcast.measure.plan import NETWORK_PLAN, MeasurePlan
 from latcast.measure.quiet import QuietTimes, QuietTimesFile
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import renormalised
 from latcast.records import Measurement, Reference
+from latcast.spaces.catalogue import is_model_name
+from latcast.spaces.catalogue import model as published_model
 
 
 def file_reference(path: Path | str, *, name: str = "") -> Reference:
@@ -26,6 +30,26 @@ def file_reference(path: Path | str, *, name: str = "") -> Reference:
     except OSError as problem:
         raise ModelError(f"cannot read the model file {file}: {problem.strerror}") from problem
     return Reference("file", {"path": str(file.resolve()), "sha256": digest}, name or file.stem)
+
+
+def model_reference(model: str, shapes: Mapping[str, Sequence[int]] | None = None) -> Reference:
+    """The reference of what a user calls a model: the path of a file, or the name of a published network.
+
+    Args:
+        model: Path or name.
+        shapes: Sizes for inputs of a file with dynamic dimensions.
+
+    Raises:
+        ModelError: There is no such file and no such network.
+    """
+    if not is_model_name(model):
+        reference = file_reference(model)
+        given = {name: list(shape) for name, shape in (shapes or {}).items()}
+        return replace(reference, parameters={**reference.parameters, "shapes": given}) if given else reference
+    try:
+        return published_model(model)
+    except UnknownNameError as problem:
+        raise ModelError(f"there is no file '{model}', and {problem}") from problem
 
 
 def measure_graph(

@@ -137,7 +137,7 @@ class Worker:
                 start_ms = clock.now_ms()
                 graph = build(job.reference)
                 build_ms = clock.now_ms() - start_ms
-                session = device.load(graph)
+                session = device.load(graph, profile=plan.profile)
                 load_ms = clock.now_ms() - start_ms - build_ms
             except Exception as problem:  # one subject's failure, of whatever kind, must not end the others
                 self._report_failure(device, job, problem)
@@ -157,8 +157,8 @@ class Worker:
         job, subject = loaded.job, loaded.subject
         self._announce(job, "closing")
         try:
-            subject.session.close()
             if subject.failure is not None:
+                subject.session.close()
                 raise subject.failure
             measurement = finished(
                 subject.log,
@@ -177,11 +177,11 @@ class Worker:
             )
             if plan.profile and measurement.ok:
                 self._announce(job, "profiling")
-                session = device.load(build(job.reference), profile=True)
-                measurement = profile_kernels(
-                    session, measurement, plan.profiled_runs, device.instruments, self._quiet_ms, loaded.weights
-                )
-                session.close()
+                with device.priority():
+                    measurement = profile_kernels(
+                        subject.session, measurement, plan.profiled_runs, device.instruments, self._quiet_ms, loaded.weights
+                    )
+            subject.session.close()
         except Exception as problem:  # as in loading
             self._report_failure(device, job, problem)
             return

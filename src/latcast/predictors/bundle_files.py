@@ -191,17 +191,18 @@ def write_files(path: Path, files: Mapping[str, bytes]) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove(fresh)
-        if path.suffix == ".zip":
-            _write_archive(fresh, files)
-            os.replace(fresh, path)
-        else:
-            _write_folder(fresh, files)
-            _replace_folder(fresh, path)
+        try:
+            _remove(fresh)
+            if path.suffix == ".zip":
+                _write_archive(fresh, files)
+                os.replace(fresh, path)
+            else:
+                _write_folder(fresh, files)
+                _replace_folder(fresh, path)
+        finally:
+            _remove(fresh)
     except OSError as problem:
         raise BundleError(f"{path}: cannot be written: {problem.strerror}; choose another place") from problem
-    finally:
-        _remove(fresh)
 
 
 def _write_archive(path: Path, files: Mapping[str, bytes]) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from latcast.predictors.physical import TERMS
+from latcast.predictors.physical import PhysicalTerms
+from latcast.predictors.throughput import throughputs
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
@@ -69,23 +68,20 @@ def card_text(predictor: PlatformPredictor) -> str:
         [(name, found.model, str(found.samples)) for name, found in sorted(predictor.kernels.items())],
     )
     lines += ["", "## What the device does well", ""]
-    lines += _table(("kernel class", *_THROUGHPUTS), _throughputs(predictor.physical.coefficients))
+    lines += _table(("kernel class", *_THROUGHPUTS), _throughputs(predictor.physical, predictor.platform.precision))
     lines += ["", "## Environment of the measurements", ""]
     lines += _table(("", ""), _flattened(card.get("environment") or {})) if card.get("environment") else [_NOT_STATED]
     return "\n".join(lines) + "\n"
 
 
-_THROUGHPUTS = ("GFLOP/s", "G elements/s moved", "G weights/s", "µs a kernel")
+_THROUGHPUTS = ("GFLOP/s", "GB/s of activations", "GB/s of weights", "µs a kernel")
 
 
-def _throughputs(coefficients: Mapping[str, np.ndarray]) -> list[tuple[str, ...]]:
-    """The inverse of a coefficient (ms per FLOP, element, weight) is a rate; that of the count is a time."""
-    rows = []
-    for name, values in sorted(coefficients.items()):
-        of = dict(zip(TERMS, values.tolist(), strict=True))
-        rates = [f"{1e-6 / of[term]:.4g}" if of[term] > 0 else "-" for term in ("flops", "moved", "weights")]
-        rows.append((name, *rates, f"{1e3 * of['count']:.4g}"))
-    return rows
+def _throughputs(physical: PhysicalTerms, precision: str) -> list[tuple[str, ...]]:
+    return [
+        (each.kernel_class, *("-" if rate is None else f"{rate:.4g}" for rate in each.rates), f"{each.kernel_us:.4g}")
+        for each in throughputs(physical, precision)
+    ]
 
 
 def _flattened(data: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

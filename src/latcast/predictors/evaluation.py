@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from latcast.errors import DatasetError
+from latcast.kernels.search import find_kernels
+from latcast.measure.statistics import Label, noise_floor
 from latcast.predictors.baselines import BASELINES, fit_baseline
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample
+
+TRAINING_KEYS = "training_networks"
+"""Under this name a card lists the reference keys of the networks that a predictor was trained on."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +92,49 @@ def evaluate(
         predictor.platform.id, held_out_by, judge(priced.latency_ms, actual, low, high), baselines, noise_floor,
         tuple(sample.reference.name or sample.reference.key for sample in test), priced.latency_ms, low, high, actual,
     )  # fmt: skip
+
+
+def evaluate_on_labels(
+    predictor: PlatformPredictor, labels: Iterable[Label], *, families: Collection[str] | None = None
+) -> Evaluation:
+    """Judges a predictor on those measured networks that its card does not name as trained on.
+
+    The others fit the baselines. Where the card names none, all are taken for untrained.
+
+    Args:
+        predictor: Of the platform the labels are of.
+        labels: Networks, from :meth:`latcast.datasets.store.Store.labels`.
+        families: Judge on networks of these families or spaces alone.
+
+    Raises:
+        DatasetError: No network is left to judge by.
+    """
+    from latcast.spaces import build
+
+    trained_on = set(predictor.card.get(TRAINING_KEYS) or ())
+    trained, unseen = [], []
+    for label in labels:
+        (trained if label.reference.key in trained_on else unseen).append(label)
+    chosen = [label for label in unseen if families is None or label.reference.space in families]
+    if not chosen:
+        spaces = ", ".join(sorted({label.reference.space for label in unseen})) or "none"
+        raise DatasetError(
+            f"found no measured network to judge {predictor.platform} by: it was trained on {len(trained)} of the "
+            f"{len(trained) + len(unseen)} there; families or spaces of the others: {spaces}"
+        )
+
+    def samples(labels: Iterable[Label]) -> list[NetworkSample]:
+        return [
+            NetworkSample(label.reference, tuple(find_kernels(build(label.reference), predictor.rules)), label.latency_ms)
+            for label in labels
+        ]
+
+    new_families = {label.reference.space for label in trained}.isdisjoint(label.reference.space for label in chosen)
+    repeated = [label for label in chosen if label.halves_ms is not None]
+    return evaluate(
+        predictor,
+        samples(chosen),
+        train=samples(trained),
+        held_out_by="family" if new_families else "network",
+        noise_floor=noise_floor(repeated) if repeated else None,
+    )

@@ -12,6 +12,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators.table import unknown_operators
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Prediction
+from latcast.spaces.catalogue import is_model_name
 
 Model = str | Path | Graph | object
 """A path, the name of a published network ("resnet50"), a graph, or an object that an importer takes (ONNX, PyTorch)."""
@@ -51,8 +52,8 @@ def as_graph(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None,
     """
     if isinstance(model, Graph):
         graph = model
-    elif isinstance(model, str) and not Path(model).exists() and not Path(model).suffix and "/" not in model:
-        from latcast.spaces import build
+    elif isinstance(model, str) and is_model_name(model):
+        from latcast.spaces.catalogue import build
         from latcast.spaces.catalogue import model as published
 
         try:

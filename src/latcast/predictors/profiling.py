@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latcast.errors import TrainingError
-from latcast.kernels.rules import FusionRules, load_rules
+from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.plan import KERNEL_PLAN, MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.bundle import save_bundle
+from latcast.predictors.evaluation import TRAINING_KEYS
 from latcast.predictors.intervals import calibrate
 from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.metrics import judge
@@ -34,6 +35,16 @@ WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_r
 
 NETWORKS_PER_SECOND = 3.0
 """Upper bound of what any runtime manages, so that references never run out before the budget."""
+
+WHOLE_MIX_SECONDS = 250.0
+"""Budget from which on nothing of the training mix is left out."""
+
+MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND = 8e6, 0.36e6
+"""With a shorter one a network with more weights than this, and than this for each second, is left out: writing, loading and
+optimising 100 million weights takes as long as timing twenty small networks."""
+
+LONGEST_BATCH_SHARE = 1 / 12
+"""Part of the budget that one batch of networks may take, at a second each: a campaign ends between batches only."""
 
 COMPANY_SHARE = 0.2
 """Part of the budget that learning from isolated kernels spends on whole networks, for the overhead and the interval."""
@@ -75,22 +86,28 @@ def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> 
     Raises:
         TrainingError: An unknown way.
     """
+    from latcast.spaces import build
     from latcast.spaces.kernel_space import sample_kernels
     from latcast.spaces.training_mix import training_mix
+
+    def networks(plan: MeasurePlan, part_s: float) -> tuple[list[CampaignItem], float]:
+        chosen = training_mix(max(30, round(NETWORKS_PER_SECOND * part_s)), seed)
+        if budget_s < WHOLE_MIX_SECONDS:
+            most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
+            chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
+        batch_size = min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size)
+        return [CampaignItem(reference, "network", replace(plan, batch_size=batch_size)) for reference in chosen], part_s
 
     if way not in WAYS:
         raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
     if way == "kernels":
         company_s = COMPANY_SHARE * budget_s
         kernels = sample_kernels(round(40 * budget_s), seed, rules)
-        networks = training_mix(max(30, round(NETWORKS_PER_SECOND * company_s)), seed)
         return [
             ([CampaignItem(reference, "kernel", KERNEL_PLAN) for reference in kernels], budget_s - company_s),
-            ([CampaignItem(reference, "network", WHOLE_PLAN) for reference in networks], company_s),
+            networks(WHOLE_PLAN, company_s),
         ]
-    plan = OPERATOR_PLAN if way == "operators" else WHOLE_PLAN
-    networks = training_mix(max(30, round(NETWORKS_PER_SECOND * budget_s)), seed)
-    return [([CampaignItem(reference, "network", plan) for reference in networks], budget_s)]
+    return [networks(OPERATOR_PLAN if way == "operators" else WHOLE_PLAN, budget_s)]
 
 
 def measure_for_training(
@@ -116,7 +133,7 @@ def measure_for_training(
     """
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
-    parts = campaign_items(way, budget_s, seed, rules or load_rules(settings.runtime))
+    parts = campaign_items(way, budget_s, seed, rules or rules_for(settings.runtime, settings.precision))
     drawing_s = time.monotonic() - start
     reports = []
     for items, part_s in parts:
@@ -161,17 +178,20 @@ def profile(
     """
     start = time.monotonic()
     settings = settings or WorkerSettings()
-    rules = rules or load_rules(settings.runtime)
+    rules = rules or rules_for(settings.runtime, settings.precision)
     reports = measure_for_training(
         settings, store, budget_s=budget_s * (1 - TRAINING_SHARE), way=way, seed=seed, rules=rules, watch=watch
     )
     watch(Stage("training", 1.0))
     platform = reports[0].platform
+    failures = {name: error for report in reports for name, error in report.failures.items()}
     data = collect_stored(store, platform, rules)
+    if failures and not data.networks:
+        name, error = next(iter(failures.items()))
+        raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
     predictor = trained_with_card(data, platform, rules, way=way, model=model, seed=seed, seconds=time.monotonic() - start,
                                   environment=environment_of(store, platform))  # fmt: skip
     path = save_bundle(predictor, bundle) if bundle is not None else None
-    failures = {name: error for report in reports for name, error in report.failures.items()}
     return ProfileResult(predictor, path, data, reports, time.monotonic() - start, failures)
 
 
@@ -204,13 +224,12 @@ def trained_with_card(
     environment: dict[str, Any] | None = None,
 ) -> PlatformPredictor:
     """Trains a predictor whose interval and card come from networks held out by whole families."""
-    from dataclasses import replace
-
     predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune, calibrated=False)
     card: dict[str, Any] = {
         "trained_on": _what(data),
         "way": way,
         "model": model,
+        TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
         "measurements": len(data.networks) + len(data.isolated),
         "seconds": seconds,
         "licence": "measured by the owner of this bundle",

@@ -65,6 +65,11 @@ def user_folder() -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "latcast" / "bundles"
 
 
+def measurements_folder() -> Path:
+    """Where measurements are kept that no place was given for: ``measurements`` beside the user's bundles."""
+    return user_folder().parent / "measurements"
+
+
 def bundle_path(platform: Platform | str) -> Path:
     """Where the user's bundle of a platform belongs: one zip, named by the id with ``__`` for each slash."""
     return user_folder() / f"{str(platform).replace('/', '__')}.zip"
@@ -132,6 +137,13 @@ def find_bundle(id_or_path: str | Path) -> Path:
             f"'{text}' is the beginning of {len(found)} platforms, expected one; give more of the id: {_listed(found)}"
         )
     raise UnknownPlatformError(_nothing_found(text, shelf))
+
+
+def shortest_name(platform: Platform) -> str:
+    """The shortest beginning of a platform's id that :func:`find_bundle` takes for it."""
+    text, known = platform.id, [entry.platform for entry in scan_shelf().entries]
+    beginnings = (f"{platform.device}/{platform.runtime}", text.rsplit("/", 2)[0], text.rsplit("/", 1)[0])
+    return next((name for name in beginnings if _beginning_with(name, known) == [text]), text)
 
 
 def _beginning_with(text: str, names: Sequence[str]) -> list[str]:

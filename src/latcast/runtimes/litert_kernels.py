@@ -20,7 +20,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "CONV_2D": ("Convolution", "Fully Connected"), "DEPTHWISE_CONV_2D": ("Convolution",),
     "TRANSPOSE_CONV": ("Deconvolution",), "FULLY_CONNECTED": ("Fully Connected",),
     "BATCH_MATMUL": ("Batch Matrix Multiply", "Fully Connected"), "ADD": ("Add",), "SUB": ("Subtract",),
-    "MUL": ("Multiply",), "DIV": ("Divide",), "SQUARED_DIFFERENCE": ("Squared Difference",),
+    "MUL": ("Multiply", "Square"), "DIV": ("Divide",), "SQUARED_DIFFERENCE": ("Squared Difference",),
     "MAXIMUM": ("Maximum", "Clamp"), "MINIMUM": ("Minimum", "Clamp"), "RELU": ("Clamp",), "RELU6": ("Clamp",),
     "RELU_N1_TO_1": ("Clamp",), "RELU_0_TO_1": ("Clamp",), "AVERAGE_POOL_2D": ("Average Pooling",),
     "MAX_POOL_2D": ("Max Pooling",), "MEAN": ("Mean",), "SUM": ("Sum",), "REDUCE_MAX": ("Reduce Max",),
@@ -49,7 +49,8 @@ _FUSED_FORWARDS = frozenset({"PAD", "TRANSPOSE"})
 _FUSED_BACKWARDS = frozenset({
     "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "MAXIMUM", "MINIMUM", "QUANTIZE", "DEQUANTIZE",
 })  # fmt: skip
-_ELIDED = frozenset({"RESHAPE"})
+_ELIDED = frozenset({"RESHAPE", "MAX_POOL_2D", "AVERAGE_POOL_2D"})
+"""Views; and pools over windows of one element, which XNNPACK leaves out."""
 _INSERTED = ("Static Reshape", "Copy", "Convert", "Transpose", "Slice", "Constant Pad")
 
 _LONGEST_TABLE = 12

@@ -110,6 +110,11 @@ def model(name: str) -> Reference:
     raise UnknownNameError(f"no published model is called '{name}'; known: {', '.join(near)}")
 
 
+def is_model_name(text: str) -> bool:
+    """Whether a text can only be meant as the name of a published model, not as a path."""
+    return not Path(text).exists() and not Path(text).suffix and "/" not in text
+
+
 def build(reference: Reference) -> Graph:
     """Builds the network that a reference stands for.
 

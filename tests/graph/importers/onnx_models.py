@@ -10,6 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from latcast.errors import ModelError
+from latcast.graph.importers import load_graph
+
 Dimension = int | str | None
 node = helper.make_node
 
@@ -26,9 +29,7 @@ def zeros(*shape: int) -> np.ndarray[Any, Any]:
     return np.zeros(shape, dtype=np.float32)
 
 
-def body(
-    nodes: Sequence[onnx.NodeProto], inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[str]
-) -> onnx.GraphProto:
+def body(nodes: Sequence[onnx.NodeProto], inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[str]) -> onnx.GraphProto:
     return helper.make_graph(list(nodes), "body", list(inputs), [onnx.ValueInfoProto(name=name) for name in outputs])
 
 
@@ -59,3 +60,12 @@ def save(proto: onnx.ModelProto, folder: Path, name: str = "model.onnx") -> Path
     path = folder / name
     path.write_bytes(proto.SerializeToString())
     return path
+
+
+def refusal(path: Path) -> str:
+    """Why a file is refused; empty where it is read. Any error of another kind is the test's failure."""
+    try:
+        load_graph(path)
+    except ModelError as error:
+        return str(error)
+    return ""

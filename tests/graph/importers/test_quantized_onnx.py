@@ -21,9 +21,7 @@ from latcast.graph.writers.onnx import to_onnx
 class RandomInputs(CalibrationDataReader):  # type: ignore[misc]
     def __init__(self, graph: Graph) -> None:
         rng = np.random.default_rng(0)
-        self.batches = iter(
-            [{name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}]
-        )
+        self.batches = iter([{name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}])
 
     def get_next(self) -> Any:
         return next(self.batches, None)
@@ -62,9 +60,7 @@ def quantized_file(request: pytest.FixtureRequest, float_file: Path, tmp_path: P
     file = tmp_path / "int8.onnx"
     logging.disable(logging.WARNING)
     try:
-        quantize_static(
-            float_file, file, RandomInputs(vision_network()), quant_format=request.param, per_channel=True
-        )
+        quantize_static(float_file, file, RandomInputs(vision_network()), quant_format=request.param, per_channel=True)
     finally:
         logging.disable(logging.NOTSET)
     return file

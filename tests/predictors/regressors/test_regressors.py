@@ -141,6 +141,15 @@ class TestForest:
         # bootstrap samples hold them in changing shares.
         assert forest.predict(features).mean() == pytest.approx(1.2, abs=0.1)
 
+    def test_samples_that_cannot_be_split_do_not_pull_the_forest_to_zero(self) -> None:
+        varied, constant = np.arange(20.0)[:, None], np.ones((20, 1))
+
+        for features in (varied, constant):
+            forest = RandomForest.fit(features, np.full(20, 3.0), tune=False)
+            assert forest.predict(features) == pytest.approx(np.full(20, 3.0), rel=1e-6)
+        # The constant that is least wrong by the squared percentage error, as above.
+        assert RandomForest.fit(constant, np.array([1.0, 3.0] * 10), tune=False).predict(constant[:1]) == pytest.approx([1.2])
+
     def test_training_takes_one_thread_and_one_seed(self) -> None:
         first, second, other = (
             train_trees(*TRAIN, {"num_leaves": 7, "bagging_freq": 1, "bagging_fraction": 0.5}, 5, seed=seed) for seed in (1, 1, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import lightgbm
@@ -15,6 +16,7 @@ from latcast.errors import BundleError
 from latcast.predictors.regressors.trees import MANY_ROWS, TreeEnsemble
 
 
+@cache
 def trained(leaves: int, rounds: int, **settings: Any) -> tuple[lightgbm.Booster, np.ndarray]:
     """LightGBM's own model, and features to try it on, whole numbers among them that hit thresholds."""
     rng = np.random.default_rng(leaves)
@@ -78,7 +80,7 @@ def test_no_trees_and_no_rows_sum_to_nothing() -> None:
 
 
 def test_features_that_a_tree_tests_must_be_there() -> None:
-    with pytest.raises(BundleError, match="a tree tests feature 2 of kernels that have 1; .* train them anew"):
+    with pytest.raises(BundleError, match=r"a tree tests feature 2 of kernels that have 1; .* train them anew"):
         TreeEnsemble.from_arrays(HAND).sum(np.ones((1, 1)))
 
 

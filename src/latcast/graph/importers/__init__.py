@@ -54,9 +54,7 @@ _REFUSED: Mapping[str, str] = {
 }
 
 
-def load_graph(
-    source: Path | str | object, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False
-) -> Graph:
+def load_graph(source: Path | str | object, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
     """Reads a network from a file or an object.
 
     Args:

@@ -48,7 +48,7 @@ class _LazyValues(Sequence["Array | None"]):
     def __getitem__(self, index: int) -> Array | None: ...
     @overload
     def __getitem__(self, index: slice) -> list[Array | None]: ...
-    def __getitem__(self, index: int | slice) -> Array | None | list[Array | None]:
+    def __getitem__(self, index: int | slice) -> Array | list[Array | None] | None:
         if isinstance(index, slice):
             return [self._assembly.value(name) for name in self._names[index]]
         return self._assembly.value(self._names[index])
@@ -200,16 +200,12 @@ class Assembly:
         inputs = tuple([aliases.get(name, name) for name in node.inputs])
         for name in inputs:
             if name and name not in self.tensors:
-                raise ModelError(
-                    f"node '{node.name}' ({node.op_type}) reads '{name}', which no node, input or weight provides"
-                )
+                raise ModelError(f"node '{node.name}' ({node.op_type}) reads '{name}', which no node, input or weight provides")
         if node.op_type in _TRANSPARENT and not any(node.outputs[1:]):
             self.alias(node.outputs[0], inputs[0])
             return
         node = Node(node.op_type, node.name, inputs, node.outputs, node.attributes, node.domain)
-        view = OperatorView(
-            node, tuple([self.tensors.get(name) if name else None for name in inputs]), _LazyValues(self, inputs)
-        )
+        view = OperatorView(node, tuple([self.tensors.get(name) if name else None for name in inputs]), _LazyValues(self, inputs))
         computed_now = bool(inputs) and all(name in static or not name for name in inputs)
         if computed_now and node.op_type not in _KEPT_WITHOUT_ACTIVATIONS:
             values = evaluate(view)

@@ -74,9 +74,7 @@ class OnnxImporter:
 class Reading:
     """One import of one model; the handlers of control flow see it too."""
 
-    def __init__(
-        self, model: onnx.ModelProto, name: str, path: Path | None, shapes: Shapes, strict: bool
-    ) -> None:
+    def __init__(self, model: onnx.ModelProto, name: str, path: Path | None, shapes: Shapes, strict: bool) -> None:
         if model.functions:
             model = _inlined(model)
         self.graph_proto = model.graph
@@ -86,8 +84,7 @@ class Reading:
         self.opset = self.opsets.get("", self.opsets.get("ai.onnx", FIRST_OPSET))
         if self.opset < FIRST_OPSET:
             raise ModelError(
-                f"it is written for opset {self.opset}; expected {FIRST_OPSET} or later: "
-                "convert it with onnx.version_converter"
+                f"it is written for opset {self.opset}; expected {FIRST_OPSET} or later: convert it with onnx.version_converter"
             )
         self.stored: dict[str, onnx.TensorProto] = {}
         self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict)
@@ -147,8 +144,7 @@ class Reading:
                     label = dimensions[index].dim_param
                     called = f"{index} '{label}'" if label else f"{index}"
                     raise DynamicShapeError(
-                        f"input '{name}' has dimension {called} without a size; "
-                        f"give it: --shape {name}={_example(sizes)}"
+                        f"input '{name}' has dimension {called} without a size; give it: --shape {name}={_example(sizes)}"
                     )
             shape = tuple(sizes)
         if any(size <= 0 for size in shape):
@@ -243,7 +239,7 @@ class Reading:
 
     def _inputs_exist(self, node: Node) -> bool:
         """Whether all inputs are there; what is missing is said when the node is added."""
-        return all([not name or self.assembly.exists(name) for name in node.inputs])
+        return all(not name or self.assembly.exists(name) for name in node.inputs)
 
     def _respelled(self, node: Node) -> Node:
         if node.domain or not self._inputs_exist(node):

@@ -98,9 +98,7 @@ def _activation(node: Node, assembly: Assembly) -> list[tuple[str, list[str], At
         return [("Clip", ["<", *(assembly.constant(bound, "float32") for bound in given)], {})]
     names = _ACTIVATION_PARAMETERS.get(kind, ())
     parameters: Attributes = dict(zip(names, given, strict=False))
-    parameters |= {
-        name: node.attributes[f"activation_{name}"] for name in names if f"activation_{name}" in node.attributes
-    }
+    parameters |= {name: node.attributes[f"activation_{name}"] for name in names if f"activation_{name}" in node.attributes}
     return [(kind, ["<"], parameters)]
 
 
@@ -216,7 +214,7 @@ def _multi_head_attention(node: Node, assembly: Assembly) -> list[Node] | None:
         return None
     build = _Steps(node, assembly)
     q, k, v = (
-        _split_heads(build, name, *tensor.shape[:2], heads, tensor.shape[2] // heads)
+        _split_heads(build, name, tensor.shape[0], tensor.shape[1], heads, tensor.shape[2] // heads)
         for name, tensor in zip(node.inputs[:3], tensors, strict=True)
     )
     batch, tokens = tensors[0].shape[:2]

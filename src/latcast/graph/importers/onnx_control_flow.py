@@ -59,9 +59,7 @@ def _constant(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope)
 def _constant_of_shape(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     target = reading.assembly.value(node.inputs[0])
     if target is None:
-        raise ModelError(
-            f"node '{node.name}' (ConstantOfShape) computes its shape at run time; static shapes need it constant"
-        )
+        raise ModelError(f"node '{node.name}' (ConstantOfShape) computes its shape at run time; static shapes need it constant")
     shape = tuple(int(size) for size in target.reshape(-1))
     attribute = attribute_of(proto, "value")
     fill = np.zeros(1, np.float32) if attribute is None else numpy_helper.to_array(attribute.t)
@@ -94,9 +92,7 @@ def _body(proto: onnx.NodeProto, name: str) -> onnx.GraphProto:
     return attribute.g
 
 
-def _inline(
-    reading: Reading, body: onnx.GraphProto, bindings: Mapping[str, str], scope: Scope, prefix: str
-) -> list[str]:
+def _inline(reading: Reading, body: onnx.GraphProto, bindings: Mapping[str, str], scope: Scope, prefix: str) -> list[str]:
     """Adds the nodes of a body under new names.
 
     Args:
@@ -197,9 +193,7 @@ def _sequence(reading: Reading, node: Node) -> list[str]:
     try:
         return reading.sequences[node.inputs[0]]
     except KeyError:
-        raise ModelError(
-            f"node '{node.name}' ({node.op_type}) reads a sequence that is only known at run time"
-        ) from None
+        raise ModelError(f"node '{node.name}' ({node.op_type}) reads a sequence that is only known at run time") from None
 
 
 def _sequence_construct(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:

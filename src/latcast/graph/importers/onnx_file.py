@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from latcast.errors import ModelError
 
@@ -88,11 +88,7 @@ def _message(number: int, body: bytes) -> bytes:
 
 
 def _tensor_without_data(buffer: Buffer, at: int, end: int) -> bytes:
-    kept = (
-        buffer[start:stop]
-        for number, start, _, stop in _fields(buffer, at, end)
-        if number in _TENSOR_SHAPE_FIELDS
-    )
+    kept = (buffer[start:stop] for number, start, _, stop in _fields(buffer, at, end) if number in _TENSOR_SHAPE_FIELDS)
     return b"".join(kept)
 
 

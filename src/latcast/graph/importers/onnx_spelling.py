@@ -100,9 +100,7 @@ def _transposed_pads(node: Node, assembly: Assembly, kernel: tuple[int, ...]) ->
     sizes = assembly.tensor(node.inputs[0]).shape[2:]
     strides, dilations = (_ints(node, name, (1,) * rank) for name in ("strides", "dilations"))
     extra = _ints(node, "output_padding", (0,) * rank)
-    wanted = _ints(node, "output_shape", ())[-rank:] or tuple(
-        size * stride for size, stride in zip(sizes, strides, strict=True)
-    )
+    wanted = _ints(node, "output_shape", ())[-rank:] or tuple(size * stride for size, stride in zip(sizes, strides, strict=True))
     begins, ends = [], []
     for axis in range(rank):
         full = (sizes[axis] - 1) * strides[axis] + extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1
@@ -147,9 +145,7 @@ def _batch_norm(node: Node, assembly: Assembly, opset: int) -> Node:
 def _layer_norm(node: Node, assembly: Assembly, opset: int) -> Node:
     axis = _from_end(_int(node, "axis", -1), _rank(node, assembly))
     epsilon = node.attributes.get("epsilon", 1e-5)
-    return replace(
-        node, inputs=_without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon}
-    )
+    return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes={"axis": axis, "epsilon": epsilon})
 
 
 def _from_end(axis: int, rank: int) -> int:
@@ -186,10 +182,7 @@ def _clip(node: Node, assembly: Assembly, opset: int) -> Node:
     if opset >= 11:
         return replace(node, inputs=_without_trailing_gaps(node.inputs), attributes={})
     dtype = assembly.tensor(node.inputs[0]).dtype
-    bounds = [
-        assembly.constant(node.attributes[name], dtype) if name in node.attributes else ""
-        for name in ("min", "max")
-    ]
+    bounds = [assembly.constant(node.attributes[name], dtype) if name in node.attributes else "" for name in ("min", "max")]
     return replace(node, inputs=_without_trailing_gaps((node.inputs[0], *bounds)), attributes={})
 
 
@@ -286,7 +279,7 @@ def _resize(node: Node, assembly: Assembly, opset: int) -> Node:
     if opset < 11 and len(inputs) == 2 and node.op_type == "Resize":
         inputs = (inputs[0], "", inputs[1])
     values = [None, *(assembly.value(name) if name else None for name in inputs[1:])]
-    if entry is None or all(value is None for value in values) and "scales" not in node.attributes:
+    if entry is None or (all(value is None for value in values) and "scales" not in node.attributes):
         return node
     view = OperatorView(replace(node, inputs=inputs), (assembly.tensor(inputs[0]), *(None for _ in inputs[1:])), values)
     shape = entry.infer(view)[0].shape
@@ -337,7 +330,7 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 _SPELLINGS: Mapping[str, Respell] = {
-    **{name: _reduce for name in REDUCTIONS},
+    **dict.fromkeys(REDUCTIONS, _reduce),
     "ArgMax": _with_axis(0),
     "ArgMin": _with_axis(0),
     "AveragePool": _pool,

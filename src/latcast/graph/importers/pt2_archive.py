@@ -19,11 +19,12 @@ from latcast.errors import ModelError
 _PICKLED_OBJECTS = ("custom_obj_", "opaque_obj_")
 _COMPILED = ("aotinductor", "executorch", "xl_model_weights")
 
-_SYMBOLIC_WORDS = frozenset(
-    "Symbol Integer Rational Add Mul Pow Max Min Mod PythonMod FloorDiv CleanDiv CeilDiv IntTrueDiv "
-    "Eq Ne Lt Le Gt Ge StrictLessThan StrictGreaterThan LessThan GreaterThan Equality Unequality "
-    "positive negative nonnegative integer real zero True False".split()
-)
+_SYMBOLIC_WORDS = frozenset({
+    "Symbol", "Integer", "Rational", "Add", "Mul", "Pow", "Max", "Min", "Mod", "PythonMod", "FloorDiv",
+    "CleanDiv", "CeilDiv", "IntTrueDiv", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "StrictLessThan",
+    "StrictGreaterThan", "LessThan", "GreaterThan", "Equality", "Unequality", "positive", "negative",
+    "nonnegative", "integer", "real", "zero", "True", "False",
+})  # fmt: skip
 _QUOTED_SYMBOL = re.compile(r"'[a-z]{1,4}\d+'")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _PLAIN_EXPRESSION = re.compile(r"[\w\s+\-*/(),<>=]*")

@@ -43,11 +43,13 @@ class TfliteImporter:
 
         ``shapes`` are given as the file has them, channels last.
         """
-        file = TfliteFile(source)
         try:
-            return TfliteReading(file, source.stem, shapes or {}, strict).graph()
+            return TfliteReading(TfliteFile(source), source.stem, shapes or {}, strict).graph()
         except ModelError as error:
             raise type(error)(f"{source}: {error}") from error
+        except DAMAGED as error:
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise ModelError(f"{source}: the model is damaged ({reason})") from error
 
 
 class TfliteReading:
@@ -93,9 +95,7 @@ class TfliteReading:
         stored = self.file.tensors[index]
         shape = tuple(int(size) for size in self.shapes.get(stored.name, stored.shape))
         if len(shape) != len(stored.shape):
-            raise ModelError(
-                f"input '{stored.name}' has {len(stored.shape)} dimensions; the shape given for it has {len(shape)}"
-            )
+            raise ModelError(f"input '{stored.name}' has {len(stored.shape)} dimensions; the shape given for it has {len(shape)}")
         if any(size <= 0 for size in shape):
             axis = next(axis for axis, size in enumerate(shape) if size <= 0)
             raise DynamicShapeError(

@@ -55,9 +55,7 @@ class Conversion:
         """
         found = self.reading.value(self.operator.inputs[position])
         if found is None:
-            raise ModelError(
-                f"operator {self.name} computes its input {position} at run time; static shapes need it constant"
-            )
+            raise ModelError(f"operator {self.name} computes its input {position} at run time; static shapes need it constant")
         return found
 
     def ints(self, position: int) -> tuple[int, ...]:
@@ -83,9 +81,7 @@ class Conversion:
     def constant(self, value: object, dtype: str = "int64") -> str:
         return self.assembly.constant(value, dtype)
 
-    def op(
-        self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None, *, output: str | None = None
-    ) -> str:
+    def op(self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None, *, output: str | None = None) -> str:
         return self.assembly.op(op_type, inputs, attributes, name=self.name, output=output)
 
     def many(self, op_type: str, inputs: Sequence[str], attributes: Attributes, outputs: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
 
 Array = np.ndarray[Any, Any]
 
-DAMAGED = (struct.error, IndexError, KeyError, OverflowError, TypeError, UnicodeDecodeError, ValueError)
+DAMAGED = (struct.error, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What bindings raise on a file that is not what it says."""
 
 _DTYPES: Mapping[int, str] = {
@@ -103,7 +103,7 @@ class TfliteFile:
     """The main subgraph of a ``.tflite`` file.
 
     Raises:
-        ModelError: The file cannot be read, is truncated, or no TFLite model.
+        ModelError: The file cannot be read, is truncated, or no TFLite model; the message does not name it.
         MissingExtraError: Neither package with the bindings is installed.
     """
 
@@ -113,23 +113,20 @@ class TfliteFile:
             with path.open("rb") as file:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise ModelError(f"cannot read '{path}': {error.strerror or error}") from error
+            raise ModelError(f"it cannot be read: {error.strerror or error}") from error
         except ValueError as error:  # mmap refuses a file of no bytes
-            raise ModelError(f"'{path}' is empty; expected a TFLite model") from error
+            raise ModelError("the file is empty; expected a TFLite model") from error
         if self._bytes[4:8] != b"TFL3":
-            raise ModelError(f"'{path}' is not a TFLite model: it lacks the mark TFL3 in bytes 4 to 7")
-        try:
-            self.model = self.schema.Model.GetRootAs(self._bytes, 0)
-            self._check_size(path)
-            graph = self.model.Subgraphs(0)
-            self.tensors = list(self._tensors(graph))
-            self.inputs = tuple(int(index) for index in graph.InputsAsNumpy())
-            self.outputs = tuple(int(index) for index in graph.OutputsAsNumpy())
-            self.operators = list(self._operators(graph))
-        except DAMAGED as error:
-            raise ModelError(f"'{path}' is damaged: {error or type(error).__name__}") from error
+            raise ModelError("it is not a TFLite model: it lacks the mark TFL3 in bytes 4 to 7")
+        self.model = self.schema.Model.GetRootAs(self._bytes, 0)
+        self._check_size()
+        graph = self.model.Subgraphs(0)
+        self.tensors = list(self._tensors(graph))
+        self.inputs = tuple(int(index) for index in graph.InputsAsNumpy())
+        self.outputs = tuple(int(index) for index in graph.OutputsAsNumpy())
+        self.operators = list(self._operators(graph))
 
-    def _check_size(self, path: Path) -> None:
+    def _check_size(self) -> None:
         """Weights come last in a file, so a truncated one has all the rest."""
         for index in range(self.model.BuffersLength()):
             buffer = self.model.Buffers(index)
@@ -139,7 +136,7 @@ class TfliteFile:
                 end = int(buffer._tab.Vector(place)) + int(buffer.DataLength())
             if end > len(self._bytes):
                 missing = end - len(self._bytes)
-                raise ModelError(f"'{path}' is truncated: it ends {missing} bytes too early; copy or download it again")
+                raise ModelError(f"the file is truncated: it ends {missing} bytes too early; copy or download it again")
 
     def _tensors(self, graph: Any) -> Iterator[StoredTensor]:
         taken: set[str] = set()

@@ -142,7 +142,12 @@ def _gather(c: Conversion) -> Any:
 
 
 def _gather_nd(c: Conversion) -> None:
-    c.result("GatherND", [c.input(0), c.input(1)])
+    """ONNX takes coordinates of 64 bits alone."""
+    known = c.reading.value(c.operator.inputs[1])
+    indices = c.input(1) if known is None else c.constant(known)
+    if known is None and c.assembly.tensor(indices).dtype != "int64":
+        indices = c.op("Cast", [indices], {"to": 7})
+    c.result("GatherND", [c.input(0), indices])
 
 
 def _embedding_lookup(c: Conversion) -> None:

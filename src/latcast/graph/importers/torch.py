@@ -42,9 +42,7 @@ class TorchImporter:
         return _import(program, (), name, shapes, strict)
 
 
-def import_module(
-    module: Any, example_inputs: Sequence[Any], *, shapes: Shapes | None = None, strict: bool = False
-) -> Graph:
+def import_module(module: Any, example_inputs: Sequence[Any], *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
     """The graph of a module; see :func:`latcast.graph.importers.from_torch`."""
     _require("reading a PyTorch module")
     import torch

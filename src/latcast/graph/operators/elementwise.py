@@ -13,7 +13,8 @@ UNARY_FLOPS: Mapping[str, int] = {
     "Round": 1, "Reciprocal": 1, "Sqrt": 1, "Not": 1, "HardSigmoid": 4, "HardSwish": 5, "Sigmoid": 4, "Tanh": 4,
     "Elu": 4, "Selu": 4, "Celu": 4, "Softplus": 4, "Softsign": 3, "Mish": 8, "Swish": 5, "Gelu": 8, "Erf": 6, "Exp": 4,
     "Log": 4, "Sin": 4, "Cos": 4, "Tan": 4, "Sinh": 4, "Cosh": 4, "Asin": 4, "Acos": 4, "Atan": 4, "Asinh": 4,
-    "Acosh": 4, "Atanh": 4, "Shrink": 2, "BitwiseNot": 1, "IsNaN": 1, "IsInf": 1, "Cast": 0, "Identity": 0, "Dropout": 0, "CastLike": 0,
+    "Acosh": 4, "Atanh": 4, "Shrink": 2, "BitwiseNot": 1, "IsNaN": 1, "IsInf": 1,
+    "Cast": 0, "CastLike": 0, "Identity": 0, "Dropout": 0,
 }  # fmt: skip
 """FLOPs per element; a transcendental function counts four, by convention."""
 

@@ -98,9 +98,7 @@ def _moves_only_ones(shape: Shape, order: Permutation) -> bool:
 class _Pusher:
     """One walk over the graph that holds transposes back for as long as operators let it."""
 
-    def __init__(
-        self, graph: Graph, views: frozenset[str], *, absorb: bool, pinned: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, graph: Graph, views: frozenset[str], *, absorb: bool, pinned: frozenset[str] = frozenset()) -> None:
         self.graph = graph
         self.views = views
         self.absorb = absorb
@@ -216,9 +214,7 @@ class _Pusher:
             others = [name for index, name in enumerate(inputs) if index in along and name and name not in held]
             if not all(self._can_turn(name, order, is_view=self._all_views(held)) for name in others):
                 return False
-            inputs = [
-                self._turn(name, order, broadcasts=changed.broadcasts) if name in others else name for name in inputs
-            ]
+            inputs = [self._turn(name, order, broadcasts=changed.broadcasts) if name in others else name for name in inputs]
         sources = [held[name].source if name in held else name for name in inputs]
         names = []
         for name in node.outputs:

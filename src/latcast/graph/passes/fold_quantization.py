@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.operators import lookup
 from latcast.graph.operators.elementwise import UNARY_FLOPS
@@ -47,12 +49,18 @@ def _fold_weights(graph: Graph) -> tuple[Graph, frozenset[str]]:
     weights = set(graph.weights)
     quantized: set[str] = set()
     folded: set[str] = set()
+    constants = dict(graph.constants)
     kept: list[Node] = []
     for node in graph.nodes:
         if not node.inputs or not all(name in static or not name for name in node.inputs):
             kept.append(node)
             continue
         source = node.inputs[0]
+        scalar = _dequantized_scalar(graph, node)
+        if scalar is not None:
+            static.add(node.outputs[0])
+            constants[node.outputs[0]] = scalar
+            continue
         integer = is_quantized(tensors[source].dtype) or source in quantized or node.op_type == _QUANTIZE
         for output in node.outputs:
             static.add(output)
@@ -65,7 +73,19 @@ def _fold_weights(graph: Graph) -> tuple[Graph, frozenset[str]]:
     for name in quantized:
         stored = tensors[name].dtype
         tensors[name] = tensors[name] if is_quantized(stored) else replace(tensors[name], dtype="int8")
-    return graph.with_nodes(kept, tensors=tensors, weights=frozenset(weights)), frozenset(folded)
+    changed = graph.with_nodes(kept, tensors=tensors, weights=frozenset(weights), constants=constants)
+    return changed, frozenset(folded)
+
+
+def _dequantized_scalar(graph: Graph, node: Node) -> np.ndarray | None:
+    """A single number that is stored as an integer: it was written down, not learned."""
+    if node.op_type != _DEQUANTIZE:
+        return None
+    integer, scale, zero = (graph.constants.get(name) for name in (*node.inputs, "")[:3])
+    if integer is None or scale is None or integer.size != 1:
+        return None
+    shifted = integer.astype(scale.dtype) - (0 if zero is None else zero.astype(scale.dtype))
+    return np.asarray(shifted * scale, dtype=scale.dtype).reshape(integer.shape)
 
 
 # Dynamic quantisation
@@ -94,9 +114,7 @@ def _fold_dynamic(graph: Graph) -> Graph:
         renamed[output] = plain
         kept.append(plain)
     # The operators that scaled the sum back made what the plain ones make now.
-    kept = [
-        node for node in kept if node in renamed.values() or not any(name in renamed for name in node.outputs)
-    ]
+    kept = [node for node in kept if node in renamed.values() or not any(name in renamed for name in node.outputs)]
     return rewire(graph, kept, {}) if renamed else graph
 
 
@@ -149,13 +167,9 @@ def _resolved(aliases: dict[str, str], name: str) -> str:
     return name
 
 
-def _on_integers(
-    graph: Graph, node: Node, tensors: dict[str, Tensor], integer: dict[str, str], becomes: dict[str, str]
-) -> Node:
+def _on_integers(graph: Graph, node: Node, tensors: dict[str, Tensor], integer: dict[str, str], becomes: dict[str, str]) -> Node:
     """The node on integer tensors where a runtime would run it so, else as it is."""
-    activations = [
-        name for name in node.inputs if graph.is_activation(name) and "float" in graph.tensors[name].dtype
-    ]
+    activations = [name for name in node.inputs if graph.is_activation(name) and "float" in graph.tensors[name].dtype]
     ready = activations and all(name in integer or is_quantized(tensors[name].dtype) for name in activations)
     given_back = [becomes.get(name) for name in node.outputs if name]
     entry = lookup(node.op_type)

@@ -72,10 +72,7 @@ def _no_padding(graph: Graph, node: Node) -> bool:
 
 def _same_size(graph: Graph, node: Node) -> bool:
     """A resize to the size it has copies, except where regions are cropped."""
-    return (
-        _same_tensor(graph, node)
-        and node.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize"
-    )
+    return _same_tensor(graph, node) and node.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize"
 
 
 def _unbounded(graph: Graph, node: Node) -> bool:

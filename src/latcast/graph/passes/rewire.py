@@ -27,9 +27,7 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
         return name
 
     kept = [
-        replace(node, inputs=tuple(map(resolve, node.inputs)))
-        if any(name in aliases for name in node.inputs)
-        else node
+        replace(node, inputs=tuple(map(resolve, node.inputs))) if any(name in aliases for name in node.inputs) else node
         for node in nodes
     ]
     produced = {name for node in kept for name in node.outputs}

@@ -145,10 +145,12 @@ _LIGHT = frozenset({"activation", "arithmetic", "batch_norm", "copy", "transpose
 
 def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tuple[int, int]:
     """FLOPs per element of the own operators' result, and further activations read, of what is fused with them."""
+    behind = nodes[0] is own[0]
+    others = nodes[len(own) :] if behind else [node for node in nodes if node is not own[0]]
     cost = 0
     read: set[str] = set()
-    for node in nodes:
-        if node.op_type in _FOLDED or any(node is mine for mine in own):
+    for node in others:
+        if node.op_type in _FOLDED:
             continue
         each = _FUSED_FLOPS.get(node.op_type)
         if each is None:
@@ -156,7 +158,7 @@ def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tup
         cost += each
         read.update(node.inputs)
     activations = {name for name in read if graph.is_activation(name)}
-    if len(activations) < 2 and nodes[0] is own[0]:
+    if len(activations) < 2 and behind:
         return cost, 0  # one operator behind, which reads the kernel's own result
     made = {output for node in nodes for output in node.outputs}
     made_in_front = made.difference(output for node in own for output in node.outputs)

@@ -57,8 +57,8 @@ def build_linear(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_matmul(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Batch, rows, inner, columns of a product of two activations."""
-    node = nodes[0]
+    """Batch, rows, inner, columns of a product of two activations, perhaps with a scale and a transposition in front."""
+    node = nodes[-1]
     a, b, y = (graph.shape(name) for name in (*node.inputs[:2], node.outputs[0]))
     if min(len(a), len(b)) < 2:
         raise NotThisType
@@ -119,7 +119,7 @@ LINEAR = add_kernel_type(
 )  # fmt: skip
 MATMUL = add_kernel_type(
     KernelType(
-        "matmul", ("batch", "rows", "inner", "columns"), ("matmul",), extract_matmul, matmul_quantities,
+        "matmul", ("batch", "rows", "inner", "columns"), ("matmul", "scaled_matmul"), extract_matmul, matmul_quantities,
         one_class("matmul"), matmul_features, build_matmul,
     )
 )  # fmt: skip

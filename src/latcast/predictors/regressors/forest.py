@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,11 +76,16 @@ class RandomForest(_Trees):
             "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.8, "feature_fraction": 0.8, "num_leaves": 512,
             "min_data_in_leaf": least, "boost_from_average": False,
         }  # fmt: skip
-        ensemble = train_trees(
-            features, latency_ms, parameters, trees, weight=_percentage_weights(latency_ms), seed=seed
-        )
-        # LightGBM stops early where no tree can be split further.
-        return cls(ensemble, 1.0 / max(len(ensemble.roots), 1), float(latency_ms.min()) / 2)
+        weight = _percentage_weights(latency_ms)
+        ensemble = train_trees(features, latency_ms, parameters, trees, weight=weight, seed=seed)
+        # A sample that cannot be split leaves LightGBM a tree of one leaf, whose value is 0 rather than the mean.
+        grown = ensemble.roots[ensemble.left[ensemble.roots] != ensemble.roots]
+        if len(grown):
+            ensemble = replace(ensemble, roots=grown)
+        else:
+            mean = float(np.average(latency_ms, weights=weight))
+            ensemble = TreeEnsemble.from_lightgbm({"tree_info": [{"tree_structure": {"leaf_value": mean}}]})
+        return cls(ensemble, 1.0 / len(ensemble.roots), float(latency_ms.min()) / 2)
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> RandomForest:
@@ -102,17 +107,13 @@ class GradientBoosting(_Trees):
         return cls._fit(setting, features, latency_ms, seed)
 
     @classmethod
-    def _fit(
-        cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int
-    ) -> GradientBoosting:
+    def _fit(cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> GradientBoosting:
         stages, leaves = setting
         parameters = {
             "learning_rate": 0.1, "num_leaves": leaves, "min_data_in_leaf": 3, "feature_fraction": 0.8,
             "bagging_fraction": 0.8, "bagging_freq": 1,
         }  # fmt: skip
-        ensemble = train_trees(
-            features, latency_ms, parameters, stages, weight=_percentage_weights(latency_ms), seed=seed
-        )
+        ensemble = train_trees(features, latency_ms, parameters, stages, weight=_percentage_weights(latency_ms), seed=seed)
         return cls(ensemble, 1.0, float(latency_ms.min()) / 2)
 
     @classmethod

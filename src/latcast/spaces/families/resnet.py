@@ -40,7 +40,10 @@ def build(
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """ResNet, ResNet-50 by default; the arguments are those of :func:`residual_network`, ``block`` is "basic" or "bottleneck"."""
+    """ResNet, ResNet-50 by default.
+
+    The arguments are those of :func:`residual_network`; ``block`` is "basic" or "bottleneck".
+    """
     return residual_network(
         "resnet",
         BlockStyle(block),

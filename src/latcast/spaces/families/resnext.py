@@ -37,7 +37,10 @@ def build(
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """ResNeXt, ResNeXt-50 32x4d by default; the arguments are those of :func:`residual_network`, ``groups`` must divide every ``inner``."""
+    """ResNeXt, ResNeXt-50 32x4d by default.
+
+    The arguments are those of :func:`residual_network`; ``groups`` must divide every ``inner``.
+    """
     return residual_network(
         "resnext",
         BlockStyle("bottleneck", groups=groups),

@@ -39,7 +39,10 @@ def build(
     classes: int = 1000,
     batch: int = 1,
 ) -> Graph:
-    """SE-ResNet (one group) or SE-ResNeXt; the arguments are those of :func:`residual_network` and ``BlockStyle``."""
+    """SE-ResNet (one group) or SE-ResNeXt.
+
+    The arguments are those of :func:`residual_network` and :class:`BlockStyle`.
+    """
     return residual_network(
         "se_resnet",
         BlockStyle("bottleneck", groups=groups, squeeze=squeeze, stride_in=stride_in),

@@ -64,9 +64,7 @@ def grouped_bottleneck(b: MixedBuilder, x: str, width: int, stride: int, rng: Ra
     return _bottleneck(b, x, width, stride, rng, inner=inner, groups=groups)
 
 
-def _bottleneck(
-    b: MixedBuilder, x: str, width: int, stride: int, rng: Random, *, inner: int, groups: int
-) -> str:
+def _bottleneck(b: MixedBuilder, x: str, width: int, stride: int, rng: Random, *, inner: int, groups: int) -> str:
     activation = b.block_activation(rng)
     kernel, gated = weighted(rng, {3: 85, 5: 10, 7: 5}), rng.random() < 0.2
     y = b.layer(x, inner, activation=activation)
@@ -149,9 +147,7 @@ def fire(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
     squeezed = b.rounded(width / rng.choice((4, 8)))
     x = b.max_pool(x, 3, 2, 1) if stride == 2 else x
     x = b.layer(x, squeezed, activation=activation)
-    return b.concat(
-        [b.layer(x, half, activation=activation), b.layer(x, half, kernel, activation=activation)]
-    )
+    return b.concat([b.layer(x, half, activation=activation), b.layer(x, half, kernel, activation=activation)])
 
 
 def channel_shuffle(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:

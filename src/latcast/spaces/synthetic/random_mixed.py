@@ -181,9 +181,7 @@ class RandomMixedSpace:
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different members, their multiply-accumulates about log-uniform from 20 million to 5 billion."""
-        return distinct_references(
-            NAME, draw, count, seed, accept=lambda parameters: within_limits(build(**parameters))
-        )
+        return distinct_references(NAME, draw, count, seed, accept=lambda parameters: within_limits(build(**parameters)))
 
 
 SPACE = RandomMixedSpace()

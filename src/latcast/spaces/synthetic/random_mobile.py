@@ -27,9 +27,7 @@ STAGE_WIDTHS = (20, 28, 40, 88, 100, 184)
 STAGE_STRIDES = (2, 2, 2, 2, 1, 2)
 
 
-def inverted_residual(
-    b: GraphBuilder, x: str, width: int, kernel: int, expansion: float, stride: int, *, skip: bool
-) -> str:
+def inverted_residual(b: GraphBuilder, x: str, width: int, kernel: int, expansion: float, stride: int, *, skip: bool) -> str:
     """1x1 expansion, depthwise convolution, linear 1x1 projection, and an addition where shapes allow and asked for."""
     y = b.conv_bn(x, int(b.channels(x) * expansion))
     y = b.relu(b.batch_norm(b.depthwise_conv(y, kernel, stride=stride)))

@@ -1,0 +1,81 @@
+"""How quick latcast itself is: start-up, one file, many graphs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from benchmarks.accuracy import RESULTS
+from latcast.graph.writers.onnx import to_onnx
+from latcast.predictors.forecast import as_graph, load_predictor
+from latcast.spaces import build
+from latcast.spaces.catalogue import model
+from latcast.spaces.training_mix import training_mix
+
+TARGETS: Mapping[str, tuple[str, float]] = {
+    "import latcast, s": ("at most", 0.3),
+    "latcast predict mobilenet_v2.onnx, whole command, s": ("at most", 1.5),
+    "MobileNetV2 ONNX file to latency in process, ms": ("at most", 25.0),
+    "predict_many, in-memory graphs a second on one core": ("at least", 300.0),
+    "load a bundle, s": ("at most", 0.3),
+}
+
+GRAPHS = 600
+
+
+def _median_seconds(work: Callable[[], object], times: int) -> float:
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def _command(*arguments: str) -> Callable[[], object]:
+    return lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+
+
+def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
+    """Medians, by the names of :data:`TARGETS`; needs a bundle of the platform (``latcast demo`` leaves one)."""
+    from latcast.predictors.bundle import load_bundle
+    from latcast.predictors.shelf import find_bundle
+
+    found: dict[str, float] = {}
+    bare = _median_seconds(_command("-c", "pass"), 5)
+    found["import latcast, s"] = _median_seconds(_command("-c", "import latcast"), 5) - bare
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "mobilenet_v2.onnx"
+        file.write_bytes(to_onnx(build(model("mobilenet_v2"))))
+        found["latcast predict mobilenet_v2.onnx, whole command, s"] = _median_seconds(
+            _command("-m", "latcast", "predict", str(file), "--on", platform), 5
+        )
+        predictor = load_predictor(platform)
+        predictor.predict(as_graph(file))
+        found["MobileNetV2 ONNX file to latency in process, ms"] = 1e3 * _median_seconds(
+            lambda: predictor.predict(as_graph(file), breakdown=False), 21
+        )
+    found["load a bundle, s"] = _median_seconds(lambda: load_bundle(find_bundle(platform)), 5)
+    graphs = [build(reference) for reference in training_mix(GRAPHS, 99)]
+    start = time.perf_counter()
+    predictor.predict_many(graphs)
+    found["predict_many, in-memory graphs a second on one core"] = len(graphs) / (time.perf_counter() - start)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "speed.json").write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def speed_table(found: Mapping[str, float]) -> str:
+    """Markdown: figure, measured, target."""
+    lines = ["| figure | measured | target |", "|---|---|---|"]
+    for name, value in found.items():
+        word, target = TARGETS[name]
+        met = value <= target if word == "at most" else value >= target
+        lines.append(f"| {name} | {value:.3g} | {word} {target:g}{'' if met else ' (missed)'} |")
+    return "\n".join(lines)

@@ -1,0 +1,86 @@
+"""``latcast demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latcast.cli.options import AsJson, Budget, Realtime, Runtime, Seed, worker_settings
+from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.progress import StageProgress
+
+if TYPE_CHECKING:
+    from latcast.predictors.demonstration import Demonstration
+
+KEPT_WHEN_INTERRUPTED = "what was measured is kept: latcast demo --resume goes on with it"
+
+
+def command(
+    budget: Budget = 5.0,
+    runtime: Runtime = "onnxruntime",
+    realtime: Realtime = None,
+    seed: Seed = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Learn also from what the last demo measured.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Profile this machine, predict networks it never ran, check by running them."""
+    from latcast.predictors.demonstration import demonstrate
+    from latcast.predictors.shelf import measurements_folder
+
+    folder = measurements_folder()
+    with StageProgress() as progress:
+        found = demonstrate(
+            worker_settings(runtime, realtime=realtime),
+            store=folder / f"demo-{runtime}.sqlite",
+            checks=folder / f"demo-{runtime}-checks.sqlite",
+            budget_s=60 * budget,
+            seed=seed,
+            resume=resume,
+            watch=progress,
+        )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    for name, reason in found.failures.items():
+        warn(f"{name} could not be run: {reason}")
+
+
+def _print(found: Demonstration) -> None:
+    from latcast.predictors.shelf import shortest_name
+
+    platform = found.predictor.platform.id
+    print(f"{platform}: learned from {found.profiled} networks; these, of other families, were predicted, then run:\n")
+    print_table(
+        "",
+        ("network", "predicted ms", "90 % interval ms", "measured ms", "error %", ""),
+        [
+            (
+                each.prediction.model,
+                milliseconds(each.prediction.latency_ms),
+                f"{milliseconds(each.prediction.low_ms)} to {milliseconds(each.prediction.high_ms)}",
+                milliseconds(each.label.latency_ms),
+                f"{each.error:+.1f}",
+                "" if each.inside else "outside",
+            )
+            for each in found.networks
+        ],
+    )
+    metrics = found.metrics
+    print(
+        f"\nMAPE {percent(metrics.mape)} %; within ±5 %: {percent(metrics.within_5, 0)} %, within ±10 %: "
+        f"{percent(metrics.within_10, 0)} % of {metrics.networks} networks; {percent(metrics.interval_coverage, 0)} % inside "
+        f"the interval; noise floor of the measurements {percent(found.noise_floor)} %; {found.seconds:.0f} s in all"
+    )
+    print(f"\nThe predictor is kept in {found.bundle}; use it:\n")
+    name = shortest_name(found.predictor.platform)
+    print(f"    latcast predict {found.networks[0].prediction.model} --on {name}")
+    print(f"    latcast platforms show {name}")
+    print(f"    latcast evaluate {name} {_short(found.checks)}")
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

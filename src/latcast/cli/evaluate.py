@@ -1,0 +1,79 @@
+"""``latcast evaluate``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latcast.cli.options import AsJson
+from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from latcast.predictors.evaluation import Evaluation
+    from latcast.predictors.metrics import Metrics
+
+
+def command(
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="A bundle's path, or a platform id or its beginning.")],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="SQLite file, JSON Lines file or database URL.")],
+    families: Annotated[
+        str, typer.Option("--families", help="Judge on these families or spaces alone, separated by commas.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Judge a bundle on stored networks that it was not trained on."""
+    from latcast.datasets.opening import only_platform, open_measurements
+    from latcast.predictors.evaluation import TRAINING_KEYS, evaluate_on_labels
+    from latcast.predictors.forecast import load_predictor
+
+    predictor = load_predictor(bundle)
+    with open_measurements(store) as kept:
+        platform = only_platform(kept, predictor.platform.id)
+        labels = [label for label in kept.labels(platform=platform.id, role="network") if label.reference.space != "file"]
+    chosen = {name.strip() for name in families.split(",") if name.strip()} or None
+    if not predictor.card.get(TRAINING_KEYS):
+        warn("the bundle does not say which networks it was trained on; all are taken for untrained")
+    found = evaluate_on_labels(predictor, labels, families=chosen)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+
+
+def _row(name: str, metrics: Metrics) -> tuple[str, ...]:
+    return (
+        name,
+        percent(metrics.mape),
+        percent(metrics.within_5),
+        percent(metrics.within_10),
+        milliseconds(metrics.rmse_ms),
+        percent(metrics.rmspe),
+        f"{metrics.spearman:.3f}",
+        percent(metrics.interval_coverage),
+    )
+
+
+def _print(found: Evaluation) -> None:
+    print_table(
+        f"{found.platform}: {found.metrics.networks} networks, held out by {found.held_out_by}\n",
+        ("", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman", "in interval %"),
+        [_row("latcast", found.metrics), *(_row(name, metrics) for name, metrics in found.baselines.items())],
+    )
+    print(f"\nnoise floor of the measurements: {percent(found.noise_floor)} %")
+    columns = zip(found.names, found.predicted_ms, found.low_ms, found.high_ms, found.actual_ms, strict=True)
+    print_table(
+        "",
+        ("network", "predicted ms", "90 % interval ms", "measured ms", "error %", ""),
+        [
+            (
+                name,
+                milliseconds(predicted),
+                f"{milliseconds(low)} to {milliseconds(high)}",
+                milliseconds(actual),
+                f"{100 * (predicted / actual - 1):+.1f}",
+                "" if low <= actual <= high else "outside",
+            )
+            for name, predicted, low, high, actual in columns
+        ],
+    )

@@ -1,0 +1,95 @@
+"""``latcast measure``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from latcast.cli.options import AsJson, Cpus, Precision, Realtime, Runtime, Threads, worker_settings
+from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
+from latcast.errors import MeasurementError
+from latcast.records import Measurement
+
+
+def command(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL...", help="Model files (.onnx, .tflite, .pt2) or names of published networks.")
+    ],
+    runtime: Runtime = "onnxruntime",
+    threads: Threads = 1,
+    precision: Precision = "fp32",
+    shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
+    rounds: Annotated[int, typer.Option("--rounds", help="Bursts of runs, spread over the time.", min=1)] = 4,
+    runs_per_round: Annotated[int, typer.Option("--runs-per-round", help="Timed runs in each.", min=1)] = 12,
+    warmup_runs: Annotated[int, typer.Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
+    cpus: Cpus = "",
+    realtime: Realtime = None,
+    kernels: Annotated[bool, typer.Option("--kernels", help="Show the kernels that the runtime executed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The real latency here, as it is when the host is quiet, with the raw figure beside it."""
+    from latcast.measure.plan import MeasurePlan
+    from latcast.measure.single import measure_graph, model_reference
+    from latcast.measure.statistics import stability_warnings
+
+    shapes = parse_shapes(shape or [])
+    references = [model_reference(model, shapes) for model in models]
+    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=kernels)
+    found = []
+    for model, reference in zip(models, references, strict=True):
+        measurement = measure_graph(reference, settings, plan)
+        if not measurement.ok:
+            raise MeasurementError(f"{model} could not be measured: {measurement.error}")
+        found.append((model, measurement, stability_warnings(measurement)))
+    if as_json:
+        print_json({"measurements": [_json(*each, kernels=kernels) for each in found]})
+    else:
+        print_table(
+            "",
+            ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
+            [_row(model, measurement) for model, measurement, _ in found],
+        )
+        for model, measurement, _ in found if kernels else ():
+            _print_kernels(model, measurement)
+    for _, _, warnings in found:
+        for text in warnings:
+            warn(text)
+
+
+def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
+    return (
+        model,
+        measurement.platform,
+        milliseconds(measurement.latency_ms or 0.0),
+        milliseconds(measurement.raw_latency_ms or 0.0),
+        f"{100 * (measurement.variation or 0.0):.1f}",
+        str(len(measurement.runs_ms)),
+    )
+
+
+def _json(model: str, measurement: Measurement, warnings: list[str], *, kernels: bool) -> dict[str, Any]:
+    record = measurement.to_json()
+    kept = ("platform", "latency_ms", "raw_latency_ms", "variation", "statistic", "runs_ms", "rounds", "taken_at", "environment")
+    executed = {"kernels": record["executed"]} if kernels else {}
+    return {"model": model, **{name: record[name] for name in kept}, "warnings": warnings, **executed}
+
+
+def _print_kernels(model: str, measurement: Measurement) -> None:
+    total_ms = sum(kernel.latency_ms for kernel in measurement.executed)
+    rows = [
+        (
+            f"{kernel.latency_ms:.4f}",
+            f"{100 * kernel.latency_ms / total_ms if total_ms else 0.0:.1f}",
+            kernel.kind,
+            kernel.name,
+            " ".join(kernel.nodes) or "(inserted by the runtime)",
+        )
+        for kernel in measurement.executed
+    ]
+    print_table(
+        f"\n{model}: {len(rows)} kernels, {milliseconds(total_ms)} ms under the profiler",
+        ("ms", "%", "kind", "name", "nodes"),
+        rows,
+    )

@@ -1,0 +1,157 @@
+"""``latcast platforms`` and ``latcast platforms show``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latcast.cli.options import AsJson
+from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.errors import LatcastError
+
+if TYPE_CHECKING:
+    from latcast.predictors.platform_predictor import PlatformPredictor
+    from latcast.predictors.throughput import ClassThroughput
+
+app = typer.Typer(
+    help="What can be predicted for, and how well.", invoke_without_command=True, add_completion=False, rich_markup_mode=None
+)
+
+COLUMNS = ("GFLOP/s", "GB/s", "weights GB/s", "µs a kernel")
+
+
+@app.callback()
+def list_platforms(context: typer.Context, as_json: AsJson = False) -> None:
+    """What can be predicted for, and how well: figures are of networks that training did not see."""
+    if context.invoked_subcommand is not None:
+        return
+    from latcast.predictors.shelf import platforms, scan_shelf, user_folder
+
+    found = platforms()
+    for problem in scan_shelf().problems:
+        warn(problem)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        warn(f"no predictors yet in {user_folder()}; make one of this machine with: latcast demo, or latcast profile")
+        return
+    print_table(
+        "",
+        ("platform", "MAPE %", "±5 %", "±10 %", "in interval %", "trained on", "licence", "source"),
+        [
+            (
+                each["id"],
+                *(percent(each[key]) for key in ("mape", "within_5", "within_10", "interval_coverage")),
+                _shortened(each["trained_on"]),
+                str(each["licence"] or "not stated"),
+                each["source"],
+            )
+            for each in found
+        ],
+    )
+
+
+def _shortened(text: str | None) -> str:
+    """``"20 networks (2 resnet, ...); 1870 kernels ..."`` without the lists in parentheses."""
+    if not text:
+        return "not stated"
+    plain, _, rest = text.partition(" (")
+    return plain + rest.partition(")")[2]
+
+
+@app.command()
+def show(
+    names: Annotated[list[str], typer.Argument(metavar="ID [ID2]", help="One platform, or two to compare.")],
+    as_json: AsJson = False,
+) -> None:
+    """The card of a platform, and what the device does well; two platforms side by side."""
+    from latcast.predictors.forecast import load_predictor
+
+    if len(names) > 2:
+        raise LatcastError(f"{len(names)} platforms were given; one is shown, two are compared")
+    predictors = [load_predictor(name) for name in names]
+    if as_json:
+        print_json({"platforms": [_described(predictor) for predictor in predictors]})
+    elif len(predictors) == 1:
+        _print_one(predictors[0])
+    else:
+        _print_compared(*predictors)
+
+
+def _described(predictor: PlatformPredictor) -> dict[str, Any]:
+    return {
+        "id": predictor.platform.id,
+        "card": dict(predictor.card),
+        "overhead_ms": predictor.network.constant_ms,
+        "overhead_us_per_kernel": 1e3 * predictor.network.per_kernel_ms,
+        "interval": predictor.interval.to_json(),
+        "throughputs": [each.to_json() for each in _throughputs(predictor)],
+    }
+
+
+def _throughputs(predictor: PlatformPredictor) -> list[ClassThroughput]:
+    from latcast.predictors.throughput import throughputs
+
+    return throughputs(predictor.physical, predictor.platform.precision)
+
+
+def _rates(found: ClassThroughput | None) -> tuple[str, ...]:
+    if found is None:
+        return ("-",) * len(COLUMNS)
+    return tuple("-" if value is None else f"{value:#.3g}".rstrip(".") for value in (*found.rates, found.kernel_us))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "not stated"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _print_one(predictor: PlatformPredictor) -> None:
+    from latcast.predictors.card import FIELDS, FIGURES
+
+    card = predictor.card
+    if card.get("warning"):
+        warn(str(card["warning"]))
+    print_table(predictor.platform.id, ("", ""), [(title, _text(card.get(key))) for key, title in FIELDS.items()])
+    title = f"\nOn {_text(card.get('networks'))} networks not trained on (held out by {_text(card.get('held_out_by'))})"
+    print_table(title, ("figure", ""), [(text, _text(card.get(key))) for key, text in FIGURES.items()])
+    print_table(
+        "\nWhat the device does well", ("kernel class", *COLUMNS),
+        [(each.kernel_class, *_rates(each)) for each in _throughputs(predictor)],
+    )  # fmt: skip
+    interval = predictor.interval
+    print(
+        f"\nOverhead: {milliseconds(predictor.network.constant_ms)} ms a network and "
+        f"{1e3 * predictor.network.per_kernel_ms:.2f} µs a kernel, beyond what kernels take by themselves\n"
+        f"90 % interval: {interval.low:.3f} to {interval.high:.3f} times the prediction"
+    )
+
+
+def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None:
+    from latcast.predictors.card import FIGURES
+    from latcast.predictors.throughput import compared
+
+    both = (first, second)
+    print(f"A: {first.platform.id}\nB: {second.platform.id}\n")
+    rows = [(text, *(_text(each.card.get(key)) for each in both)) for key, text in FIGURES.items()]
+    rows += [
+        ("overhead of a network, ms", *(milliseconds(each.network.constant_ms) for each in both)),
+        ("overhead of a kernel, µs", *(f"{1e3 * each.network.per_kernel_ms:.2f}" for each in both)),
+        ("90 % interval, times", *(f"{each.interval.low:.3f} to {each.interval.high:.3f}" for each in both)),
+    ]
+    print_table("", ("", "A", "B"), rows)
+    pairs = compared(_throughputs(first), _throughputs(second))
+    print_table(
+        "\nWhat the devices do well",
+        ("kernel class", *(f"{title} {which}" for title in COLUMNS for which in "AB")),
+        [
+            (
+                next(each.kernel_class for each in pair if each is not None),
+                *(text for texts in zip(*map(_rates, pair), strict=True) for text in texts),
+            )
+            for pair in pairs
+        ],
+    )

@@ -1,0 +1,92 @@
+"""``latcast profile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latcast.cli.options import (
+    AsJson,
+    Budget,
+    BundleOutput,
+    Cpus,
+    KernelModel,
+    Precision,
+    Realtime,
+    Runtime,
+    Seed,
+    Threads,
+    Way,
+    worker_settings,
+)
+from latcast.cli.output import percent, print_json, warn
+from latcast.cli.progress import StageProgress
+
+if TYPE_CHECKING:
+    from latcast.predictors.platform_predictor import PlatformPredictor
+
+KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
+
+
+def command(
+    runtime: Runtime = "onnxruntime",
+    threads: Threads = 1,
+    precision: Precision = "fp32",
+    budget: Budget = 5.0,
+    way: Way = "operators",
+    model: KernelModel = "physical_residual",
+    seed: Seed = 0,
+    cpus: Cpus = "",
+    realtime: Realtime = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
+    ] = None,
+    output: BundleOutput = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured."""
+    from latcast.datasets.store import Store
+    from latcast.predictors.bundle import save_bundle
+    from latcast.predictors.profiling import profile
+    from latcast.predictors.shelf import bundle_path, measurements_folder
+
+    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    if store is None:
+        store = measurements_folder() / f"{runtime}-cpu{threads}-{precision}.sqlite"
+        store.parent.mkdir(parents=True, exist_ok=True)
+    with StageProgress() as progress, Store(store) as kept:
+        found = profile(settings, store=kept, budget_s=60 * budget, way=way, model=model, seed=seed, watch=progress)
+    bundle = save_bundle(found.predictor, output or bundle_path(found.predictor.platform))
+    for name, reason in list(found.failures.items())[:3]:
+        warn(f"{name} could not be measured: {reason}")
+    if as_json:
+        print_json({**described(found.predictor, bundle), "store": str(store), "failed": len(found.failures)})
+    else:
+        summarise(found.predictor, bundle)
+        print(f"measurements: {store}")
+
+
+def described(predictor: PlatformPredictor, bundle: Path) -> dict[str, Any]:
+    """A new bundle for scripts."""
+    from latcast.predictors.card import FIELDS, FIGURES
+
+    card = {key: predictor.card.get(key) for key in (*FIELDS, *FIGURES, "held_out_by")}
+    return {"platform": predictor.platform.id, "bundle": str(bundle), **card}
+
+
+def summarise(predictor: PlatformPredictor, bundle: Path) -> None:
+    """A new bundle for people, in a few lines."""
+    card = predictor.card
+    print(f"{predictor.platform.id}: trained on {card['trained_on']}")
+    if card.get("mape") is None:
+        print("too few networks to say how well it predicts others; measure longer")
+    else:
+        print(
+            f"on networks held out by {card['held_out_by']}: MAPE {percent(card['mape'])} %, "
+            f"{percent(card['within_5'], 0)} % within ±5 %, {percent(card['within_10'], 0)} % within ±10 %"
+        )
+    interval = predictor.interval
+    print(f"90 % interval: {interval.low:.2f} to {interval.high:.2f} times the prediction")
+    print(f"bundle: {bundle}")

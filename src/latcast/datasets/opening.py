@@ -1,0 +1,68 @@
+"""Opening measurements that exist, whatever they are kept in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from latcast.datasets import jsonlines
+from latcast.datasets.store import Store
+from latcast.errors import DatasetError
+from latcast.measure.quiet import settle
+from latcast.measure.statistics import probe_settings
+from latcast.records import Platform
+
+_SQLITE = b"SQLite format 3\0"
+
+
+def open_measurements(location: Path | str) -> Store:
+    """A store that exists, or the records of a JSON Lines file in a store in memory.
+
+    Args:
+        location: A SQLite file, a JSON Lines file (``.gz`` where compressed), or a database URL.
+
+    Raises:
+        DatasetError: There is no such file, or it is neither.
+    """
+    text = str(location)
+    if "://" in text:
+        return Store(text)
+    path = Path(text).expanduser()
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_SQLITE))
+    except OSError as problem:
+        raise DatasetError(
+            f"cannot read measurements from {path}: {problem.strerror}; expected a SQLite or JSON Lines file"
+        ) from problem
+    if start == _SQLITE:
+        return Store(path)
+    return _in_memory(path)
+
+
+def _in_memory(path: Path) -> Store:
+    records = list(jsonlines.read(path))
+    if not records:
+        raise DatasetError(f"{path} holds no measurements")
+    store = Store(":memory:")
+    store.add_all(records)
+    # The file may have been joined from several: one quiet time for each probe, so that all compare.
+    for record in records:
+        settings = probe_settings(record)
+        if settings and settings.get("quiet_ms"):
+            key = str(settings["key"])
+            store.keep_quiet_ms(key, settle(store.quiet_ms(key), settings["quiet_ms"]))
+    return store
+
+
+def only_platform(store: Store, platform_id: str | None = None) -> Platform:
+    """The platform of this id, or the only one of a store.
+
+    Raises:
+        DatasetError: The store does not hold it, or holds several and none was named.
+    """
+    known = store.platforms()
+    if platform_id is not None and platform_id not in known:
+        raise DatasetError(f"{store.location} holds no measurements of {platform_id}; it holds {', '.join(known) or 'none'}")
+    if platform_id is None and len(known) != 1:
+        raise DatasetError(f"{store.location} holds {len(known)} platforms, name one with --platform: {', '.join(known)}")
+    return Platform.parse(platform_id or next(iter(known)))

@@ -1,0 +1,84 @@
+"""Records to rows of the store's tables, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from latcast.datasets.schema import EnvironmentRow, MeasurementRow, PlatformRow, ReferenceRow
+from latcast.measure.environment import MOMENT, environment_id
+from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+
+
+def platform_row(key: str, measurement: Measurement) -> PlatformRow:
+    """A platform with the parts of its id."""
+    parts = Platform.parse(key)
+    return PlatformRow(
+        id=key,
+        device=parts.device,
+        runtime=parts.runtime,
+        runtime_version=parts.runtime_version,
+        unit=parts.unit,
+        precision=parts.precision,
+    )
+
+
+def reference_row(key: str, reference: Reference) -> ReferenceRow:
+    """A network or kernel."""
+    return ReferenceRow(key=key, space=reference.space, name=reference.name, parameters=dict(reference.parameters))
+
+
+def environment_row(key: str, environment: Mapping[str, Any]) -> EnvironmentRow:
+    """An environment without its moment."""
+    return EnvironmentRow(id=key, content={name: value for name, value in environment.items() if name != MOMENT})
+
+
+def measurement_row(key: str, measurement: Measurement) -> MeasurementRow:
+    """A record; the rows it refers to are made on their own."""
+    data = measurement.to_json()
+    return MeasurementRow(
+        id=key,
+        platform_id=measurement.platform,
+        reference_key=measurement.reference.key,
+        environment_id=environment_id(measurement.environment),
+        role=measurement.role,
+        taken_at=measurement.taken_at,
+        latency_ms=measurement.latency_ms,
+        raw_latency_ms=measurement.raw_latency_ms,
+        variation=measurement.variation,
+        statistic=measurement.statistic,
+        warmup_runs=measurement.warmup_runs,
+        error=measurement.error,
+        runs={name: data[name] for name in ("runs_ms", "probe_ms", "probe_parts_ms", "rounds")},
+        executed=data["executed"],
+        moment=dict(measurement.environment.get(MOMENT, {})),
+    )
+
+
+def reference_of(row: ReferenceRow) -> Reference:
+    """What :func:`reference_row` was given."""
+    return Reference(row.space, dict(row.parameters), row.name)
+
+
+def measurement_of(row: MeasurementRow) -> Measurement:
+    """What :func:`measurement_row` was given."""
+    return Measurement(
+        platform=row.platform_id,
+        reference=reference_of(row.reference),
+        role=row.role,
+        runs_ms=tuple(row.runs["runs_ms"]),
+        probe_ms=tuple(row.runs["probe_ms"]),
+        rounds=tuple(row.runs["rounds"]),
+        latency_ms=row.latency_ms,
+        raw_latency_ms=row.raw_latency_ms,
+        variation=row.variation,
+        statistic=row.statistic,
+        warmup_runs=row.warmup_runs,
+        taken_at=row.taken_at,
+        executed=tuple(
+            ExecutedKernel(item["name"], item["kind"], tuple(item["nodes"]), item["latency_ms"]) for item in row.executed
+        ),
+        error=row.error,
+        environment={**row.environment.content, **({MOMENT: dict(row.moment)} if row.moment else {})},
+        probe_parts_ms={part: tuple(values) for part, values in row.runs["probe_parts_ms"].items()},
+    )

@@ -1,0 +1,231 @@
+"""A demonstration on the machine at hand: learn it, predict real networks it never ran, then run them and compare."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.datasets.store import Store
+from latcast.errors import MeasurementError
+from latcast.measure.campaign import Campaign, CampaignItem, Progress
+from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import WorkerSettings
+from latcast.measure.statistics import LABEL_PROCESSES, Label, noise_floor, probe_settings
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.metrics import Metrics, judge
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.profiling import Stage, profile
+from latcast.predictors.shelf import bundle_path
+from latcast.records import Prediction, Reference
+from latcast.spaces.catalogue import build, family, model
+
+CHECKED_NETWORKS = (
+    "mobilenet_v2", "squeezenet1_1", "efficientnet_b0", "ghostnet_x1_0", "mobilevit_xxs", "regnet_x_400mf", "mnasnet1_0",
+    "proxylessnas_mobile", "squeezenet1_0", "mobilenet_v2_1_4", "regnet_y_400mf", "ghostnet_x1_3",
+    "se_resnet50", "efficientnet_b1", "mobilevit_xs", "swin_tiny", "mnasnet1_3", "alexnet", "proxylessnas_gpu",
+    "se_resnext50_32x4d",
+)  # fmt: skip
+"""Networks that are predicted and then run: published members, at most two a family, of the families that
+:func:`latcast.spaces.training_mix.unseen_families` leaves out of training. The first ones are quick to load and to run, so a
+short budget takes a beginning of the list. VGG, 130 million weights and more, would take most of the time for itself."""
+
+FEWEST_CHECKED = 12
+
+CHECK_PLAN = MeasurePlan(rounds=4, runs_per_round=6, warmup_runs=2, max_ms_per_round=150.0)
+"""Twelve rounds over three processes, as a label needs."""
+
+PROFILE_SHARE = 0.7
+"""Part of the budget for measuring and training; the rest is for running the networks that were predicted."""
+
+START_SECONDS, LOAD_SECONDS, LOAD_SECONDS_PER_MILLION = 2.0, 0.15, 0.045
+"""Rough costs of a worker process, and of loading a network into it: a constant, and one for each million weights."""
+
+
+@dataclass(frozen=True)
+class CheckedNetwork:
+    """A network that was predicted first and run afterwards."""
+
+    prediction: Prediction
+    label: Label
+
+    @property
+    def error(self) -> float:
+        """Of the prediction, in percent of the measured latency."""
+        return 100 * (self.prediction.latency_ms / self.label.latency_ms - 1)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured latency lies in the predicted interval."""
+        return self.prediction.low_ms <= self.label.latency_ms <= self.prediction.high_ms
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.prediction.model,
+            "family": self.label.reference.space,
+            "latency_ms": self.prediction.latency_ms,
+            "low_ms": self.prediction.low_ms,
+            "high_ms": self.prediction.high_ms,
+            "measured_ms": self.label.latency_ms,
+        }
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What a demonstration came to.
+
+    Attributes:
+        predictor: Of this machine.
+        bundle: Where it was left.
+        checks: Where the measurements of the checked networks were left.
+        networks: One by one, in the order of :data:`CHECKED_NETWORKS`.
+        metrics: Over all of them.
+        noise_floor: MAPE between the halves of their measurements.
+        profiled: How many networks the predictor was trained on.
+        failures: Networks that could not be run, with the reason.
+        seconds: Everything together.
+    """
+
+    predictor: PlatformPredictor
+    bundle: Path
+    checks: Path
+    networks: tuple[CheckedNetwork, ...]
+    metrics: Metrics
+    noise_floor: float
+    profiled: int
+    failures: Mapping[str, str]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        found = self.metrics
+        return {
+            "platform": self.predictor.platform.id,
+            "bundle": str(self.bundle),
+            "networks": [network.to_json() for network in self.networks],
+            "failures": dict(self.failures),
+            "summary": {
+                "mape": found.mape,
+                "within_5": found.within_5,
+                "within_10": found.within_10,
+                "interval_coverage": found.interval_coverage,
+                "noise_floor": self.noise_floor,
+                "seconds": self.seconds,
+            },
+        }
+
+
+def demonstrate(
+    settings: WorkerSettings | None = None,
+    *,
+    store: Path,
+    checks: Path,
+    budget_s: float = 300.0,
+    seed: int = 0,
+    resume: bool = False,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> Demonstration:
+    """Profiles this machine, predicts real networks of families it never ran, then runs them.
+
+    Args:
+        settings: Runtime, threads, precision; ONNX Runtime on one thread by default.
+        store: Takes the measurements that are learned from; replaced, unless ``resume``.
+        checks: Takes those of the checked networks; always replaced, so that none has been run when it is predicted.
+        budget_s: Seconds for everything, about.
+        seed: For every random choice.
+        resume: Learn also from what ``store`` holds.
+        watch: Called at every step.
+
+    Raises:
+        TrainingError: The budget was too short for enough measurements.
+        MeasurementError: None of the networks could be run.
+        RuntimeFailure: The runtime cannot be started.
+    """
+    start = time.monotonic()
+    settings = settings or WorkerSettings()
+    store.parent.mkdir(parents=True, exist_ok=True)
+    _remove(checks, *(() if resume else (store,)))
+    with Store(store) as known, Store(checks) as found:
+        learned = profile(settings, store=known, budget_s=PROFILE_SHARE * budget_s, seed=seed, watch=watch)
+        predictor = learned.predictor
+        bundle = save_bundle(predictor, bundle_path(predictor.platform))
+        references = [model(name) for name in CHECKED_NETWORKS]
+        predictions = predictor.predict_many([build(reference) for reference in references])
+        named = [replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
+        count = affordable(references, named, max(budget_s - (time.monotonic() - start), 0.0))
+        _copy_quiet_times(known, found)
+        failures = _run(settings, references[:count], found, watch)
+        # The predictor speaks of the quiet state as it was known when it was trained.
+        _copy_quiet_times(known, found)
+        labels = {label.reference.key: label for label in found.labels(platform=predictor.platform.id)}
+    networks = tuple(
+        CheckedNetwork(prediction, labels[reference.key])
+        for prediction, reference in zip(named, references, strict=True)
+        if reference.key in labels
+    )
+    if not networks:
+        name, reason = next(iter(failures.items()))
+        raise MeasurementError(f"none of {len(failures)} networks could be run on {predictor.platform}; {name}: {reason}")
+    return Demonstration(
+        predictor, bundle, checks, networks, _judge(networks), noise_floor(network.label for network in networks),
+        len(learned.data.networks), failures, time.monotonic() - start,
+    )  # fmt: skip
+
+
+def affordable(
+    references: Sequence[Reference], predictions: Sequence[Prediction], seconds: float, plan: MeasurePlan = CHECK_PLAN
+) -> int:
+    """How many of the networks, from the first on, can be run in this time; at least :data:`FEWEST_CHECKED`."""
+    spent_s = LABEL_PROCESSES * START_SECONDS
+    for count, (reference, prediction) in enumerate(zip(references, predictions, strict=True)):
+        weights = family(reference.space).published[reference.name].million_parameters
+        round_ms = min(plan.runs_per_round * prediction.latency_ms, max(plan.max_ms_per_round, prediction.latency_ms))
+        run_ms = plan.warmup_runs * prediction.latency_ms + plan.rounds * round_ms
+        spent_s += LABEL_PROCESSES * (LOAD_SECONDS + LOAD_SECONDS_PER_MILLION * weights + run_ms / 1e3)
+        if spent_s > seconds and count >= FEWEST_CHECKED:
+            return count
+    return len(references)
+
+
+def _run(
+    settings: WorkerSettings, references: Sequence[Reference], store: Store, watch: Callable[[Stage], None]
+) -> Mapping[str, str]:
+    """Runs the networks in as many processes as a label needs; gives the reasons of those that failed."""
+
+    def step(progress: Progress) -> None:
+        share = progress.done / progress.total if progress.total else 1.0
+        watch(Stage("running the predicted networks", share, progress))
+
+    items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references]
+    return Campaign(store, settings, items, processes=LABEL_PROCESSES, progress=step).run().failures
+
+
+def _copy_quiet_times(source: Store, target: Store) -> None:
+    """Makes the measurements of both stores compare."""
+    for key in {str(found["key"]) for each in source.measurements() if (found := probe_settings(each))}:
+        quiet_ms = source.quiet_ms(key)
+        if quiet_ms is not None:
+            target.keep_quiet_ms(key, quiet_ms)
+
+
+def _judge(networks: Sequence[CheckedNetwork]) -> Metrics:
+    def column(values: Sequence[float]) -> np.ndarray:
+        return np.array(values)
+
+    return judge(
+        column([network.prediction.latency_ms for network in networks]),
+        column([network.label.latency_ms for network in networks]),
+        column([network.prediction.low_ms for network in networks]),
+        column([network.prediction.high_ms for network in networks]),
+    )
+
+
+def _remove(*stores: Path) -> None:
+    """Deletes SQLite files with their journals."""
+    for store in stores:
+        for suffix in ("", "-wal", "-shm"):
+            store.with_name(store.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,136 @@
+"""Operators that nobody knows are kept where that is possible; broken models are refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import ModelError, UnknownOperatorError
+from latcast.graph import Graph, GraphBuilder
+from latcast.graph.importers import load_graph
+from latcast.graph.operators import unknown_operators
+from latcast.graph.writers.onnx import to_onnx
+from tests.graph.importers.onnx_models import integers, model, node, refusal, save, value
+
+
+def operators(graph: Graph) -> list[str]:
+    return [node.op_type for node in graph.nodes]
+
+
+# Operators outside the table
+
+
+def strange(*, recorded: bool) -> onnx.ModelProto:
+    nodes = [node("Conv", ["x"], ["a"], name="odd", domain="custom"), node("Relu", ["a"], ["y"])]
+    proto = model(nodes, {"x": (1, 3, 4, 4)}, ["y"], domains=["custom"])
+    if recorded:
+        proto.graph.value_info.append(value("a", (1, 5, 2, 2)))
+    return proto
+
+
+def test_an_unknown_operator_is_kept_with_the_shapes_that_the_file_records(tmp_path: Path) -> None:
+    for source in (strange(recorded=True), save(strange(recorded=True), tmp_path)):
+        graph = load_graph(source)
+
+        assert operators(graph) == ["custom.Conv", "Relu"]
+        assert unknown_operators(graph) == ["custom.Conv"]
+        assert graph.shape("y") == (1, 5, 2, 2)
+
+
+def test_an_unknown_operator_without_shapes_is_named() -> None:
+    with pytest.raises(ModelError, match=r"node 'odd' is a 'custom::Conv'.*value_info"):
+        load_graph(strange(recorded=False))
+
+
+def test_recorded_shapes_do_not_hold_for_other_input_shapes() -> None:
+    with pytest.raises(ModelError, match="custom::Conv"):
+        load_graph(strange(recorded=True), shapes={"x": (2, 3, 4, 4)})
+
+
+def test_strictness_refuses_unknown_operators() -> None:
+    with pytest.raises(UnknownOperatorError, match=r"node 'odd' is a 'custom::Conv'"):
+        load_graph(strange(recorded=True), strict=True)
+
+
+def test_an_operator_of_onnx_that_the_table_lacks_gets_its_shape_from_onnx() -> None:
+    graph = load_graph(model([node("Det", ["x"], ["a"]), node("Neg", ["a"], ["y"])], {"x": (2, 5, 3, 3)}, ["y"]))
+
+    assert unknown_operators(graph) == ["Det"]
+    assert graph.shape("y") == (2, 5)
+
+
+# Broken models
+
+
+def test_nodes_out_of_order_are_sorted() -> None:
+    nodes = [node("Relu", ["a"], ["y"]), node("Neg", ["x"], ["a"])]
+
+    assert operators(load_graph(model(nodes, {"x": (1, 3)}, ["y"]))) == ["Neg", "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node("Add", ["x", "b"], ["a"], name="one"), node("Relu", ["a"], ["b"])], "cycle through node 'one'"),
+        ([node("Add", ["x", "ghost"], ["b"], name="one")], "node 'one' .Add. reads 'ghost', which no node"),
+        ([node("Relu", ["x"], ["b"]), node("Neg", ["x"], ["b"])], "'b' is defined twice"),
+        ([node("Relu", ["x"], ["a"])], "output 'b' is made by no node"),
+        ([], "holds no operators"),
+        ([node("Identity", ["x"], ["b"])], "nothing to predict"),
+        ([node("Constant", [], ["b"], value_int=1)], "nothing to predict"),
+        ([node("Add", ["x"], ["b"], name="one")], "node 'one'"),
+        ([node("Slice", ["x", "x", "x"], ["b"], name="one")], "node 'one'"),
+        ([node("Transpose", ["x"], ["b"], perm=[0, 5], name="one")], "node 'one'"),
+        ([node("Conv", ["x", "x"], ["b"], name="one", strides=[0, 0])], "node 'one'"),
+        ([node("Constant", [], ["s"], value_ints=[0]), node("Expand", ["x", "s"], ["b"], name="one")], "node 'one'"),
+    ],
+)
+def test_broken_graphs_are_refused_in_one_line_that_names_the_file_and_the_place(
+    nodes: list[onnx.NodeProto], words: str, tmp_path: Path
+) -> None:
+    path = save(model(nodes, {"x": (1, 3)}, ["b"]), tmp_path, "broken.onnx")
+
+    with pytest.raises(ModelError, match=words) as caught:
+        load_graph(path)
+
+    assert "broken.onnx" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tensor_without_elements_is_refused() -> None:
+    nodes = [node("Slice", ["x", "s", "s"], ["y"], name="none")]
+
+    with pytest.raises(ModelError, match=r"node 'none' \(Slice\) has an empty output of shape \[0, 3\]"):
+        load_graph(model(nodes, {"x": (2, 3)}, ["y"], {"s": integers(0)}))
+
+
+def test_old_opsets_that_mean_other_things_are_refused() -> None:
+    with pytest.raises(ModelError, match=r"opset 6; expected 7 or later.*version_converter"):
+        load_graph(model([node("Relu", ["x"], ["y"])], {"x": (1, 3)}, ["y"], opset=6))
+
+
+def test_a_reshape_that_depends_on_the_input_is_named() -> None:
+    inputs = [value("x", (2, 3)), value("s", (2,), onnx.TensorProto.INT64)]
+
+    with pytest.raises(ModelError, match=r"node 'r' \(Reshape\) computes its 'shape' at run time"):
+        load_graph(model([node("Reshape", ["x", "s"], ["y"], name="r")], inputs, ["y"]))
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_a_damaged_file_never_ends_in_another_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    b = GraphBuilder("network")
+    x = b.conv_bn(b.input((1, 3, 8, 8)), 4, 3)
+    content = bytearray(to_onnx(b.finish(b.linear(b.reshape(b.slice(x, (0,), (2,), (1,)), (1, 128)), 3))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("damaged") / "model.onnx"
+    path.write_bytes(bytes(content))
+
+    message = refusal(path)
+
+    assert not message or "model.onnx" in message

@@ -1,0 +1,508 @@
+"""TFLite models become graphs in ONNX's words, channels first, that compute what LiteRT computes."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("ai_edge_litert", reason="the models of these tests are written with LiteRT's schema")
+
+from latcast.errors import DynamicShapeError, MissingExtraError, ModelError, UnknownOperatorError
+from latcast.graph import Graph
+from latcast.graph.importers import load_graph, tflite_file
+from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.graph.writers.tflite import to_tflite
+from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
+from tests.graph.importers.onnx_models import refusal
+from tests.graph.importers.tflite_models import Dynamic, Quantized, ints, model, options, run, save, zeros
+from tests.graph.running import run as run_onnx
+
+Array = np.ndarray[Any, Any]
+
+
+def operators(graph: Graph) -> list[str]:
+    return [node.op_type for node in graph.nodes]
+
+
+# Networks of the writer
+
+
+@pytest.mark.parametrize("name", sorted(CONTRACT_NETWORKS))
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_network_written_to_tflite_and_read_again_has_the_same_work_and_shapes(
+    name: str, precision: str, tmp_path: Path
+) -> None:
+    graph = CONTRACT_NETWORKS[name]()
+
+    read = load_graph(save(to_tflite(graph, precision=precision), tmp_path))
+
+    assert not unknown_operators(read)
+    assert graph_macs(read) == graph_macs(graph)
+    assert [read.shape(name) for name in read.inputs] == [graph.shape(name) for name in graph.inputs]
+    assert [read.shape(name) for name in read.outputs] == [graph.shape(name) for name in graph.outputs]
+    assert read.precision == precision
+    transposes = [Counter(operators(g))["Transpose"] for g in (graph, read)]
+    assert transposes[1] <= transposes[0]
+
+
+def test_a_network_of_convolutions_keeps_its_operators_in_order(tmp_path: Path) -> None:
+    graph = CONTRACT_NETWORKS["channel_shuffle"]()
+
+    read = load_graph(save(to_tflite(graph), tmp_path))
+
+    # The writer folds batch normalisation; the shuffle's reshapes and transpose come back as they were.
+    assert operators(read) == [kind for kind in operators(graph) if kind != "BatchNormalization"]
+
+
+# Single operators
+
+
+def conv(**values: Any) -> Any:
+    return options("Conv2D", **{"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1, **values})
+
+
+def test_a_convolution_says_its_padding_in_numbers_and_its_activation_as_an_operator(tmp_path: Path) -> None:
+    tensors = {"x": (1, 9, 8, 3), "w": zeros(5, 3, 3, 3), "b": zeros(5), "y": (1, 5, 4, 5)}
+    table = conv(padding=0, strideH=2, strideW=2, fusedActivationFunction=3)
+
+    graph = load_graph(save(model([("CONV_2D", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"]), tmp_path))
+
+    assert operators(graph) == ["Conv", "Clip"]
+    attributes = graph.nodes[0].attributes
+    # Nine rows need one row on each side, eight columns one at the right alone.
+    assert attributes["pads"] == (1, 0, 1, 1)
+    assert attributes["strides"] == (2, 2)
+    assert attributes["group"] == 1
+    assert [float(graph.constants[name]) for name in graph.nodes[1].inputs[1:]] == [0.0, 6.0]
+    assert graph.shape("x") == (1, 3, 9, 8)
+    assert graph.shape("y") == (1, 5, 5, 4)
+    assert graph.shape(graph.nodes[0].inputs[1]) == (5, 3, 3, 3)
+    assert graph.parameter_count == 5 * 27 + 5
+
+
+def test_a_grouped_convolution_has_as_many_groups_as_its_filter_leaves(tmp_path: Path) -> None:
+    tensors = {"x": (1, 4, 4, 8), "w": zeros(6, 1, 1, 4), "y": (1, 4, 4, 6)}
+
+    graph = load_graph(save(model([("CONV_2D", ["x", "w"], ["y"], conv(padding=1))], tensors, ["x"], ["y"]), tmp_path))
+
+    assert graph.nodes[0].attributes["group"] == 2
+    assert graph_macs(graph) == 16 * 6 * 4
+
+
+def test_a_depthwise_convolution_has_one_group_per_channel(tmp_path: Path) -> None:
+    tensors = {"x": (1, 8, 8, 4), "w": zeros(1, 3, 3, 8), "b": zeros(8), "y": (1, 8, 8, 8)}
+    table = options("DepthwiseConv2D", strideH=1, strideW=1, depthMultiplier=2, dilationHFactor=1, dilationWFactor=1, padding=0)
+
+    content = model([("DEPTHWISE_CONV_2D", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
+    graph = load_graph(save(content, tmp_path))
+
+    assert graph.nodes[0].attributes["group"] == 4
+    assert graph.shape(graph.nodes[0].inputs[1]) == (8, 1, 3, 3)
+    assert graph_macs(graph) == 64 * 8 * 9
+
+
+@pytest.mark.parametrize(("padding", "size", "kernel"), [(0, 16, 3), (1, 17, 3), (1, 16, 2), (0, 15, 3)])
+def test_a_transposed_convolution_has_the_output_that_the_file_states(
+    padding: int, size: int, kernel: int, tmp_path: Path
+) -> None:
+    tensors = {
+        "shape": ints(1, size, size, 5),
+        "w": zeros(5, kernel, kernel, 4),
+        "x": (1, 8, 8, 4),
+        "y": (1, size, size, 5),
+    }
+    table = options("TransposeConv", strideH=2, strideW=2, padding=padding)
+
+    content = model([("TRANSPOSE_CONV", ["shape", "w", "x"], ["y"], table)], tensors, ["x"], ["y"])
+    graph = load_graph(save(content, tmp_path))
+
+    assert operators(graph) == ["ConvTranspose"]
+    assert graph.shape("y") == (1, 5, size, size)
+    assert graph_macs(graph) == 64 * 4 * 5 * kernel**2
+
+
+def test_a_fully_connected_layer_flattens_what_it_reads(tmp_path: Path) -> None:
+    tensors = {"x": (1, 2, 2, 3), "w": zeros(7, 12), "b": zeros(7), "y": (1, 7)}
+    table = options("FullyConnected", fusedActivationFunction=1)
+
+    content = model([("FULLY_CONNECTED", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
+    graph = load_graph(save(content, tmp_path))
+
+    assert operators(graph) == ["Reshape", "Gemm", "Relu"]
+    assert graph_macs(graph) == 84
+
+
+def test_a_fully_connected_layer_that_keeps_its_dimensions_is_a_product_and_a_sum(tmp_path: Path) -> None:
+    tensors = {"x": (1, 5, 12), "w": zeros(7, 12), "b": zeros(7), "y": (1, 5, 7)}
+    table = options("FullyConnected", keepNumDims=True)
+
+    content = model([("FULLY_CONNECTED", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
+    graph = load_graph(save(content, tmp_path))
+
+    assert operators(graph) == ["MatMul", "Add"]
+    assert graph.shape(graph.nodes[0].inputs[1]) == (12, 7)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator without weights, which both LiteRT and the graph can run."""
+
+    kind: str
+    tensors: Mapping[str, Any]
+    options: Any = None
+    outputs: int = 1
+
+
+def case(kind: str, shape: tuple[int, ...], out: Any, *constants: Array, table: Any = None, extra: int = 0) -> Case:
+    """The operator reads ``x`` (and as many more of its shape as ``extra``), then constants, and writes ``out``."""
+    outs = out if isinstance(out, list) else [out]
+    tensors: dict[str, Any] = {"x": shape, **{f"x{index}": shape for index in range(extra)}}
+    tensors |= {f"c{index}": values for index, values in enumerate(constants)}
+    tensors |= {f"y{index}": value for index, value in enumerate(outs)}
+    return Case(kind, tensors, table, len(outs))
+
+
+IMAGE = (1, 4, 6, 8)
+POOL = dict(strideH=2, strideW=2, filterHeight=3, filterWidth=3)
+
+CASES: Mapping[str, Case] = {
+    **{
+        kind.lower(): case(kind, IMAGE, IMAGE)
+        for kind in ("RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "HARD_SWISH", "ELU", "NEG", "SIN", "COS")
+    },
+    **{kind.lower(): case(kind, IMAGE, IMAGE) for kind in ("FLOOR", "CEIL", "SQUARE", "ABS", "EXP")},
+    "round": case("ROUND", IMAGE, IMAGE),
+    "add": case("ADD", IMAGE, IMAGE, extra=1, table=options("Add")),
+    "add and relu": case("ADD", IMAGE, IMAGE, extra=1, table=options("Add", fusedActivationFunction=1)),
+    "sub": case("SUB", IMAGE, IMAGE, extra=1, table=options("Sub")),
+    "mul": case("MUL", IMAGE, IMAGE, extra=1, table=options("Mul")),
+    "div by constant": case("DIV", IMAGE, IMAGE, np.asarray(2.0, np.float32), table=options("Div")),
+    "maximum": case("MAXIMUM", IMAGE, IMAGE, extra=1, table=options("MaximumMinimum")),
+    "minimum": case("MINIMUM", IMAGE, IMAGE, extra=1, table=options("MaximumMinimum")),
+    "squared difference": case("SQUARED_DIFFERENCE", IMAGE, IMAGE, extra=1, table=options("SquaredDifference")),
+    "leaky relu": case("LEAKY_RELU", IMAGE, IMAGE, table=options("LeakyRelu", alpha=0.25)),
+    "gelu": case("GELU", IMAGE, IMAGE, table=options("Gelu")),
+    "gelu by tanh": case("GELU", IMAGE, IMAGE, table=options("Gelu", approximate=True)),
+    "softmax": case("SOFTMAX", IMAGE, IMAGE, table=options("Softmax", beta=1.0)),
+    "log softmax": case("LOG_SOFTMAX", IMAGE, IMAGE, table=options("LogSoftmax")),
+    "l2 normalisation": case("L2_NORMALIZATION", IMAGE, IMAGE, table=options("L2Norm")),
+    "local response normalisation": case(
+        "LOCAL_RESPONSE_NORMALIZATION",
+        IMAGE,
+        IMAGE,
+        table=options("LocalResponseNormalization", radius=2, bias=1.0, alpha=0.1, beta=0.5),
+    ),
+    "max pool": case("MAX_POOL_2D", IMAGE, (1, 2, 3, 8), table=options("Pool2D", **POOL)),
+    "max pool without padding": case("MAX_POOL_2D", IMAGE, (1, 1, 2, 8), table=options("Pool2D", padding=1, **POOL)),
+    "average pool": case("AVERAGE_POOL_2D", IMAGE, (1, 2, 3, 8), table=options("Pool2D", **POOL)),
+    "mean": case("MEAN", IMAGE, (1, 8), ints(1, 2), table=options("Reducer")),
+    "mean that keeps dimensions": case("MEAN", IMAGE, (1, 1, 1, 8), ints(1, 2), table=options("Reducer", keepDims=True)),
+    "mean of channels": case("MEAN", IMAGE, (1, 4, 6), ints(-1), table=options("Reducer")),
+    "sum": case("SUM", IMAGE, (1, 6, 8), ints(1), table=options("Reducer")),
+    "reduce max": case("REDUCE_MAX", IMAGE, (1, 4, 6, 1), ints(3), table=options("Reducer", keepDims=True)),
+    "reduce min": case("REDUCE_MIN", IMAGE, (1, 4, 8), ints(2), table=options("Reducer")),
+    "reduce prod": case("REDUCE_PROD", IMAGE, (1, 4, 8), ints(2), table=options("Reducer")),
+    "pad": case("PAD", IMAGE, (1, 5, 8, 8), np.asarray([[0, 0], [1, 0], [1, 1], [0, 0]], np.int32), table=options("Pad")),
+    "mirror pad": case(
+        "MIRROR_PAD",
+        IMAGE,
+        (1, 5, 8, 8),
+        np.asarray([[0, 0], [1, 0], [1, 1], [0, 0]], np.int32),
+        table=options("MirrorPad", mode=0),
+    ),
+    "concatenation": case("CONCATENATION", IMAGE, (1, 4, 6, 16), extra=1, table=options("Concatenation", axis=3)),
+    "concatenation of rows": case("CONCATENATION", IMAGE, (1, 8, 6, 8), extra=1, table=options("Concatenation", axis=-3)),
+    "pack": case("PACK", (4, 6), (4, 2, 6), extra=1, table=options("Pack", valuesCount=2, axis=1)),
+    "unpack": case("UNPACK", (4, 2, 6), [(4, 6), (4, 6)], table=options("Unpack", num=2, axis=1)),
+    "split by sizes": case(
+        "SPLIT_V", IMAGE, [(1, 4, 6, 3), (1, 4, 6, 5)], ints(3, -1), ints(3), table=options("SplitV", numSplits=2)
+    ),
+    "slice": case("SLICE", IMAGE, (1, 2, 5, 8), ints(0, 1, 1, 0), ints(1, 2, 5, -1), table=options("Slice")),
+    "strided slice": case(
+        "STRIDED_SLICE",
+        IMAGE,
+        (1, 2, 6, 8),
+        ints(0, 0, 0, 0),
+        ints(1, 4, 0, 0),
+        ints(1, 2, 1, 1),
+        table=options("StridedSlice", beginMask=0, endMask=0b1100),
+    ),
+    "strided slice backwards that drops axes": case(
+        "STRIDED_SLICE",
+        IMAGE,
+        (4, 8),
+        ints(0, 0, -1, 0),
+        ints(0, 0, 0, 0),
+        ints(1, -1, 1, 1),
+        table=options("StridedSlice", beginMask=0b0010, endMask=0b1010, shrinkAxisMask=0b0101),
+    ),
+    "reverse": case("REVERSE_V2", IMAGE, IMAGE, ints(1), table=options("ReverseV2")),
+    "reshape": case("RESHAPE", IMAGE, (4, 48), ints(4, -1)),
+    "transpose": case("TRANSPOSE", IMAGE, (1, 8, 4, 6), ints(0, 3, 1, 2), table=options("Transpose")),
+    "squeeze": case("SQUEEZE", (1, 4, 1, 8), (4, 8), table=options("Squeeze", squeezeDims=[0, 2])),
+    "expand dims": case("EXPAND_DIMS", (4, 8), (4, 1, 8), ints(1), table=options("ExpandDims")),
+    "gather": case("GATHER", IMAGE, (1, 4, 2, 8), ints(3, 0), table=options("Gather", axis=2)),
+    "gather of many": case("GATHER_ND", (4, 6), (2, 6), np.asarray([[1], [3]], np.int32), table=options("GatherNd")),
+    "tile": case("TILE", (1, 4, 6), (2, 4, 12), ints(2, 1, 2), table=options("Tile")),
+    "broadcast": case("BROADCAST_TO", (1, 4, 6), (3, 4, 6), ints(3, 4, 6), table=options("BroadcastTo")),
+    "resize to neighbours": case(
+        "RESIZE_NEAREST_NEIGHBOR", IMAGE, (1, 8, 12, 8), ints(8, 12), table=options("ResizeNearestNeighbor")
+    ),
+    "resize linearly": case(
+        "RESIZE_BILINEAR", IMAGE, (1, 8, 12, 8), ints(8, 12), table=options("ResizeBilinear", halfPixelCenters=True)
+    ),
+    "resize linearly to corners": case(
+        "RESIZE_BILINEAR", IMAGE, (1, 7, 11, 8), ints(7, 11), table=options("ResizeBilinear", alignCorners=True)
+    ),
+    "depth to space": case("DEPTH_TO_SPACE", IMAGE, (1, 8, 12, 2), table=options("DepthToSpace", blockSize=2)),
+    "space to depth": case("SPACE_TO_DEPTH", IMAGE, (1, 2, 3, 32), table=options("SpaceToDepth", blockSize=2)),
+    "cumulated sum": case("CUMSUM", (4, 6), (4, 6), ints(1), table=options("Cumsum")),
+    "sum of many": case("ADD_N", (4, 6), (4, 6), extra=2, table=options("AddN")),
+    "product of two": case("BATCH_MATMUL", (2, 4, 4), (2, 4, 4), extra=1, table=options("BatchMatMul", adjY=True)),
+}
+UNCHANGED_LAYOUT = {"depth to space"}
+"""TensorFlow orders the channels of a block otherwise; only shapes are compared."""
+
+
+def as_layout(values: Array, wanted: tuple[int, ...]) -> Array:
+    """A channels-last array in the layout that the graph has chosen for it."""
+    return values if values.shape == wanted else np.ascontiguousarray(values.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_an_operator_computes_what_litert_computes(name: str, tmp_path: Path) -> None:
+    tried = CASES[name]
+    inputs = [key for key in tried.tensors if key.startswith("x")]
+    outputs = [key for key in tried.tensors if key.startswith("y")]
+    constants = [key for key in tried.tensors if key.startswith("c")]
+    # A ReLU before and after shows whether the operator lets a layout through.
+    content = model([(tried.kind, [*inputs, *constants], outputs, tried.options)], tried.tensors, inputs, outputs)
+    rng = np.random.default_rng(0)
+    feeds = [rng.uniform(0.1, 1.9, tried.tensors[key]).astype(np.float32) for key in inputs]
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert not unknown_operators(graph)
+    expected = run(content, feeds)
+    assert [tuple(value.shape) for value in expected] == [tuple(tried.tensors[key]) for key in outputs]
+    given = {name: as_layout(values, graph.shape(name)) for name, values in zip(graph.inputs, feeds, strict=True)}
+    for output, computed, reference in zip(graph.outputs, run_onnx(graph, feeds=given), expected, strict=True):
+        shaped = as_layout(reference, graph.shape(output))
+        assert computed.shape == shaped.shape
+        if name not in UNCHANGED_LAYOUT:
+            np.testing.assert_allclose(computed, shaped, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(key for key, tried in CASES.items() if tried.tensors["x"] == IMAGE))
+def test_an_operator_behind_a_convolution_costs_no_transpose(name: str, tmp_path: Path) -> None:
+    tried = CASES[name]
+    inputs = [key for key in tried.tensors if key.startswith("x")]
+    outputs = [key for key in tried.tensors if key.startswith("y")]
+    constants = [key for key in tried.tensors if key.startswith("c")]
+    first: list[Any] = [("CONV_2D", [f"in_{key}", "w"], [key], conv(padding=0)) for key in inputs]
+    tensors = {"w": zeros(8, 3, 3, 3), **{f"in_{key}": (1, 4, 6, 3) for key in inputs}, **tried.tensors}
+    operations = [*first, (tried.kind, [*inputs, *constants], outputs, tried.options)]
+
+    graph = load_graph(save(model(operations, tensors, [f"in_{key}" for key in inputs], outputs), tmp_path))
+
+    added = Counter(operators(graph))["Transpose"]
+    assert added == (1 if tried.kind == "TRANSPOSE" and graph.shape("y0") != (1, 8, 4, 6) else 0)
+    assert all(graph.shape(f"in_{key}") == (1, 3, 4, 6) for key in inputs)
+
+
+# Precision
+
+
+def test_an_int8_network_is_recognised_with_its_ends(tmp_path: Path) -> None:
+    tensors = {
+        "x": (1, 4, 4, 3),
+        "q": Quantized((1, 4, 4, 3)),
+        "w": Quantized((5, 1, 1, 3), values=np.zeros((5, 1, 1, 3), np.int8), scale=[0.1] * 5, zero_point=[0] * 5),
+        "b": Quantized((5,), "int32", values=np.zeros(5, np.int32)),
+        "h": Quantized((1, 4, 4, 5)),
+        "y": (1, 4, 4, 5),
+    }
+    operations = [
+        ("QUANTIZE", ["x"], ["q"], options("Quantize")),
+        ("CONV_2D", ["q", "w", "b"], ["h"], conv(padding=1, fusedActivationFunction=1)),
+        ("DEQUANTIZE", ["h"], ["y"], options("Dequantize")),
+    ]
+
+    graph = load_graph(save(model(operations, tensors, ["x"], ["y"]), tmp_path))
+
+    assert graph.precision == "int8"
+    assert operators(graph) == ["QuantizeLinear", "Conv", "Relu", "DequantizeLinear"]
+    assert [graph.tensors[name].dtype for name in (*graph.nodes[1].inputs, graph.nodes[1].outputs[0])] == [
+        "int8",
+        "int8",
+        "int32",
+        "int8",
+    ]
+    assert graph.shape("y") == (1, 5, 4, 4)
+
+
+def test_weights_of_half_precision_are_widened_once_and_cost_nothing(tmp_path: Path) -> None:
+    tensors = {
+        "x": (1, 4, 4, 3),
+        "w16": np.zeros((5, 1, 1, 3), np.float16),
+        "w": (5, 1, 1, 3),
+        "y": (1, 4, 4, 5),
+    }
+    operations = [
+        ("DEQUANTIZE", ["w16"], ["w"], options("Dequantize")),
+        ("CONV_2D", ["x", "w"], ["y"], conv(padding=1)),
+    ]
+
+    graph = load_graph(save(model(operations, tensors, ["x"], ["y"]), tmp_path))
+
+    assert operators(graph) == ["Conv"]
+    assert (graph.precision, graph.parameter_count) == ("fp32", 15)
+
+
+def test_a_hybrid_product_of_a_weight_of_8_bits_counts_as_int8(tmp_path: Path) -> None:
+    weight = Quantized((7, 12), values=np.zeros((7, 12), np.int8))
+    tensors = {"x": (1, 12), "w": weight, "y": (1, 7)}
+    content = model([("FULLY_CONNECTED", ["x", "w"], ["y"], options("FullyConnected"))], tensors, ["x"], ["y"])
+
+    assert load_graph(save(content, tmp_path)).precision == "int8"
+
+
+# What is not known, and what is wrong
+
+
+def custom() -> bytes:
+    tensors = {"x": (1, 4, 4, 3), "m": (1, 10, 2), "y": (1, 10, 2)}
+    operations = [("custom:Detect", ["x"], ["m"], None), ("RELU", ["m"], ["y"], None)]
+    return model(operations, tensors, ["x"], ["y"])
+
+
+def test_a_custom_operator_is_kept_with_its_shapes(tmp_path: Path) -> None:
+    graph = load_graph(save(custom(), tmp_path))
+
+    assert unknown_operators(graph) == ["Detect"]
+    assert graph.nodes[0].domain == "tflite"
+    assert graph.shape("m") == (1, 10, 2)
+
+
+def test_strictness_refuses_a_custom_operator(tmp_path: Path) -> None:
+    with pytest.raises(UnknownOperatorError, match="tflite::Detect"):
+        load_graph(save(custom(), tmp_path), strict=True)
+
+
+def test_a_builtin_operator_without_a_counterpart_is_kept_with_its_shapes(tmp_path: Path) -> None:
+    tensors = {
+        "x": (1, 4, 4, 3),
+        "block": ints(2, 2),
+        "pads": np.zeros((2, 2), np.int32),
+        "y": (4, 2, 2, 3),
+    }
+    table = options("SpaceToBatchND")
+    content = model([("SPACE_TO_BATCH_ND", ["x", "block", "pads"], ["y"], table)], tensors, ["x"], ["y"])
+
+    graph = load_graph(save(content, tmp_path))
+
+    assert unknown_operators(graph) == ["SPACE_TO_BATCH_ND"]
+    assert graph.shape("y") == (4, 2, 2, 3)
+
+
+def test_other_input_shapes_are_given_channels_last_as_the_file_has_them(tmp_path: Path) -> None:
+    tensors = {"x": Dynamic((1, 8, 8, 3)), "w": zeros(5, 3, 3, 3), "y": Dynamic((1, 8, 8, 5))}
+    path = save(model([("CONV_2D", ["x", "w"], ["y"], conv(padding=0))], tensors, ["x"], ["y"]), tmp_path)
+
+    graph = load_graph(path, shapes={"x": (2, 16, 12, 3)})
+
+    assert graph.shape("x") == (2, 3, 16, 12)
+    assert graph.shape("y") == (2, 5, 16, 12)
+    assert load_graph(path).shape("y") == (1, 5, 8, 8)
+
+
+def relu(shape: tuple[int, ...]) -> bytes:
+    return model([("RELU", ["x"], ["y"], None)], {"x": shape, "y": shape}, ["x"], ["y"])
+
+
+def test_an_input_without_a_size_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DynamicShapeError, match="input 'x' has dimension 1 without a size; give it: --shape x=1,1"):
+        load_graph(save(relu((1, 0)), tmp_path))
+
+
+@pytest.mark.parametrize(("shapes", "words"), [({"z": (1, 4)}, "no input; the inputs are: x"), ({"x": (1,)}, "has 2 dimensions")])
+def test_shapes_that_do_not_fit_are_refused(shapes: dict[str, tuple[int, ...]], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=words):
+        load_graph(save(relu((1, 4)), tmp_path), shapes=shapes)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "is empty"), (b"hello, I am no model", "lacks the mark TFL3"), (b"\x00\x00\x00\x00TFL3", "is damaged")],
+)
+def test_what_is_no_tflite_model_is_said_in_one_line(content: bytes, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=words) as caught:
+        load_graph(save(content, tmp_path, "wrong.tflite"))
+
+    assert "wrong.tflite" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def written() -> bytes:
+    return to_tflite(CONTRACT_NETWORKS["conv_stack"]())
+
+
+def test_a_file_whose_weights_are_cut_off_is_truncated(tmp_path: Path) -> None:
+    content = written()
+
+    with pytest.raises(ModelError, match=r"cut\.tflite: the (file is truncated|model is damaged)"):
+        load_graph(save(content[: len(content) * 2 // 3], tmp_path, "cut.tflite"))
+
+
+def test_a_shape_that_contradicts_its_operator_is_found(tmp_path: Path) -> None:
+    content = model([("RELU", ["x"], ["y"], None)], {"x": (1, 4), "y": (1, 5)}, ["x"], ["y"])
+
+    with pytest.raises(ModelError, match=r"'y' should have shape \[1, 5\] by the file, but its operator gives \[1, 4\]"):
+        load_graph(save(content, tmp_path))
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_a_damaged_file_never_ends_in_another_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    content = bytearray(written())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(8, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = save(bytes(content), tmp_path_factory.mktemp("damaged"))
+
+    message = refusal(path)
+
+    assert not message or "model.tflite" in message
+
+
+def test_both_packages_of_bindings_give_the_same_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tflite", reason="compares the bindings of the package 'tflite'")
+    path = save(written(), tmp_path)
+    keys = set()
+    for hidden in ("tflite", "ai_edge_litert.schema_py_generated"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, hidden, None)
+            tflite_file._schema.cache_clear()
+            keys.add(load_graph(path).structure_key)
+    tflite_file._schema.cache_clear()
+
+    assert len(keys) == 1
+
+
+def test_without_bindings_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(written(), tmp_path)
+    monkeypatch.setitem(sys.modules, "tflite", None)
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.schema_py_generated", None)
+    tflite_file._schema.cache_clear()
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'latcast\[tflite\]'"):
+        load_graph(path)
+    tflite_file._schema.cache_clear()

@@ -1,0 +1,322 @@
+"""PyTorch networks by way of both of its ONNX exporters, and as saved programs."""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="reads networks of PyTorch, which is not installed")
+pytest.importorskip("onnxscript", reason="PyTorch exports to ONNX with onnxscript, which is not installed")
+
+import torch
+from torch import nn
+
+from latcast.errors import DynamicShapeError, MissingExtraError, ModelError
+from latcast.graph import Graph, GraphBuilder
+from latcast.graph.importers import from_torch, load_graph
+from latcast.graph.operators import graph_flops, graph_macs, unknown_operators
+
+
+class Residual(nn.Module):
+    """The basic block of ResNet-18."""
+
+    def __init__(self, channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, out_channels, 3, stride, 1, bias=False)
+        self.first_norm = nn.BatchNorm2d(out_channels)
+        self.second = nn.Conv2d(out_channels, out_channels, 3, 1, 1, bias=False)
+        self.second_norm = nn.BatchNorm2d(out_channels)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or channels != out_channels:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels))
+
+    def forward(self, x: Any) -> Any:
+        y = torch.relu(self.first_norm(self.first(x)))
+        return torch.relu(self.second_norm(self.second(y)) + self.shortcut(x))
+
+
+WIDTHS = ((64, 1), (128, 2), (256, 2), (512, 2))
+
+
+def resnet18() -> Any:
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for width, stride in WIDTHS:
+        layers += [Residual(channels, width, stride), Residual(width, width, 1)]
+        channels = width
+    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)).eval()
+    # Exporters store equal tensors once; those of a trained network are all different.
+    generator = torch.Generator().manual_seed(0)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            for tensor in (module.weight.data, module.bias.data, module.running_mean, module.running_var):
+                tensor.uniform_(0.5, 1.5, generator=generator)
+    return network
+
+
+def resnet18_by_hand(*, folded: bool) -> Graph:
+    """The same network in plain code; exporters fold batch normalisation into a bias."""
+    b = GraphBuilder("resnet18")
+
+    def conv(x: str, channels: int, kernel: int, stride: int = 1) -> str:
+        if folded:
+            return b.conv(x, channels, kernel, stride=stride, bias=True)
+        return b.batch_norm(b.conv(x, channels, kernel, stride=stride))
+
+    x = b.max_pool(b.relu(conv(b.input((1, 3, 224, 224)), 64, 7, 2)), 3, 2, 1)
+    for width, stride in WIDTHS:
+        for step in (stride, 1):
+            y = conv(b.relu(conv(x, width, 3, step)), width, 3)
+            if step != 1 or b.channels(x) != width:
+                x = conv(x, width, 1, step)
+            x = b.relu(b.add(y, x))
+    return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 1000))
+
+
+def export(module: Any, example: Any, path: Path, **options: Any) -> Path:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (example,), path, verbose=False, **options)
+    return path
+
+
+def operators(graph: Graph) -> dict[str, int]:
+    return dict(Counter(node.op_type for node in graph.nodes))
+
+
+IMAGE = torch.zeros(1, 3, 224, 224)
+
+
+@pytest.mark.slow
+def test_resnet18_of_the_newer_exporter_is_the_one_written_by_hand() -> None:
+    graph, expected = from_torch(resnet18(), (IMAGE,)), resnet18_by_hand(folded=True)
+
+    assert graph_macs(graph) == graph_macs(expected) == 1_814_073_344
+    assert graph.parameter_count == expected.parameter_count == 11_684_712
+    # The exporter writes global pooling and flattening in other words.
+    assert Counter(operators(graph)) - Counter(operators(expected)) == {"ReduceMean": 1, "Reshape": 1}
+    assert Counter(operators(expected)) - Counter(operators(graph)) == {"GlobalAveragePool": 1, "Flatten": 1}
+
+
+def test_resnet18_of_the_older_exporter_is_the_one_written_by_hand(tmp_path: Path) -> None:
+    graph = load_graph(export(resnet18(), IMAGE, tmp_path / "older.onnx", dynamo=False))
+
+    assert graph.structure_key == resnet18_by_hand(folded=True).structure_key
+
+
+@pytest.mark.slow
+def test_resnet18_exported_for_training_keeps_batch_normalisation(tmp_path: Path) -> None:
+    options = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
+    path = export(resnet18(), IMAGE, tmp_path / "training.onnx", dynamo=False, **options)
+
+    graph, expected = load_graph(path), resnet18_by_hand(folded=False)
+
+    assert graph.structure_key == expected.structure_key
+    assert graph_flops(graph) == graph_flops(expected)
+    # 11,689,512 learned values as torchvision prints them, and a mean and variance for each of 4,800 channels.
+    assert graph.parameter_count == 11_689_512 + 2 * 4_800
+
+
+class Attention(nn.Module):
+    """Half of a transformer block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.attention = nn.MultiheadAttention(64, 4, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64))
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.mlp(x)
+
+
+def test_both_exporters_give_the_same_work_of_a_transformer(tmp_path: Path) -> None:
+    module, tokens = Attention().eval(), torch.zeros(1, 16, 64)
+
+    newer = from_torch(module, (tokens,))
+    older = load_graph(export(module, tokens, tmp_path / "older.onnx", dynamo=False))
+
+    # Projections of 64x192, 64x64, 64x128 and 128x64 for 16 tokens, and two products of 16x16 for 64 channels.
+    macs = 16 * (64 * 192 + 64 * 64 + 2 * 64 * 128) + 2 * 16 * 16 * 64
+    assert graph_macs(newer) == graph_macs(older) == macs
+    assert newer.parameter_count == older.parameter_count
+    assert not unknown_operators(newer)
+    assert not unknown_operators(older)
+    assert [older.shape(name) for name in older.outputs] == [(1, 16, 64)]
+
+
+class Pieces(nn.Module):
+    """What is easily misread: views, chunks, slices, interpolation, pads, einsum."""
+
+    def forward(self, x: Any) -> Any:
+        batch = x.shape[0]
+        x = nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear")
+        x = nn.functional.pad(x, (1, 2, 1, 2))
+        a, b = x.chunk(2, 1)
+        x = torch.cat([b, a], 1)[:, :, ::2, 1:]
+        y = nn.functional.hardswish(x) * nn.functional.silu(x)
+        scores = torch.einsum("nchw,nkhw->nck", x, x)
+        return y.view(batch, -1).mean(-1, keepdim=True), nn.functional.pixel_shuffle(x, 2), scores
+
+
+def test_shapes_are_those_that_pytorch_computes() -> None:
+    module, x = Pieces(), torch.zeros(2, 4, 8, 8)
+
+    graph = from_torch(module, (x,))
+
+    assert [graph.shape(name) for name in graph.outputs] == [tuple(value.shape) for value in module(x)]
+    assert not unknown_operators(graph)
+
+
+def small() -> Any:
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(512, 10))
+
+
+def saved(path: Path, **options: Any) -> Path:
+    program = torch.export.export(small().eval(), (torch.zeros(1 if not options else 2, 3, 8, 8),), **options)
+    torch.export.save(program, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of torch.export.save."""
+    return saved(tmp_path_factory.mktemp("programs") / "model.pt2")
+
+
+@pytest.mark.slow
+def test_a_saved_program_gives_the_graph_of_its_module(program: Path) -> None:
+    graph = load_graph(program)
+
+    assert graph.structure_key == from_torch(small(), (torch.zeros(1, 3, 8, 8),)).structure_key
+    assert load_graph(torch.export.load(program)).structure_key == graph.structure_key
+
+
+def test_a_module_is_read_for_inference_and_left_in_its_mode() -> None:
+    module = small()
+    module.train()
+    module[1].eval()
+
+    graph = from_torch(module, (torch.zeros(1, 3, 8, 8),))
+
+    assert (module.training, module[0].training, module[1].training) == (True, True, False)
+    assert "BatchNormalization" not in operators(graph)
+    assert graph.name == "Sequential"
+
+
+@pytest.mark.slow
+def test_a_program_of_any_batch_size_needs_one(tmp_path: Path) -> None:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    path = saved(tmp_path / "model.pt2", dynamic_shapes=({0: batch},))
+
+    with pytest.raises(DynamicShapeError, match=r"dimension 0 '\w+' without a size; give it: --shape input="):
+        load_graph(path)
+    graph = load_graph(path, shapes={"input": (5, 3, 8, 8)})
+    assert [graph.shape(name) for name in graph.outputs] == [(5, 10)]
+
+
+class Branching(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x * 2 if x.sum() > 0 else x
+
+
+def test_a_module_that_cannot_be_exported_is_refused_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModelError, match="PyTorch cannot export Branching to ONNX: ") as caught:
+        from_torch(Branching(), (torch.zeros(2),))
+
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().out == ""
+
+
+def test_what_is_no_module_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"expected a torch\.nn\.Module, got builtin_function_or_method"):
+        from_torch(torch.relu, (torch.zeros(2),))
+    with pytest.raises(ModelError, match=r"for a torch\.nn\.Module call from_torch"):
+        load_graph(nn.ReLU())
+
+
+def test_without_pytorch_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.pt2"
+    path.write_bytes(b"PK")
+    monkeypatch.setattr("latcast.graph.importers.torch.find_spec", lambda name: None)
+
+    with pytest.raises(MissingExtraError, match=r"'torch', which is not installed.*latcast\[torch\]"):
+        load_graph(path)
+
+
+# Programs of strangers
+
+
+class Payload:
+    """Leaves a trace when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("unpickled"),))
+
+
+def repacked(source: Path, target: Path, changes: dict[str, bytes]) -> Path:
+    """The archive with members (by the end of their name) replaced, others added."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+        left = dict(changes)
+        for name in old.namelist():
+            key = next((key for key in changes if name.endswith(key)), None)
+            new.writestr(name, old.read(name) if key is None else left.pop(key))
+        folder = old.namelist()[0].partition("/")[0]
+        for key, content in left.items():
+            new.writestr(f"{folder}/{key}", content)
+    return target
+
+
+def pickled(value: object) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sample_inputs/model.pt": pickled(Payload())}, "pickled objects that are no tensors"),
+        ({"data/weights/model.pt": pickled({"w": Payload()})}, "pickled objects that are no tensors"),
+        ({"data/constants/custom_obj_0": b"x"}, "a pickled object"),
+        ({"data/constants/opaque_obj_0": b"x"}, "a pickled object"),
+        ({"data/aotinductor/model/model.so": b"x"}, "compiled code"),
+        ({"model_weights_config.json": b'{"config": {"w": {"use_pickle": true}}}'}, "a pickled tensor"),
+        ({"models/model.json": b'{"a": [{"expr_str": "exit()"}]}'}, "size expression 'exit"),
+        ({"models/model.json": b'{"expr_str": "().__class__"}'}, "size expression"),
+        ({"models/model.json": b"{"}, "is damaged"),
+    ],
+)
+def test_an_archive_that_could_run_code_is_refused_unopened(
+    changes: dict[str, bytes], words: str, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = repacked(program, tmp_path / "evil.pt2", changes)
+
+    with pytest.raises(ModelError, match=words) as caught:
+        load_graph(path)
+
+    assert "evil.pt2" in str(caught.value)
+    assert not (tmp_path / "unpickled").exists()
+
+
+def test_an_archive_with_nothing_changed_is_read(program: Path, tmp_path: Path) -> None:
+    path = repacked(program, tmp_path / "same.pt2", {})
+
+    assert load_graph(path).nodes
+
+
+def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    path.write_bytes(b"nothing of the kind")
+
+    with pytest.raises(ModelError, match=r"model\.pt2' is damaged or no archive"):
+        load_graph(path)

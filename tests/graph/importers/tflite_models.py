@@ -1,0 +1,142 @@
+"""TFLite models written by hand with the schema's object classes, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+Array = np.ndarray[Any, Any]
+TYPES = {"float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6, "int8": 9}
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A tensor of 8 bits (or its bias), with values where it is a weight."""
+
+    shape: Sequence[int]
+    dtype: str = "int8"
+    scale: Sequence[float] = (0.5,)
+    zero_point: Sequence[int] = (0,)
+    values: Array | None = None
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A tensor of real numbers whose first axis may be resized."""
+
+    shape: Sequence[int]
+
+
+Given = Sequence[int] | Array | Quantized | Dynamic
+Operation = tuple[str, Sequence[str], Sequence[str], Any]
+
+
+def options(kind: str, **values: Any) -> Any:
+    """An option table: ``options("Conv2D", strideH=2)``."""
+    table = getattr(schema, f"{kind}OptionsT")()
+    for name, value in values.items():
+        assert hasattr(table, name), name
+        setattr(table, name, value)
+    return table
+
+
+def model(
+    operations: Sequence[Operation],
+    tensors: Mapping[str, Given],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> bytes:
+    """The bytes of a model.
+
+    Args:
+        operations: Builtin name (or "custom:NAME"), inputs ("" is left out), outputs, options.
+        tensors: By name: the shape of a computed tensor of float32, values of a constant, or a :class:`Quantized`.
+        inputs: Of the model.
+        outputs: Of the model.
+    """
+    buffers, graph = [schema.BufferT()], schema.SubGraphT()
+    index = {name: place for place, name in enumerate(tensors)}
+    graph.tensors = [_tensor(name, given, buffers) for name, given in tensors.items()]
+    graph.inputs = [index[name] for name in inputs]
+    graph.outputs = [index[name] for name in outputs]
+    graph.operators, codes = [], []
+    for kind, reads, writes, table in operations:
+        operator, code = schema.OperatorT(), schema.OperatorCodeT()
+        if kind.startswith("custom:"):
+            code.builtinCode = schema.BuiltinOperator.CUSTOM
+            code.customCode = kind.removeprefix("custom:").encode()
+        else:
+            code.builtinCode = getattr(schema.BuiltinOperator, kind)
+        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+        code.version = 2 if kind == "BROADCAST_TO" else 1
+        operator.opcodeIndex = len(codes)
+        operator.inputs = [index[name] if name else -1 for name in reads]
+        operator.outputs = [index[name] for name in writes]
+        if table is not None:
+            operator.builtinOptions = table
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(table).__name__.removesuffix("T"))
+        codes.append(code)
+        graph.operators.append(operator)
+    whole = schema.ModelT()
+    whole.version, whole.description = 3, b"test"
+    whole.operatorCodes, whole.subgraphs, whole.buffers = codes, [graph], buffers
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(whole.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _tensor(name: str, given: Given, buffers: list[Any]) -> Any:
+    tensor = schema.TensorT()
+    tensor.name, tensor.buffer, tensor.type = name.encode(), 0, TYPES["float32"]
+    values: Array | None = None
+    if isinstance(given, Quantized):
+        tensor.shape, tensor.type, values = list(given.shape), TYPES[given.dtype], given.values
+        tensor.quantization = schema.QuantizationParametersT()
+        tensor.quantization.scale = list(given.scale)
+        tensor.quantization.zeroPoint = list(given.zero_point)
+    elif isinstance(given, Dynamic):
+        tensor.shape, tensor.shapeSignature = list(given.shape), [-1, *given.shape[1:]]
+    elif isinstance(given, np.ndarray):
+        tensor.shape, tensor.type, values = list(given.shape), TYPES[str(given.dtype)], given
+    else:
+        tensor.shape = list(given)
+    if values is not None:
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+        tensor.buffer = len(buffers)
+        buffers.append(buffer)
+    return tensor
+
+
+def ints(*numbers: int) -> Array:
+    return np.asarray(numbers, dtype=np.int32)
+
+
+def zeros(*shape: int) -> Array:
+    return np.zeros(shape, dtype=np.float32)
+
+
+def save(content: bytes, folder: Path, name: str = "model.tflite") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def run(content: bytes, feeds: Sequence[Array]) -> list[Array]:
+    """What LiteRT computes, with its reference kernels."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(
+        model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    )
+    interpreter.allocate_tensors()
+    for detail, values in zip(interpreter.get_input_details(), feeds, strict=True):
+        interpreter.set_tensor(detail["index"], values)
+    interpreter.invoke()
+    return [np.array(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]

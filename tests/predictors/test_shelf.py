@@ -1,0 +1,205 @@
+"""Where bundles are found, and by what name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from latcast.errors import UnknownPlatformError
+from latcast.measure.environment import cpu_description
+from latcast.predictors import shelf
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Platform
+
+IDS = (
+    "pixel4/tflite-2.10/gpu/fp16",
+    "pixel4/tflite-2.10/cpu1/fp32",
+    "local/onnxruntime-1.31/cpu1/fp32",
+    "local/onnxruntime-1.31/cpu16/fp32",
+    "local/openvino-2026.4/cpu1/int8",
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty shelf: a home of its own, nothing shipped."""
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(shelf, "SHIPPED_FOLDER", tmp_path / "shipped")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home" / "bundles"
+
+
+def put(predictor: PlatformPredictor, platform: str, path: Path, **card: object) -> Path:
+    bare = replace(predictor, platform=Platform.parse(platform), kernels={}, card=card)
+    return save_bundle(bare, path)
+
+
+@pytest.fixture
+def stocked(home: Path, predictor: PlatformPredictor) -> Path:
+    for platform in IDS:
+        put(predictor, platform, shelf.bundle_path(platform), mape=4.5, licence="CC0-1.0")
+    return home
+
+
+class TestFolders:
+    def test_the_home_of_latcast_comes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LATCAST_HOME", "/srv/latcast")
+        monkeypatch.setenv("XDG_DATA_HOME", "/data")
+
+        assert shelf.user_folder() == Path("/srv/latcast/bundles")
+
+    def test_the_data_folder_of_the_desktop_comes_second(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("LATCAST_HOME", raising=False)
+        monkeypatch.setenv("XDG_DATA_HOME", "/data")
+
+        assert shelf.user_folder() == Path("/data/latcast/bundles")
+
+    def test_the_usual_folder_comes_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("LATCAST_HOME", raising=False)
+        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+        monkeypatch.setenv("HOME", "/home/someone")
+
+        assert shelf.user_folder() == Path("/home/someone/.local/share/latcast/bundles")
+
+    def test_a_bundle_is_named_by_its_platform(self, home: Path) -> None:
+        assert shelf.bundle_path(Platform.parse(IDS[2])) == home / "local__onnxruntime-1.31__cpu1__fp32.zip"
+
+
+class TestListing:
+    def test_without_bundles_there_is_nothing(self, home: Path) -> None:
+        assert shelf.available_platforms() == []
+        assert shelf.platforms() == []
+
+    def test_every_bundle_is_listed_with_its_card(self, stocked: Path) -> None:
+        listed = shelf.available_platforms()
+
+        assert [entry.platform for entry in listed] == sorted(IDS)
+        assert all(entry.card == {"mape": 4.5, "licence": "CC0-1.0"} for entry in listed)
+        assert all(entry.path.parent == stocked for entry in listed)
+
+    def test_scripts_get_the_figures_of_the_card(self, stocked: Path) -> None:
+        [first, *_] = shelf.platforms()
+
+        assert first == {
+            "id": IDS[2], "source": "user", "mape": 4.5, "within_5": None, "within_10": None, "interval_coverage": None,
+            "noise_floor": None, "trained_on": None, "licence": "CC0-1.0",
+        }  # fmt: skip
+
+    def test_folders_and_shipped_bundles_are_found_too(self, home: Path, predictor: PlatformPredictor) -> None:
+        put(predictor, IDS[0], home / "my folder")
+        put(predictor, IDS[1], shelf.SHIPPED_FOLDER / "b.zip")
+
+        assert [(entry.platform, entry.source) for entry in shelf.available_platforms()] == [
+            (IDS[1], "shipped"),
+            (IDS[0], "user"),
+        ]
+
+    def test_ones_own_bundle_hides_the_shipped_one(self, home: Path, predictor: PlatformPredictor) -> None:
+        put(predictor, IDS[0], shelf.SHIPPED_FOLDER / "b.zip")
+        own = put(predictor, IDS[0], home / "own.zip")
+
+        assert [entry.path for entry in shelf.available_platforms()] == [own]
+
+    def test_what_cannot_be_read_is_no_platform_but_a_stated_problem(self, stocked: Path) -> None:
+        (stocked / "broken.zip").write_bytes(b"PK")
+        (stocked / "notes.txt").write_text("mine")
+        (stocked / "folder of mine").mkdir()
+        (stocked / ".half.zip").write_bytes(b"")
+
+        found = shelf.scan_shelf()
+
+        assert [entry.platform for entry in found.entries] == sorted(IDS)
+        [problem] = found.problems
+        assert problem.startswith(f"{stocked / 'broken.zip'}: found no readable zip")
+
+
+class TestFinding:
+    @pytest.mark.parametrize("platform", IDS)
+    def test_a_platform_is_found_by_its_id(self, stocked: Path, platform: str) -> None:
+        assert shelf.find_bundle(platform) == shelf.bundle_path(platform)
+
+    @pytest.mark.parametrize("name", ["b.zip", "folder"])
+    def test_a_path_is_a_name_too(self, home: Path, predictor: PlatformPredictor, tmp_path: Path, name: str) -> None:
+        put(predictor, IDS[0], tmp_path / name)
+
+        assert shelf.find_bundle(name) == Path(name)
+        assert shelf.find_bundle(f"./{name}") == Path(name)
+        assert shelf.find_bundle(tmp_path / name) == tmp_path / name
+
+    @pytest.mark.parametrize(
+        ("beginning", "platform"),
+        [
+            ("local/onnxruntime-1.31/cpu1", IDS[2]),
+            ("local/openvino", IDS[4]),
+            ("local/openvino-2026", IDS[4]),
+            ("local/open", IDS[4]),
+            ("pixel4/tflite-2.10/gpu/", IDS[0]),
+        ],
+    )
+    def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(
+        self, stocked: Path, beginning: str, platform: str
+    ) -> None:
+        assert shelf.find_bundle(beginning) == shelf.bundle_path(platform)
+
+    def test_the_beginning_of_several_lists_them(self, stocked: Path) -> None:
+        with pytest.raises(UnknownPlatformError) as caught:
+            shelf.find_bundle("local/onnxruntime")
+
+        assert str(caught.value) == (
+            f"'local/onnxruntime' is the beginning of 2 platforms, expected one; give more of the id: {IDS[2]}, {IDS[3]}"
+        )
+
+    def test_an_unknown_platform_suggests_the_nearest(self, stocked: Path) -> None:
+        with pytest.raises(UnknownPlatformError, match=r"for 'pixel5/tflite-2\.10/gpu/fp16'; nearest: pixel4/tflite"):
+            shelf.find_bundle("pixel5/tflite-2.10/gpu/fp16")
+
+    def test_a_damaged_bundle_is_mentioned_where_nothing_is_found(self, stocked: Path) -> None:
+        (stocked / "broken.zip").write_bytes(b"PK")
+
+        with pytest.raises(UnknownPlatformError, match=r"1 bundle\(s\) there cannot be read: .*broken\.zip"):
+            shelf.find_bundle("a03s/pytorch-2.0/4small/int8")
+
+    def test_an_empty_shelf_says_where_it_looked_and_what_to_do(self, home: Path) -> None:
+        with pytest.raises(UnknownPlatformError) as caught:
+            shelf.find_bundle("local/onnxruntime")
+
+        assert f"found no bundles in {home}" in str(caught.value)
+        assert "latcast profile" in str(caught.value)
+
+    @pytest.mark.parametrize("path", ["gone.zip", "./gone", "/nowhere/gone", "~/gone"])
+    def test_a_path_to_nothing_is_said_to_be_one(self, stocked: Path, path: str) -> None:
+        with pytest.raises(UnknownPlatformError, match=f"found no bundle at '{path}'"):
+            shelf.find_bundle(path)
+
+    def test_a_folder_that_happens_to_have_the_name_of_a_device_is_not_in_the_way(self, stocked: Path, tmp_path: Path) -> None:
+        (tmp_path / "local" / "openvino").mkdir(parents=True)
+
+        assert shelf.find_bundle("local/openvino") == shelf.bundle_path(IDS[4])
+
+
+class TestLocal:
+    def test_local_stands_for_a_bundle_measured_on_a_cpu_like_this(self, home: Path, predictor: PlatformPredictor) -> None:
+        here = {"host": {"cpu": {"model": cpu_description()["model"]}}}
+        elsewhere = {"host": {"cpu": {"model": "another CPU"}}}
+        own = put(predictor, "desk/onnxruntime-1.31/cpu1/fp32", home / "desk.zip", environment=here)
+        put(predictor, "rack/onnxruntime-1.31/cpu1/fp32", home / "rack.zip", environment=elsewhere)
+        put(predictor, "shop/onnxruntime-1.31/cpu1/fp32", home / "shop.zip")
+
+        assert shelf.find_bundle("local/onnxruntime-1.31/cpu1/fp32") == own
+        assert shelf.find_bundle("local/onnxruntime") == own
+
+    def test_a_bundle_that_is_called_local_comes_first(self, home: Path, predictor: PlatformPredictor) -> None:
+        here = {"host": {"cpu": {"model": cpu_description()["model"]}}}
+        put(predictor, "desk/onnxruntime-1.31/cpu1/fp32", home / "desk.zip", environment=here)
+        local = put(predictor, "local/onnxruntime-1.31/cpu1/fp32", home / "local.zip")
+
+        assert shelf.find_bundle("local/onnxruntime") == local
+
+    def test_a_bundle_from_another_machine_is_not_local(self, home: Path, predictor: PlatformPredictor) -> None:
+        put(predictor, "rack/onnxruntime-1.31/cpu1/fp32", home / "rack.zip")
+
+        with pytest.raises(UnknownPlatformError, match="nearest: rack/onnxruntime"):
+            shelf.find_bundle("local/onnxruntime-1.31/cpu1/fp32")

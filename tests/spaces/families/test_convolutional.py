@@ -1,0 +1,280 @@
+"""AlexNet, VGG, ResNet and its kin, DenseNet, GoogLeNet, SqueezeNet, RegNet: true to what is published of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import ModelError
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_flops, graph_macs, unknown_operators
+from latcast.records import Reference
+from latcast.spaces.catalogue import family, model
+from latcast.spaces.families.regnet import quantised_stages
+from latcast.spaces.families.variants import KERNEL_SIZES, RESOLUTIONS
+from tests.spaces.families.counting import published_count
+from tests.spaces.families.running import image, run
+
+CONVOLUTIONAL = ("alexnet", "vgg", "resnet", "densenet", "googlenet", "squeezenet", "regnet", "resnext", "se_resnet")
+MEMBERS = [(name, member) for name in CONVOLUTIONAL for member in family(name).published]
+
+
+def published(member: str) -> Graph:
+    reference = model(member)
+    return family(reference.space).build(**reference.parameters)
+
+
+def kinds(graph: Graph) -> Counter[str]:
+    return Counter(node.op_type for node in graph.nodes)
+
+
+def convolutions(graph: Graph, kernel: int | None = None) -> list[Any]:
+    found = [node for node in graph.nodes if node.op_type == "Conv"]
+    return found if kernel is None else [node for node in found if node.attributes["kernel_shape"] == (kernel, kernel)]
+
+
+@pytest.mark.parametrize(("name", "member"), MEMBERS)
+def test_a_published_network_has_its_published_parameters_and_macs(name: str, member: str) -> None:
+    printed = family(name).published[member]
+    graph = family(name).build(**printed.parameters)
+    assert published_count(graph) / 1e6 == pytest.approx(printed.million_parameters, rel=0.01)
+    assert graph_macs(graph) / 1e6 == pytest.approx(printed.million_macs, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("member", "parameters"),
+    [
+        # The "num_params" of torchvision's weights and the sizes of the SENet authors' models.
+        ("alexnet", 61_100_840),
+        ("vgg16", 138_357_544),
+        ("vgg11_bn", 132_868_840),
+        ("resnet18", 11_689_512),
+        ("resnet50", 25_557_032),
+        ("resnet152", 60_192_808),
+        ("densenet121", 7_978_856),
+        ("densenet161", 28_681_000),
+        ("googlenet", 6_624_904),
+        ("squeezenet1_0", 1_248_424),
+        ("squeezenet1_1", 1_235_496),
+        ("regnet_x_400mf", 5_495_976),
+        ("regnet_x_3_2gf", 15_296_552),
+        ("regnet_y_400mf", 4_344_144),
+        ("regnet_y_1_6gf", 11_202_430),
+        ("resnext50_32x4d", 25_028_904),
+        ("resnext101_32x8d", 88_791_336),
+        ("se_resnet50", 28_088_024),
+        ("se_resnext50_32x4d", 27_559_896),
+    ],
+)
+def test_parameters_equal_those_of_the_reference_implementation(member: str, parameters: int) -> None:
+    assert published_count(published(member)) == parameters
+
+
+@pytest.mark.parametrize("member", ["alexnet", "vgg16", "resnet50", "densenet121", "googlenet", "squeezenet1_1"])
+def test_nearly_all_flops_are_two_for_each_multiply_accumulate(member: str) -> None:
+    graph = published(member)
+    assert 2 * graph_macs(graph) < graph_flops(graph) < 2.1 * graph_macs(graph)
+
+
+@pytest.mark.parametrize("name", [name for name in CONVOLUTIONAL if name != "se_resnet"])
+def test_the_default_is_a_published_network(name: str) -> None:
+    keys = {family(name).build(**one.parameters).structure_key for one in family(name).published.values()}
+    assert family(name).build().structure_key in keys
+
+
+def test_published_networks_all_differ() -> None:
+    assert len({published(member).structure_key for _, member in MEMBERS}) == len(MEMBERS)
+
+
+def test_alexnet_flattens_256_maps_of_6_by_6() -> None:
+    graph = published("alexnet")
+    (flattened,) = (node for node in graph.nodes if node.op_type == "Flatten")
+    assert graph.shape(flattened.inputs[0]) == (1, 256, 6, 6)
+    # The first convolution: 64 filters of 3x11x11 at 55x55 places.
+    first = convolutions(graph)[0]
+    assert graph.shape(first.outputs[0]) == (1, 64, 55, 55)
+
+
+def test_vgg16_has_thirteen_convolutions_five_poolings_and_three_linear_layers() -> None:
+    graph = published("vgg16")
+    assert kinds(graph) == {"Conv": 13, "Relu": 15, "MaxPool": 5, "Flatten": 1, "Gemm": 3}
+    assert kinds(published("vgg16_bn"))["BatchNormalization"] == 13
+
+
+def test_a_bottleneck_has_its_stride_in_the_middle_and_the_published_se_resnet_in_front() -> None:
+    def strides(member: str, kernel: int) -> int:
+        return sum(node.attributes["strides"] == (2, 2) for node in convolutions(published(member), kernel))
+
+    # Three stages halve the map: once in the block, once in the shortcut.
+    assert (strides("resnet50", 3), strides("resnet50", 1)) == (3, 3)
+    assert (strides("se_resnet50", 3), strides("se_resnet50", 1)) == (0, 6)
+
+
+@pytest.mark.parametrize(("member", "blocks"), [("resnet18", 8), ("resnet34", 16), ("resnet50", 16), ("resnet152", 50)])
+def test_every_residual_block_adds_once_and_then_activates(member: str, blocks: int) -> None:
+    graph = published(member)
+    additions = [node for node in graph.nodes if node.op_type == "Add"]
+    assert len(additions) == blocks
+    for node in additions:
+        assert [reader.op_type for reader in graph.consumers[node.outputs[0]]] == ["Relu"]
+
+
+def test_resnext_convolves_in_32_groups_and_resnet_in_one() -> None:
+    assert {node.attributes["group"] for node in convolutions(published("resnext50_32x4d"), 3)} == {32}
+    assert {node.attributes["group"] for node in convolutions(published("resnet50"))} == {1}
+
+
+def test_every_block_of_se_resnet_is_gated() -> None:
+    # One pooling a block and the last one.
+    assert kinds(published("se_resnet50"))["GlobalAveragePool"] == 16 + 1
+    assert kinds(published("se_resnet50"))["Sigmoid"] == 16
+
+
+def test_every_layer_of_densenet_gathers_all_earlier_ones() -> None:
+    graph = published("densenet121")
+    gathered = [node for node in graph.nodes if node.op_type == "Concat"]
+    assert len(gathered) == 6 + 12 + 24 + 16
+    assert [len(node.inputs) for node in gathered[:6]] == [2, 3, 4, 5, 6, 7]
+    # 512 channels enter the last stage, 16 layers add 32 each.
+    assert graph.shape(gathered[-1].outputs[0]) == (1, 1024, 7, 7)
+
+
+def test_googlenet_pools_to_28_14_and_7_with_its_border_kept() -> None:
+    graph = published("googlenet")
+    gathered = [graph.shape(node.outputs[0])[1:] for node in graph.nodes if node.op_type == "Concat"]
+    assert gathered[0] == (256, 28, 28)
+    assert gathered[2] == (512, 14, 14)
+    assert gathered[-1] == (1024, 7, 7)
+    assert len(gathered) == 9
+
+
+def test_squeezenet_ends_in_a_convolution_to_the_classes() -> None:
+    graph = published("squeezenet1_0")
+    assert kinds(graph)["Concat"] == 8
+    assert kinds(graph)["Gemm"] == 0
+    assert graph.shape(convolutions(graph)[-1].outputs[0]) == (1, 1000, 13, 13)
+
+
+@pytest.mark.parametrize(
+    ("settings", "depths", "widths"),
+    [
+        # Radosavovic et al., Tables 8 and 9.
+        ((16, 56, 35.73, 2.28, 16), [1, 3, 7, 5], [64, 128, 288, 672]),
+        ((25, 88, 26.31, 2.25, 48), [2, 6, 15, 2], [96, 192, 432, 1008]),
+        ((16, 48, 27.89, 2.09, 8), [1, 3, 6, 6], [48, 104, 208, 440]),
+        ((27, 48, 20.71, 2.65, 24), [2, 6, 17, 2], [48, 120, 336, 888]),
+    ],
+)
+def test_regnet_stages_follow_from_the_papers_parameters(
+    settings: tuple[int, int, float, float, int], depths: list[int], widths: list[int]
+) -> None:
+    assert quantised_stages(*settings) == (depths, widths)
+
+
+def test_regnet_y_squeezes_to_a_quarter_of_a_blocks_input() -> None:
+    graph = published("regnet_y_400mf")
+    squeezed = [
+        graph.shape(node.outputs[0])[1]
+        for node in convolutions(graph)
+        if graph.producers.get(node.inputs[0]) is not None and graph.producers[node.inputs[0]].op_type == "GlobalAveragePool"
+    ]
+    # The first block reads the stem's 32 channels, the next stage 48 and then its own 104.
+    assert squeezed[:4] == [8, 12, 26, 26]
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_a_seed_gives_the_same_variants_and_more_of_them_start_alike(name: str) -> None:
+    space = family(name)
+    first = [reference.key for reference in space.sample(4, 3)]
+    assert [reference.key for reference in space.sample(8, 3)][:4] == first
+    assert [reference.key for reference in space.sample(4, 4)] != first
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_variants_are_different_networks_within_the_limits(name: str) -> None:
+    space = family(name)
+    references = space.sample(20, 0)
+    assert len({reference.key for reference in references}) == 20
+    graphs = [space.build(**reference.parameters) for reference in references]
+    assert len({graph.structure_key for graph in graphs}) == 20
+    assert max(graph_macs(graph) for graph in graphs) <= 16e9
+    assert max(graph.parameter_count for graph in graphs) <= 160e6
+    assert len({reference.parameters["resolution"] for reference in references}) >= 4
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**16))
+def test_every_variant_builds_again_from_its_json(name: str, seed: int) -> None:
+    space = family(name)
+    (reference,) = space.sample(1, seed)
+    read = Reference.from_json(json.loads(json.dumps(reference.to_json())))
+    graph = space.build(**read.parameters)
+    assert read.key == reference.key
+    assert graph.structure_key == space.build(**reference.parameters).structure_key
+    assert graph.shape(graph.outputs[0]) == (1, 1000)
+    assert graph.shape(graph.inputs[0])[2] in RESOLUTIONS
+    assert unknown_operators(graph) == []
+
+
+@pytest.mark.parametrize("name", ["vgg", "resnet", "densenet", "regnet", "resnext", "se_resnet"])
+def test_variants_take_other_kernels(name: str) -> None:
+    drawn = {kernel for reference in family(name).sample(20, 2) for kernel in reference.parameters["kernels"]}
+    assert drawn == set(KERNEL_SIZES)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_images_need_not_be_square(name: str) -> None:
+    graph = family(name).build(resolution=[96, 160], classes=7, batch=2)
+    assert graph.shape(graph.inputs[0]) == (2, 3, 96, 160)
+    assert graph.shape(graph.outputs[0]) == (2, 7)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
+def test_an_unknown_parameter_is_refused(name: str) -> None:
+    with pytest.raises(ModelError, match="colour"):
+        family(name).build(colour="red")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "found"),
+    [
+        ("alexnet", {"widths": [64, 192]}, "widths 2, kernels 5"),
+        ("vgg", {"widths": [64, 128]}, "depths 5, widths 2"),
+        ("resnet", {"depths": [1, 1]}, "depths 2, widths 4"),
+        ("resnet", {"block": "broad"}, "no residual block is called 'broad'"),
+        ("densenet", {"growths": [32]}, "growths 1"),
+        ("googlenet", {"stages": [2, 5, 3]}, "blocks 9, wanted 10"),
+        ("squeezenet", {"squeezed": [16]}, "squeezed 1"),
+        ("regnet", {"widths": [32, 64, 160, 404]}, "404 channels has no groups of 16"),
+        ("resnext", {"groups": 48}, "48 group"),
+        ("vgg", {"resolution": 16}, "larger than its padded input"),
+    ],
+)
+def test_parameters_that_make_no_network_are_refused(name: str, parameters: dict[str, Any], found: str) -> None:
+    with pytest.raises(ModelError, match=found):
+        family(name).build(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("googlenet", {}),
+        ("squeezenet", {}),
+        ("regnet", {"squeeze": 0.25}),
+        ("densenet", {"depths": [2, 2, 2, 2]}),
+        ("resnext", {"depths": [1, 1, 1, 1]}),
+    ],
+)
+def test_a_network_runs_in_onnx_runtime_and_tells_images_apart(name: str, parameters: dict[str, Any]) -> None:
+    graph = family(name).build(**parameters, resolution=64, classes=10, batch=2)
+    answers = run(graph, image(graph))
+    assert answers.shape == (2, 10)
+    assert np.isfinite(answers).all()
+    assert np.abs(answers[0] - answers[1]).max() > 1e-6

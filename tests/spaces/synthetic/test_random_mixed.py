@@ -1,0 +1,237 @@
+"""The space that predictors are trained on: every kind of block, within limits, the same for the same seed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.errors import ModelError
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.records import Reference
+from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.synthetic.mixed_builder import WIDTH_LIMITS, MixedBuilder, log_uniform
+from latcast.spaces.synthetic.mixed_tokens import FITS, TOKENS, window_attention, window_sizes
+from latcast.spaces.synthetic.random_mixed import (
+    BLOCKS,
+    MAC_RANGE,
+    MAX_PARAMETERS,
+    MULTIPLIER_LIMITS,
+    NAME,
+    SPACE,
+    block_kinds,
+    fitted_multiplier,
+    kinds_in,
+    within_limits,
+)
+from tests.spaces.families.running import image, run
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@cache
+def sampled() -> tuple[tuple[Reference, Graph], ...]:
+    """Members that several tests look at."""
+    return tuple((reference, build(reference)) for reference in SPACE.sample(100, 0))
+
+
+@pytest.mark.parametrize(
+    ("seed", "width", "macs", "parameters", "nodes"),
+    [(1, 1.0, 1_122_380_992, 29_922_792, 262), (2, 0.5, 164_276_176, 8_383_967, 414), (4, 1.0, 1_942_002_536, 11_627_936, 98)],
+)
+def test_a_seed_means_the_same_network_for_ever(seed: int, width: float, macs: int, parameters: int, nodes: int) -> None:
+    # Datasets keep the seed alone: a change here makes every measurement of this space worthless.
+    graph = SPACE.build(seed=seed, width=width)
+    assert (graph_macs(graph), graph.parameter_count, len(graph.nodes)) == (macs, parameters, nodes)
+
+
+@settings(max_examples=40)
+@given(seed=SEEDS, width=st.floats(*MULTIPLIER_LIMITS))
+def test_every_seed_and_width_makes_a_network(seed: int, width: float) -> None:
+    graph = SPACE.build(seed=seed, width=width)
+    assert unknown_operators(graph) == []
+    assert len(graph.shape(graph.inputs[0])) == 4
+    assert graph.shape(graph.inputs[0])[:2] == (1, 3)
+    assert all(96 <= side <= 256 for side in graph.shape(graph.inputs[0])[2:])
+    assert len(graph.shape(graph.outputs[0])) == 2
+    assert all(size > 0 for tensor in graph.tensors.values() for size in tensor.shape)
+    assert graph.structure_key == SPACE.build(seed=seed, width=width).structure_key
+
+
+@settings(max_examples=20)
+@given(seed=SEEDS)
+def test_the_width_changes_no_block(seed: int) -> None:
+    assert kinds_in(seed=seed, width=0.3) == kinds_in(seed=seed, width=3.0)
+    narrow, wide = SPACE.build(seed=seed, width=0.3), SPACE.build(seed=seed, width=3.0)
+    assert graph_macs(narrow) <= graph_macs(wide)
+    assert narrow.shape(narrow.inputs[0]) == wide.shape(wide.inputs[0])
+
+
+def test_sampled_members_keep_to_the_limits() -> None:
+    for reference, graph in sampled():
+        assert MAC_RANGE[0] <= graph_macs(graph) <= MAC_RANGE[1]
+        assert graph.parameter_count <= MAX_PARAMETERS
+        assert MULTIPLIER_LIMITS[0] <= reference.parameters["width"] <= MULTIPLIER_LIMITS[1]
+
+
+def test_sizes_are_spread_evenly_over_the_orders_of_magnitude() -> None:
+    # Log-uniform from 20 million to 5 billion: the quartiles are at 80, 316 and 1257 million.
+    low, middle, high = np.quantile([graph_macs(graph) for _, graph in sampled()], [0.25, 0.5, 0.75])
+    assert 50e6 < low < 130e6
+    assert 200e6 < middle < 500e6
+    assert 800e6 < high < 2000e6
+
+
+def test_every_kind_occurs_in_a_fair_share_of_the_networks() -> None:
+    occurring = Counter(kind for reference, _ in sampled() for kind in kinds_in(**reference.parameters))
+    assert set(occurring) == set(block_kinds())
+    for kind in BLOCKS:
+        assert occurring[kind] >= 10, kind
+    for kind in block_kinds():
+        assert occurring[kind] >= 5, kind
+
+
+def test_inputs_are_of_many_sizes_and_not_all_square() -> None:
+    sizes = [graph.shape(graph.inputs[0])[2:] for _, graph in sampled()]
+    assert len({height for height, _ in sizes}) >= 10
+    assert 5 <= sum(height != width for height, width in sizes) <= 35
+
+
+def test_most_but_not_all_widths_are_multiples_of_8() -> None:
+    widths = [
+        graph.shape(node.outputs[0])[1] for _, graph in sampled() for node in graph.nodes if node.op_type == "BatchNormalization"
+    ]
+    assert 0.7 < sum(width % 8 == 0 for width in widths) / len(widths) < 0.98
+    assert min(widths) >= WIDTH_LIMITS[0]
+    assert max(widths) > 1000
+
+
+def test_the_operators_of_real_networks_all_occur() -> None:
+    occurring = {node.op_type for _, graph in sampled() for node in graph.nodes}
+    assert occurring >= {
+        "Conv", "BatchNormalization", "Relu", "Clip", "HardSwish", "HardSigmoid", "Sigmoid", "LeakyRelu", "Erf", "Add", "Mul",
+        "Concat", "Split", "Slice", "Reshape", "Transpose", "Flatten", "MaxPool", "AveragePool", "GlobalAveragePool",
+        "ReduceMean", "Gemm", "MatMul", "LayerNormalization", "Softmax",
+    }  # fmt: skip
+
+
+def test_five_axes_occur_in_channel_shuffles_and_in_attention_over_the_whole_map_alone() -> None:
+    for _, graph in sampled():
+        assert max(len(tensor.shape) for tensor in graph.tensors.values()) <= 5
+        transposed = Counter(
+            node.attributes["perm"] for node in graph.nodes if node.op_type == "Transpose" and len(node.attributes["perm"]) == 5
+        )
+        assert set(transposed) <= {(0, 2, 1, 3, 4), (2, 0, 3, 1, 4)}
+        # A shuffle has two tensors of five axes; queries, keys and values, reshaped, transposed and parted, are five.
+        wide = sum(len(tensor.shape) == 5 for tensor in graph.tensors.values())
+        assert wide == 2 * transposed[(0, 2, 1, 3, 4)] + 5 * transposed[(2, 0, 3, 1, 4)]
+        # Attention in windows and patches, more than one at a time, must do with four.
+        whole = sum(node.op_type == "Softmax" and graph.shape(node.outputs[0])[0] == 1 for node in graph.nodes)
+        assert transposed[(2, 0, 3, 1, 4)] <= whole
+
+
+def test_a_seed_gives_the_same_members_and_more_of_them_start_alike() -> None:
+    assert [reference for reference, _ in sampled()][:5] == SPACES.get(NAME).sample(5, 0)
+    assert SPACE.sample(5, 0) != SPACE.sample(5, 1)
+    assert len({reference.key for reference, _ in sampled()}) == 100
+    assert len({graph.structure_key for _, graph in sampled()}) == 100
+
+
+def test_a_reference_is_two_numbers_and_survives_json() -> None:
+    for reference, graph in sampled()[:10]:
+        assert set(reference.parameters) == {"seed", "width"}
+        read = Reference.from_json(json.loads(json.dumps(reference.to_json())))
+        assert read.key == reference.key
+        assert build(read).structure_key == graph.structure_key
+
+
+def test_the_fitted_width_comes_near_its_target() -> None:
+    rng = Random(0)
+    errors = []
+    while len(errors) < 20:
+        seed, target = rng.getrandbits(32), log_uniform(rng, *MAC_RANGE)
+        multiplier = fitted_multiplier(seed, target)
+        if multiplier is not None:
+            errors.append(abs(graph_macs(SPACE.build(seed=seed, width=multiplier)) / target - 1))
+    # Widths come in steps of 8, which small networks feel.
+    assert np.median(errors) < 0.05
+    assert max(errors) < 0.5
+
+
+def test_a_target_beyond_what_a_structure_reaches_has_no_width() -> None:
+    assert fitted_multiplier(1, 1e6) is None
+    assert fitted_multiplier(1, 1e12) is None
+
+
+def test_a_network_outside_the_limits_is_told() -> None:
+    assert not within_limits(SPACE.build(seed=3, width=1.25))  # 7.2 billion multiply-accumulates
+    assert within_limits(SPACE.build(seed=1))
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_network_of_one_kind_has_no_other_but_where_it_does_not_fit(kind: str) -> None:
+    for seed in range(3):
+        used = kinds_in(seed=seed, kinds=[kind])
+        others = set(used) & set(BLOCKS) - {kind}
+        assert used[kind] > 0 or kind in FITS
+        assert others <= ({"plain"} if kind in FITS else set())
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ModelError, match="no kind of block is called 'recurrent'"):
+        SPACE.build(seed=0, kinds=["plain", "recurrent"])
+
+
+def test_windows_tile_the_map() -> None:
+    assert window_sizes((14, 14)) == [7]
+    assert window_sizes((56, 48)) == [4, 8]
+    assert window_sizes((13, 14)) == []
+
+
+def test_attention_in_windows_sees_no_more_than_a_window() -> None:
+    for seed in range(12):
+        b = MixedBuilder("windows", Random(seed), 1.0)
+        x = b.input((1, 64, 16, 24))
+        graph = b.finish(window_attention(b, x, 64, 1, Random(seed)))
+        scores = [graph.shape(node.outputs[0]) for node in graph.nodes if node.op_type == "Softmax"]
+        assert scores
+        for windows, _, tokens, _ in scores:
+            assert (windows, tokens) in ((24, 16), (6, 64))
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_blocks_on_tokens_return_maps(kind: str) -> None:
+    for seed in range(6):
+        for stride in (1, 2):
+            b = MixedBuilder(kind, Random(seed), 1.0)
+            x = BLOCKS[kind](b, b.input((1, 48, 16, 12)), 96, stride, Random(seed))
+            assert b.shape(x)[0] == 1
+            assert b.size(x) == (16 // stride, 12 // stride)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BLOCKS if kind not in TOKENS])
+def test_convolutional_blocks_of_stride_2_halve_maps_of_even_and_odd_sides(kind: str) -> None:
+    for seed in range(12):
+        b = MixedBuilder(kind, Random(seed), 1.0)
+        x = BLOCKS[kind](b, b.input((1, 48, 17, 12)), 96, 2, Random(seed))
+        height, width = b.size(x)
+        assert height in (8, 9)
+        assert width == 6
+        b = MixedBuilder(kind, Random(seed), 1.0)
+        x = BLOCKS[kind](b, b.input((1, 48, 17, 12)), 96, 1, Random(seed))
+        assert b.size(x) == (17, 12)
+
+
+def test_members_run_in_onnx_runtime() -> None:
+    small = sorted(sampled(), key=lambda member: graph_macs(member[1]))[:30:5]
+    for _, graph in small:
+        answers = run(graph, image(graph))
+        assert answers.shape == graph.shape(graph.outputs[0])
+        assert np.isfinite(answers).all()
