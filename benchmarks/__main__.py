@@ -58,11 +58,13 @@ def accuracy(
     precision: str = "fp32",
     cpu: Annotated[int | None, typer.Option(help="CPU to pin to; the last one by default.")] = None,
     pieces: Annotated[str, typer.Option(help="Pieces to measure, separated by commas.")] = ",".join(PIECES),
+    judge: Annotated[bool, typer.Option(help="Judge at the end.")] = True,
 ) -> None:
     """Measures one platform piece by piece, judges it and writes benchmarks/results."""
     bench = Bench(runtime, precision, cpu)
     measure_pieces(bench, tuple(piece for piece in pieces.split(",") if piece))
-    table(runtime, precision)
+    if judge:
+        table(runtime, precision)
 
 
 @app.command()

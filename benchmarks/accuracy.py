@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from latcast.measure.statistics import Label, noise_floor
 from latcast.predictors.evaluation import Evaluation, evaluate
 from latcast.predictors.profiling import environment_of, trained_with_card
 from latcast.predictors.samples import NetworkSample, TrainingData, collect
+from latcast.predictors.training import train
 from latcast.records import Measurement, Platform
 from latcast.spaces import build
 
@@ -83,15 +85,30 @@ def test_samples(bench: Bench) -> tuple[list[NetworkSample], float]:
     return samples, noise_floor(found)
 
 
-def judge_way(bench: Bench, way: str, model: str, seconds: float, seed: int = 0) -> tuple[Evaluation, dict[str, Any]]:
-    """Trains by a way on its first seconds and judges on the test networks."""
-    data = training_data(bench, way, seconds)
+def everything(bench: Bench) -> TrainingData:
+    """What the judged predictor learns from: profiled networks, and the whole networks of the third way where measured."""
+    data = training_data(bench, "operators", PROFILE_SECONDS)
+    whole = training_data(bench, "networks", WAY_SECONDS)
+    return replace(data, networks=data.networks + whole.networks)
+
+
+def judge_way(
+    bench: Bench, way: str, model: str, seconds: float, *, data: TrainingData | None = None, seed: int = 0
+) -> tuple[Evaluation, dict[str, Any]]:
+    """Trains by a way on its first seconds and judges on the test networks.
+
+    Given data are trained on with everything a bundle has, interval and card included; the comparison of ways does without.
+    """
     platform, rules = _platform(bench), rules_for(bench.runtime, bench.precision)
-    with bench.store() as store:
-        environment = environment_of(store, platform)
-    predictor = trained_with_card(
-        data, platform, rules, way=way, model=model, seed=seed, seconds=seconds, environment=environment
-    )
+    if data is None:
+        data = training_data(bench, way, seconds)
+        predictor = train(data, platform, rules, way=way, model=model, seed=seed, calibrated=False)
+    else:
+        with bench.store() as store:
+            environment = environment_of(store, platform)
+        predictor = trained_with_card(
+            data, platform, rules, way=way, model=model, seed=seed, seconds=seconds, environment=environment
+        )
     tests, floor = test_samples(bench)
     found = evaluate(predictor, tests, train=data.networks, held_out_by="family", noise_floor=floor)
     about = {
@@ -105,7 +122,8 @@ def judge_way(bench: Bench, way: str, model: str, seconds: float, seed: int = 0)
 
 def judge_platform(bench: Bench) -> dict[str, Any]:
     """The table of one platform: the shipped way at full time, and all ways at equal time."""
-    final, about = judge_way(bench, "operators", "physical_residual", PROFILE_SECONDS)
+    data = everything(bench)
+    final, about = judge_way(bench, "operators", "physical_residual", PROFILE_SECONDS + WAY_SECONDS, data=data)
     ways = {}
     for way, model in (
         ("operators", "physical_residual"), ("operators", "physical"), ("operators", "gbdt"), ("operators", "lasso"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform as host
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from latcast.cli.output import print_json, print_table
+from latcast import __version__
+from latcast.cli.options import AsJson
+from latcast.cli.output import print_json, print_table, warn
 
 OPTIONAL_PARTS = (
     ("tflite", "tflite", "read .tflite files"),
@@ -58,25 +58,43 @@ def _parts() -> list[dict[str, Any]]:
 
 
 def _machine() -> dict[str, Any]:
-    from latcast.measure.environment import describe_environment
+    from latcast.measure.environment import affinity, host_environment
+    from latcast.measure.scheduling import realtime_permitted
 
-    found = dict(describe_environment())
-    found["python"] = host.python_version()
-    found["load"] = list(os.getloadavg()) if hasattr(os, "getloadavg") else None
-    return found
+    found = host_environment()
+    cpu = found.pop("cpu")
+    return {
+        "cpu": cpu["model"],
+        "caches_bytes": cpu["caches_bytes"],
+        "usable_cpus": list(affinity()),
+        **found,
+        "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
+        "realtime_permitted": realtime_permitted(),
+        "python": host.python_version(),
+        "latcast": __version__,
+    }
 
 
-def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(each)}" for key, each in value.items())
+    return ", ".join(_shown(each) for each in value) if isinstance(value, list) else str(value)
+
+
+def command(as_json: AsJson = False) -> None:
     """What works here, what is missing and how to add it."""
-    from latcast.predictors.shelf import available_platforms, user_folder
+    from latcast.predictors.shelf import scan_shelf, user_folder
 
-    runtimes, parts, machine = _runtimes(), _parts(), _machine()
-    bundles = len(available_platforms())
+    runtimes, parts, machine, shelf = _runtimes(), _parts(), _machine(), scan_shelf()
     if as_json:
         print_json(
             {
                 "runtimes": runtimes, "parts": parts, "machine": machine,
-                "bundles": {"folder": str(user_folder()), "platforms": bundles},
+                "bundles": {"folder": str(user_folder()), "platforms": len(shelf.entries), "damaged": list(shelf.problems)},
             }
         )  # fmt: skip
         return
@@ -94,9 +112,7 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         ("part", "for", "version", "how to add"),
         [(item["part"], item["purpose"], item["version"] or "-", item["how_to_add"] or "") for item in parts],
     )
-    print_table(
-        "\nThis machine",
-        ("what", "found"),
-        [(name, str(value)[:100]) for name, value in machine.items() if isinstance(value, (str, int, float))],
-    )
-    print_table("\nPredictors", ("what", "found"), [("folder", str(user_folder())), ("platforms", str(bundles))])
+    print_table("\nThis machine", ("", ""), [(name.replace("_", " "), _shown(value)) for name, value in machine.items()])
+    print_table("\nPredictors", ("", ""), [("folder", str(user_folder())), ("platforms", str(len(shelf.entries)))])
+    for problem in shelf.problems:
+        warn(problem)

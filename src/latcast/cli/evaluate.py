@@ -16,21 +16,25 @@ if TYPE_CHECKING:
 
 def command(
     bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="A bundle's path, or a platform id or its beginning.")],
-    store: Annotated[str, typer.Argument(metavar="STORE", help="SQLite file, JSON Lines file or database URL.")],
+    stores: Annotated[
+        list[str],
+        typer.Argument(metavar="STORE", help="SQLite files, JSON Lines files (.jsonl, .jsonl.gz) or database URLs."),
+    ],
     families: Annotated[
         str, typer.Option("--families", help="Judge on these families or spaces alone, separated by commas.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Judge a bundle on stored networks that it was not trained on."""
+    """Judge a bundle on stored networks that it was not trained on; those that it was trained on fit the baselines."""
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.predictors.evaluation import TRAINING_KEYS, evaluate_on_labels
     from latcast.predictors.forecast import load_predictor
 
     predictor = load_predictor(bundle)
-    with open_measurements(store) as kept:
-        platform = only_platform(kept, predictor.platform.id)
-        labels = [label for label in kept.labels(platform=platform.id, role="network") if label.reference.space != "file"]
+    labels = []
+    for store in stores:
+        with open_measurements(store) as kept:
+            labels += kept.labels(platform=only_platform(kept, predictor.platform.id).id, role="network")
     chosen = {name.strip() for name in families.split(",") if name.strip()} or None
     if not predictor.card.get(TRAINING_KEYS):
         warn("the bundle does not say which networks it was trained on; all are taken for untrained")

@@ -62,12 +62,11 @@ class LazyGroup(TyperGroup):
 
 
 def _load(name: str) -> Any:
-    module_name, text = COMMANDS[name]
-    module = importlib.import_module(module_name)
+    module = importlib.import_module(COMMANDS[name][0])
     app: typer.Typer | None = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(name=name, help=text)(module.command)
+        app.command(name=name)(module.command)
     command = typer.main.get_command(app)
     command.name = name
     return command

@@ -14,7 +14,7 @@ from latcast.records import Measurement
 
 def command(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="Model files (.onnx, .tflite, .pt2) or names of published networks.")
+        list[str], typer.Argument(metavar="MODEL", help="Model files (.onnx, .tflite, .pt2) or names of published networks.")
     ],
     runtime: Runtime = "onnxruntime",
     threads: Threads = 1,

@@ -63,7 +63,7 @@ def _shortened(text: str | None) -> str:
 
 @app.command()
 def show(
-    names: Annotated[list[str], typer.Argument(metavar="ID [ID2]", help="One platform, or two to compare.")],
+    names: Annotated[list[str], typer.Argument(metavar="ID", help="One platform, or two to compare.")],
     as_json: AsJson = False,
 ) -> None:
     """The card of a platform, and what the device does well; two platforms side by side."""

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from latcast.cli.options import AsJson
 from latcast.cli.output import milliseconds, parse_shapes, percent, print_json, print_table, warn
+from latcast.errors import LatcastError
 from latcast.records import Prediction
 
 
 def command(
-    models: Annotated[list[str], typer.Argument(help="Model files (.onnx, .tflite, .pt2) or names of published networks.")],
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL", help="Model files (.onnx, .tflite, .pt2) or names of published networks.")
+    ],
     on: Annotated[str, typer.Option("--on", help="Platform ids, prefixes of them or bundle paths, separated by commas.")],
     shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
     breakdown: Annotated[bool, typer.Option("--breakdown", help="Show every kernel.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="An unknown operator is an error.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Latency of models on platforms, in milliseconds, with a 90 % interval."""
     from latcast.predictors.forecast import as_graph, load_predictor
 
     shapes = parse_shapes(shape or [])
-    predictors = [load_predictor(name.strip()) for name in on.split(",") if name.strip()]
+    platforms = [name.strip() for name in on.split(",") if name.strip()]
+    if not platforms:
+        raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
+    predictors = [load_predictor(name) for name in platforms]
     graphs = [(name, as_graph(name, shapes=shapes or None, strict=strict)) for name in models]
-    predictions = []
+    predictions: list[tuple[str, Prediction]] = []
     for predictor in predictors:
-        found = predictor.predict_many([graph for _, graph in graphs], breakdown=breakdown)
-        predictions.extend(zip((name for name, _ in graphs), found, strict=True))
+        several = predictor.predict_many([graph for _, graph in graphs], breakdown=breakdown)
+        predictions.extend(zip((name for name, _ in graphs), several, strict=True))
     if as_json:
-        print_json(
-            {"predictions": [{**found.to_json(breakdown=breakdown), "model": name} for name, found in predictions]}
-        )
-        return
+        print_json({"predictions": [{**found.to_json(breakdown=breakdown), "model": name} for name, found in predictions]})
+    else:
+        _print(predictions, breakdown=breakdown)
+    for name, found in predictions:
+        for text in found.warnings:
+            warn(f"{name} on {found.platform}: {text}")
+        if found.coverage.uncovered:
+            warn(f"{name} on {found.platform}: priced by the fallback: {', '.join(found.coverage.uncovered)}")
+
+
+def _print(predictions: Sequence[tuple[str, Prediction]], *, breakdown: bool) -> None:
     print_table(
         "",
         ("model", "platform", "latency ms", "90 % interval ms", "covered %"),
@@ -44,26 +59,21 @@ def command(
             for name, found in predictions
         ],
     )  # fmt: skip
-    for name, found in predictions:
-        for text in found.warnings:
-            warn(f"{name} on {found.platform}: {text}")
-        if found.coverage.uncovered:
-            warn(f"{name} on {found.platform}: priced by the fallback: {', '.join(found.coverage.uncovered)}")
-        if breakdown:
-            _print_kernels(name, found)
+    for name, found in predictions if breakdown else ():
+        _print_kernels(name, found)
 
 
 def _print_kernels(name: str, found: Prediction) -> None:
-    total = found.latency_ms
-    rows = [("overhead", "", "", milliseconds(found.overhead_ms), percent(100 * found.overhead_ms / total))]
+    total_ms = found.latency_ms or 1.0  # a network of views alone takes no time
+    rows = [("overhead", "", "", milliseconds(found.overhead_ms), percent(100 * found.overhead_ms / total_ms))]
     rows += [
         (
             kernel.name,
             kernel.kernel_type if kernel.covered else f"{kernel.kernel_type} (fallback)",
             "+".join(kernel.operators),
             milliseconds(kernel.latency_ms),
-            percent(100 * kernel.latency_ms / total),
+            percent(100 * kernel.latency_ms / total_ms),
         )
         for kernel in found.kernels
     ]
-    print_table(f"{name} on {found.platform}", ("kernel", "type", "operators", "ms", "% of all"), rows)
+    print_table(f"\n{name} on {found.platform}", ("kernel", "type", "operators", "ms", "% of all"), rows)

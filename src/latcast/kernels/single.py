@@ -9,14 +9,15 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.types import kernel_type
 
-_ACTIVATION_OF_FLOPS = ("relu", "relu6", "relu6", "sigmoid", "hard_swish")
+_ACTIVATION_OF_FLOPS = ("relu", "relu6", "relu6", "hard_sigmoid", "hard_swish")
 
 
 def kernel_graph(type_name: str, parameters: Mapping[str, Any]) -> Graph:
     """A graph that holds the kernel with this configuration and nothing else.
 
     ``fused_inputs`` adds as many activations behind it; what ``fused_flops`` holds beyond them becomes an activation
-    function of about so many FLOPs: ReLU (1), ReLU6 (2 and 3), sigmoid (4), hard-swish (5 and more).
+    function of about so many FLOPs: ReLU (1), ReLU6 (2 and 3), hard-sigmoid (4), hard-swish (5 and more); where it is
+    transcendental, sigmoid (up to 4), SiLU (up to 7) or GELU.
 
     Raises:
         UnknownNameError: No such kernel type or field.
@@ -29,6 +30,8 @@ def kernel_graph(type_name: str, parameters: Mapping[str, Any]) -> Graph:
     for _ in range(values["fused_inputs"]):
         x = builder.add(x, builder.input(builder.shape(x)))
     rest = values["fused_flops"] - values["fused_inputs"]
-    if rest > 0:
+    if values["fused_transcendentals"]:
+        x = builder.activation(x, "sigmoid" if rest <= 4 else "silu" if rest <= 7 else "gelu")
+    elif rest > 0:
         x = builder.activation(x, _ACTIVATION_OF_FLOPS[min(rest, len(_ACTIVATION_OF_FLOPS)) - 1])
     return builder.finish(x)

@@ -112,15 +112,17 @@ def evaluate_on_labels(
     from latcast.spaces import build
 
     trained_on = set(predictor.card.get(TRAINING_KEYS) or ())
-    trained, unseen = [], []
+    trained: list[Label] = []
+    unseen: list[Label] = []
     for label in labels:
         (trained if label.reference.key in trained_on else unseen).append(label)
     chosen = [label for label in unseen if families is None or label.reference.space in families]
-    if not chosen:
-        spaces = ", ".join(sorted({label.reference.space for label in unseen})) or "none"
+    spaces = {label.reference.space for label in unseen}
+    if not chosen or not spaces.issuperset(families or ()):
+        wanted = f" of {', '.join(sorted(set(families) - spaces))}" if families else ""
         raise DatasetError(
-            f"found no measured network to judge {predictor.platform} by: it was trained on {len(trained)} of the "
-            f"{len(trained) + len(unseen)} there; families or spaces of the others: {spaces}"
+            f"found no measured network{wanted} to judge {predictor.platform} by: it was trained on {len(trained)} of the "
+            f"{len(trained) + len(unseen)} there; families or spaces of the others: {', '.join(sorted(spaces)) or 'none'}"
         )
 
     def samples(labels: Iterable[Label]) -> list[NetworkSample]:

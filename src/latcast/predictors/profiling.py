@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from latcast.measure.settings import WorkerSettings
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.evaluation import TRAINING_KEYS
 from latcast.predictors.intervals import calibrate
-from latcast.predictors.kernel_predictor import RESIDUAL
+from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import TrainingData, collect
+from latcast.predictors.samples import TrainingData, collect, restrict
 from latcast.predictors.training import WAYS, cross_predict, train
 from latcast.records import Platform
 
@@ -36,7 +36,7 @@ WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_r
 NETWORKS_PER_SECOND = 3.0
 """Upper bound of what any runtime manages, so that references never run out before the budget."""
 
-WHOLE_MIX_SECONDS = 250.0
+WHOLE_MIX_SECONDS = 150.0
 """Budget from which on nothing of the training mix is left out."""
 
 MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND = 8e6, 0.36e6
@@ -45,6 +45,9 @@ optimising 100 million weights takes as long as timing twenty small networks."""
 
 LONGEST_BATCH_SHARE = 1 / 12
 """Part of the budget that one batch of networks may take, at a second each: a campaign ends between batches only."""
+
+MORE_UNTIL_SHARE = 0.8
+"""Where everything drawn is measured before this part of the budget is spent, more is drawn."""
 
 COMPANY_SHARE = 0.2
 """Part of the budget that learning from isolated kernels spends on whole networks, for the overhead and the interval."""
@@ -131,19 +134,28 @@ def measure_for_training(
         rules: Fusion rules; the shipped ones of the runtime where None.
         watch: Called at every step.
     """
+    rules = rules or rules_for(settings.runtime, settings.precision)
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
-    parts = campaign_items(way, budget_s, seed, rules or rules_for(settings.runtime, settings.precision))
+    parts = campaign_items(way, budget_s, seed, rules)
     drawing_s = time.monotonic() - start
     reports = []
-    for items, part_s in parts:
+    for index, (items, part_s) in enumerate(parts):
         name = f"timing {'kernels' if items[0].role == 'kernel' else 'networks'}"
+        part_start = time.monotonic() - drawing_s * part_s / budget_s
+        portion = 0
+        while True:
+            spent_s = time.monotonic() - part_start
 
-        def step(progress: Progress, name: str = name, part_s: float = part_s) -> None:
-            watch(Stage(name, min(1.0, progress.seconds / part_s), progress))
+            def step(progress: Progress, name: str = name, part_s: float = part_s, spent_s: float = spent_s) -> None:
+                watch(Stage(name, min(1.0, (spent_s + progress.seconds) / part_s), progress))
 
-        room_s = max(5.0, part_s - drawing_s * part_s / budget_s)
-        reports.append(Campaign(store, settings, items, budget_s=room_s, progress=step).run())
+            reports.append(Campaign(store, settings, items, budget_s=max(5.0, part_s - spent_s), progress=step).run())
+            if not reports[-1].complete or time.monotonic() - part_start > MORE_UNTIL_SHARE * part_s:
+                break
+            # All of them were quick, or known from before: more of the kind, from a seed that nobody chooses.
+            portion += 1
+            items = campaign_items(way, budget_s, seed + portion * 1_000_003, rules)[index][0]
     return tuple(reports)
 
 
@@ -202,6 +214,43 @@ def collect_stored(store: Any, platform: Platform, rules: FusionRules) -> Traini
     return collect(store.measurements(platform=platform.id), rules, build)
 
 
+def train_stored(
+    store: Any,
+    platform: Platform,
+    *,
+    way: str = "operators",
+    model: str = RESIDUAL,
+    seed: int = 0,
+    tune: bool = False,
+    leave_out: Collection[str] = (),
+    licence: str | None = None,
+) -> PlatformPredictor:
+    """Trains on what a store holds of a platform, under the shipped fusion rules of its runtime.
+
+    Args:
+        store: A :class:`latcast.datasets.store.Store`.
+        platform: What to predict for.
+        way, model, seed, tune: As for :func:`latcast.predictors.training.train`.
+        leave_out: Families or spaces not to train on.
+        licence: Of the measurements, for the card.
+
+    Raises:
+        TrainingError: Too few measurements, or nothing there is of a family to be left out.
+    """
+    rules = rules_for(platform.runtime, platform.precision)
+    data = collect_stored(store, platform, rules)
+    families = {sample.family for sample in data.networks}
+    unknown = sorted(set(leave_out) - families)
+    if unknown:
+        known = ", ".join(sorted(families)) or "none"
+        raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
+    predictor = trained_with_card(
+        restrict(data, lambda sample: sample.family not in leave_out), platform, rules,
+        way=way, model=model, seed=seed, tune=tune, environment=environment_of(store, platform),
+    )  # fmt: skip
+    return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
+
+
 def environment_of(store: Any, platform: Platform) -> dict[str, Any]:
     """The environment of a platform's first measurement, without what belongs to that moment alone."""
     from latcast.measure.environment import MOMENT
@@ -226,17 +275,17 @@ def trained_with_card(
     """Trains a predictor whose interval and card come from networks held out by whole families."""
     predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune, calibrated=False)
     card: dict[str, Any] = {
-        "trained_on": _what(data),
+        "trained_on": _what(data, way),
         "way": way,
-        "model": model,
+        "model": PHYSICAL if way == "networks" else model,
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
         "measurements": len(data.networks) + len(data.isolated),
         "seconds": seconds,
         "licence": "measured by the owner of this bundle",
         "environment": environment or {},
     }
-    if len(data.networks) >= 10:
-        held_out = cross_predict(data, platform, rules, way=way, model=model, seed=seed)
+    held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed)
+    if held_out is not None:
         actual = np.array([sample.latency_ms for sample in data.networks])
         interval = calibrate(actual, held_out)
         predictor = replace(predictor, interval=interval)
@@ -245,11 +294,25 @@ def trained_with_card(
     return predictor.with_card(card)
 
 
-def _what(data: TrainingData) -> str:
+def _held_out(
+    data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int
+) -> np.ndarray | None:
+    """Predictions of the training networks by predictors that saw nothing of their family; None where they are too few."""
+    if len(data.networks) < 10:
+        return None
+    try:
+        return cross_predict(data, platform, rules, way=way, model=model, seed=seed)
+    except TrainingError:
+        return None  # enough to train on all, not enough to train on all but a part; the card then has no figures
+
+
+def _what(data: TrainingData, way: str) -> str:
     counts: dict[str, int] = {}
     for sample in data.networks:
         counts[sample.family] = counts.get(sample.family, 0) + 1
     listed = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    kernels = f"; {len(data.isolated)} kernels timed alone" if data.isolated else ""
-    profiled = f"; {len(data.profiled)} kernels timed inside networks" if data.profiled else ""
-    return f"{len(data.networks)} networks ({listed}){profiled}{kernels}"
+    kernels = {
+        "kernels": f"; {len(data.isolated)} kernels timed alone",
+        "operators": f"; {len(data.profiled)} kernels timed inside networks",
+    }
+    return f"{len(data.networks)} networks ({listed}){kernels.get(way, '')}"

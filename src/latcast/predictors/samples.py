@@ -112,28 +112,7 @@ def attribute_executed(
 
 
 SCALE_LIMIT = 2.0
-"""A network's profiled kernels are not scaled by more than this against those of other networks."""
-
-SCALE_SHARE = 0.5
-"""How far a network's profiled kernels follow its end-to-end latency where the two disagree: both are one reading of the host,
-and their geometric mean is steadier than either."""
-
-
-def _steadied(timed: Sequence[tuple[str, list[tuple[Kernel, float]], float]]) -> tuple[KernelObservation, ...]:
-    """Profiled kernels, scaled so that the profiler's own cost and half of the host's change of state cancel.
-
-    Args:
-        timed: Key of a network, its kernels with milliseconds, and the profiled sum over the end-to-end latency.
-    """
-    if not timed:
-        return ()
-    usual = float(np.median([ratio for _, _, ratio in timed]))
-    found = []
-    for key, pairs, ratio in timed:
-        change = min(max(ratio / usual, 1 / SCALE_LIMIT), SCALE_LIMIT)
-        scale = change**-SCALE_SHARE / usual
-        found += [KernelObservation(kernel, scale * latency_ms, key) for kernel, latency_ms in pairs]
-    return tuple(found)
+"""A network's profiled kernels are not scaled by more than this."""
 
 
 def collect(
@@ -141,8 +120,8 @@ def collect(
 ) -> TrainingData:
     """Turns measurements into samples; several of the same network are combined by their median.
 
-    A profiler times a few runs at another moment than the network was timed, and costs time itself; profiled kernels are
-    scaled accordingly (:data:`SCALE_SHARE`).
+    A profiler times a few runs at another moment than the network was timed, and costs time itself. So the kernels of a
+    network are scaled to add up to what the network took: the host's state and the profiler's share both cancel.
 
     Args:
         measurements: Of one platform; failed ones are skipped and named.
@@ -150,7 +129,7 @@ def collect(
         build: Builds a reference's network (``latcast.spaces.build``).
     """
     isolated: list[KernelObservation] = []
-    timed: list[tuple[str, list[tuple[Kernel, float]], float]] = []
+    profiled: list[KernelObservation] = []
     latencies: dict[str, list[float]] = {}
     first: dict[str, tuple[Reference, tuple[Kernel, ...]]] = {}
     skipped: list[str] = []
@@ -172,13 +151,12 @@ def collect(
         if measurement.executed:
             pairs, some, total = attribute_executed(kernels, measurement)
             given, whole = given + some, whole + total
-            if total > 0:
-                timed.append((reference.key, pairs, total / measurement.latency_ms))
-    profiled = _steadied(timed)
+            scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
+            profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
     networks = tuple(
         NetworkSample(first[key][0], first[key][1], float(np.median(values))) for key, values in latencies.items()
     )
-    return TrainingData(tuple(isolated), profiled, networks, given / whole if whole else 1.0, tuple(skipped))
+    return TrainingData(tuple(isolated), tuple(profiled), networks, given / whole if whole else 1.0, tuple(skipped))
 
 
 def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:

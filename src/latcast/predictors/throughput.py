@@ -53,9 +53,7 @@ def throughputs(physical: PhysicalTerms, precision: str) -> list[ClassThroughput
         own = np.where((physical.coefficients[name] == pooled) & (name != POOLED), 0.0, physical.coefficients[name])
         of = dict(zip(TERMS, own.tolist(), strict=True))
         found.append(
-            ClassThroughput(
-                name, _rate(of["flops"]), _rate(of["moved"], width), _rate(of["weights"], width), 1e3 * of["count"]
-            )
+            ClassThroughput(name, _rate(of["flops"]), _rate(of["moved"], width), _rate(of["weights"], width), 1e3 * of["count"])
         )
     return found
 

@@ -103,8 +103,8 @@ class OpenVinoSession:
         """The primitives of the executed model as OpenVINO counts them.
 
         OpenVINO keeps one sum of whole microseconds a primitive and hands out its truncated mean, so a latency here is the
-        mean over the runs (not their median), to about 1 µs; over all runs so far, where there were enough. What never took a microsecond reads 0; views and layout changes
-        among those are left out, as they may have been done in place.
+        mean over the runs (not their median), to about 1 µs; over all runs so far, where there were enough. What never took
+        a microsecond reads 0; views and layout changes among those are left out, as they may have been done in place.
         """
         if not self._profile:
             raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")

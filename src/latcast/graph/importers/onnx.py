@@ -233,16 +233,21 @@ class Reading:
             special(self, node, proto, scope)
             return
         self._proto = proto
-        expanded = expand(node, self.assembly) if self._inputs_exist(node) else None
-        for part in [node] if expanded is None else expanded:
+        if not self._inputs_exist(node):
+            self.assembly.add(node)  # which says what is missing
+            return
+        expanded = expand(node, self.assembly)
+        if expanded is None:
+            self.assembly.add(self._respelled(node))
+            return
+        for part in expanded:
             self.assembly.add(self._respelled(part))
 
     def _inputs_exist(self, node: Node) -> bool:
-        """Whether all inputs are there; what is missing is said when the node is added."""
         return all(not name or self.assembly.exists(name) for name in node.inputs)
 
     def _respelled(self, node: Node) -> Node:
-        if node.domain or not self._inputs_exist(node):
+        if node.domain:
             return node
         try:
             return respell(node, self.assembly, self.opset)

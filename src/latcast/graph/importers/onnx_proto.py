@@ -19,6 +19,8 @@ _DATA_FIELDS = ("int32_data", "int64_data", "float_data", "double_data", "uint64
 
 _INT, _FLOAT, _STRING = onnx.AttributeProto.INT, onnx.AttributeProto.FLOAT, onnx.AttributeProto.STRING
 _INTS, _FLOATS, _STRINGS = onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS, onnx.AttributeProto.STRINGS
+_WITH_BODIES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
 _GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
 
 
@@ -117,11 +119,10 @@ def _external_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[An
 
 def captured_names(proto: onnx.NodeProto) -> frozenset[str]:
     """Tensors of the outer graph that the bodies of a node (If, Loop) read."""
-    bodies = list(bodies_of(proto))
-    if not bodies:
+    if proto.op_type not in _WITH_BODIES and not proto.domain:
         return frozenset()
     found: set[str] = set()
-    for body in bodies:
+    for body in bodies_of(proto):
         own = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
         for node in body.node:
             found |= (set(node.input) | captured_names(node)) - own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import lookup, view_of
 from latcast.graph.operators.quantization import is_quantized
 from latcast.graph.operators.table import no_flops
@@ -15,19 +15,23 @@ def with_precision(graph: Graph) -> Graph:
     """The graph with the precision that most of its multiply-accumulates are done in.
 
     A convolution with a weight of 8 bits counts as int8 even where it reads real numbers: runtimes quantise its input on
-    the fly. A network without convolutions and products is judged by the bytes its operators write.
+    the fly. A network without convolutions and products is judged by the elements that its operators write.
     """
     work: Counter[str] = Counter()
-    written: Counter[str] = Counter()
     for node in graph.nodes:
         entry = lookup(node.op_type)
-        kinds = [_precision(graph.tensors[name].dtype) for name in node.inputs[:2] if name]
-        kind = "int8" if "int8" in kinds else next((kind for kind in kinds if kind), "fp32")
         if entry is not None and entry.macs is not no_flops:
-            work[kind] += entry.macs(view_of(graph, node))
-        written[kind] += sum(graph.tensors[name].elements for name in node.outputs if name)
-    precision = (work or written).most_common(1)[0][0]
+            work[_kind(graph, node)] += entry.macs(view_of(graph, node))
+    if not work:
+        for node in graph.nodes:
+            work[_kind(graph, node)] += sum(graph.tensors[name].elements for name in node.outputs if name)
+    precision = work.most_common(1)[0][0]
     return graph if precision == graph.precision else replace(graph, precision=precision)
+
+
+def _kind(graph: Graph, node: Node) -> str:
+    kinds = [_precision(graph.tensors[name].dtype) for name in node.inputs[:2] if name]
+    return "int8" if "int8" in kinds else next((kind for kind in kinds if kind), "fp32")
 
 
 def _precision(dtype: str) -> str:

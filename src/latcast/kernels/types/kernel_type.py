@@ -19,9 +19,11 @@ from latcast.registry import nearest_names
 if TYPE_CHECKING:
     from latcast.graph.builder import GraphBuilder
 
-FUSED_FIELDS = ("fused_flops", "fused_inputs")
-"""Fields that every type has: FLOPs per output element of the operators fused behind the first, and how many further
-activations they read (a residual)."""
+FUSED_FIELDS = ("fused_flops", "fused_inputs", "fused_transcendentals")
+"""Fields that every type has: FLOPs per output element of the operators fused behind the first, how many further activations
+they read (a residual), and how many of them are transcendental functions, which cost far more than their FLOPs say."""
+
+TRANSCENDENTAL = frozenset({"Sigmoid", "Tanh", "Erf", "Exp", "Gelu", "Softplus", "Mish", "Swish", "Elu", "Selu", "Celu"})
 
 Columns = Mapping[str, np.ndarray]
 """One array a field, each (kernels,)."""
@@ -143,11 +145,11 @@ _LIGHT = frozenset({"activation", "arithmetic", "batch_norm", "copy", "transpose
 """Types whose operators some runtimes run inside the kernel of a heavier one behind them (a scale before a product)."""
 
 
-def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tuple[int, int]:
-    """FLOPs per element of the own operators' result, and further activations read, of what is fused with them."""
+def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tuple[int, int, int]:
+    """FLOPs per element of the own operators' result, further activations read, and transcendental functions fused."""
     behind = nodes[0] is own[0]
     others = nodes[len(own) :] if behind else [node for node in nodes if node is not own[0]]
-    cost = 0
+    cost = costly = 0
     read: set[str] = set()
     for node in others:
         if node.op_type in _FOLDED:
@@ -156,15 +158,16 @@ def _fused_cost(graph: Graph, nodes: Sequence[Node], own: Sequence[Node]) -> tup
         if each is None:
             each = -(-(node_flops(graph, node) or 0) // graph.tensors[own[-1].outputs[0]].elements)
         cost += each
+        costly += node.op_type in TRANSCENDENTAL
         read.update(node.inputs)
     activations = {name for name in read if graph.is_activation(name)}
     if len(activations) < 2 and behind:
-        return cost, 0  # one operator behind, which reads the kernel's own result
+        return cost, 0, costly  # one operator behind, which reads the kernel's own result
     made = {output for node in nodes for output in node.outputs}
     made_in_front = made.difference(output for node in own for output in node.outputs)
     replaced = {name for node in own for name in node.inputs if name in made_in_front}
     # What an operator in front reads stands in for what the own operator would have read.
-    return cost, max(len(activations - made) - len(replaced), 0)
+    return cost, max(len(activations - made) - len(replaced), 0), costly
 
 
 def _main_operator(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: int) -> tuple[str, Sequence[Node]]:
@@ -193,5 +196,5 @@ def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: i
     except NotThisType:
         found = KERNEL_TYPES["other"]
         values = found.extract(graph, own)
-    fused = _fused_cost(graph, nodes, own) if len(nodes) > own_count else (0, 0)
+    fused = _fused_cost(graph, nodes, own) if len(nodes) > own_count else (0, 0, 0)
     return found.name, (*map(int, values), *fused)

@@ -1,0 +1,95 @@
+"""Running the command line in this process, with a home of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latcast.cli.main import run
+from latcast.datasets.opening import only_platform, open_measurements
+from latcast.predictors import shelf
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.profiling import train_stored
+from latcast.spaces.catalogue import build, model
+from tests.cli.dataset import DATASET, UNSEEN
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def reason(self) -> str:
+        """The one line by which a command that failed says why."""
+        assert self.code == 1, self
+        assert self.out == ""
+        assert self.err.endswith("\n")
+        [line] = self.err.splitlines()
+        assert line.startswith("latcast: ")
+        assert "Traceback" not in line
+        return line.removeprefix("latcast: ")
+
+
+Latcast = Callable[..., Outcome]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder: empty, nothing shipped; the current folder is another empty one."""
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(shelf, "SHIPPED_FOLDER", tmp_path / "shipped")
+    monkeypatch.delenv("LATCAST_DEBUG", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def latcast(home: Path, capfd: pytest.CaptureFixture[str]) -> Latcast:
+    """Runs a command: ``latcast("predict", "resnet18", "--on", "local")``."""
+
+    def call(*arguments: object) -> Outcome:
+        capfd.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def trained() -> PlatformPredictor:
+    """From real measurements, without the unseen families."""
+    with open_measurements(DATASET) as store:
+        return train_stored(store, only_platform(store), leave_out=UNSEEN, licence="CC0-1.0")
+
+
+@pytest.fixture
+def bundle(home: Path, trained: PlatformPredictor) -> Path:
+    """On the user's shelf."""
+    return save_bundle(trained, shelf.bundle_path(trained.platform))
+
+
+@pytest.fixture(scope="session")
+def model_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SqueezeNet 1.1, quick to write, to load and to run."""
+    from latcast.graph.writers.onnx import to_onnx
+
+    path = tmp_path_factory.mktemp("models") / "squeezenet.onnx"
+    path.write_bytes(to_onnx(build(model("squeezenet1_1"))))
+    return path

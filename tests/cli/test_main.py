@@ -1,0 +1,162 @@
+"""The command itself: help, exit codes, one line for an error, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from latcast import __version__
+from latcast.cli import main
+from latcast.cli.main import COMMANDS
+from latcast.datasets.store import Store
+from tests.cli.conftest import Latcast
+
+HEAVY = ("lightgbm", "matplotlib", "ncnn", "onnxruntime", "openvino", "scipy", "sklearn", "sqlalchemy", "torch")
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_help_names_every_command_with_one_line(latcast: Latcast) -> None:
+    found = latcast("--help")
+
+    assert found.code == 0
+    words = " ".join(found.out.split())
+    for name, (_, text) in COMMANDS.items():
+        assert f"{name} {text}" in words
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(latcast: Latcast, name: str) -> None:
+    found = latcast(name, "-h")
+
+    assert (found.code, found.err) == (0, "")
+    assert found.out.startswith(f"Usage: latcast {name} [OPTIONS]")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_documented_with_an_example(name: str) -> None:
+    text = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
+
+    assert f"## latcast {name}\n" in text
+    assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0]
+
+
+def test_the_version_is_the_packages(latcast: Latcast) -> None:
+    assert latcast("--version").out == f"latcast {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nosuch",),
+        ("predict",),
+        ("predict", "resnet18"),
+        ("predict", "resnet18", "--on", "local", "--nosuch"),
+        ("measure", "resnet18", "--threads", "0"),
+        ("measure", "resnet18", "--precision", "fp7"),
+        ("measure", "resnet18", "--runtime", "nosuch"),
+        ("measure", "resnet18", "--cpus", "one"),
+        ("profile", "--way", "nosuch"),
+        ("profile", "--model", "nosuch"),
+        ("profile", "--budget", "0"),
+        ("train", "x.sqlite", "--from", "nosuch"),
+        ("demo", "--budget", "soon"),
+        ("platforms", "nosuch"),
+    ],
+)
+def test_a_wrong_call_shows_the_usage_and_exits_with_2(latcast: Latcast, arguments: tuple[str, ...]) -> None:
+    found = latcast(*arguments)
+
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("Usage: latcast")
+    assert "\nError: " in found.err
+
+
+class TestUnexpectedErrors:
+    @pytest.fixture(autouse=True)
+    def broken(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """A command with a defect, and one that is interrupted."""
+        (tmp_path / "defective.py").write_text("def command() -> None:\n    raise KeyError('a\\nkey')\n")
+        (tmp_path / "endless.py").write_text(
+            "KEPT_WHEN_INTERRUPTED = 'nothing is lost'\ndef command() -> None:\n    raise KeyboardInterrupt\n"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setattr(main, "COMMANDS", {"defective": ("defective", "Breaks."), "endless": ("endless", "Waits.")})
+
+    def test_are_one_line_that_says_how_to_see_more(self, latcast: Latcast) -> None:
+        assert latcast("defective").reason == r"unexpected KeyError: 'a\nkey'; LATCAST_DEBUG=1 shows where, please report it"
+
+    def test_are_raised_for_debugging(self, latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LATCAST_DEBUG", "1")
+
+        with pytest.raises(KeyError):
+            latcast("defective")
+
+    def test_an_interrupt_is_one_line_with_what_is_kept_and_exits_with_130(self, latcast: Latcast) -> None:
+        found = latcast("endless")
+
+        assert (found.code, found.out, found.err) == (130, "", "latcast: interrupted; nothing is lost\n")
+
+
+def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **variables}
+    )
+
+
+def test_python_m_latcast_is_the_command() -> None:
+    found = python("-m", "latcast", "--version")
+
+    assert (found.returncode, found.stdout, found.stderr) == (0, f"latcast {__version__}\n", "")
+
+
+def test_an_error_ends_the_process_with_its_code(home: Path) -> None:
+    found = python("-m", "latcast", "predict", "resnet18", "--on", "nosuch")
+
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith("latcast: no predictor for 'nosuch'")
+
+
+def test_a_prediction_needs_no_database_runtime_or_training_library(bundle: Path, model_file: Path) -> None:
+    script = (
+        "import json, sys\nfrom latcast.cli.main import run\n"
+        f"code = run(['predict', {str(model_file)!r}, '--on', {str(bundle)!r}, '--json'])\n"
+        f"print(json.dumps([code, sorted(set({HEAVY!r}) & set(sys.modules))]), file=sys.stderr)"
+    )
+
+    found = python("-c", script)
+
+    assert json.loads(found.stderr.splitlines()[-1]) == [0, []]
+
+
+def test_a_closed_pipe_is_no_traceback(home: Path) -> None:
+    found = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m latcast doctor --json | true"], capture_output=True, text=True, check=False
+    )
+
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_measured(home: Path, tmp_path: Path) -> None:
+    store = tmp_path / "kept.sqlite"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "latcast", "profile", "--budget", "2", "--store", str(store)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while not Store(store).keys() if store.exists() else True:
+        assert process.poll() is None, process.stderr.read()
+
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "latcast: interrupted; what was measured is kept: the same command goes on with it"
+    with Store(store) as kept:
+        assert kept.keys()

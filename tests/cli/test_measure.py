@@ -1,0 +1,82 @@
+"""``latcast measure`` runs networks for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.measure.environment import affinity
+from tests.cli.conftest import Latcast
+from tests.cli.test_predict import BAD, conv, without_data
+
+QUICK = ("--rounds", "2", "--runs-per-round", "3", "--warmup-runs", "1", "--no-realtime")
+
+
+def test_a_file_is_measured_with_its_kernels(latcast: Latcast, model_file: Path) -> None:
+    found = latcast("measure", model_file, *QUICK, "--kernels", "--json")
+
+    assert found.json["schema"] == 1
+    [measured] = found.json["measurements"]
+    assert measured["model"] == str(model_file)
+    assert measured["platform"].startswith("local/onnxruntime-")
+    assert measured["latency_ms"] > 0
+    assert measured["raw_latency_ms"] > 0
+    # At most three runs in each of two rounds: on a busy host a round ends early, and disturbed runs are left out.
+    assert set(measured["rounds"]) == {0, 1}
+    assert len(measured["runs_ms"]) == len(measured["rounds"]) <= 6
+    assert 0 <= measured["variation"] < 1
+    # 26 convolutions, the ReLUs fused, 3 pools and the global one.
+    assert sum(kernel["kind"].endswith("Conv") for kernel in measured["kernels"]) == 26
+    assert measured["environment"]["settings"]["realtime"] is False
+
+
+def test_people_get_the_figures_side_by_side(latcast: Latcast) -> None:
+    found = latcast("measure", "squeezenet1_1", *QUICK, "--kernels")
+
+    head, row, *rest = found.out.splitlines()
+    assert head.split() == ["model", "platform", "latency", "ms", "raw", "ms", "variation", "%", "runs"]
+    assert row.split()[0] == "squeezenet1_1"
+    assert 2 <= int(row.split()[-1]) <= 6
+    assert any(line.startswith("squeezenet1_1: ") and "under the profiler" in line for line in rest)
+
+
+def test_weights_that_are_missing_are_made_up(latcast: Latcast, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(without_data(conv()))
+
+    assert latcast("measure", path, *QUICK).code == 0
+
+
+@pytest.mark.parametrize("what", ["truncated", "missing external data", "dynamic shapes"])
+def test_a_bad_file_is_one_line(latcast: Latcast, tmp_path: Path, what: str) -> None:
+    content, expected = BAD[what]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content())
+
+    reason = latcast("measure", path, *QUICK).reason
+
+    assert reason.startswith(f"{path} could not be measured: ")
+    assert expected in reason
+
+
+def test_an_operator_that_the_runtime_lacks_is_one_line(latcast: Latcast, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(BAD["unknown operator"][0]())
+
+    assert "Mystery" in latcast("measure", path, *QUICK).reason
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("nosuch.onnx",), "cannot read the model file nosuch.onnx"),
+        (("resnet81",), "there is no file 'resnet81', and no published model is called 'resnet81'"),
+        (("resnet18", "--threads", "4096"), "4096 threads were asked for and this process may use"),
+        (("resnet18", "--cpus", "4095"), "cannot pin to CPUs 4095"),
+        (("resnet18", "--precision", "bf16"), "onnxruntime cannot run bf16 here; it can run fp32"),
+        (("resnet18", "--threads", "2", "--cpus", str(affinity()[0]), "--realtime"), "a real-time priority with 2 threads"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in latcast("measure", *arguments).reason

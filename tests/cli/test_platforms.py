@@ -1,0 +1,107 @@
+"""``latcast platforms``: the list, a card, two platforms side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.physical import PhysicalTerms
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.shelf import bundle_path
+from latcast.records import Platform
+from tests.cli.conftest import Latcast
+from tests.cli.dataset import PLATFORM
+
+TWICE_AS_FAST = "local/openvino-2026.4/cpu1/fp32"
+
+
+@pytest.fixture
+def two(bundle: Path, trained: PlatformPredictor) -> None:
+    """The trained platform, and one that takes half as long for everything."""
+    halved = {name: values / 2 for name, values in trained.physical.coefficients.items()}
+    other = replace(trained, platform=Platform.parse(TWICE_AS_FAST), physical=PhysicalTerms(halved))
+    save_bundle(other, bundle_path(TWICE_AS_FAST))
+
+
+def test_without_predictors_the_list_is_empty_and_says_how_to_begin(latcast: Latcast) -> None:
+    assert latcast("platforms", "--json").json == []
+
+    found = latcast("platforms")
+    assert (found.code, found.out) == (0, "")
+    assert found.err.endswith("make one of this machine with: latcast demo, or latcast profile\n")
+
+
+@pytest.mark.usefixtures("bundle")
+def test_the_json_is_a_list_with_the_keys_that_scripts_rely_on(latcast: Latcast, trained: PlatformPredictor) -> None:
+    [found] = latcast("platforms", "--json").json
+
+    assert set(found) >= {"id", "source", "mape", "within_5", "within_10", "interval_coverage", "trained_on", "licence"}
+    assert (found["id"], found["source"], found["licence"]) == (PLATFORM, "user", "CC0-1.0")
+    assert found["mape"] == pytest.approx(trained.card["mape"])
+
+
+@pytest.mark.usefixtures("two")
+def test_the_list_has_a_line_for_each_platform(latcast: Latcast) -> None:
+    head, *rows = latcast("platforms").out.splitlines()
+
+    assert "MAPE %" in head
+    assert [row.split()[0] for row in rows] == [PLATFORM, TWICE_AS_FAST]
+    assert "23 networks; " in rows[0]
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_damaged_bundle_is_named_and_the_others_are_listed(latcast: Latcast, home: Path) -> None:
+    (home / "bundles" / "broken.zip").write_bytes(b"no zip")
+
+    found = latcast("platforms", "--json")
+
+    assert [each["id"] for each in found.json] == [PLATFORM]
+    assert "broken.zip: found no readable zip" in found.err
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_platform_shows_its_card_and_what_the_device_does_well(latcast: Latcast, trained: PlatformPredictor) -> None:
+    lines = [line.split() for line in latcast("platforms", "show", "local").out.splitlines()]
+
+    assert [PLATFORM] in lines
+    assert ["licence", "of", "the", "data", "CC0-1.0"] in lines
+    assert ["MAPE,", "%", f"{trained.card['mape']:.4g}"] in lines
+    flops, moved, _, count = trained.physical.coefficients["any"]
+    [row] = [line for line in lines if line[:1] == ["any"]]
+    assert float(row[1]) == pytest.approx(1e-6 / flops, rel=0.006)
+    assert float(row[2]) == pytest.approx(4e-6 / moved, rel=0.006)
+    assert float(row[4]) == pytest.approx(1e3 * count, rel=0.006)
+
+
+@pytest.mark.usefixtures("two")
+def test_two_platforms_compare_line_by_line(latcast: Latcast) -> None:
+    found = latcast("platforms", "show", PLATFORM, TWICE_AS_FAST)
+
+    lines = found.out.splitlines()
+    assert lines[:2] == [f"A: {PLATFORM}", f"B: {TWICE_AS_FAST}"]
+    [row] = [line.split() for line in lines if line.startswith("conv 1x1 ") and "strided" not in line and "un" not in line]
+    first, second = float(row[2]), float(row[3])
+    assert second == pytest.approx(2 * first, rel=0.01)
+
+
+@pytest.mark.usefixtures("two")
+def test_the_json_of_platforms_holds_card_overhead_and_throughputs(latcast: Latcast, trained: PlatformPredictor) -> None:
+    first, second = latcast("platforms", "show", PLATFORM, TWICE_AS_FAST, "--json").json["platforms"]
+
+    assert (first["id"], second["id"]) == (PLATFORM, TWICE_AS_FAST)
+    assert first["card"]["way"] == "operators"
+    assert first["overhead_ms"] == trained.network.constant_ms
+    assert first["throughputs"][0]["kernel_class"] == "any"
+    assert second["throughputs"][0]["gflop_per_s"] == pytest.approx(2 * first["throughputs"][0]["gflop_per_s"])
+
+
+@pytest.mark.usefixtures("bundle")
+def test_three_platforms_are_too_many(latcast: Latcast) -> None:
+    assert latcast("platforms", "show", "a", "b", "c").reason == "3 platforms were given; one is shown, two are compared"
+
+
+def test_an_unknown_platform_is_one_line(latcast: Latcast) -> None:
+    assert latcast("platforms", "show", "pixel4").reason.startswith("no predictor for 'pixel4': found no bundles in ")

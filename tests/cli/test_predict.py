@@ -1,0 +1,196 @@
+"""``latcast predict``: files and names, several of each, and what is wrong with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.conftest import Latcast
+from tests.cli.dataset import PLATFORM
+from tests.graph.importers.onnx_models import integers, model, node, zeros
+
+pytestmark = pytest.mark.usefixtures("bundle")
+
+
+def test_the_json_has_the_keys_that_scripts_rely_on(latcast: Latcast) -> None:
+    document = latcast("predict", "squeezenet1_1", "--on", PLATFORM, "--json").json
+
+    assert document["schema"] == 1
+    [found] = document["predictions"]
+    assert set(found) == {"model", "platform", "latency_ms", "low_ms", "high_ms", "coverage", "warnings"}
+    assert (found["model"], found["platform"]) == ("squeezenet1_1", PLATFORM)
+    assert 0 < found["low_ms"] < found["latency_ms"] < found["high_ms"]
+    assert found["coverage"] == {"share": 1.0, "uncovered": []}
+
+
+def test_a_file_is_predicted_as_the_network_it_holds(latcast: Latcast, model_file: Path) -> None:
+    by_name, by_file = latcast("predict", "squeezenet1_1", model_file, "--on", "local/onnxruntime", "--json").json["predictions"]
+
+    assert by_file["model"] == str(model_file)
+    assert by_file["latency_ms"] == pytest.approx(by_name["latency_ms"])
+
+
+def test_the_breakdown_adds_up_to_the_latency(latcast: Latcast) -> None:
+    [found] = latcast("predict", "squeezenet1_1", "--on", PLATFORM, "--breakdown", "--json").json["predictions"]
+
+    parts = [kernel["latency_ms"] for kernel in found["kernels"]]
+    assert sum(parts) + found["overhead_ms"] == pytest.approx(found["latency_ms"])
+    assert set(found["kernels"][0]) == {"name", "kernel_type", "operators", "configuration", "latency_ms", "covered"}
+
+
+def test_every_model_is_predicted_on_every_platform(latcast: Latcast, bundle: Path) -> None:
+    found = latcast("predict", "resnet18", "mobilenet_v2", "--on", f"{PLATFORM},{bundle}", "--json").json["predictions"]
+
+    assert [each["model"] for each in found] == ["resnet18", "mobilenet_v2"] * 2
+
+
+def test_people_get_a_table_and_the_kernels(latcast: Latcast) -> None:
+    found = latcast("predict", "squeezenet1_1", "--on", "local", "--breakdown")
+
+    head, row, *rest = found.out.splitlines()
+    assert found.code == 0
+    assert head.split() == ["model", "platform", "latency", "ms", "90", "%", "interval", "ms", "covered", "%"]
+    assert row.split()[:2] == ["squeezenet1_1", PLATFORM]
+    assert sum("max_pool" in line.split() for line in rest) == 3
+    assert not any(line != line.rstrip() for line in found.out.splitlines())
+
+
+def test_warnings_go_to_standard_error_a_line_each(latcast: Latcast) -> None:
+    found = latcast("predict", "squeezenet1_1", "--on", "local", "--json")
+
+    [text] = found.json["predictions"][0]["warnings"]
+    assert "outside the training range" in text
+    assert found.err == f"latcast: squeezenet1_1 on {PLATFORM}: {text}\n"
+
+
+def test_a_dynamic_input_gets_its_sizes(latcast: Latcast, tmp_path: Path) -> None:
+    path = tmp_path / "dynamic.onnx"
+    path.write_bytes(BAD["dynamic shapes"][0]())
+
+    found = latcast("predict", path, "--on", PLATFORM, "--shape", "x=1,3,64,64", "--json")
+
+    assert found.json["predictions"][0]["latency_ms"] > 0
+
+
+def test_an_unknown_operator_is_priced_and_named(latcast: Latcast, tmp_path: Path) -> None:
+    path = tmp_path / "unknown.onnx"
+    path.write_bytes(BAD["unknown operator"][0]())
+
+    [found] = latcast("predict", path, "--on", PLATFORM, "--json").json["predictions"]
+
+    assert found["coverage"]["share"] < 1
+    assert any("Mystery" in name for name in found["coverage"]["uncovered"])
+    assert found["latency_ms"] > 0
+
+
+def conv(shape: tuple[int | str, ...] = (1, 3, 8, 8)) -> onnx.ModelProto:
+    return model([node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3])], {"x": shape}, ["y"], {"w": zeros(8, 3, 3, 3)})
+
+
+def without_data(proto: onnx.ModelProto) -> bytes:
+    """The stored tensors move to a file that is not there."""
+    for tensor in proto.graph.initializer:
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.ClearField("raw_data")
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", "gone.bin"
+    return proto.SerializeToString()
+
+
+def mystery() -> bytes:
+    given = onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, (1, 8, 6, 6))
+    proto = model(
+        [
+            node("Conv", ["x", "w"], ["a0"], kernel_shape=[3, 3]),
+            node("Mystery", ["a0"], ["a"], domain="com.acme"),
+            node("Relu", ["a"], ["y"]),
+        ],
+        {"x": (1, 3, 8, 8)},
+        ["y"],
+        {"w": zeros(8, 3, 3, 3)},
+        domains=["com.acme"],
+    )
+    proto.graph.value_info.append(given)
+    return proto.SerializeToString()
+
+
+BAD: dict[str, tuple[Callable[[], bytes], str]] = {
+    "truncated": (lambda: conv().SerializeToString()[:400], "is truncated"),
+    "text": (lambda: b"this is no model\n", "is text that begins with 'this is no model'"),
+    "empty": (lambda: b"", "is empty"),
+    "unknown operator": (mystery, "com.acme::Mystery"),
+    "dynamic shapes": (lambda: conv(("batch", 3, "height", 64)).SerializeToString(), "give it: --shape x=1,3,"),
+    "zero-size dimension": (lambda: conv((0, 3, 8, 8)).SerializeToString(), "every size must be at least 1"),
+    "cyclic": (
+        lambda: model(
+            [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], {"x": (1, 3, 8, 8)}, ["b"]
+        ).SerializeToString(),
+        "has a cycle",
+    ),
+    "wrong channels": (lambda: conv((1, 5, 8, 8)).SerializeToString(), "do not fit a weight of shape [8, 3, 3, 3]"),
+    "missing external data": (
+        lambda: without_data(model([node("Reshape", ["x", "s"], ["y"])], {"x": (1, 3, 8, 8)}, ["y"], {"s": integers(1, -1)})),
+        "put the file of its external data beside it",
+    ),
+}
+"""What is wrong with a file -> its content, and what the message says."""
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_file_is_one_line_with_the_file_and_the_reason(latcast: Latcast, tmp_path: Path, what: str) -> None:
+    content, expected = BAD[what]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content())
+
+    reason = latcast("predict", path, "--on", PLATFORM, "--strict").reason
+
+    assert expected in reason
+    assert "model.onnx" in reason
+
+
+def test_weights_are_not_needed_for_a_prediction(latcast: Latcast, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(without_data(conv()))
+
+    assert latcast("predict", path, "--on", PLATFORM, "--json").json["predictions"][0]["latency_ms"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("nosuch.onnx", "--on", PLATFORM), "there is no file 'nosuch.onnx'"),
+        (("resnet81", "--on", PLATFORM), "no published model is called 'resnet81'; known: resnet18"),
+        (("resnet18", "--on", "pixel4"), f"no predictor for 'pixel4'; nearest: {PLATFORM}"),
+        (("resnet18", "--on", "./nosuch.zip"), "found no bundle at './nosuch.zip'"),
+        (("resnet18", "--on", PLATFORM, "--shape", "x=big"), "--shape 'x=big' is not of the form input=1,3,224,224"),
+        (("resnet18", "--on", PLATFORM, "--shape", "x=1,0,2"), "--shape 'x=1,0,2' is not of the form"),
+        (("resnet18", "--on", ","), "--on ',' names no platform"),
+    ],
+)
+def test_what_does_not_exist_is_named(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in latcast("predict", *arguments).reason
+
+
+def test_without_predictors_it_says_how_to_make_one(latcast: Latcast, bundle: Path) -> None:
+    bundle.unlink()
+
+    assert "make one with: latcast profile" in latcast("predict", "resnet18", "--on", "local").reason
+
+
+def test_random_bytes_never_give_a_traceback(latcast: Latcast, tmp_path: Path) -> None:
+    whole = conv().SerializeToString()
+    random = np.random.default_rng(0)
+    path = tmp_path / "model.onnx"
+    for _ in range(40):
+        damaged = bytearray(whole)
+        for place in random.integers(len(whole), size=3):
+            damaged[place] = random.integers(256)
+        path.write_bytes(bytes(damaged))
+
+        found = latcast("predict", path, "--on", PLATFORM)
+
+        assert found.code == 0 or "unexpected" not in found.reason

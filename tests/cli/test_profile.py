@@ -1,0 +1,60 @@
+"""From nothing to a predictor of this machine, for real: about a quarter of a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets.store import Store
+from tests.cli.conftest import Latcast
+
+
+@pytest.mark.slow
+def test_a_profile_is_predicted_with_listed_and_judged(latcast: Latcast, home: Path, tmp_path: Path) -> None:
+    found = latcast("profile", "--budget", "0.25", "--seed", "3", "--json")
+
+    document = found.json
+    platform, bundle, store = document["platform"], Path(document["bundle"]), Path(document["store"])
+    assert bundle.parent == home / "bundles"
+    assert document["way"] == "operators"
+    assert any(line.startswith("latcast: timing networks") for line in found.err.splitlines())
+
+    [prediction] = latcast("predict", "mobilenet_v2", "--on", "local/onnxruntime", "--json").json["predictions"]
+    assert prediction["platform"] == platform
+    assert 0 < prediction["low_ms"] < prediction["latency_ms"] < prediction["high_ms"]
+
+    [listed] = latcast("platforms", "--json").json
+    assert (listed["id"], listed["mape"]) == (platform, document["mape"])
+
+    assert "it was trained on " in latcast("evaluate", bundle, store).reason
+    judged = latcast("evaluate", _trained_on_half(latcast, store, tmp_path), store, "--json").json
+    assert judged["networks"] >= 1
+    assert judged["mape"] > 0
+
+
+def _trained_on_half(latcast: Latcast, store: Path, folder: Path) -> Path:
+    """A bundle that knows nothing of one of the store's spaces."""
+    with Store(store) as kept:
+        spaces = sorted({measurement.reference.space for measurement in kept.measurements()} - {"random_mixed"})
+    assert latcast("train", store, "--leave-out", spaces[0], "-o", folder / "half.zip").code == 0
+    return folder / "half.zip"
+
+
+@pytest.mark.slow
+def test_a_second_profile_adds_to_the_first(latcast: Latcast, tmp_path: Path) -> None:
+    store = tmp_path / "kept.sqlite"
+    arguments = ("profile", "--budget", "0.2", "--way", "networks", "--store", store, "-o", tmp_path / "b.zip", "--json")
+
+    first = latcast(*arguments).json["measurements"]
+    second = latcast(*arguments).json["measurements"]
+
+    assert second > first
+    with Store(store) as kept:
+        assert len(kept) == second
+
+
+def test_a_store_that_cannot_be_made_is_one_line(latcast: Latcast) -> None:
+    assert latcast("profile", "--store", "nowhere/x.sqlite").reason == (
+        "cannot make the store nowhere/x.sqlite: there is no folder nowhere"
+    )

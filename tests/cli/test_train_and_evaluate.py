@@ -1,0 +1,121 @@
+"""``latcast train`` and ``latcast evaluate`` on a small real dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets.store import Store
+from tests.cli.conftest import Latcast
+from tests.cli.dataset import ALL_NETWORKS, DATASET, PLATFORM, UNSEEN, UNSEEN_NETWORKS
+
+
+def test_a_bundle_is_trained_and_used_by_the_name_of_its_platform(latcast: Latcast, home: Path) -> None:
+    found = latcast("train", DATASET, "--way", "networks", "--licence", "CC0-1.0", "--json")
+
+    document = found.json
+    assert (document["platform"], document["way"], document["licence"]) == (PLATFORM, "networks", "CC0-1.0")
+    assert document["trained_on"].startswith(f"{ALL_NETWORKS} networks (")
+    assert Path(document["bundle"]) == home / "bundles" / f"{PLATFORM.replace('/', '__')}.zip"
+    assert latcast("predict", "resnet18", "--on", "local/onnxruntime").code == 0
+
+
+def test_from_is_another_word_for_way(latcast: Latcast, tmp_path: Path) -> None:
+    first = latcast("train", DATASET, "--from", "networks", "-o", tmp_path / "a.zip")
+    second = latcast("train", DATASET, "--way", "networks", "-o", tmp_path / "b.zip")
+
+    assert first.code == second.code == 0
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def test_people_are_told_what_it_was_trained_on_and_where_it_is(latcast: Latcast, tmp_path: Path) -> None:
+    first, *_, last = latcast("train", DATASET, "--way", "networks", "-o", tmp_path / "b").out.splitlines()
+
+    assert first.startswith(f"{PLATFORM}: trained on {ALL_NETWORKS} networks (")
+    assert last == f"bundle: {tmp_path / 'b'}"
+
+
+@pytest.mark.usefixtures("bundle")
+def test_only_networks_that_were_not_trained_on_are_judged(latcast: Latcast) -> None:
+    found = latcast("evaluate", "local", DATASET, "--json").json
+
+    keys = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "noise_floor", "interval_coverage")
+    assert all(isinstance(found[key], float) for key in keys)
+    assert (found["platform"], found["held_out_by"], found["networks"]) == (PLATFORM, "family", UNSEEN_NETWORKS)
+    assert set(found["baselines"]) == {"flops", "flops_mac"}
+    errors = [abs(each["latency_ms"] / each["measured_ms"] - 1) for each in found["per_network"]]
+    assert found["mape"] == pytest.approx(100 * sum(errors) / len(errors))
+    assert found["mape"] < found["baselines"]["flops"]["mape"]
+
+
+@pytest.mark.usefixtures("bundle")
+def test_families_narrow_the_judgement(latcast: Latcast) -> None:
+    found = latcast("evaluate", "local", DATASET, "--families", "squeezenet, ghostnet", "--json").json
+
+    assert {each["model"] for each in found["per_network"]} == {"squeezenet1_0", "squeezenet1_1", "ghostnet_x0_5"}
+
+
+@pytest.mark.usefixtures("bundle")
+def test_people_get_baselines_noise_floor_and_a_line_for_each_network(latcast: Latcast) -> None:
+    lines = latcast("evaluate", "local", DATASET).out.splitlines()
+
+    assert lines[0] == f"{PLATFORM}: {UNSEEN_NETWORKS} networks, held out by family"
+    assert [line.split()[0] for line in lines[3:6]] == ["latcast", "flops", "flops_mac"]
+    assert any(line.startswith("noise floor of the measurements: ") for line in lines)
+    assert sum(line.startswith(("mobilenet_v2_0_", "squeezenet1_", "ghostnet_x0_5", "mnasnet0_5")) for line in lines) == 6
+
+
+@pytest.mark.usefixtures("bundle")
+def test_test_and_training_networks_may_come_from_two_stores(latcast: Latcast, tmp_path: Path) -> None:
+    seen, unseen = tmp_path / "seen.sqlite", tmp_path / "unseen.sqlite"
+    with Store(":memory:") as store:
+        store.import_file(DATASET)
+        records = list(store.measurements(as_taken=True))
+    for path, wanted in ((seen, False), (unseen, True)):
+        with Store(path) as store:
+            store.add_all(record for record in records if (record.reference.space in UNSEEN) is wanted)
+
+    apart = latcast("evaluate", "local", unseen, "--json").json
+    together = latcast("evaluate", "local", unseen, seen, "--json").json
+
+    assert (apart["networks"], apart["baselines"]) == (UNSEEN_NETWORKS, {})
+    assert set(together.pop("baselines")) == {"flops", "flops_mac"}
+    assert together == {key: value for key, value in apart.items() if key != "baselines"}
+
+
+@pytest.mark.usefixtures("bundle")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("evaluate", "local", "nosuch.sqlite"), "cannot read measurements from nosuch.sqlite: No such file or directory"),
+        (("evaluate", "local", "."), "cannot read measurements from .: Is a directory"),
+        (("evaluate", "pixel4", DATASET), "no predictor for 'pixel4'"),
+        (("evaluate", "local", DATASET, "--families", "resnet"), "found no measured network of resnet to judge"),
+        (("train", "nosuch.jsonl"), "cannot read measurements from nosuch.jsonl"),
+        (("train", DATASET, "--platform", "pixel4/tflite-2.10/gpu/fp16"), "holds no measurements of pixel4/tflite-2.10/gpu/fp16"),
+        (("train", DATASET, "--leave-out", "vgg"), "found no networks of 'vgg' to leave out; there are ghostnet, "),
+        (("train", DATASET, "--way", "kernels"), "needs at least 10 isolated kernels"),
+        (("train", DATASET, "-o", "/proc/nowhere/bundle.zip"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in latcast(*arguments).reason
+
+
+def test_a_store_is_not_made_by_looking_for_it(latcast: Latcast, tmp_path: Path) -> None:
+    latcast("train", tmp_path / "typo.sqlite")
+
+    assert not (tmp_path / "typo.sqlite").exists()
+
+
+def test_text_that_holds_no_measurements_is_named_with_its_line(latcast: Latcast, tmp_path: Path) -> None:
+    (tmp_path / "notes.jsonl").write_text("{}\nnothing\n")
+
+    assert f"{tmp_path}/notes.jsonl:1: not a measurement" in latcast("train", tmp_path / "notes.jsonl").reason
+
+
+def test_an_empty_file_holds_no_measurements(latcast: Latcast, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+
+    assert latcast("train", tmp_path / "empty.jsonl").reason == f"{tmp_path}/empty.jsonl holds no measurements"

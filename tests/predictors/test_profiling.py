@@ -1,0 +1,103 @@
+"""What a profile measures within a budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.errors import TrainingError
+from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
+from latcast.measure.campaign import CampaignItem
+from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.intervals import Interval
+from latcast.predictors.physical import term_values
+from latcast.predictors.profiling import campaign_items, trained_with_card
+from latcast.predictors.samples import NetworkSample, TrainingData
+from latcast.records import Platform
+from latcast.spaces import SPACES, build
+
+PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
+RULES = load_rules("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def items() -> list[CampaignItem]:
+    """What 48 seconds of profiling are given."""
+    [(found, part_s)] = campaign_items("operators", 48.0, 0, RULES)
+    assert part_s == 48.0
+    return found
+
+
+def test_a_short_budget_leaves_networks_out_that_take_long_to_load(items: list[CampaignItem]) -> None:
+    # 0.36 million weights for each second.
+    assert max(build(item.reference).parameter_count for item in items) <= 17.3e6
+    assert len(items) >= 48
+
+
+def test_a_short_budget_has_small_batches_so_that_it_ends_in_time(items: list[CampaignItem]) -> None:
+    [(shorter, _)] = campaign_items("networks", 12.0, 0, RULES)
+
+    assert {item.plan.batch_size for item in shorter} == {3}
+    assert {item.plan.batch_size for item in items} == {4}
+
+
+def test_only_learning_from_operators_asks_for_profiles() -> None:
+    [(operators, _)] = campaign_items("operators", 12.0, 0, RULES)
+    [(networks, _)] = campaign_items("networks", 12.0, 0, RULES)
+
+    assert all(item.plan.profile for item in operators)
+    assert not any(item.plan.profile for item in networks)
+    assert [item.reference for item in operators] == [item.reference for item in networks]
+
+
+def test_learning_from_kernels_measures_some_networks_too() -> None:
+    (kernels, kernels_s), (networks, networks_s) = campaign_items("kernels", 20.0, 0, RULES)
+
+    assert {item.role for item in kernels} == {"kernel"}
+    assert {item.role for item in networks} == {"network"}
+    assert kernels_s == pytest.approx(4 * networks_s) == pytest.approx(16.0)
+
+
+def test_a_seed_chooses_and_another_chooses_otherwise() -> None:
+    first, again, other = (campaign_items("networks", 12.0, seed, RULES)[0][0] for seed in (1, 1, 2))
+
+    assert first == again
+    assert {item.reference.key for item in first}.isdisjoint(item.reference.key for item in other)
+
+
+def test_an_unknown_way_is_named() -> None:
+    with pytest.raises(TrainingError, match="'guess' is no way to learn; expected one of operators, kernels, networks"):
+        campaign_items("guess", 10.0, 0, RULES)
+
+
+def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> None:
+    references = SPACES.get("mobilenet_v2").sample(11, seed=0)
+    networks = tuple(
+        NetworkSample(reference, tuple(find_kernels(build(reference), RULES)), 1.0 + index)
+        for index, reference in enumerate(references)
+    )
+
+    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
+
+    assert predictor.card["trained_on"] == "11 networks (11 mobilenet_v2)"
+    assert "mape" not in predictor.card
+    assert predictor.interval == Interval()
+
+
+def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:
+    references = [reference for space in ("mobilenet_v2", "resnet", "vit") for reference in SPACES.get(space).sample(6, seed=0)]
+    kernels = [tuple(find_kernels(build(reference), RULES)) for reference in references]
+    table = KernelTable.of(kernels)
+    # 10 picoseconds a FLOP and 2 µs a kernel, whatever the kernel.
+    prices = [
+        term_values(kernel_type(name), rows) @ np.array([1e-8, 0.0, 0.0, 0.002]) for name, rows in table.configurations.items()
+    ]
+    latency_ms = table.sum_by_network(np.concatenate(prices)[:, None])[:, 0]
+    networks = tuple(map(NetworkSample, references, kernels, latency_ms.tolist()))
+
+    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
+
+    assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
+    assert predictor.card["networks"] == 18
+    assert predictor.card["mape"] < 10
+    assert predictor.interval.networks == 18
