@@ -59,7 +59,7 @@ lint: $(DEV)
 	$(BIN)/mypy
 
 bench: $(DEV)
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks $(or $(ARGS),all)
 
 constraints: $(CREATED)
 	@echo "torch==$(TORCH)" > $(VENV)/beforehand.txt

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from latcast.datasets.store import Store
@@ -73,7 +74,8 @@ def take_way(bench: Bench, way: str, seconds: float, watch: Callable[[Stage], No
         measure_for_training(bench.settings, store, budget_s=seconds, way=way, seed=SEEDS[way], watch=watch)
 
 
-def way_keys(bench: Bench, way: str, seconds: float) -> set[str]:
+@cache
+def way_keys(bench: Bench, way: str, seconds: float) -> frozenset[str]:
     """Keys of everything that a way may have measured."""
     parts = campaign_items(way, seconds, SEEDS[way], rules_for(bench.runtime, bench.precision))
-    return {item.reference.key for items, _ in parts for item in items}
+    return frozenset(item.reference.key for items, _ in parts for item in items)

@@ -121,9 +121,7 @@ def violations(source: Path) -> list[str]:
         ("attic/x.py", "", "latcast.attic.x lies in the room 'attic', which has no place in ROOMS"),
     ],
 )
-def test_an_import_against_the_direction_is_named(
-    tmp_path: Path, file: str, text: str, expected: str
-) -> None:
+def test_an_import_against_the_direction_is_named(tmp_path: Path, file: str, text: str, expected: str) -> None:
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(text, encoding="utf-8")
 

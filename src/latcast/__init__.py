@@ -27,7 +27,7 @@ _WHERE = {
     "build": "latcast.spaces.catalogue",
     "model": "latcast.spaces.catalogue",
     "find_kernels": "latcast.kernels.search",
-    "measure": "latcast.measure.single",
+    "measure_graph": "latcast.measure.single",
     "predict": "latcast.predictors.forecast",
     "predict_many": "latcast.predictors.forecast",
     "load_predictor": "latcast.predictors.forecast",

@@ -40,8 +40,7 @@ class MissingExtraError(LatcastError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs the package '{package}', which is not installed; "
-            f"add it with: pip install 'latcast[{extra}]'"
+            f"{purpose} needs the package '{package}', which is not installed; add it with: pip install 'latcast[{extra}]'"
         )
         self.package = package
         self.extra = extra

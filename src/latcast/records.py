@@ -160,9 +160,7 @@ class Measurement:
         return self.error is None and self.latency_ms is not None
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(
-            replace(self, environment=dict(self.environment), probe_parts_ms=dict(self.probe_parts_ms))
-        )
+        data = asdict(replace(self, environment=dict(self.environment), probe_parts_ms=dict(self.probe_parts_ms)))
         data["reference"] = self.reference.to_json()
         return {"schema": SCHEMA_VERSION, **data}
 
@@ -176,9 +174,7 @@ class Measurement:
         fields = dict(data)
         version = fields.pop("schema", SCHEMA_VERSION)
         if version > SCHEMA_VERSION:
-            raise MeasurementError(
-                f"measurement of schema {version}, this latcast reads up to {SCHEMA_VERSION}; update latcast"
-            )
+            raise MeasurementError(f"measurement of schema {version}, this latcast reads up to {SCHEMA_VERSION}; update latcast")
         try:
             fields["reference"] = Reference.from_json(fields["reference"])
             fields["executed"] = tuple(
@@ -187,9 +183,7 @@ class Measurement:
             )
             for name in ("runs_ms", "probe_ms", "rounds"):
                 fields[name] = tuple(fields.get(name, ()))
-            fields["probe_parts_ms"] = {
-                part: tuple(readings) for part, readings in fields.get("probe_parts_ms", {}).items()
-            }
+            fields["probe_parts_ms"] = {part: tuple(readings) for part, readings in fields.get("probe_parts_ms", {}).items()}
             return cls(**fields)
         except (KeyError, TypeError) as problem:
             raise MeasurementError(f"not a measurement of schema {version}: {problem}") from problem

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -146,12 +147,13 @@ def test_a_closed_pipe_is_no_traceback(home: Path) -> None:
 def test_ctrl_c_keeps_what_was_measured(home: Path, tmp_path: Path) -> None:
     store = tmp_path / "kept.sqlite"
     process = subprocess.Popen(
-        [sys.executable, "-m", "latcast", "profile", "--budget", "2", "--store", str(store)],
+        [sys.executable, "-m", "latcast", "profile", "--budget", "0.5", "--store", str(store)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
     while not Store(store).keys() if store.exists() else True:
         assert process.poll() is None, process.stderr.read()
+        time.sleep(0.2)
 
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

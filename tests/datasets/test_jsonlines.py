@@ -20,9 +20,7 @@ PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"
 
 def record(**changes: Any) -> dict[str, Any]:
     """A good line's object, with changes."""
-    good = Measurement(
-        PLATFORM, Reference("resnet", {"depth": 18}), runs_ms=(1.0, 2.0), rounds=(0, 0), latency_ms=1.5
-    )
+    good = Measurement(PLATFORM, Reference("resnet", {"depth": 18}), runs_ms=(1.0, 2.0), rounds=(0, 0), latency_ms=1.5)
     return {**good.to_json(), **changes}
 
 

@@ -351,8 +351,6 @@ class TestOpening:
 def test_the_id_is_of_what_was_observed() -> None:
     first = measurement(1)
     assert measurement_id(first) == measurement_id(replace(first, latency_ms=1.0, executed=()))
-    assert measurement_id(first) == measurement_id(
-        replace(first, reference=replace(first.reference, name="another name"))
-    )
+    assert measurement_id(first) == measurement_id(replace(first, reference=replace(first.reference, name="another name")))
     assert measurement_id(first) != measurement_id(replace(first, runs_ms=(2.0, 2.1)))
     assert measurement_id(first) != measurement_id(replace(first, role="kernel"))

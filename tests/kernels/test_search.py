@@ -217,7 +217,7 @@ class TestWhatIsFusedWithin:
 
         assert kernel.kernel_type == "matmul"
         # Batch 2, 5 rows, 4 inner, 5 columns; one FLOP an element for the scale, nothing read beside q and k.
-        assert kernel.configuration == (2, 5, 4, 5, 1, 0)
+        assert kernel.configuration == (2, 5, 4, 5, 1, 0, 0)
 
     def test_an_addition_before_a_normalisation_reads_one_activation_more(self) -> None:
         b = GraphBuilder("skip normalisation")
@@ -226,7 +226,7 @@ class TestWhatIsFusedWithin:
 
         [kernel] = find_kernels(graph, rules({"add": ("layer_normalization",)}))
 
-        assert (kernel.kernel_type, kernel.configuration) == ("layer_norm", (5, 16, 1, 1))
+        assert (kernel.kernel_type, kernel.configuration) == ("layer_norm", (5, 16, 1, 1, 0))
 
     def test_a_convolution_behind_another_keeps_its_flops(self) -> None:
         """Apple's GPUs run a small depthwise convolution and the 1x1 after it as one."""
@@ -237,7 +237,7 @@ class TestWhatIsFusedWithin:
 
         row = KernelTable.of([[kernel]]).configurations["depthwise_conv"]
         # 2*8*36*9 for the first, 2*16*36*8 for the second, which is 32 for each of the first one's 288 results.
-        assert kernel.configuration[-2:] == (32, 0)
+        assert kernel.configuration[-3:] == (32, 0, 0)
         assert term_values(kernel_type("depthwise_conv"), row)[0, 0] == 2 * 8 * 36 * 9 + 2 * 16 * 36 * 8 == graph_flops(graph)
 
     def test_views_are_free_unless_something_is_fused_into_them(self) -> None:

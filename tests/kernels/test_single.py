@@ -7,14 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latcast.errors import UnknownNameError, UnsupportedOperatorError
+from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
+from latcast.kernels.kernel import Kernel
 from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.single import kernel_graph
+from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.spaces.catalogue import SPACES, build
 
-BEHIND = frozenset({"batch_normalization", "relu", "relu6", "sigmoid", "hard_swish", "add"})
+BEHIND = frozenset({"batch_normalization", "relu", "relu6", "sigmoid", "hard_sigmoid", "silu", "hard_swish", "gelu", "add"})
 PRODUCTS = ("conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear")
 RULES = FusionRules(
     "example",
@@ -31,55 +34,63 @@ def rebuilt(type_name: str, configuration: tuple[int, ...]) -> list[tuple[str, t
 
 CONFIGURATIONS: dict[str, list[tuple[int, ...]]] = {
     "conv": [
-        (1, 64, 56, 56, 64, 56, 56, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0),
-        (1, 3, 224, 224, 32, 112, 112, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0),
-        (2, 3, 224, 224, 16, 56, 56, 3, 3, 4, 4, 1, 1, 1, 1, 1, 0),
-        (1, 8, 9, 9, 8, 9, 9, 2, 2, 1, 1, 1, 1, 1, 1, 2, 0),
-        (1, 8, 9, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 0, 4, 0),
-        (1, 8, 17, 17, 8, 17, 17, 1, 7, 1, 1, 1, 1, 1, 1, 5, 0),
-        (1, 8, 33, 33, 8, 33, 33, 3, 3, 1, 1, 2, 2, 1, 1, 2, 1),
-        (1, 16, 1, 100, 32, 1, 100, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0),
+        (1, 64, 56, 56, 64, 56, 56, 3, 3, 1, 1, 1, 1, 1, 1, 0, 0, 0),
+        (1, 3, 224, 224, 32, 112, 112, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0),
+        (2, 3, 224, 224, 16, 56, 56, 3, 3, 4, 4, 1, 1, 1, 1, 1, 0, 0),
+        (1, 8, 9, 9, 8, 9, 9, 2, 2, 1, 1, 1, 1, 1, 1, 2, 0, 0),
+        (1, 8, 9, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 0, 4, 0, 0),
+        (1, 8, 9, 9, 8, 7, 7, 3, 3, 1, 1, 1, 1, 1, 0, 4, 0, 1),
+        (1, 8, 17, 17, 8, 17, 17, 1, 7, 1, 1, 1, 1, 1, 1, 5, 0, 0),
+        (1, 8, 17, 17, 8, 17, 17, 1, 7, 1, 1, 1, 1, 1, 1, 5, 0, 1),
+        (1, 8, 17, 17, 8, 17, 17, 1, 7, 1, 1, 1, 1, 1, 1, 11, 1, 1),
+        (1, 8, 33, 33, 8, 33, 33, 3, 3, 1, 1, 2, 2, 1, 1, 2, 1, 0),
+        (1, 16, 1, 100, 32, 1, 100, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0),
     ],
-    "depthwise_conv": [(1, 96, 14, 14, 96, 7, 7, 5, 5, 2, 2, 1, 1, 96, 1, 2, 0)],
-    "grouped_conv": [(1, 96, 14, 14, 48, 14, 14, 3, 3, 1, 1, 1, 1, 4, 1, 1, 0)],
+    "depthwise_conv": [(1, 96, 14, 14, 96, 7, 7, 5, 5, 2, 2, 1, 1, 96, 1, 2, 0, 0)],
+    "grouped_conv": [(1, 96, 14, 14, 48, 14, 14, 3, 3, 1, 1, 1, 1, 4, 1, 1, 0, 0)],
     "conv_transpose": [
-        (1, 64, 14, 14, 32, 28, 28, 2, 2, 2, 2, 1, 1, 1, 0, 0, 0),
-        (1, 64, 14, 14, 32, 28, 28, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0),
-        (1, 64, 14, 14, 32, 28, 28, 4, 4, 2, 2, 1, 1, 4, 1, 1, 0),
+        (1, 64, 14, 14, 32, 28, 28, 2, 2, 2, 2, 1, 1, 1, 0, 0, 0, 0),
+        (1, 64, 14, 14, 32, 28, 28, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0),
+        (1, 64, 14, 14, 32, 28, 28, 4, 4, 2, 2, 1, 1, 4, 1, 1, 0, 0),
     ],
-    "linear": [(1, 512, 1000, 0, 0), (197, 192, 576, 1, 0)],
-    "matmul": [(6, 197, 64, 197, 0, 0)],
-    "attention": [(3, 197, 197, 64, 0, 0)],
-    "activation": [(4096, 64, function, 0, 0) for function in range(18)],
+    "linear": [(1, 512, 1000, 0, 0, 0), (197, 192, 576, 1, 0, 0)],
+    "matmul": [(6, 197, 64, 197, 0, 0, 0)],
+    "attention": [(3, 197, 197, 64, 0, 0, 0)],
+    "activation": [(4096, 64, function, 0, 0, 0) for function in range(18)],
     "arithmetic": [
-        *((1280, 32, small, operation, 0, 0) for operation in range(4) for small in (1, 32, 40, 160, 1280)),
-        (1280, 32, 32, 4, 0, 0),
-        (1280, 32, 1280, 4, 0, 0),
-        (1280, 32, 32, 5, 0, 0),
-        *((1280, 32, 1, operation, 0, 0) for operation in (6, 7, 8, 9)),
-        (1280, 32, 1280, 10, 0, 0),
+        *((1280, 32, small, operation, 0, 0, 0) for operation in range(4) for small in (1, 32, 40, 160, 1280)),
+        (1280, 32, 32, 4, 0, 0, 0),
+        (1280, 32, 1280, 4, 0, 0, 0),
+        (1280, 32, 32, 5, 0, 0, 0),
+        *((1280, 32, 1, operation, 0, 0, 0) for operation in (6, 7, 8, 9)),
+        (1280, 32, 1280, 10, 0, 0, 0),
     ],
-    "batch_norm": [(6272, 32, 0, 0)],
-    "softmax": [(591, 197, 0, 0)],
-    "layer_norm": [(197, 192, 0, 0)],
+    "batch_norm": [(6272, 32, 0, 0, 0)],
+    "softmax": [(591, 197, 0, 0, 0)],
+    "layer_norm": [(197, 192, 0, 0, 0)],
     "max_pool": [
-        (1, 64, 112, 112, 56, 56, 3, 3, 2, 2, 0, 0),
-        (1, 64, 112, 112, 56, 56, 2, 2, 2, 2, 0, 0),
-        (1, 64, 7, 7, 4, 4, 2, 2, 2, 2, 0, 0),
+        (1, 64, 112, 112, 56, 56, 3, 3, 2, 2, 0, 0, 0),
+        (1, 64, 112, 112, 56, 56, 2, 2, 2, 2, 0, 0, 0),
+        (1, 64, 7, 7, 4, 4, 2, 2, 2, 2, 0, 0, 0),
     ],
-    "average_pool": [(1, 64, 28, 28, 28, 28, 3, 3, 1, 1, 0, 0)],
-    "reduce": [(64, 49, 1, 0, 0), (64, 50, 1, 0, 0), (1, 196, 768, 0, 0)],
+    "average_pool": [(1, 64, 28, 28, 28, 28, 3, 3, 1, 1, 0, 0, 0)],
+    "reduce": [(64, 49, 1, 0, 0, 0), (64, 50, 1, 0, 0, 0), (1, 196, 768, 0, 0, 0)],
     "concat": [
-        (3, 96 * 49, 32 * 49, 96, 0, 0),
-        (2, 7 * 49, 171, 7, 0, 0),
-        (2, 197 * 192, 197 * 96, 197, 0, 0),
-        (2, 4 * 5 * 6, 3, 4, 0, 0),
+        (3, 96 * 49, 32 * 49, 96, 0, 0, 0),
+        (2, 7 * 49, 171, 7, 0, 0, 0),
+        (2, 197 * 192, 197 * 96, 197, 0, 0, 0),
+        (2, 4 * 5 * 6, 3, 4, 0, 0, 0),
     ],
-    "split": [(2, 64 * 49, 32 * 49, 0, 0), (3, 197 * 576, 192, 0, 0), (3, 10 * 49, 163, 0, 0), (1, 32 * 49, 32 * 49, 0, 0)],
-    "transpose": [(197 * 192, 192, 197, 1, 0, 0), (3 * 197 * 64, 64, 64, 64, 0, 0), (8 * 5 * 12, 4, 4, 12, 0, 0)],
-    "channel_shuffle": [(116 * 784, 116, 2, 0, 0)],
-    "resize": [(64, 14, 14, 28, 28, 0, 0, 0), (64, 14, 14, 20, 30, 1, 0, 0)],
-    "copy": [(900, 784, 0, 0), (192, 197 * 192, 0, 0), (7, 10, 0, 0), (784, 784, 0, 0), (49, 49, 0, 0)],
+    "split": [
+        (2, 64 * 49, 32 * 49, 0, 0, 0),
+        (3, 197 * 576, 192, 0, 0, 0),
+        (3, 10 * 49, 163, 0, 0, 0),
+        (1, 32 * 49, 32 * 49, 0, 0, 0),
+    ],
+    "transpose": [(197 * 192, 192, 197, 1, 0, 0, 0), (3 * 197 * 64, 64, 64, 64, 0, 0, 0), (8 * 5 * 12, 4, 4, 12, 0, 0, 0)],
+    "channel_shuffle": [(116 * 784, 116, 2, 0, 0, 0)],
+    "resize": [(64, 14, 14, 28, 28, 0, 0, 0, 0), (64, 14, 14, 20, 30, 1, 0, 0, 0)],
+    "copy": [(900, 784, 0, 0, 0), (192, 197 * 192, 0, 0, 0), (7, 10, 0, 0, 0), (784, 784, 0, 0, 0), (49, 49, 0, 0, 0)],
 }
 """Configurations by type, as networks have them: odd paddings, uneven splits, broadcasts of each kind."""
 
@@ -107,23 +118,77 @@ def operators(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("fused_flops", "fused_inputs", "expected"),
+    ("fused", "expected"),
     [
-        (0, 0, ["Gemm"]),
-        (1, 0, ["Gemm", "Relu"]),
-        (3, 0, ["Gemm", "Clip"]),
-        (4, 0, ["Gemm", "Sigmoid"]),
-        (9, 0, ["Gemm", "HardSwish"]),
-        (2, 2, ["Gemm", "Add", "Add"]),
-        (3, 2, ["Gemm", "Add", "Add", "Relu"]),
+        ((0, 0, 0), ["Gemm"]),
+        ((1, 0, 0), ["Gemm", "Relu"]),
+        ((3, 0, 0), ["Gemm", "Clip"]),
+        ((4, 0, 0), ["Gemm", "HardSigmoid"]),
+        ((4, 0, 1), ["Gemm", "Sigmoid"]),
+        ((5, 0, 1), ["Gemm", "Sigmoid", "Mul"]),
+        ((7, 0, 1), ["Gemm", "Sigmoid", "Mul"]),
+        ((8, 0, 1), ["Gemm", "Div", "Erf", "Add", "Mul", "Mul"]),
+        ((9, 0, 0), ["Gemm", "HardSwish"]),
+        ((2, 2, 0), ["Gemm", "Add", "Add"]),
+        ((3, 2, 0), ["Gemm", "Add", "Add", "Relu"]),
+        ((6, 2, 1), ["Gemm", "Add", "Add", "Sigmoid"]),
     ],
 )
-def test_what_is_fused_is_written_out_behind_it(fused_flops: int, fused_inputs: int, expected: list[str]) -> None:
-    parameters = {
-        "rows": 2, "in_features": 8, "out_features": 4, "fused_flops": fused_flops, "fused_inputs": fused_inputs,
-    }  # fmt: skip
+def test_what_is_fused_is_written_out_behind_it(fused: tuple[int, int, int], expected: list[str]) -> None:
+    parameters = {"rows": 2, "in_features": 8, "out_features": 4, **dict(zip(FUSED_FIELDS, fused, strict=True))}
 
     assert operators(kernel_graph("linear", parameters)) == expected
+
+
+def conv_with(activation: str) -> Kernel:
+    """The one kernel that a convolution and this activation behind it make."""
+    builder = GraphBuilder(activation)
+    y = builder.conv(builder.input((1, 8, 6, 6)), 16, 3, padding=1)
+    [kernel] = find_kernels(builder.finish(builder.activation(y, activation)), RULES)
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("activation", "fused"),
+    [
+        ("hard_sigmoid", (4, 0, 0)),
+        ("sigmoid", (4, 0, 1)),
+        ("hard_swish", (5, 0, 0)),
+        ("silu", (5, 0, 1)),  # a sigmoid of 4 and a product
+        ("gelu", (10, 0, 1)),  # an error function of 6, two products, a quotient and a sum
+    ],
+)
+def test_activations_behind_a_convolution_are_told_apart_by_what_is_transcendental(
+    activation: str, fused: tuple[int, int, int]
+) -> None:
+    kernel = conv_with(activation)
+
+    assert kernel.kernel_type == "conv"
+    assert kernel.configuration[-len(FUSED_FIELDS) :] == fused
+    assert rebuilt("conv", kernel.configuration) == [kernel.key]
+    values = dict(zip(kernel_type("conv").fields, kernel.configuration, strict=True))
+    assert operators(kernel_graph("conv", values)) == list(kernel.operators)
+
+
+def test_silu_and_hard_swish_behind_a_convolution_are_different_kernels() -> None:
+    silu, hard_swish = conv_with("silu"), conv_with("hard_swish")
+
+    assert silu.configuration != hard_swish.configuration
+    assert silu.configuration[:-1] == hard_swish.configuration[:-1]
+    for kernel in (silu, hard_swish):
+        assert rebuilt("conv", kernel.configuration) == [kernel.key]
+
+
+@pytest.mark.parametrize("op_type", ["Swish", "Log", "Tanh", "Mish"])
+def test_a_transcendental_function_stays_one(op_type: str) -> None:
+    builder = GraphBuilder(op_type)
+    y = builder.op(op_type, [builder.linear(builder.input((2, 8)), 4)])[0]
+    rules = FusionRules("example", pairs={"linear": frozenset({"silu", "log", "tanh", "mish"})})
+    [kernel] = find_kernels(builder.finish(y), rules)
+
+    assert kernel.configuration[-1] == 1
+    [(_, again)] = rebuilt("linear", kernel.configuration)
+    assert again[-1] == 1
 
 
 def test_fields_of_fusion_may_be_left_out() -> None:

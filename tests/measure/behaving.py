@@ -95,9 +95,7 @@ class BehavingRuntime:
     def version(self) -> str:
         return "1.2.3"
 
-    def load(
-        self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False
-    ) -> BehavingSession:
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> BehavingSession:
         if graph.name == "dies_loading":
             os.abort()
         if graph.name == "refused":

@@ -79,9 +79,7 @@ def test_what_native_libraries_print_does_not_reach_the_answers(client: Measurin
         ("buggy", "unexpected ZeroDivisionError: a bug in the plug-in"),
     ],
 )
-def test_a_failing_subject_has_a_record_with_its_error(
-    client: MeasuringClient, behaviour: str, expected: str
-) -> None:
+def test_a_failing_subject_has_a_record_with_its_error(client: MeasuringClient, behaviour: str, expected: str) -> None:
     found = measure(client, behaviour, "runs")
     assert found[behaviour].error == expected
     assert not found[behaviour].ok
@@ -160,9 +158,7 @@ def test_a_worker_that_dies_at_the_start_is_quoted(quiet_times: QuietTimesFile) 
         ({"cpus": (4000,)}, "cannot pin to CPUs 4000"),
     ],
 )
-def test_settings_that_cannot_be_met_are_refused(
-    quiet_times: QuietTimesFile, changes: dict[str, object], expected: str
-) -> None:
+def test_settings_that_cannot_be_met_are_refused(quiet_times: QuietTimesFile, changes: dict[str, object], expected: str) -> None:
     with pytest.raises(RuntimeFailure, match=expected):
         MeasuringClient(settings(**changes), quiet_times)
 
@@ -176,9 +172,7 @@ def test_settings_that_make_no_sense_are_refused_at_once() -> None:
 
 def test_qualifiers_and_variables_make_a_platform_of_their_own(quiet_times: QuietTimesFile) -> None:
     given = settings(device="bench", qualifiers=("sse42",))
-    changed = settings(
-        device="bench", qualifiers=("sse42",), variables={**given.variables, "ONEDNN_MAX_CPU_ISA": "SSE41"}
-    )
+    changed = settings(device="bench", qualifiers=("sse42",), variables={**given.variables, "ONEDNN_MAX_CPU_ISA": "SSE41"})
     with MeasuringClient(changed, quiet_times) as client:
         assert client.platform.id == "bench/behaving-1.2/cpu1+sse42/fp32"
         variables = measure(client, "runs")["runs"].environment["settings"]["variables"]

@@ -125,9 +125,7 @@ def test_where_no_burst_is_undisturbed_the_disturbed_ones_are_kept() -> None:
     log = RunLog()
     readings = iter(range(1000))
     plan = MeasurePlan(runs_per_round=4, burst_runs=2)
-    time_round(
-        CountedSession(clock, 1.0), 0, plan, Instruments(clock, preemptions=lambda: next(readings)), log
-    )
+    time_round(CountedSession(clock, 1.0), 0, plan, Instruments(clock, preemptions=lambda: next(readings)), log)
     assert log.runs_ms == [1.0] * 4
     # Two bursts were taken again, then two kept.
     assert log.preempted_runs == 8

@@ -38,10 +38,7 @@ class Conversation:
 
     def measure(self, *numbers: int, plan: MeasurePlan = PLAN) -> list[Measurement]:
         """Records of some networks, by number."""
-        subjects = [
-            {"number": number, "reference": reference(number=number).to_json(), "role": "network"}
-            for number in numbers
-        ]
+        subjects = [{"number": number, "reference": reference(number=number).to_json(), "role": "network"} for number in numbers]
         answers = self.ask(request="measure", plan=plan.to_json(), quiet_ms=[], subjects=subjects)
         assert answers[-1] == {"event": "idle"}
         return [Measurement.from_json(a["measurement"]) for a in answers if a["event"] == "measured"]
@@ -51,9 +48,7 @@ class Conversation:
 def conversation() -> Conversation:
     """A worker that plays recordings of three networks back."""
     recorded = {0: (4.0, 6.0, 5.0), 1: (1.0,), 2: (0.0,)}
-    recordings = {
-        build(reference(number=number)).structure_key: Recording(runs, KERNELS) for number, runs in recorded.items()
-    }
+    recordings = {build(reference(number=number)).structure_key: Recording(runs, KERNELS) for number, runs in recorded.items()}
     RUNTIMES.register("played", partial(ReplayRuntime, recordings, name="played", version="2.5.1"))  # type: ignore[arg-type]
     opened = Conversation()
     answers = opened.ask(request="open", settings={"runtime": "played", "cpus": ()})

@@ -330,7 +330,7 @@ class TestDamage:
             (lambda d: d["interval"].pop("networks"), "found no 'networks'"),
             (lambda d: d.update(kernels=[]), None),
             (lambda d: d["kernels"].update(warp=d["kernels"]["conv"]), "found the kernel type 'warp', expected one of"),
-            (lambda d: d["kernels"]["conv"].update(fields=["a"]), "found 1 fields of 'conv' that are not the 17"),
+            (lambda d: d["kernels"]["conv"].update(fields=["a"]), "found 1 fields of 'conv' that are not the 18"),
             (lambda d: d["kernels"]["conv"].update(features=["a"]), "found 1 features of 'conv' that are not the"),
             (lambda d: d["kernels"]["conv"].update(file="../../etc/passwd"), "expected a known one"),
             (lambda d: d["kernels"]["conv"].update(model="oracle"), "found the model 'oracle'"),

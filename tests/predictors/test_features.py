@@ -14,10 +14,10 @@ from tests.predictors.made_up_platform import RULES
 def test_the_features_of_a_linear_layer_by_hand() -> None:
     kind = kernel_type("linear")
 
-    values = dict(zip(feature_names(kind), feature_matrix(kind, np.array([[4, 10, 6, 1, 0]]))[0].tolist(), strict=True))
+    values = dict(zip(feature_names(kind), feature_matrix(kind, np.array([[4, 10, 6, 1, 0, 0]]))[0].tolist(), strict=True))
 
     assert {name: values[name] for name in kind.fields} == {
-        "rows": 4, "in_features": 10, "out_features": 6, "fused_flops": 1, "fused_inputs": 0,
+        "rows": 4, "in_features": 10, "out_features": 6, "fused_flops": 1, "fused_inputs": 0, "fused_transcendentals": 0,
     }  # fmt: skip
     assert (values["flops"], values["input_elements"], values["output_elements"], values["weight_elements"]) == (480, 40, 24, 60)
     assert values["intensity"] == pytest.approx(480 / 124)

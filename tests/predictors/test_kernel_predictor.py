@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.kernels import kernel_type
+from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.predictors.kernel_predictor import FEW_SAMPLES, MODELS, PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.physical import POOLED, PhysicalTerms, fit_from_kernels, term_values
 from tests.predictors.made_up_platform import TRUTH
@@ -16,7 +17,8 @@ LINEAR = kernel_type("linear")
 def linear_kernels(count: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     rows = rng.choice([1, 16, 64, 197], count)
-    return np.stack([rows, rng.integers(16, 2048, count), rng.integers(16, 2048, count), 0 * rows, 0 * rows], axis=1)
+    unfused = [0 * rows] * len(FUSED_FIELDS)
+    return np.stack([rows, rng.integers(16, 2048, count), rng.integers(16, 2048, count), *unfused], axis=1)
 
 
 def slow_where_unaligned(configurations: np.ndarray) -> np.ndarray:
@@ -62,11 +64,20 @@ def test_a_type_with_few_samples_keeps_its_physical_terms() -> None:
 
 
 def test_a_kernel_is_outside_where_any_field_is() -> None:
-    fitted = KernelPredictor("linear", PHYSICAL, None, np.array([1, 10, 10, 0, 0]), np.array([4, 20, 20, 1, 0]), 9)
+    fitted = KernelPredictor("linear", PHYSICAL, None, np.array([1, 10, 10, 0, 0, 0]), np.array([4, 20, 20, 1, 0, 0]), 9)
 
-    inside = np.array([[1, 10, 10, 0, 0], [4, 20, 20, 1, 0], [5, 15, 15, 0, 0], [2, 15, 9, 0, 0], [2, 15, 15, 0, 1]])
+    rows = np.array(
+        [
+            [1, 10, 10, 0, 0, 0],
+            [4, 20, 20, 1, 0, 0],
+            [5, 15, 15, 0, 0, 0],
+            [2, 15, 9, 0, 0, 0],
+            [2, 15, 15, 0, 1, 0],
+            [2, 15, 15, 0, 0, 1],
+        ]
+    )
 
-    assert fitted.outside(inside).tolist() == [False, False, True, True, True]
+    assert fitted.outside(rows).tolist() == [False, False, True, True, True, True]
 
 
 def test_physical_terms_that_know_nothing_still_give_a_latency() -> None:

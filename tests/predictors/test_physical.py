@@ -27,14 +27,14 @@ LINEAR = kernel_type("linear")
 class TestTerms:
     def test_a_linear_layer_by_hand(self) -> None:
         # 4 rows of 10 to 6: 480 FLOPs, 40 + 24 elements, 60 weights, one kernel.
-        assert term_values(LINEAR, np.array([[4, 10, 6, 0, 0]])).tolist() == [[480, 64, 60, 1]]
+        assert term_values(LINEAR, np.array([[4, 10, 6, 0, 0, 0]])).tolist() == [[480, 64, 60, 1]]
 
     def test_what_is_fused_counts_its_flops_and_what_else_it_reads(self) -> None:
         # Three FLOPs for each of 24 results, and one more activation of 24 elements.
-        assert term_values(LINEAR, np.array([[4, 10, 6, 3, 1]])).tolist() == [[480 + 72, 64 + 24, 60, 1]]
+        assert term_values(LINEAR, np.array([[4, 10, 6, 3, 1, 0]])).tolist() == [[480 + 72, 64 + 24, 60, 1]]
 
     def test_a_convolution_by_hand(self) -> None:
-        row = [1, 16, 8, 8, 32, 8, 8, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0]
+        row = [1, 16, 8, 8, 32, 8, 8, 3, 3, 1, 1, 1, 1, 1, 1, 1, 0, 0]
 
         # 2048 results of 144 products and a ReLU; 1024 elements in, 2048 out; 144 x 32 weights.
         assert term_values(kernel_type("conv"), np.array([row])).tolist() == [[2 * 2048 * 144 + 2048, 3072, 4608, 1]]
@@ -42,7 +42,7 @@ class TestTerms:
 
 class TestPricing:
     def test_a_class_is_priced_by_its_coefficients_and_one_without_by_the_pooled_ones(self) -> None:
-        vector, matrix = [1, 10, 6, 0, 0], [40, 10, 6, 0, 0]
+        vector, matrix = [1, 10, 6, 0, 0, 0], [40, 10, 6, 0, 0, 0]
         terms = PhysicalTerms({POOLED: np.array([0, 0, 0, 7.0]), "linear vector": np.array([1.0, 0, 0, 0])})
 
         assert terms.latency_ms(LINEAR, np.array([vector, matrix])).tolist() == [120.0, 7.0]
@@ -51,7 +51,7 @@ class TestPricing:
     def test_no_kernel_costs_nothing(self) -> None:
         terms = PhysicalTerms({POOLED: np.zeros(len(TERMS))})
 
-        assert (terms.latency_ms(LINEAR, np.array([[1, 1, 1, 0, 0]])) > 0).all()
+        assert (terms.latency_ms(LINEAR, np.array([[1, 1, 1, 0, 0, 0]])) > 0).all()
 
     def test_terms_come_back_from_json(self) -> None:
         terms = PhysicalTerms({POOLED: TRUTH, "linear vector": 2 * TRUTH})

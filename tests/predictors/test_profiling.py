@@ -11,8 +11,8 @@ from latcast.measure.campaign import CampaignItem
 from latcast.predictors.evaluation import TRAINING_KEYS
 from latcast.predictors.intervals import Interval
 from latcast.predictors.physical import term_values
-from latcast.predictors.profiling import campaign_items, trained_with_card
-from latcast.predictors.samples import NetworkSample, TrainingData
+from latcast.predictors.profiling import _what, campaign_items, trained_with_card
+from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform
 from latcast.spaces import SPACES, build
 
@@ -101,3 +101,20 @@ def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out(
     assert predictor.card["networks"] == 18
     assert predictor.card["mape"] < 10
     assert predictor.interval.networks == 18
+
+
+@pytest.mark.parametrize(
+    ("way", "kernels"),
+    [
+        ("operators", "; 3 kernels timed inside networks"),
+        ("kernels", "; 2 kernels timed alone"),
+        ("networks", ""),
+    ],
+)
+def test_what_was_trained_on_is_counted_by_family_and_by_way(way: str, kernels: str) -> None:
+    references = [*SPACES.get("vit").sample(1, seed=0), *SPACES.get("mobilenet_v2").sample(2, seed=0)]
+    found = find_kernels(build(references[0]), RULES)
+    networks = tuple(NetworkSample(reference, found, 1.0) for reference in references)
+    seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
+
+    assert _what(TrainingData(seen[:2], seen, networks), way) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"

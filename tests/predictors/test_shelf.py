@@ -203,3 +203,28 @@ class TestLocal:
 
         with pytest.raises(UnknownPlatformError, match="nearest: rack/onnxruntime"):
             shelf.find_bundle("local/onnxruntime-1.31/cpu1/fp32")
+
+
+class TestShortestName:
+    @pytest.mark.parametrize(
+        ("platform", "expected"),
+        [
+            ("local/openvino-2026.4/cpu1/int8", "local/openvino"),
+            ("local/onnxruntime-1.31/cpu16/fp32", "local/onnxruntime-1.31/cpu16"),
+            ("pixel4/tflite-2.10/gpu/fp16", "pixel4/tflite-2.10/gpu"),
+        ],
+    )
+    @pytest.mark.usefixtures("stocked")
+    def test_it_is_the_shortest_beginning_that_is_unique(self, platform: str, expected: str) -> None:
+        assert shelf.shortest_name(Platform.parse(platform)) == expected
+        assert shelf.find_bundle(expected) == shelf.bundle_path(platform)
+
+    @pytest.mark.usefixtures("home")
+    def test_a_platform_that_is_not_on_the_shelf_keeps_its_id(self) -> None:
+        assert shelf.shortest_name(Platform.parse(IDS[0])) == IDS[0]
+
+
+def test_measurements_are_kept_beside_the_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LATCAST_HOME", "/srv/latcast")
+
+    assert shelf.measurements_folder() == Path("/srv/latcast/measurements")

@@ -209,9 +209,7 @@ def test_the_middle_half_of_the_runs_is_averaged() -> None:
 # Versions and sessions
 
 
-def test_another_version_is_refused_before_its_library_is_called(
-    runtime: LiteRt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_is_refused_before_its_library_is_called(runtime: LiteRt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litert_native, "TESTED_VERSIONS", ("0.9.1",))
     graph = graph_of(CASES["conv"])
 

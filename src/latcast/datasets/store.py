@@ -94,9 +94,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -164,9 +162,7 @@ class Store:
             as_taken: Give latencies as they were normalised when taken. Otherwise all records of a host are normalised
                 with the quiet time known now, so that they compare.
         """
-        query = _filtered(select(MeasurementRow), platform, role, space).order_by(
-            MeasurementRow.taken_at, MeasurementRow.id
-        )
+        query = _filtered(select(MeasurementRow), platform, role, space).order_by(MeasurementRow.taken_at, MeasurementRow.id)
         if not failed:
             query = query.where(MeasurementRow.error.is_(None))
         wanted = None if keys is None else set(keys)
@@ -373,9 +369,7 @@ def _filtered(query: Select[Any], platform: str | None, role: str | None, space:
     if role is not None:
         query = query.where(MeasurementRow.role == role)
     if space is not None:
-        matches = (
-            ReferenceRow.space.startswith(space, autoescape=True) if space.endswith("/") else ReferenceRow.space == space
-        )
+        matches = ReferenceRow.space.startswith(space, autoescape=True) if space.endswith("/") else ReferenceRow.space == space
         query = query.where(MeasurementRow.reference.has(matches))
     return query
 

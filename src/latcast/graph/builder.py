@@ -149,9 +149,7 @@ class GraphBuilder:
     def depthwise_conv(self, x: str, kernel: Size = 3, *, stride: Size = 1, bias: bool = False) -> str:
         return self.conv(x, self.channels(x), kernel, stride=stride, groups=self.channels(x), bias=bias)
 
-    def conv_transpose(
-        self, x: str, out_channels: int, kernel: Size = 2, *, stride: Size = 2, bias: bool = True
-    ) -> str:
+    def conv_transpose(self, x: str, out_channels: int, kernel: Size = 2, *, stride: Size = 2, bias: bool = True) -> str:
         k, s = pair(kernel), pair(stride)
         inputs = [x, self.weight((self.channels(x), out_channels, *k), stem="conv_weight")]
         if bias:
@@ -248,14 +246,10 @@ class GraphBuilder:
 
     # Pooling and reductions
 
-    def max_pool(
-        self, x: str, kernel: Size, stride: Size | None = None, padding: Size = 0, *, ceil: bool = False
-    ) -> str:
+    def max_pool(self, x: str, kernel: Size, stride: Size | None = None, padding: Size = 0, *, ceil: bool = False) -> str:
         return self._pool("MaxPool", x, kernel, stride, padding, ceil)
 
-    def average_pool(
-        self, x: str, kernel: Size, stride: Size | None = None, padding: Size = 0, *, ceil: bool = False
-    ) -> str:
+    def average_pool(self, x: str, kernel: Size, stride: Size | None = None, padding: Size = 0, *, ceil: bool = False) -> str:
         return self._pool("AveragePool", x, kernel, stride, padding, ceil)
 
     def _pool(self, op_type: str, x: str, kernel: Size, stride: Size | None, padding: Size, ceil: bool) -> str:

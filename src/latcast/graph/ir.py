@@ -199,7 +199,5 @@ def topological_order(nodes: Iterable[Node], available: Iterable[str]) -> list[N
                     heapq.heappush(queue, index)
     if len(ordered) != len(waiting):
         stuck = next(waiting[index] for index, count in missing.items() if count > 0)
-        raise ModelError(
-            f"the graph has a cycle through node '{stuck.name}' ({stuck.op_type}); a network must be acyclic"
-        )
+        raise ModelError(f"the graph has a cycle through node '{stuck.name}' ({stuck.op_type}); a network must be acyclic")
     return ordered

@@ -79,6 +79,4 @@ def merge(parts: Sequence[Agreement]) -> Agreement:
     for part in parts:
         only_predicted.update(part.only_predicted)
         only_executed.update(part.only_executed)
-    return Agreement(
-        sum(part.edges for part in parts), sum(part.agreed for part in parts), only_predicted, only_executed
-    )
+    return Agreement(sum(part.edges for part in parts), sum(part.agreed for part in parts), only_predicted, only_executed)

@@ -152,9 +152,7 @@ class Campaign:
                         break
                     self._measure(client, chunk)
             platform = client.platform
-        return CampaignReport(
-            platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds()
-        )
+        return CampaignReport(platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 
     def _count(self, platform: str) -> dict[CampaignItem, int]:
         """The items that may be measured, with their number of good records."""
@@ -170,9 +168,7 @@ class Campaign:
         return [item for item, count in self._counts.items() if count < self._processes]
 
     def _measure(self, client: MeasuringClient, chunk: Sequence[CampaignItem]) -> None:
-        for number, measurement in client.measure(
-            chunk, chunk[0].plan, lambda item, stage: self._report(item.name, stage)
-        ):
+        for number, measurement in client.measure(chunk, chunk[0].plan, lambda item, stage: self._report(item.name, stage)):
             item = chunk[number]
             self._sink.add(measurement)
             self._added += 1
@@ -196,9 +192,7 @@ class Campaign:
         return self._budget_s is not None and self._seconds() >= self._budget_s
 
     def _report(self, name: str, stage: str) -> None:
-        self._progress(
-            Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage)
-        )
+        self._progress(Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage))
 
 
 def _chunks(items: Sequence[CampaignItem]) -> Iterator[list[CampaignItem]]:

@@ -208,9 +208,7 @@ class MeasuringClient:
     def __enter__(self) -> MeasuringClient:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -268,8 +266,7 @@ class MeasuringClient:
 
     def _request(self, items: Sequence[Item], group: Sequence[int], plan: MeasurePlan) -> messages.Message:
         subjects = [
-            {"number": number, "reference": items[number].reference.to_json(), "role": items[number].role}
-            for number in group
+            {"number": number, "reference": items[number].reference.to_json(), "role": items[number].role} for number in group
         ]
         return {"request": "measure", "plan": plan.to_json(), "quiet_ms": list(self.quiet_ms), "subjects": subjects}
 

@@ -47,9 +47,7 @@ class Device:
 
     def load(self, graph: Graph, *, profile: bool = False) -> Session:
         """A session at this device's setting; raises what the runtime's ``load`` raises."""
-        return self.runtime.load(
-            graph, threads=self.platform.threads, precision=self.platform.precision, profile=profile
-        )
+        return self.runtime.load(graph, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
 
     def probe_weights(self, graph: Graph) -> tuple[float, ...]:
         """Exponents of the probe's parts for a network; see :mod:`latcast.measure.statistics`."""
@@ -101,9 +99,7 @@ def open_device(
     version = found.version()
     return Device(
         runtime=found,
-        platform=Platform(
-            device, found.name, short_version(version), "+".join([f"cpu{threads}", *qualifiers]), precision
-        ),
+        platform=Platform(device, found.name, short_version(version), "+".join([f"cpu{threads}", *qualifiers]), precision),
         instruments=Instruments(clock, host_probe, scheduling.preemption_counter()),
         priority=_priority(realtime, threads),
         environment=env.describe_environment(

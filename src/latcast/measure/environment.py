@@ -204,4 +204,3 @@ def resident_bytes() -> int:
     """Memory this process holds, in bytes; 0 where the system does not tell."""
     fields = (_read("/proc/self/statm") or "").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0
-

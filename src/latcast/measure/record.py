@@ -20,9 +20,7 @@ def failed(
     error: str, platform: str, reference: Reference, role: str, environment: Mapping[str, Any] | None = None
 ) -> Measurement:
     """The record of a subject that could not be measured."""
-    return Measurement(
-        platform, reference, role, error=error, taken_at=utc_now(), environment=dict(environment or {})
-    )
+    return Measurement(platform, reference, role, error=error, taken_at=utc_now(), environment=dict(environment or {}))
 
 
 def finished(

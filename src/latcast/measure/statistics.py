@@ -69,9 +69,7 @@ def shrink(deviation: np.ndarray) -> np.ndarray:
     return shrunk
 
 
-def host_factors(
-    readings_ms: Sequence[Sequence[float]], quiet_ms: Sequence[float], weights: Sequence[float]
-) -> np.ndarray:
+def host_factors(readings_ms: Sequence[Sequence[float]], quiet_ms: Sequence[float], weights: Sequence[float]) -> np.ndarray:
     """How many times slower than quiet the host was at each run.
 
     Args:

@@ -106,8 +106,7 @@ class Worker:
         plan = MeasurePlan.from_json(request["plan"])
         self._quiet_ms = tuple(request["quiet_ms"])
         waiting = deque(
-            _Job(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"]))
-            for item in request["subjects"]
+            _Job(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"])) for item in request["subjects"]
         )
         while waiting:
             batch = self._load_batch(device, waiting, plan)

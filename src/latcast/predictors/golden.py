@@ -28,7 +28,7 @@ NETWORKS = ("resnet18", "mobilenet_v3_small", "deit_tiny_16")
 
 _SMALL_NETWORKS: Mapping[str, list[list[Any]]] = {
     "nothing but overhead": [],
-    "an operator that no predictor covers": [["other", [1_000_000, 50_000, 50_000, 10_000, 1, 0], 2]],
+    "an operator that no predictor covers": [["other", [1_000_000, 50_000, 50_000, 10_000, 1, 0, 0], 2]],
 }
 """Networks in which what the large ones hide shows: the constant overhead, and the fallback."""
 

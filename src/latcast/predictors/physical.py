@@ -68,7 +68,11 @@ class PhysicalTerms:
 
 
 def fit_nonnegative(
-    design: np.ndarray, target: np.ndarray, prior: np.ndarray | None = None, strength: float = 1e-3
+    design: np.ndarray,
+    target: np.ndarray,
+    prior: np.ndarray | None = None,
+    strength: float = 1e-3,
+    prior_scale: np.ndarray | None = None,
 ) -> np.ndarray:
     """Non-negative coefficients that minimise a robust squared percentage error, drawn towards a prior.
 
@@ -81,20 +85,22 @@ def fit_nonnegative(
         design: (observations, terms).
         target: (observations,), positive.
         prior: (terms,); zeros where None.
-        strength: Weight of the prior against the mean squared error, each coefficient measured by its share of a latency.
+        strength: Weight of the prior against the mean squared error.
+        prior_scale: (terms,) by what a coefficient's distance from its prior is multiplied; by its share of a latency where
+            None or NaN, so that strength has no unit.
 
     Returns:
         (terms,); a column of zeros gets its prior.
     """
     prior = np.zeros(design.shape[1]) if prior is None else prior
     weight = target**-0.5 / np.median(target) ** 0.5
-    fitted = _weighted(design, target, weight, prior, strength)
+    fitted = _weighted(design, target, weight, prior, strength, prior_scale)
     for _ in range(REWEIGHTINGS):
         predicted = np.maximum(design @ fitted, target / 50)
         weight = 1 / np.sqrt(target * predicted)
         error = np.abs(np.log(predicted / target))
         weight *= np.sqrt(np.minimum(1.0, HUBER / np.maximum(error, 1e-12)))
-        before, fitted = fitted, _weighted(design, target, weight, prior, strength)
+        before, fitted = fitted, _weighted(design, target, weight, prior, strength, prior_scale)
         if np.allclose(before, fitted, rtol=1e-4, atol=0):
             break
     return fitted
@@ -107,9 +113,14 @@ REWEIGHTINGS = 12
 
 
 def _weighted(
-    design: np.ndarray, target: np.ndarray, weight: np.ndarray, prior: np.ndarray, strength: float
+    design: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    prior: np.ndarray,
+    strength: float,
+    prior_scale: np.ndarray | None,
 ) -> np.ndarray:
-    """One non-negative least squares: ``min Σ (weight (A w - y))² / n + strength Σ ((w - p) · scale)²``."""
+    """One non-negative least squares: ``min Σ (weight (A w - y))² / n + strength Σ ((w - p) · prior_scale)²``."""
     from scipy.optimize import nnls
 
     observations = len(target)
@@ -119,9 +130,10 @@ def _weighted(
     result = prior.copy()
     if not used.any():
         return result
+    held = scale if prior_scale is None else np.where(np.isnan(prior_scale), scale, prior_scale)
     scaled = rows[:, used] / scale[used] / np.sqrt(observations)
-    ridge = np.sqrt(strength) * np.eye(int(used.sum()))
-    right = np.concatenate([weight * target / np.sqrt(observations), np.sqrt(strength) * prior[used] * scale[used]])
+    ridge = np.sqrt(strength) * np.diag(held[used] / scale[used])
+    right = np.concatenate([weight * target / np.sqrt(observations), np.sqrt(strength) * prior[used] * held[used]])
     solution, _ = nnls(np.vstack([scaled, ridge]), right, maxiter=20 * scaled.shape[1] + 1000)
     result[used] = solution / scale[used]
     return result

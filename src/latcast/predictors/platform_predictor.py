@@ -81,9 +81,7 @@ class PlatformPredictor:
             predictor = self.kernels.get(name)
             known = predictor is not None and name != "other"
             covered.append(np.full(len(rows), known))
-            outside.append(
-                predictor.outside(rows) if predictor is not None and known else np.ones(len(rows), dtype=bool)
-            )
+            outside.append(predictor.outside(rows) if predictor is not None and known else np.ones(len(rows), dtype=bool))
         is_covered = np.concatenate(covered) if covered else np.zeros(0, dtype=bool)
         is_outside = np.concatenate(outside) if outside else np.zeros(0, dtype=bool)
         sums = table.sum_by_network(np.stack([kernel_ms, kernel_ms * is_covered, kernel_ms * is_outside], axis=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,7 @@ from latcast.predictors.samples import TrainingData, collect, restrict
 from latcast.predictors.training import WAYS, cross_predict, train
 from latcast.records import Platform
 
-OPERATOR_PLAN = MeasurePlan(
-    rounds=2, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0, profile=True, profiled_runs=8
-)
+OPERATOR_PLAN = MeasurePlan(rounds=2, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0, profile=True, profiled_runs=8)
 """For networks whose operators the runtime's profiler times: many networks count for more than many runs of each."""
 
 WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0)
@@ -141,22 +139,35 @@ def measure_for_training(
     drawing_s = time.monotonic() - start
     reports = []
     for index, (items, part_s) in enumerate(parts):
-        name = f"timing {'kernels' if items[0].role == 'kernel' else 'networks'}"
+        # Each part pays its share of the drawing.
         part_start = time.monotonic() - drawing_s * part_s / budget_s
         portion = 0
-        while True:
+        while items:
+            reports.append(_measure_portion(store, settings, items, part_start, part_s, watch))
             spent_s = time.monotonic() - part_start
-
-            def step(progress: Progress, name: str = name, part_s: float = part_s, spent_s: float = spent_s) -> None:
-                watch(Stage(name, min(1.0, (spent_s + progress.seconds) / part_s), progress))
-
-            reports.append(Campaign(store, settings, items, budget_s=max(5.0, part_s - spent_s), progress=step).run())
-            if not reports[-1].complete or time.monotonic() - part_start > MORE_UNTIL_SHARE * part_s:
-                break
-            # All of them were quick, or known from before: more of the kind, from a seed that nobody chooses.
-            portion += 1
-            items = campaign_items(way, budget_s, seed + portion * 1_000_003, rules)[index][0]
+            items = []
+            if reports[-1].complete and spent_s < MORE_UNTIL_SHARE * part_s:
+                # All were quick, or known from before: more of the kind, from a seed that nobody chooses.
+                portion += 1
+                items = campaign_items(way, budget_s, seed + portion * 1_000_003, rules)[index][0]
     return tuple(reports)
+
+
+def _measure_portion(
+    store: Any,
+    settings: WorkerSettings,
+    items: Sequence[CampaignItem],
+    part_start: float,
+    part_s: float,
+    watch: Callable[[Stage], None],
+) -> CampaignReport:
+    name = f"timing {items[0].role}s"
+    spent_s = time.monotonic() - part_start
+
+    def step(progress: Progress) -> None:
+        watch(Stage(name, min(1.0, (spent_s + progress.seconds) / part_s), progress))
+
+    return Campaign(store, settings, items, budget_s=max(5.0, part_s - spent_s), progress=step).run()
 
 
 def profile(

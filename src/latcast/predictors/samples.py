@@ -79,13 +79,12 @@ class TrainingData:
     skipped: tuple[str, ...] = field(default_factory=tuple)
 
 
-def attribute_executed(
-    kernels: Sequence[Kernel], measurement: Measurement
-) -> tuple[list[tuple[Kernel, float]], float, float]:
+def attribute_executed(kernels: Sequence[Kernel], measurement: Measurement) -> tuple[list[tuple[Kernel, float]], float, float]:
     """Gives the time of executed kernels to the kernels of the rules.
 
     An executed kernel that computes nodes of one kernel of ours is that kernel's (several add up). One that spans several of
-    ours cannot be split, so neither gets a sample. One that the runtime inserted (no nodes) belongs to none.
+    ours cannot be split, so neither gets a sample. One that the runtime inserted (a layout change) or that the rules call
+    free is charged to the kernel that runs next, for whose sake it is there.
 
     Returns:
         (kernel, milliseconds) pairs, the time given away, and the whole time.
@@ -93,20 +92,22 @@ def attribute_executed(
     owner = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
     time_of: dict[int, float] = {}
     spoiled: set[int] = set()
-    whole = 0.0
+    whole = waiting = 0.0
     for executed in measurement.executed:
         whole += executed.latency_ms
         owners = {owner[node] for node in executed.nodes if node in owner}
-        owners = {index for index in owners if not kernels[index].free} or owners
-        if len(owners) > 1:
+        owners = {index for index in owners if not kernels[index].free}
+        if not owners:
+            waiting += executed.latency_ms
+        elif len(owners) > 1:
             spoiled |= owners
-        elif owners:
+            waiting = 0.0
+        else:
             index = owners.pop()
-            time_of[index] = time_of.get(index, 0.0) + executed.latency_ms
+            time_of[index] = time_of.get(index, 0.0) + executed.latency_ms + waiting
+            waiting = 0.0
     pairs = [
-        (kernels[index], latency_ms)
-        for index, latency_ms in sorted(time_of.items())
-        if index not in spoiled and latency_ms > 0 and not kernels[index].free
+        (kernels[index], latency_ms) for index, latency_ms in sorted(time_of.items()) if index not in spoiled and latency_ms > 0
     ]
     return pairs, sum(latency_ms for _, latency_ms in pairs), whole
 
@@ -115,9 +116,7 @@ SCALE_LIMIT = 2.0
 """A network's profiled kernels are not scaled by more than this."""
 
 
-def collect(
-    measurements: Iterable[Measurement], rules: FusionRules, build: Callable[[Reference], Graph]
-) -> TrainingData:
+def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Callable[[Reference], Graph]) -> TrainingData:
     """Turns measurements into samples; several of the same network are combined by their median.
 
     A profiler times a few runs at another moment than the network was timed, and costs time itself. So the kernels of a
@@ -153,9 +152,7 @@ def collect(
             given, whole = given + some, whole + total
             scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
             profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
-    networks = tuple(
-        NetworkSample(first[key][0], first[key][1], float(np.median(values))) for key, values in latencies.items()
-    )
+    networks = tuple(NetworkSample(first[key][0], first[key][1], float(np.median(values))) for key, values in latencies.items())
     return TrainingData(tuple(isolated), tuple(profiled), networks, given / whole if whole else 1.0, tuple(skipped))
 
 

@@ -96,9 +96,7 @@ def _fit_kernels(
     samples = kernel_samples(observations)
     physical = fit_from_kernels({name: (found.configurations, found.latency_ms) for name, found in samples.items()})
     kernels = {
-        name: fit_kernel_predictor(
-            name, found.configurations, found.latency_ms, physical, model=model, seed=seed, tune=tune
-        )
+        name: fit_kernel_predictor(name, found.configurations, found.latency_ms, physical, model=model, seed=seed, tune=tune)
         for name, found in samples.items()
     }
     return physical, kernels
@@ -114,7 +112,8 @@ def _fit_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample]
 def _fit_from_networks(networks: Sequence[NetworkSample], platform: Platform, rules: FusionRules) -> PlatformPredictor:
     if len(networks) < 10:
         raise TrainingError(
-            f"learning from networks needs at least 10 measured networks of {platform}, found {len(networks)}"
+            f"learning from networks needs at least 10 measured networks of {platform}, found {len(networks)}; "
+            "measure more (latcast profile)"
         )
     table = KernelTable.of([sample.kernels for sample in networks])
     design, names = network_design(table.configurations)

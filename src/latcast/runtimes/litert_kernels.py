@@ -213,9 +213,7 @@ def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
     }
     hidden = inside - set(operators[-1].outputs)
     within = {id(operator) for operator in operators}
-    shown = any(
-        hidden.intersection(operator.inputs) for operator in model.operators if id(operator) not in within
-    )
+    shown = any(hidden.intersection(operator.inputs) for operator in model.operators if id(operator) not in within)
     return len(outside) == 1 and not shown and not hidden.intersection(model.outputs)
 
 

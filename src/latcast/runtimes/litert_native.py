@@ -125,9 +125,7 @@ def _call(function: str, *arguments: Any) -> None:
 def _environment() -> _Pointer:
     """One for the process: the CPU alone (a GPU accelerator would be searched for otherwise), errors alone logged."""
     wanted = ((_OPTION_ACCELERATORS, _CPU), (_OPTION_MINIMUM_SEVERITY, _SEVERITY_ERROR))
-    options = (_EnvironmentOption * len(wanted))(
-        *(_EnvironmentOption(tag, _Any(_ANY_INTEGER, value)) for tag, value in wanted)
-    )
+    options = (_EnvironmentOption * len(wanted))(*(_EnvironmentOption(tag, _Any(_ANY_INTEGER, value)) for tag, value in wanted))
     environment = _Pointer()
     _call("LiteRtCreateEnvironment", ctypes.c_int(len(wanted)), options, ctypes.byref(environment))
     return environment

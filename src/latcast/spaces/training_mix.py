@@ -32,9 +32,7 @@ def training_mix(count: int, seed: int) -> list[Reference]:
     parts.append([reference for row in zip_longest(*variants) for reference in row if reference is not None][:rest])
     rng = Random(seed)
     positions = sorted(
-        ((index + rng.random()) / len(part), number, index)
-        for number, part in enumerate(parts)
-        for index in range(len(part))
+        ((index + rng.random()) / len(part), number, index) for number, part in enumerate(parts) for index in range(len(part))
     )
     return [parts[number][index] for _, number, index in positions]
 

@@ -46,7 +46,7 @@ class TestConvolution:
         assert named(kernel) == {
             "batch": 2, "in_channels": 16, "in_h": 10, "in_w": 12, "out_channels": 32, "out_h": 5, "out_w": 8,
             "kernel_h": 3, "kernel_w": 5, "stride_h": 2, "stride_w": 1, "dilation_h": 1, "dilation_w": 1, "groups": 1,
-            "padded": 1, "fused_flops": 0, "fused_inputs": 0,
+            "padded": 1, "fused_flops": 0, "fused_inputs": 0, "fused_transcendentals": 0,
         }  # fmt: skip
         # 2 images of 32 x 5 x 8 results, each of 3 x 5 x 16 products; 3 x 5 x 16 x 32 weights.
         assert quantities(kernel) == (2 * 2560 * 240, 2 * 16 * 120, 2560, 7680)
@@ -95,7 +95,8 @@ class TestConvolution:
         assert kernel.kernel_type == "other"
         # 3 x 64 results of 2 products; inputs, results and weights as they are.
         assert named(kernel) == {
-            "flops": 768, "in_elements": 128, "out_elements": 192, "weight_elements": 6, "fused_flops": 0, "fused_inputs": 0,
+            "flops": 768, "in_elements": 128, "out_elements": 192, "weight_elements": 6,
+            "fused_flops": 0, "fused_inputs": 0, "fused_transcendentals": 0,
         }  # fmt: skip
 
     @pytest.mark.parametrize(
@@ -137,20 +138,20 @@ class TestProducts:
     def test_a_linear_layer(self) -> None:
         kernel = last(lambda b: b.linear(b.input((4, 10)), 6))
 
-        assert kernel.configuration == (4, 10, 6, 0, 0)
+        assert kernel.configuration == (4, 10, 6, 0, 0, 0)
         assert quantities(kernel) == (480, 40, 24, 60)
 
     def test_a_weight_on_the_left_gives_the_features(self) -> None:
         kernel = last(lambda b: b.matmul(b.weight((6, 10)), b.input((10, 4))))
 
-        assert (kernel.kernel_type, kernel.configuration) == ("linear", (4, 10, 6, 0, 0))
+        assert (kernel.kernel_type, kernel.configuration) == ("linear", (4, 10, 6, 0, 0, 0))
 
     def test_transposed_operands_of_gemm_are_seen_through(self) -> None:
         kernel = last(lambda b: b.op("Gemm", [b.input((10, 4)), b.weight((10, 6))], {"transA": 1})[0])
         both = last(lambda b: b.op("Gemm", [b.input((10, 4)), b.input((10, 6))], {"transA": 1})[0])
 
-        assert kernel.configuration == (4, 10, 6, 0, 0)
-        assert (both.kernel_type, both.configuration) == ("matmul", (1, 4, 10, 6, 0, 0))
+        assert kernel.configuration == (4, 10, 6, 0, 0, 0)
+        assert (both.kernel_type, both.configuration) == ("matmul", (1, 4, 10, 6, 0, 0, 0))
 
     def test_a_stack_of_weights_is_no_linear_layer(self) -> None:
         kernel = last(lambda b: b.matmul(b.input((3, 4, 10)), b.weight((3, 10, 6))))
@@ -160,7 +161,7 @@ class TestProducts:
     def test_a_product_of_activations(self) -> None:
         kernel = last(lambda b: b.matmul(b.input((2, 3, 5, 4)), b.input((2, 3, 4, 7))))
 
-        assert kernel.configuration == (6, 5, 4, 7, 0, 0)
+        assert kernel.configuration == (6, 5, 4, 7, 0, 0, 0)
         assert quantities(kernel) == (2 * 6 * 5 * 4 * 7, 6 * 4 * 12, 6 * 35, 0)
 
     def test_attention_is_two_products_and_a_softmax(self) -> None:
@@ -168,7 +169,7 @@ class TestProducts:
         [kernel] = [k for k in find_kernels(attention(), rules) if k.kernel_type == "attention"]
 
         # 3 heads of 4 over 5 tokens: 2 x 2 x 3 x 25 x 4 FLOPs in products, 6 for each of 75 scores.
-        assert kernel.configuration == (3, 5, 5, 4, 0, 0)
+        assert kernel.configuration == (3, 5, 5, 4, 0, 0, 0)
         assert quantities(kernel) == (1200 + 450, 3 * 4 * 15, 60, 0)
 
 
@@ -230,14 +231,14 @@ class TestElementwise:
         assert (kernel.kernel_type, kernel.configuration[:2]) == ("layer_norm", expected)
 
     def test_a_softmax_over_an_inner_axis_is_seen_as_rows(self) -> None:
-        assert last(lambda b: b.softmax(b.input((2, 3, 5)), axis=1)).configuration == (10, 3, 0, 0)
+        assert last(lambda b: b.softmax(b.input((2, 3, 5)), axis=1)).configuration == (10, 3, 0, 0, 0)
 
 
 class TestPooling:
     def test_a_pooling_window(self) -> None:
         kernel = last(lambda b: b.max_pool(b.input((2, 8, 9, 9)), 3, 2, 1))
 
-        assert kernel.configuration == (2, 8, 9, 9, 5, 5, 3, 3, 2, 2, 0, 0)
+        assert kernel.configuration == (2, 8, 9, 9, 5, 5, 3, 3, 2, 2, 0, 0, 0)
         assert quantities(kernel) == (2 * 8 * 25 * 9, 2 * 8 * 81, 2 * 8 * 25, 0)
 
     @pytest.mark.parametrize(
@@ -263,13 +264,13 @@ class TestMovement:
     @pytest.mark.parametrize(
         ("build_graph", "expected"),
         [
-            (lambda b: b.concat([b.input((1, 3, 4, 4)), b.input((1, 5, 4, 4))]), ("concat", (2, 128, 64, 8, 0, 0))),
-            (lambda b: b.split(b.input((1, 9, 4, 4)), (3, 6))[0], ("split", (2, 144, 72, 0, 0))),
-            (lambda b: b.slice(b.input((1, 9, 4, 4)), (2,), (5,), (1,)), ("split", (1, 48, 48, 0, 0))),
-            (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 2, 1, 3)), ("transpose", (210, 7, 7, 7, 0, 0))),
-            (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 1, 3, 2)), ("transpose", (210, 7, 5, 1, 0, 0))),
-            (lambda b: b.resize(b.input((2, 3, 5, 7)), 10), ("resize", (6, 5, 7, 10, 10, 0, 0, 0))),
-            (lambda b: b.pad(b.input((1, 2)), (0, 1, 0, 1)), ("copy", (4, 2, 0, 0))),
+            (lambda b: b.concat([b.input((1, 3, 4, 4)), b.input((1, 5, 4, 4))]), ("concat", (2, 128, 64, 8, 0, 0, 0))),
+            (lambda b: b.split(b.input((1, 9, 4, 4)), (3, 6))[0], ("split", (2, 144, 72, 0, 0, 0))),
+            (lambda b: b.slice(b.input((1, 9, 4, 4)), (2,), (5,), (1,)), ("split", (1, 48, 48, 0, 0, 0))),
+            (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 2, 1, 3)), ("transpose", (210, 7, 7, 7, 0, 0, 0))),
+            (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 1, 3, 2)), ("transpose", (210, 7, 5, 1, 0, 0, 0))),
+            (lambda b: b.resize(b.input((2, 3, 5, 7)), 10), ("resize", (6, 5, 7, 10, 10, 0, 0, 0, 0))),
+            (lambda b: b.pad(b.input((1, 2)), (0, 1, 0, 1)), ("copy", (4, 2, 0, 0, 0))),
         ],
     )
     def test_movements_by_hand(self, build_graph: Callable[[GraphBuilder], str], expected: tuple[str, tuple[int, ...]]) -> None:
@@ -287,7 +288,7 @@ class TestMovement:
     def test_a_channel_shuffle_keeps_its_groups(self) -> None:
         kernel = last(lambda b: b.channel_shuffle(b.input((1, 12, 4, 4)), 3), FusionRules("e", patterns=("channel_shuffle",)))
 
-        assert kernel.key == ("channel_shuffle", (192, 12, 3, 0, 0))
+        assert kernel.key == ("channel_shuffle", (192, 12, 3, 0, 0, 0))
 
 
 class TestAllTypes:

@@ -27,9 +27,7 @@ BINARY_FLOPS: Mapping[str, int] = {
 
 _VARIADIC = frozenset({"Min", "Max", "Sum", "Mean"})
 
-_BOOLEAN = frozenset(
-    {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"}
-)
+_BOOLEAN = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"})
 
 CAST_TYPES: Mapping[int, str] = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",

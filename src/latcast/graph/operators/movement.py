@@ -35,9 +35,7 @@ def infer_concat(view: OperatorView) -> list[Tensor]:
     total = 0
     for index in range(len(view.inputs)):
         shape = view.shape(index)
-        if len(shape) != len(first) or any(
-            s != f for a, (s, f) in enumerate(zip(shape, first, strict=True)) if a != axis
-        ):
+        if len(shape) != len(first) or any(s != f for a, (s, f) in enumerate(zip(shape, first, strict=True)) if a != axis):
             raise view.fail(f"the inputs differ in more than axis {axis}")
         total += shape[axis]
     return [Tensor((*first[:axis], total, *first[axis + 1 :]), view.dtype())]

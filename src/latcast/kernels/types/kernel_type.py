@@ -23,7 +23,13 @@ FUSED_FIELDS = ("fused_flops", "fused_inputs", "fused_transcendentals")
 """Fields that every type has: FLOPs per output element of the operators fused behind the first, how many further activations
 they read (a residual), and how many of them are transcendental functions, which cost far more than their FLOPs say."""
 
-TRANSCENDENTAL = frozenset({"Sigmoid", "Tanh", "Erf", "Exp", "Gelu", "Softplus", "Mish", "Swish", "Elu", "Selu", "Celu"})
+TRANSCENDENTAL = frozenset(
+    {
+        "Sigmoid", "Tanh", "Erf", "Exp", "Gelu", "Softplus", "Mish", "Swish", "Elu", "Selu", "Celu", "Log",
+        "Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh",
+    }
+)  # fmt: skip
+"""Operators that evaluate an exponential, a logarithm, an error function or a trigonometric function for each element."""
 
 Columns = Mapping[str, np.ndarray]
 """One array a field, each (kernels,)."""

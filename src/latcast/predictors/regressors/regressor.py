@@ -49,9 +49,7 @@ REGRESSORS: Registry[type[Regressor]] = Registry(
 )
 
 
-def fit_regressor(
-    kind: str, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True
-) -> Regressor:
+def fit_regressor(kind: str, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
     """Trains a regressor by name."""
     return REGRESSORS.get(kind).fit(features, latency_ms, seed=seed, tune=tune)
 

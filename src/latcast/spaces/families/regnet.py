@@ -25,9 +25,7 @@ from latcast.spaces.families.variants import (
 KERNELS = (3, 3, 3, 3)
 
 
-def quantised_stages(
-    depth: int, initial: int, slope: float, quantum: float, group_width: int
-) -> tuple[list[int], list[int]]:
+def quantised_stages(depth: int, initial: int, slope: float, quantum: float, group_width: int) -> tuple[list[int], list[int]]:
     """Depths and widths of the stages from the paper's parameters d, w0, wa and wm (equations 2 to 4).
 
     A block's width is w0 wm^s with s the nearest integer to the logarithm of the linear width w0 + wa j; it is
@@ -39,9 +37,7 @@ def quantised_stages(
     return depths, [round_channels(width, min(group_width, width)) for width in widths]
 
 
-def block(
-    b: GraphBuilder, x: str, width: int, kernel: int, stride: int, group_width: int, squeeze: float
-) -> str:
+def block(b: GraphBuilder, x: str, width: int, kernel: int, stride: int, group_width: int, squeeze: float) -> str:
     """A residual bottleneck that does not narrow, its middle convolution in groups."""
     before = b.channels(x)
     shortcut = x

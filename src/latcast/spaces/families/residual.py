@@ -29,9 +29,7 @@ class BlockStyle:
     stride_in: str = "3x3"
 
 
-def residual_block(
-    b: GraphBuilder, x: str, style: BlockStyle, inner: int, width: int, kernel: int, stride: int
-) -> str:
+def residual_block(b: GraphBuilder, x: str, style: BlockStyle, inner: int, width: int, kernel: int, stride: int) -> str:
     """Residual branch, shortcut (projected where the shape changes), addition, ReLU."""
     if style.kind == "basic":
         y = b.conv_bn(x, inner, kernel, stride=stride)

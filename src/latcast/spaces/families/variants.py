@@ -38,16 +38,12 @@ def scaled_widths(widths: Sequence[int], multiplier: float, multiple: int = 8) -
     return [round_channels(width * multiplier, multiple) for width in widths]
 
 
-def draw_widths(
-    rng: Random, widths: Sequence[int], multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE
-) -> list[int]:
+def draw_widths(rng: Random, widths: Sequence[int], multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE) -> list[int]:
     """Every width times a multiplier of its own, rounded."""
     return [round_channels(width * rng.uniform(*limits), multiple) for width in widths]
 
 
-def draw_kernels(
-    rng: Random, kernels: Sequence[int], choices: Sequence[int] = KERNEL_SIZES, keep: float = 0.5
-) -> list[int]:
+def draw_kernels(rng: Random, kernels: Sequence[int], choices: Sequence[int] = KERNEL_SIZES, keep: float = 0.5) -> list[int]:
     """Each kernel size stays as published with probability ``keep`` and is any of ``choices`` otherwise."""
     return [kernel if rng.random() < keep else rng.choice(choices) for kernel in kernels]
 

@@ -70,9 +70,7 @@ def to_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> bytes:
     return write_tflite(graph, precision=precision, seed=seed).data
 
 
-def to_tflite_with_map(
-    graph: Graph, *, precision: str = "fp32", seed: int = 0
-) -> tuple[bytes, tuple[tuple[str, ...], ...]]:
+def to_tflite_with_map(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> tuple[bytes, tuple[tuple[str, ...], ...]]:
     """The bytes, and for each TFLite operator the names of the graph's nodes that it computes.
 
     An operator that only changes a layout between two nodes has none; a node composed of several operators is in each.

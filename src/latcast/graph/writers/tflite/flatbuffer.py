@@ -92,8 +92,7 @@ def serialise(model: TfliteModel) -> bytes:
     codes = sorted({(operator.builtin, _version(model, operator)) for operator in model.operators})
     tensors = [_tensor(builder, tensor, buffer) for tensor, buffer in zip(model.tensors, buffer_of, strict=True)]
     operators = [
-        _operator(builder, operator, codes.index((operator.builtin, _version(model, operator))))
-        for operator in model.operators
+        _operator(builder, operator, codes.index((operator.builtin, _version(model, operator)))) for operator in model.operators
     ]
     subgraph = _subgraph(builder, model, tensors, operators)
     operator_codes = _tables(builder, [_operator_code(builder, *code) for code in codes])

@@ -276,9 +276,7 @@ def _is_near(number: float | None, wanted: float) -> bool:
     return number is not None and abs(number - wanted) < 1e-4 * wanted
 
 
-def clip_bounds(
-    graph: Graph, node: Node, values: Mapping[str, np.ndarray]
-) -> tuple[float | None, float | None]:
+def clip_bounds(graph: Graph, node: Node, values: Mapping[str, np.ndarray]) -> tuple[float | None, float | None]:
     """Lower and upper bound of a Clip, None where it has none.
 
     Raises:

@@ -25,9 +25,7 @@ def same_padding(sizes: Shape, outputs: Shape, kernel: Shape, strides: Shape, be
     return True
 
 
-def pad_spatial(
-    writer: GraphWriter, index: int, begins: Shape, ends: Shape, name: str, *, value: float = 0.0
-) -> int:
+def pad_spatial(writer: GraphWriter, index: int, begins: Shape, ends: Shape, name: str, *, value: float = 0.0) -> int:
     """Pads height and width of an NHWC tensor; zeros with PAD, anything else with PADV2."""
     n, h, w, c = writer.model.tensors[index].shape
     shape = (n, h + begins[0] + ends[0], w + begins[1] + ends[1], c)
@@ -222,9 +220,7 @@ def _last_axis_last(writer: GraphWriter, name: str) -> Order:
     return held if held[-1] == rank - 1 else logical(rank)
 
 
-def _fully_connected(
-    writer: GraphWriter, step: Step, source: int, matrix: np.ndarray, bias: np.ndarray, *, order: Order
-) -> None:
+def _fully_connected(writer: GraphWriter, step: Step, source: int, matrix: np.ndarray, bias: np.ndarray, *, order: Order) -> None:
     """``matrix`` is (outputs, inputs), as TFLite stores it."""
     features = writer.feature_order.get(step.inputs[0])
     if features is not None:

@@ -55,9 +55,7 @@ def _onnx_samples(size: int, resized: int, placement: str, step: Step) -> np.nda
     raise unsupported(step.node, f"coordinate_transformation_mode '{placement}'")
 
 
-def _tflite_samples(
-    size: int, resized: int, *, half_pixel_centers: bool = False, align_corners: bool = False
-) -> np.ndarray:
+def _tflite_samples(size: int, resized: int, *, half_pixel_centers: bool = False, align_corners: bool = False) -> np.ndarray:
     at = np.arange(resized, dtype=np.float64)
     if align_corners and resized > 1:
         return at * ((size - 1) / (resized - 1))

@@ -1,0 +1,105 @@
+"""Judging predictors on what they did not see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latcast.errors import DatasetError
+from latcast.kernels import find_kernels
+from latcast.measure.statistics import Label
+from latcast.predictors.evaluation import TRAINING_KEYS, evaluate, evaluate_on_labels
+from latcast.predictors.intervals import Interval
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.samples import NetworkSample
+from latcast.records import Reference
+from latcast.spaces.catalogue import SPACES, build
+
+TRAINED = SPACES.get("mobilenet_v2").sample(4, seed=8)
+UNSEEN = SPACES.get("resnet").sample(2, seed=8)
+
+
+@pytest.fixture
+def judged(predictor: PlatformPredictor) -> PlatformPredictor:
+    """Names what it was trained on; its interval is ±20 % everywhere."""
+    card = {TRAINING_KEYS: [reference.key for reference in TRAINED]}
+    return replace(predictor, interval=Interval(0.8, 1.2, 40, 0.0)).with_card(card)
+
+
+def label(predictor: PlatformPredictor, reference: Reference, factor: float, halves: tuple[float, float] | None = None) -> Label:
+    """A network that took so many times what the predictor says."""
+    latency_ms = factor * predictor.predict(build(reference)).latency_ms
+    return Label(predictor.platform.id, reference, "network", latency_ms, latency_ms, halves, 2, 1, 0.0)
+
+
+def sample(label: Label, predictor: PlatformPredictor) -> NetworkSample:
+    return NetworkSample(label.reference, find_kernels(build(label.reference), predictor.rules), label.latency_ms)
+
+
+def test_figures_are_of_predictions_against_labels(judged: PlatformPredictor) -> None:
+    test = [sample(label(judged, UNSEEN[0], 1.0), judged), sample(label(judged, UNSEEN[1], 2.0), judged)]
+
+    found = evaluate(judged, test)
+
+    # Errors of 0 and -50 %; 0.5 is below 1/1.2, so one of two is inside the interval.
+    assert found.metrics.mape == pytest.approx(25.0)
+    assert found.metrics.within_5 == found.metrics.interval_coverage == 50.0
+    assert found.baselines == {}
+    assert (found.actual_ms / found.predicted_ms).tolist() == pytest.approx([1.0, 2.0])
+    assert (found.low_ms / found.predicted_ms).tolist() == pytest.approx([0.8, 0.8])
+
+
+def test_networks_of_the_card_fit_the_baselines_and_only_the_others_judge(judged: PlatformPredictor) -> None:
+    # What was trained on is off by far; it must not count.
+    labels = [label(judged, reference, 9.0) for reference in TRAINED]
+    labels += [label(judged, UNSEEN[0], 1.0, (0.9, 1.1)), label(judged, UNSEEN[1], 1.0)]
+
+    found = evaluate_on_labels(judged, labels)
+
+    assert found.metrics.networks == 2
+    assert found.metrics.mape == pytest.approx(0.0, abs=1e-9)
+    assert found.held_out_by == "family"
+    assert set(found.baselines) == {"flops", "flops_mac"}
+    # Fitted to latencies nine times too long.
+    assert found.baselines["flops"].mape > 100
+    # Halves of one label: 0.2 apart around 1.0.
+    assert found.noise_floor == pytest.approx(20.0)
+
+
+def test_families_also_trained_on_are_held_out_by_network_only(judged: PlatformPredictor) -> None:
+    sibling = SPACES.get("mobilenet_v2").sample(5, seed=9)[0]
+
+    found = evaluate_on_labels(judged, [label(judged, TRAINED[0], 1.0), label(judged, sibling, 1.0)])
+
+    assert found.held_out_by == "network"
+    assert found.noise_floor is None
+
+
+def test_chosen_families_alone_judge(judged: PlatformPredictor) -> None:
+    vit = SPACES.get("vit").sample(1, seed=8)[0]
+
+    found = evaluate_on_labels(judged, [label(judged, UNSEEN[0], 1.0), label(judged, vit, 2.0)], families={"resnet"})
+
+    assert found.metrics.networks == 1
+    assert found.names == (UNSEEN[0].name or UNSEEN[0].key,)
+
+
+@pytest.mark.parametrize("families", [None, {"swin"}])
+def test_nothing_to_judge_by_is_an_error_that_counts(judged: PlatformPredictor, families: set[str] | None) -> None:
+    labels = [label(judged, reference, 1.0) for reference in TRAINED]
+
+    with pytest.raises(DatasetError, match=r"it was trained on 4 of the 4 there; families or spaces of the others: none"):
+        evaluate_on_labels(judged, labels, families=families)
+
+
+def test_the_json_form_has_every_network(judged: PlatformPredictor) -> None:
+    data = evaluate(judged, [sample(label(judged, UNSEEN[0], 2.0), judged)], held_out_by="device", noise_floor=1.5).to_json()
+
+    [row] = data["per_network"]
+    assert (data["platform"], data["held_out_by"], data["noise_floor"]) == (judged.platform.id, "device", 1.5)
+    assert row["measured_ms"] == pytest.approx(2 * row["latency_ms"])
+    # A rank correlation of one network is none.
+    assert data["spearman"] is None
+    assert np.isfinite(data["mape"])

@@ -1,0 +1,160 @@
+"""Training by each way, on latencies whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latcast.errors import TrainingError
+from latcast.kernels import find_kernels, kernel_type
+from latcast.kernels.kernel import Kernel
+from latcast.predictors.physical import term_values
+from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
+from latcast.predictors.training import WAYS, cross_predict, group_folds, train
+from latcast.records import Platform
+from latcast.spaces.catalogue import SPACES, build
+from tests.predictors.made_up_platform import RULES, TRUTH
+
+PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
+OVERHEAD_MS = 0.2
+
+
+def true_ms(kernel: Kernel) -> float:
+    return float((term_values(kernel_type(kernel.kernel_type), np.array([kernel.configuration])) @ TRUTH)[0])
+
+
+@pytest.fixture(scope="module")
+def data() -> TrainingData:
+    """Thirty networks of five families, their kernels timed alone and inside, all exactly as :data:`TRUTH` has it."""
+    counts = {"mobilenet_v2": 8, "resnet": 8, "shufflenet_v2": 6, "googlenet": 4, "densenet": 4}
+    profiled: list[KernelObservation] = []
+    networks = []
+    for space, count in counts.items():
+        for reference in SPACES.get(space).sample(count, seed=3):
+            kernels = find_kernels(build(reference), RULES)
+            timed = [KernelObservation(kernel, true_ms(kernel), reference.key) for kernel in kernels if not kernel.free]
+            profiled += timed
+            networks.append(NetworkSample(reference, kernels, OVERHEAD_MS + sum(one.latency_ms for one in timed)))
+    isolated = tuple(replace(observation, network="") for observation in profiled)
+    return TrainingData(isolated, tuple(profiled), tuple(networks))
+
+
+def errors(predicted_ms: np.ndarray, networks: Sequence[NetworkSample]) -> np.ndarray:
+    return np.abs(predicted_ms / np.array([sample.latency_ms for sample in networks]) - 1)
+
+
+class TestEachWay:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_a_family_that_was_left_out_is_predicted_within_two_percent(self, data: TrainingData, way: str) -> None:
+        held_out = [sample for sample in data.networks if sample.family == "googlenet"]
+        rest = restrict(data, lambda sample: sample.family != "googlenet")
+
+        predictor = train(rest, PLATFORM, RULES, way=way, model="physical", calibrated=False)
+
+        assert errors(predictor.price([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
+        assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_the_same_seed_gives_the_same_predictor(self, data: TrainingData, way: str) -> None:
+        few = restrict(data, lambda sample: sample.family in ("googlenet", "densenet", "resnet"))
+        few = replace(few, isolated=few.isolated[:300])
+
+        first, second = (train(few, PLATFORM, RULES, way=way, seed=7, calibrated=False) for _ in range(2))
+
+        kernels = [sample.kernels for sample in data.networks]
+        assert first.price(kernels).latency_ms.tolist() == second.price(kernels).latency_ms.tolist()
+
+    def test_an_unknown_way_is_named_with_those_there_are(self, data: TrainingData) -> None:
+        with pytest.raises(TrainingError, match="'guess' is no way to learn; expected one of operators, kernels, networks"):
+            train(data, PLATFORM, RULES, way="guess")
+
+    @pytest.mark.parametrize(
+        ("way", "needed"),
+        [("operators", "profiled operators"), ("kernels", "isolated kernels"), ("networks", "measured networks")],
+    )
+    def test_too_few_samples_are_counted_and_more_asked_for(self, data: TrainingData, way: str, needed: str) -> None:
+        few = TrainingData(data.isolated[:9], data.profiled[:9], data.networks[:9])
+
+        with pytest.raises(TrainingError, match=rf"at least 10 {needed} of {PLATFORM}, found 9; measure more"):
+            train(few, PLATFORM, RULES, way=way)
+
+
+class TestFolds:
+    def test_small_groups_stay_whole_and_folds_are_even(self) -> None:
+        groups = [name for name in "abcdefghij" for _ in range(3)]
+
+        fold = group_folds(groups, 5, seed=0)
+
+        assert all(len({part for part, group in zip(fold, groups, strict=True) if group == name}) == 1 for name in "abcdefghij")
+        assert np.bincount(fold).tolist() == [6, 6, 6, 6, 6]
+
+    def test_a_group_larger_than_a_fold_is_spread_over_all(self) -> None:
+        groups = ["large"] * 20 + ["small"] * 4 + ["tiny"] * 1
+
+        fold = group_folds(groups, 5, seed=0)
+
+        assert np.bincount(fold[:20]).tolist() == [4, 4, 4, 4, 4]
+        assert len(set(fold[20:24])) == 1
+        assert fold[24] != fold[20]
+
+    def test_a_seed_gives_the_same_folds_and_another_other_ones(self) -> None:
+        groups = ["large"] * 40
+
+        assert group_folds(groups, 5, 1).tolist() == group_folds(groups, 5, 1).tolist()
+        assert group_folds(groups, 5, 1).tolist() != group_folds(groups, 5, 2).tolist()
+
+
+class TestCrossPrediction:
+    @pytest.mark.parametrize("way", ["operators", "networks"])
+    def test_no_network_is_predicted_from_its_own_fold(self, data: TrainingData, way: str) -> None:
+        """With one fold's labels tripled, its own predictions stay and those of others move."""
+        fold = group_folds([sample.family for sample in data.networks], 5, 0)
+        own = fold == fold[-1]
+        keys = {sample.reference.key for sample, chosen in zip(data.networks, own, strict=True) if chosen}
+        poisoned = replace(
+            data,
+            networks=tuple(
+                replace(sample, latency_ms=3 * sample.latency_ms) if sample.reference.key in keys else sample
+                for sample in data.networks
+            ),
+            profiled=tuple(replace(one, latency_ms=3 * one.latency_ms) if one.network in keys else one for one in data.profiled),
+        )
+
+        clean, dirty = (cross_predict(each, PLATFORM, RULES, way=way, model="physical") for each in (data, poisoned))
+
+        assert 0 < own.sum() < len(own)
+        np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
+        assert np.abs(dirty[~own] / clean[~own] - 1).max() > 0.01
+
+    def test_every_network_is_predicted(self, data: TrainingData) -> None:
+        predicted = cross_predict(data, PLATFORM, RULES, way="operators", model="physical")
+
+        assert errors(predicted, data.networks).max() < 0.02
+
+
+class TestIntervals:
+    def test_an_interval_covers_nine_of_ten_networks_that_vary_by_a_tenth(self) -> None:
+        rng = np.random.default_rng(0)
+        samples = []
+        for reference in SPACES.get("mobilenet_v2").sample(160, seed=5):
+            kernels = find_kernels(build(reference), RULES)
+            truth = OVERHEAD_MS + sum(true_ms(kernel) for kernel in kernels if not kernel.free)
+            samples.append(NetworkSample(reference, kernels, truth * float(np.exp(rng.normal(0, 0.1)))))
+
+        predictor = train(TrainingData(networks=tuple(samples[:80])), PLATFORM, RULES, way="networks")
+        priced = predictor.price([sample.kernels for sample in samples[80:]])
+        low, high = predictor.interval.bounds_ms(priced.latency_ms, np.zeros(80))
+
+        actual = np.array([sample.latency_ms for sample in samples[80:]])
+        assert predictor.interval.networks == 80
+        assert 0.82 <= np.mean((low <= actual) & (actual <= high)) <= 0.98
+        # 1.64 standard deviations of a tenth are 16 %.
+        assert 1.1 < predictor.interval.high < 1.35
+
+    def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
+        few = replace(data, networks=data.networks[:9])
+
+        assert train(few, PLATFORM, RULES, way="operators", model="physical").interval.networks == 0

@@ -1,0 +1,59 @@
+"""What a predictor is profiled on, and what it never sees."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from latcast.records import Reference
+from latcast.spaces.catalogue import families, family
+from latcast.spaces.training_mix import SHARES, TRAINING_FAMILIES, published_networks, training_mix, unseen_families
+
+
+@pytest.fixture(scope="module")
+def mix() -> list[Reference]:
+    return training_mix(150, seed=0)
+
+
+def test_training_and_unseen_families_are_all_families_once() -> None:
+    assert set(TRAINING_FAMILIES).isdisjoint(unseen_families())
+    assert sorted(TRAINING_FAMILIES + unseen_families()) == sorted(families())
+
+
+def test_a_seed_gives_the_same_mix_and_another_another() -> None:
+    first, again, other = (training_mix(30, seed) for seed in (0, 0, 1))
+
+    assert first == again
+    assert len({reference.key for reference in first} & {reference.key for reference in other}) <= 3
+
+
+@pytest.mark.parametrize("count", [1, 7, 50])
+def test_as_many_different_networks_as_asked_for(count: int) -> None:
+    assert len({reference.key for reference in training_mix(count, seed=0)}) == count
+
+
+@pytest.mark.parametrize("length", [50, 75, 120, 149])
+def test_any_beginning_holds_all_parts_in_their_shares(mix: list[Reference], length: int) -> None:
+    counts = Counter(reference.space for reference in mix[:length])
+
+    for name, share in SHARES.items():
+        assert counts[name] / length == pytest.approx(share, abs=0.04)
+    variants = [counts[name] for name in TRAINING_FAMILIES]
+    assert sum(variants) / length == pytest.approx(0.2, abs=0.04)
+    assert max(variants) - min(variants) <= 2
+
+
+def test_no_network_of_an_unseen_family_and_no_published_one_is_in_it(mix: list[Reference]) -> None:
+    published = {reference.key for reference in published_networks(families())}
+
+    assert {reference.space for reference in mix} == {*SHARES, *TRAINING_FAMILIES}
+    assert published.isdisjoint(reference.key for reference in mix)
+
+
+def test_published_networks_come_smallest_first() -> None:
+    [small, medium] = published_networks(("resnet",), per_family=2)
+
+    assert (small.name, medium.name) == ("resnet18", "resnet34")
+    assert dict(small.parameters) == dict(family("resnet").published["resnet18"].parameters)
+    assert {reference.space for reference in published_networks(per_family=1)} == set(unseen_families())
