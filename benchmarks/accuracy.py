@@ -58,16 +58,15 @@ def training_data(bench: Bench, way: str, seconds: float) -> TrainingData:
     horizon = PROFILE_SECONDS if way == "operators" else WAY_SECONDS
     keys = way_keys(bench, way, horizon) - {reference.key for reference in test_networks()}
     with bench.store() as store:
-        measurements = list(store.measurements(platform=_platform(bench).id, keys=keys))
+        measurements = list(store.measurements(platform=_platform(bench).id, role="network", keys=keys))
+        alone = list(store.measurements(platform=_platform(bench).id, role="kernel")) if way == "kernels" else []
     if way != "operators":
         measurements = [item for item in measurements if not item.executed]
     else:
         measurements = [item for item in measurements if item.executed]
     if way != "kernels":
         return collect(_first_seconds(measurements, seconds), rules_for(bench.runtime, bench.precision), build)
-    alone = [item for item in measurements if item.role == "kernel"]
-    company = [item for item in measurements if item.role == "network"]
-    kept = _first_seconds(alone, 0.8 * seconds) + _first_seconds(company, 0.2 * seconds)
+    kept = _first_seconds(alone, 0.8 * seconds) + _first_seconds(measurements, 0.2 * seconds)
     return collect(kept, rules_for(bench.runtime, bench.precision), build)
 
 

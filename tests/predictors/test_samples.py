@@ -9,6 +9,7 @@ from latcast.graph.ir import Graph
 from latcast.kernels import find_kernels
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.samples import (
+    SCALE_LIMIT,
     KernelObservation,
     attribute_executed,
     by_platform,
@@ -116,26 +117,22 @@ class TestCollecting:
         assert data.matched == pytest.approx(0.8)
         assert data.skipped == ("broken: out of memory",)
 
-    def test_kernels_of_a_network_at_odds_with_its_profile_go_part_of_the_way(self) -> None:
-        """The profiler costs a quarter in the first two networks; in the third it saw another state of the host."""
+    def test_profiled_kernels_add_up_to_what_their_network_took(self) -> None:
+        """The profiler costs a quarter in the first network; in the second it saw another state of the host."""
         whole = executed(1.25, "conv_0", "batchnormalization_0", "relu_0")
         odd = executed(1.8, "conv_0", "batchnormalization_0", "relu_0")
-        third = Reference("example", {"depth": 4}, "third")
+        second = Reference("example", {"depth": 3}, "second")
 
-        data = collect(
-            [
-                measured(NETWORK, 1.0, whole),
-                measured(Reference("example", {"depth": 3}, "second"), 1.0, whole),
-                measured(third, 1.0, odd),
-            ],
-            RULES,
-            build_example,
-        )
+        data = collect([measured(NETWORK, 1.0, whole), measured(second, 1.0, odd)], RULES, build_example)
 
-        first, second, last = (observation.latency_ms for observation in data.profiled)
-        assert (first, second) == pytest.approx((1.0, 1.0))
-        # Between its own latency and what the profiler saw without the profiler's usual cost.
-        assert 1.0 < last < 1.8 / 1.25
+        assert [observation.latency_ms for observation in data.profiled] == pytest.approx([1.0, 1.0])
+
+    def test_a_profile_out_of_all_proportion_is_scaled_by_the_limit_only(self) -> None:
+        absurd = executed(5.0, "conv_0", "batchnormalization_0", "relu_0")
+
+        (observation,) = collect([measured(NETWORK, 1.0, absurd)], RULES, build_example).profiled
+
+        assert observation.latency_ms == pytest.approx(5.0 / SCALE_LIMIT)
 
     def test_a_kernel_that_the_rules_split_is_no_sample_of_one(self) -> None:
         two = Reference("kernel/concat", {"inputs": 2, "elements": 64, "run": 32, "channels": 4, "fused_flops": 5})
