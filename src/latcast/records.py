@@ -85,7 +85,11 @@ class Reference:
     @property
     def key(self) -> str:
         """Content hash (16 hex digits): equal for equal space and parameters, whatever the name."""
-        text = json.dumps([self.space, dict(self.parameters)], sort_keys=True, separators=(",", ":"))
+        parameters = dict(self.parameters)
+        if "sha256" in parameters:
+            # A file is its content, wherever it lies.
+            parameters.pop("path", None)
+        text = json.dumps([self.space, parameters], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:

@@ -72,7 +72,10 @@ class PlatformPredictor:
 
     def price(self, networks: Sequence[Sequence[Kernel]]) -> Priced:
         """Prices the kernels of many networks at once: each distinct kernel once."""
-        table = KernelTable.of(networks)
+        return self.price_table(KernelTable.of(networks))
+
+    def price_table(self, table: KernelTable) -> Priced:
+        """Prices a table, for whoever has configurations without graphs (the encodings of a search space)."""
         raw = self.raw_kernel_latency_ms(table.configurations)
         types = table.kernel_types
         kernel_ms = self.network.kernel_latency_ms(types, raw) if len(raw) else raw

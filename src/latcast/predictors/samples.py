@@ -141,10 +141,14 @@ def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Call
         if reference.key not in first:
             first[reference.key] = (reference, find_kernels(build(reference), rules))
         kernels = first[reference.key][1]
-        if reference.space.startswith("kernel/"):
+        if measurement.role == "kernel":
             busy = [kernel for kernel in kernels if not kernel.free]
             if len(busy) == 1:
                 isolated.append(KernelObservation(busy[0], measurement.latency_ms))
+            else:
+                skipped.append(f"{reference.name or reference.key}: {len(busy)} kernels under the rules where one was meant")
+            continue
+        if measurement.role != "network":
             continue
         latencies.setdefault(reference.key, []).append(measurement.latency_ms)
         if measurement.executed:
