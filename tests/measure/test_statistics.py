@@ -277,3 +277,11 @@ class TestWarnings:
 
     def test_a_failed_measurement_has_none(self) -> None:
         assert stability_warnings(failed("crash", PLATFORM, NETWORK, "network")) == []
+
+
+def test_a_published_mean_without_raw_runs_becomes_a_label_of_one_round() -> None:
+    published = Measurement("pixel4/tflite-2.10/gpu/fp16", Reference("example", {"depth": 1}), latency_ms=12.5)
+
+    label = combine([published])
+
+    assert (label.latency_ms, label.raw_latency_ms, label.rounds, label.halves_ms) == (12.5, 12.5, 1, None)

@@ -238,7 +238,7 @@ class Label:
 def combine(measurements: Iterable[Measurement]) -> Label:
     """One label from several measurements of the same thing, taken at different times by different processes.
 
-    Failed measurements count nothing. The rounds are split in time, not alternately, so that the two halves come from
+    Failed measurements count nothing; one without raw runs (a published mean) counts as one round. The rounds are split in time, not alternately, so that the two halves come from
     different processes where there are several: what one process keeps (its memory layout) then counts as noise, as it
     should.
 
@@ -252,8 +252,15 @@ def combine(measurements: Iterable[Measurement]) -> Label:
         reason = next((f": {item.error}" for item in given if item.error), "")
         raise MeasurementError(f"none of {len(given)} measurements succeeded{reason}")
     _check_alike(usable)
-    normalised = [round_medians(normalised_runs(item), item.rounds) for item in usable]
-    raw = [round_medians(item.runs_ms, item.rounds) for item in usable]
+    normalised = [
+        round_medians(normalised_runs(item), item.rounds) if item.runs_ms else np.array([item.latency_ms]) for item in usable
+    ]
+    raw = [
+        round_medians(item.runs_ms, item.rounds)
+        if item.runs_ms
+        else np.array([item.latency_ms if item.raw_latency_ms is None else item.raw_latency_ms])
+        for item in usable
+    ]
     rounds = np.concatenate(normalised)
     middle = len(rounds) // 2
     first = usable[0]
