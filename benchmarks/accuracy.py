@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.campaigns import PROFILE_SECONDS, SEEDS, WAY_SECONDS, Bench, test_networks, way_keys
+from latcast.errors import TrainingError
 from latcast.kernels.rules import rules_for
 from latcast.measure.statistics import Label, noise_floor
 from latcast.predictors.evaluation import Evaluation, evaluate
@@ -130,7 +131,7 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
     ):  # fmt: skip
         try:
             found, said = judge_way(bench, way, model, WAY_SECONDS)
-        except Exception as problem:  # a way whose pieces were not measured is reported as such
+        except TrainingError as problem:  # a way whose pieces were not measured is reported as such
             ways[f"{way}, {model}"] = {"unavailable": str(problem)}
             continue
         ways[f"{way}, {model}"] = {**said, **found.metrics.to_json()}

@@ -238,9 +238,9 @@ class Label:
 def combine(measurements: Iterable[Measurement]) -> Label:
     """One label from several measurements of the same thing, taken at different times by different processes.
 
-    Failed measurements count nothing; one without raw runs (a published mean) counts as one round. The rounds are split in time, not alternately, so that the two halves come from
-    different processes where there are several: what one process keeps (its memory layout) then counts as noise, as it
-    should.
+    Failed measurements count nothing; one without raw runs (a published mean) counts as one round. The rounds are split in
+    time, not alternately, so that the two halves come from different processes where there are several: what one process
+    keeps (its memory layout) then counts as noise, as it should.
 
     Raises:
         MeasurementError: No measurement succeeded, or they are of different platforms, references or roles, or were

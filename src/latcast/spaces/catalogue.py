@@ -48,33 +48,20 @@ class Family(Space, Protocol):
     """Model name ("resnet50") to what its paper says of it."""
 
 
-SPACES: Registry[Space] = Registry(
-    "space",
-    {
-        name: f"latcast.spaces.{package}.{module}:SPACE"
-        for package, modules in {
-            "families": (
-                "alexnet", "vgg", "resnet", "densenet", "googlenet", "squeezenet", "regnet", "resnext", "se_resnet",
-                "mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "shufflenet_v2", "mnasnet", "proxylessnas",
-                "efficientnet", "ghostnet", "vit", "swin", "mobilevit",
-            ),
-        }.items()
-        for module in modules
-        for name in (module,)
-    }
-    | {
-        "block_sequence": "latcast.spaces.synthetic.block_sequence:SPACE",
-        "random_mobile": "latcast.spaces.synthetic.random_mobile:SPACE",
-        "random_mixed": "latcast.spaces.synthetic.random_mixed:SPACE",
-    },
-    group="latcast.spaces",
-)  # fmt: skip
-
 FAMILY_NAMES = (
     "alexnet", "vgg", "resnet", "densenet", "googlenet", "squeezenet", "regnet", "resnext", "se_resnet", "mobilenet_v1",
     "mobilenet_v2", "mobilenet_v3", "shufflenet_v2", "mnasnet", "proxylessnas", "efficientnet", "ghostnet", "vit", "swin",
     "mobilevit",
 )  # fmt: skip
+
+SYNTHETIC_NAMES = ("block_sequence", "random_mobile", "random_mixed")
+
+SPACES: Registry[Space] = Registry(
+    "space",
+    {name: f"latcast.spaces.families.{name}:SPACE" for name in FAMILY_NAMES}
+    | {name: f"latcast.spaces.synthetic.{name}:SPACE" for name in SYNTHETIC_NAMES},
+    group="latcast.spaces",
+)
 
 
 def families() -> tuple[str, ...]:
