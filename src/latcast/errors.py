@@ -23,10 +23,6 @@ class UnknownOperatorError(ModelError):
     """An operator has no entry in the operator table and the caller asked for strictness."""
 
 
-class MissingWeightsError(ModelError):
-    """The values of a weight are needed but the file does not hold them."""
-
-
 class UnsupportedOperatorError(LatcastError):
     """A writer or a runtime has no way to express an operator."""
 

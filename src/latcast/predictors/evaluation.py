@@ -80,7 +80,7 @@ def evaluate(
         noise_floor: See :class:`Evaluation`.
     """
     priced = predictor.price([sample.kernels for sample in test])
-    low, high = predictor.interval.bounds_ms(priced.latency_ms, priced.outside_share)
+    low, high = predictor.bounds_ms(priced)
     actual = np.array([sample.latency_ms for sample in test])
     baselines = {}
     if len(train) >= 3:

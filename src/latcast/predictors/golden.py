@@ -91,7 +91,7 @@ def _network_values(predictor: PlatformPredictor, networks: Sequence[Mapping[str
         [_kernel(kind, row) for kind, row, count in entry["kernels"] for _ in range(_checked_count(count))] for entry in networks
     ]
     priced = predictor.price(kernels)
-    low, high = predictor.interval.bounds_ms(priced.latency_ms, priced.outside_share)
+    low, high = predictor.bounds_ms(priced)
     columns = {"latency_ms": priced.latency_ms, "low_ms": low, "high_ms": high, "covered_share": priced.covered_share}
     return [{name: float(values[index]) for name, values in columns.items()} for index in range(len(networks))]
 

@@ -95,6 +95,10 @@ class PlatformPredictor:
         covered_share = np.where(priceless, 1.0, (sums[:, 1] + self.network.constant_ms) / whole)
         return Priced(table, kernel_ms, is_covered, is_outside, total, covered_share, sums[:, 2] / whole)
 
+    def bounds_ms(self, priced: Priced) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bound of priced networks, each (networks,)."""
+        return self.interval.bounds_ms(priced.latency_ms, priced.outside_share)
+
     def latencies_ms(self, graphs: Iterable[Graph]) -> np.ndarray:
         """Point predictions alone, (networks,)."""
         return self.price([find_kernels(graph, self.rules) for graph in graphs]).latency_ms
@@ -113,7 +117,7 @@ class PlatformPredictor:
         listed = list(graphs)
         kernels = [find_kernels(graph, self.rules) for graph in listed]
         priced = self.price(kernels)
-        low, high = self.interval.bounds_ms(priced.latency_ms, priced.outside_share)
+        low, high = self.bounds_ms(priced)
         price_of = self._prices_by_key(priced)
         predictions = []
         for index, graph in enumerate(listed):
