@@ -13,14 +13,14 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.campaigns import LABEL_PROCESSES, PROFILE_SECONDS, WAY_SECONDS, Bench, take_labels, take_way
+from benchmarks.campaigns import LABEL_PROCESSES, PROFILE_SECONDS, WAY_SECONDS, Bench, take_calibration, take_labels, take_way
 from latcast.cli.output import console
 from latcast.measure.campaign import Progress
 from latcast.predictors.profiling import Stage
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
 
-PIECES = ("labels1", "operators", "labels2", "kernels", "labels3", "networks", "labels4")
+PIECES = ("labels1", "operators", "labels2", "calibration", "kernels", "labels3", "networks", "labels4")
 
 
 class Reporter:
@@ -48,6 +48,8 @@ def measure_pieces(bench: Bench, pieces: tuple[str, ...]) -> None:
         reporter = Reporter(f"{bench.runtime} {bench.precision} {piece}")
         if piece.startswith("labels"):
             take_labels(bench, min(int(piece[-1]), LABEL_PROCESSES), reporter.campaign)
+        elif piece == "calibration":
+            take_calibration(bench, reporter.stage)
         else:
             take_way(bench, piece, PROFILE_SECONDS if piece == "operators" else WAY_SECONDS, reporter.stage)
 

@@ -13,25 +13,20 @@ from latcast.errors import TrainingError
 from latcast.kernels.rules import rules_for
 from latcast.measure.statistics import Label, noise_floor
 from latcast.predictors.evaluation import Evaluation, evaluate
-from latcast.predictors.profiling import environment_of, trained_with_card
 from latcast.predictors.samples import NetworkSample, TrainingData, collect
+from latcast.predictors.stored import environment_of, trained_with_card
 from latcast.predictors.training import train
-from latcast.records import Measurement, Platform
+from latcast.records import Measurement
 from latcast.spaces import build
 
 RESULTS = Path(__file__).parent / "results"
-
-
-def _platform(bench: Bench) -> Platform:
-    with bench.store() as store:
-        return Platform.parse(next(iter(store.platforms())))
 
 
 def labels(bench: Bench) -> list[Label]:
     """Labels of the test networks, in order."""
     keys = {reference.key for reference in test_networks()}
     with bench.store() as store:
-        return store.labels(platform=_platform(bench).id, keys=keys)
+        return store.labels(platform=bench.platform().id, keys=keys)
 
 
 def _first_seconds(measurements: list[Measurement], seconds: float) -> list[Measurement]:
@@ -59,14 +54,16 @@ def training_data(bench: Bench, way: str, seconds: float) -> TrainingData:
     horizon = PROFILE_SECONDS if way == "operators" else WAY_SECONDS
     keys = way_keys(bench, way, horizon) - {reference.key for reference in test_networks()}
     with bench.store() as store:
-        measurements = list(store.measurements(platform=_platform(bench).id, role="network", keys=keys))
-        alone = list(store.measurements(platform=_platform(bench).id, role="kernel")) if way == "kernels" else []
-    if way != "operators":
-        measurements = [item for item in measurements if not item.executed]
-    else:
-        measurements = [item for item in measurements if item.executed]
+        measurements = list(store.measurements(platform=bench.platform().id, role="network", keys=keys))
+        alone = list(store.measurements(platform=bench.platform().id, role="kernel")) if way == "kernels" else []
+    # Profiled networks may have been measured again, without a profile and in time of its own, for the interval.
+    again = [item for item in measurements if not item.executed] if way == "operators" else []
+    measurements = [item for item in measurements if bool(item.executed) == (way == "operators")]
     if way != "kernels":
-        return collect(_first_seconds(measurements, seconds), rules_for(bench.runtime, bench.precision), build)
+        kept = _first_seconds(measurements, seconds)
+        first = {item.reference.key for item in kept}
+        kept += [item for item in again if item.reference.key in first]
+        return collect(kept, rules_for(bench.runtime, bench.precision), build)
     kept = _first_seconds(alone, 0.8 * seconds) + _first_seconds(measurements, 0.2 * seconds)
     return collect(kept, rules_for(bench.runtime, bench.precision), build)
 
@@ -99,7 +96,7 @@ def judge_way(
 
     Given data are trained on with everything a bundle has, interval and card included; the comparison of ways does without.
     """
-    platform, rules = _platform(bench), rules_for(bench.runtime, bench.precision)
+    platform, rules = bench.platform(), rules_for(bench.runtime, bench.precision)
     if data is None:
         data = training_data(bench, way, seconds)
         predictor = train(data, platform, rules, way=way, model=model, seed=seed, calibrated=False)

@@ -17,8 +17,8 @@ from latcast.kernels.rules import rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
-from latcast.predictors.profiling import Stage, campaign_items, measure_for_training
-from latcast.records import Reference
+from latcast.predictors.profiling import Stage, campaign_items, measure_again, measure_for_training
+from latcast.records import Platform, Reference
 from latcast.spaces.training_mix import published_networks
 
 FOLDER = Path(".latcast/bench")
@@ -28,8 +28,13 @@ SEEDS = {"operators": 0, "kernels": 1, "networks": 2}
 WAY_SECONDS = 300.0
 """Measuring time at which the ways are compared."""
 
-PROFILE_SECONDS = 540.0
-"""Measuring time of the predictor that is judged."""
+PROFILE_SECONDS = 480.0
+"""Measuring time, inside networks, of the predictor that is judged; :data:`WAY_SECONDS` of whole networks and
+:data:`CALIBRATION_SECONDS` come on top, 15 minutes in all."""
+
+CALIBRATION_SECONDS = 120.0
+
+CALIBRATION_NETWORKS = 40
 
 LABEL_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_round=300.0)
 
@@ -50,6 +55,10 @@ class Bench:
     def settings(self) -> WorkerSettings:
         cpus = None if self.cpu is None else (self.cpu,)
         return WorkerSettings(self.runtime, precision=self.precision, cpus=cpus, realtime=True)
+
+    def platform(self) -> Platform:
+        with self.store() as store:
+            return Platform.parse(next(iter(store.platforms())))
 
     def store(self) -> Store:
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -72,6 +81,14 @@ def take_way(bench: Bench, way: str, seconds: float, watch: Callable[[Stage], No
     """Measures what a way of learning needs, for this many seconds beyond what the store holds."""
     with bench.store() as store:
         measure_for_training(bench.settings, store, budget_s=seconds, way=way, seed=SEEDS[way], watch=watch)
+
+
+def take_calibration(bench: Bench, watch: Callable[[Stage], None]) -> None:
+    """Measures some of the profiled networks in further processes: the interval is calibrated on them."""
+    rules = rules_for(bench.runtime, bench.precision)
+    [(items, _)] = campaign_items("operators", PROFILE_SECONDS, SEEDS["operators"], rules)
+    with bench.store() as store:
+        measure_again(bench.settings, store, bench.platform(), items, CALIBRATION_NETWORKS, CALIBRATION_SECONDS, watch)
 
 
 @cache

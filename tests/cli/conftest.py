@@ -15,7 +15,7 @@ from latcast.datasets.opening import only_platform, open_measurements
 from latcast.predictors import shelf
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.profiling import train_stored
+from latcast.predictors.stored import train_stored
 from latcast.spaces.catalogue import build, model
 from tests.cli.dataset import DATASET, UNSEEN
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.predictors.intervals import Interval, calibrate, conformal_quantile
+from latcast.predictors.intervals import Interval, calibrate, calibration_networks, conformal_quantile
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,13 @@ def test_a_biased_predictor_gets_a_lopsided_interval_that_holds_its_prediction()
 
     assert interval.low < 1 < interval.high
     assert interval.high > 1.6
+
+
+def test_networks_that_three_processes_measured_are_calibrated_on_where_there_are_twenty() -> None:
+    processes = np.array([3] * 20 + [1] * 80 + [2] * 5)
+
+    assert calibration_networks(processes).nonzero()[0].tolist() == list(range(20))
+    assert calibration_networks(processes[1:]).all()
 
 
 def test_without_networks_the_interval_is_wide() -> None:

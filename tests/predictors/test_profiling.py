@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
+
 import pytest
 
+from latcast.datasets.store import Store
 from latcast.errors import TrainingError
-from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
-from latcast.measure.campaign import CampaignItem
-from latcast.predictors.evaluation import TRAINING_KEYS
-from latcast.predictors.intervals import Interval
-from latcast.predictors.physical import term_values
-from latcast.predictors.profiling import _what, campaign_items, trained_with_card
-from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
-from latcast.records import Platform
-from latcast.spaces import SPACES, build
+from latcast.kernels import load_rules
+from latcast.measure.campaign import Campaign, CampaignItem, Tally
+from latcast.predictors.profiling import calibration_count, campaign_items, measure_again
+from latcast.spaces import build
+from tests.measure.behaving import reference, settings
 
-PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
 RULES = load_rules("onnxruntime")
 
 
@@ -65,56 +62,24 @@ def test_a_seed_chooses_and_another_chooses_otherwise() -> None:
     assert {item.reference.key for item in first}.isdisjoint(item.reference.key for item in other)
 
 
+@pytest.mark.parametrize(("budget_s", "count"), [(60.0, 0), (320.0, 0), (348.0, 20), (520.0, 30), (3600.0, 48)])
+def test_an_interval_is_calibrated_on_networks_measured_again_where_the_budget_gives_twenty(budget_s: float, count: int) -> None:
+    # 15 % of the budget, two more records of 1.3 s for each network.
+    assert calibration_count(budget_s) == count
+
+
+def test_the_first_networks_that_were_measured_are_measured_in_two_more_processes(tmp_path: Path) -> None:
+    items = [CampaignItem(reference("plain", number)) for number in range(4)]
+    with Store(tmp_path / "store.sqlite") as store:
+        platform = Campaign(store, settings(), items[1:]).run().platform
+
+        report = measure_again(settings(), store, platform, items, 2, 60.0)
+        tallies = store.tallies(platform.id, "network")
+
+    assert report.complete
+    assert [tallies.get(item.reference.key, Tally()).succeeded for item in items] == [0, 3, 3, 1]
+
+
 def test_an_unknown_way_is_named() -> None:
     with pytest.raises(TrainingError, match="'guess' is no way to learn; expected one of operators, kernels, networks"):
         campaign_items("guess", 10.0, 0, RULES)
-
-
-def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> None:
-    references = SPACES.get("mobilenet_v2").sample(11, seed=0)
-    networks = tuple(
-        NetworkSample(reference, tuple(find_kernels(build(reference), RULES)), 1.0 + index)
-        for index, reference in enumerate(references)
-    )
-
-    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
-
-    assert predictor.card["trained_on"] == "11 networks (11 mobilenet_v2)"
-    assert "mape" not in predictor.card
-    assert predictor.interval == Interval()
-
-
-def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:
-    references = [reference for space in ("mobilenet_v2", "resnet", "vit") for reference in SPACES.get(space).sample(6, seed=0)]
-    kernels = [tuple(find_kernels(build(reference), RULES)) for reference in references]
-    table = KernelTable.of(kernels)
-    # 10 picoseconds a FLOP and 2 µs a kernel, whatever the kernel.
-    prices = [
-        term_values(kernel_type(name), rows) @ np.array([1e-8, 0.0, 0.0, 0.002]) for name, rows in table.configurations.items()
-    ]
-    latency_ms = table.sum_by_network(np.concatenate(prices)[:, None])[:, 0]
-    networks = tuple(map(NetworkSample, references, kernels, latency_ms.tolist()))
-
-    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
-
-    assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
-    assert predictor.card["networks"] == 18
-    assert predictor.card["mape"] < 10
-    assert predictor.interval.networks == 18
-
-
-@pytest.mark.parametrize(
-    ("way", "kernels"),
-    [
-        ("operators", "; 3 kernels timed inside networks"),
-        ("kernels", "; 2 kernels timed alone"),
-        ("networks", ""),
-    ],
-)
-def test_what_was_trained_on_is_counted_by_family_and_by_way(way: str, kernels: str) -> None:
-    references = [*SPACES.get("vit").sample(1, seed=0), *SPACES.get("mobilenet_v2").sample(2, seed=0)]
-    found = find_kernels(build(references[0]), RULES)
-    networks = tuple(NetworkSample(reference, found, 1.0) for reference in references)
-    seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
-
-    assert _what(TrainingData(seen[:2], seen, networks), way) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"

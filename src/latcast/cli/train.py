@@ -32,8 +32,8 @@ def command(
     """Train a bundle from stored measurements."""
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.predictors.bundle import save_bundle
-    from latcast.predictors.profiling import train_stored
     from latcast.predictors.shelf import bundle_path
+    from latcast.predictors.stored import train_stored
 
     left_out = frozenset(name.strip() for name in leave_out.split(",") if name.strip())
     with open_measurements(store) as kept:

@@ -28,7 +28,7 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, kernel_type
 from latcast.predictors.bundle_files import BundleFiles, write_files
 from latcast.predictors.card import card_text
-from latcast.predictors.features import feature_names
+from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import MODELS, KernelPredictor
@@ -44,6 +44,9 @@ MOST_JSON_BYTES = 16_000_000
 
 _REGRESSOR = "regressor."
 """Prefix of a regressor's arrays in a safetensors file, beside ``low`` and ``high``."""
+
+_NETWORK_KIND = "affine"
+"""The kind of network model that this version knows; another would be a bundle of a later one."""
 
 Part = TypeVar("Part")
 
@@ -83,7 +86,7 @@ def save_bundle(predictor: PlatformPredictor, path: Path | str) -> Path:
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
         "physical": {"terms": list(TERMS), "coefficients_ms": predictor.physical.to_json()},
-        "network": predictor.network.to_json(),
+        "network": {"kind": _NETWORK_KIND, **predictor.network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
     }
@@ -162,7 +165,7 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
         "regressor": None if found.regressor is None else found.regressor.kind,
         "samples": found.samples,
         "fields": list(kind.fields),
-        "features": list(feature_names(kind)),
+        "features": list(found.features or feature_names(kind)),
     }
 
 
@@ -258,6 +261,9 @@ class _Reader:
         return PhysicalTerms(coefficients)
 
     def network(self) -> NetworkModel:
+        kind = self.document["network"]["kind"]
+        if kind != _NETWORK_KIND:
+            raise BundleError(f"found a network model of kind '{kind}', expected '{_NETWORK_KIND}'; update latcast to read it")
         model = NetworkModel.from_json(self.document["network"])
         for value in (model.constant_ms, model.per_kernel_ms, *model.weights.values()):
             _number(value, above=0)
@@ -284,12 +290,15 @@ class _Reader:
                 f"{', '.join(sorted(KERNEL_TYPES))}; update latcast to read it"
             )
         kind = kernel_type(name)
-        for key, expected in (("fields", list(kind.fields)), ("features", list(feature_names(kind)))):
-            if entry[key] != expected:
+        for key, known in (("fields", kind.fields), ("features", feature_names(kind))):
+            unknown = [each for each in entry[key] if each not in known]
+            if unknown:
                 raise BundleError(
-                    f"{self.files.path}: platform.json: found {len(entry[key])} {key} of '{name}' that are not the "
-                    f"{len(expected)} of this latcast; train the bundle with this version, or use the one it was made with"
+                    f"{self.files.path}: platform.json: found {key} of '{name}' unknown here: {unknown[0]!r}, "
+                    f"expected some of its {len(known)}; update latcast to read it"
                 )
+            if len(set(entry[key])) != len(entry[key]):
+                raise ValueError(f"found {key} of '{name}' twice, expected each once")
         if entry["model"] not in MODELS or entry["file"] != f"kernels/{name}.safetensors":
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
@@ -305,7 +314,8 @@ class _Reader:
 
     def kernel_from(self, name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> KernelPredictor:
         low, high = arrays["low"], arrays["high"]
-        expected = (len(entry["fields"]),)
+        fields, kind = list(entry["fields"]), kernel_type(name)
+        expected = (len(fields),)
         if low.shape != expected or high.shape != expected or low.dtype != np.int64 or high.dtype != np.int64:
             raise ValueError(f"found a range of shape {low.shape}, expected whole numbers of shape {expected}")
         own = {key.removeprefix(_REGRESSOR): array for key, array in arrays.items() if key.startswith(_REGRESSOR)}
@@ -313,7 +323,10 @@ class _Reader:
             if array.dtype not in (np.float64, np.int32, np.int64):
                 raise ValueError(f"found the array '{key}' of {array.dtype}, expected float64 or integers")
         regressor = None if entry["regressor"] is None else regressor_from_arrays(str(entry["regressor"]), own)
-        return KernelPredictor(name, entry["model"], regressor, low, high, int(entry["samples"]))
+        return KernelPredictor(
+            name, entry["model"], regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
+            int(entry["samples"]), tuple(entry["features"]),
+        )  # fmt: skip
 
     def refuse_strays(self, index: Mapping[str, Any]) -> None:
         known = {f"kernels/{name}.safetensors" for name in index}

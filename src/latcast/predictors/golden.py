@@ -18,6 +18,7 @@ from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
+from latcast.predictors.features import in_present_fields
 from latcast.predictors.platform_predictor import PlatformPredictor
 
 TOLERANCE = 1e-6
@@ -44,9 +45,11 @@ def golden_values(predictor: PlatformPredictor) -> dict[str, Any]:
     for name in NETWORKS:
         counts = Counter(kernel.key for kernel in find_kernels(_network(name), predictor.rules) if not kernel.free)
         networks.append({"name": name, "kernels": [[kind, list(row), n] for (kind, row), n in sorted(counts.items())]})
-    for entry, values in zip(networks, _network_values(predictor, networks), strict=True):
+    named = {*kernels, *(kind for entry in networks for kind, _, _ in entry["kernels"])}
+    fields = {name: list(kernel_type(name).fields) for name in sorted(named)}
+    for entry, values in zip(networks, _network_values(predictor, networks, fields), strict=True):
         entry.update(values)
-    return {"kernels": kernels, "networks": networks}
+    return {"fields": fields, "kernels": kernels, "networks": networks}
 
 
 @cache
@@ -67,15 +70,16 @@ def golden_mismatch(predictor: PlatformPredictor, golden: Mapping[str, Any]) -> 
     if unpriced or not golden["networks"]:
         return f"found no values of {unpriced[0] if unpriced else 'networks'}, expected some"
     with np.errstate(all="ignore"):
+        fields_of = golden["fields"]
         for name, entry in golden["kernels"].items():
-            fields = kernel_type(name).fields
+            fields = fields_of[name]
             rows = np.array(entry["configurations"], dtype=np.int64).reshape(-1, len(fields))
-            found = predictor.raw_kernel_latency_ms({name: rows})
+            found = predictor.raw_kernel_latency_ms({name: in_present_fields(kernel_type(name), fields, rows)})
             for row, value, expected in zip(rows.tolist(), found.tolist(), entry["latency_ms"], strict=True):
                 if not _close(value, expected):
                     what = ", ".join(f"{field} {number}" for field, number in zip(fields, row, strict=True))
                     return f"found {value!r} ms for the kernel {name} ({what}), expected {expected!r}"
-        for entry, values in zip(golden["networks"], _network_values(predictor, golden["networks"]), strict=True):
+        for entry, values in zip(golden["networks"], _network_values(predictor, golden["networks"], fields_of), strict=True):
             for figure, value in values.items():
                 if not _close(value, entry[figure]):
                     return f"found {figure} {value!r} for the network {entry['name']}, expected {entry[figure]!r}"
@@ -86,9 +90,12 @@ def _close(value: float, expected: float) -> bool:
     return abs(value - expected) <= TOLERANCE * abs(expected)  # False for what is not a number, too
 
 
-def _network_values(predictor: PlatformPredictor, networks: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+def _network_values(
+    predictor: PlatformPredictor, networks: Sequence[Mapping[str, Any]], fields: Mapping[str, Sequence[str]]
+) -> list[dict[str, float]]:
     kernels = [
-        [_kernel(kind, row) for kind, row, count in entry["kernels"] for _ in range(_checked_count(count))] for entry in networks
+        [kernel for kind, row, count in entry["kernels"] for kernel in [_kernel(kind, row, fields)] * _checked_count(count)]
+        for entry in networks
     ]
     priced = predictor.price(kernels)
     low, high = predictor.bounds_ms(priced)
@@ -96,10 +103,12 @@ def _network_values(predictor: PlatformPredictor, networks: Sequence[Mapping[str
     return [{name: float(values[index]) for name, values in columns.items()} for index in range(len(networks))]
 
 
-def _kernel(kind: str, row: Sequence[int]) -> Kernel:
-    if len(row) != len(kernel_type(kind).fields):
-        raise ValueError(f"a {kind} of {len(row)} fields")
-    return Kernel(kind, tuple(row), "", (), ())
+def _kernel(name: str, row: Sequence[int], fields: Mapping[str, Sequence[str]]) -> Kernel:
+    kind = kernel_type(name)
+    if len(row) != len(fields[name]):
+        raise ValueError(f"a {name} of {len(row)} fields")
+    present = in_present_fields(kind, fields[name], np.array(row, dtype=np.int64))
+    return Kernel(name, tuple(present.tolist()), "", (), ())
 
 
 def _checked_count(count: int) -> int:

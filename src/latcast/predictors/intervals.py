@@ -41,6 +41,26 @@ class Interval:
         return cls(float(data["low"]), float(data["high"]), int(data["networks"]), float(data["outside_growth"]))
 
 
+STEADY_PROCESSES = 3
+"""A network measured by so many processes has a latency with little chance left in it."""
+
+FEWEST_STEADY = 20
+"""With fewer steady networks than this, all are calibrated on."""
+
+
+def calibration_networks(processes: np.ndarray) -> np.ndarray:
+    """Which networks to calibrate on, (networks,) booleans: the steady ones where there are enough, otherwise all.
+
+    An interval is to hold what a careful measurement would give. Calibrated on networks that were measured once, it would hold
+    the chance in those measurements as well, and be too wide.
+
+    Args:
+        processes: (networks,) how many processes measured each.
+    """
+    steady = processes >= STEADY_PROCESSES
+    return steady if steady.sum() >= FEWEST_STEADY else np.ones(len(processes), dtype=bool)
+
+
 def conformal_quantile(scores: np.ndarray, level: float) -> float:
     """The ⌈(n+1)·level⌉-th smallest score; the largest where n is too small for the level."""
     ordered = np.sort(scores)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.kernels.types import kernel_type
-from latcast.predictors.features import feature_matrix
+from latcast.predictors.features import feature_matrix, feature_names
 from latcast.predictors.physical import PhysicalTerms
 from latcast.predictors.regressors import Regressor, fit_regressor
 
@@ -36,6 +36,7 @@ class KernelPredictor:
         regressor: None where the physical terms stand alone.
         low, high: (fields,) the range of configurations trained on.
         samples: How many distinct configurations it was trained on; 0 where only networks were.
+        features: Names of what the regressor sees, in its order; all features of the type where None.
     """
 
     kernel_type: str
@@ -44,13 +45,14 @@ class KernelPredictor:
     low: np.ndarray
     high: np.ndarray
     samples: int
+    features: tuple[str, ...] | None = None
 
     def latency_ms(self, physical: PhysicalTerms, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, (kernels,)."""
         kind = kernel_type(self.kernel_type)
         if self.regressor is None:
             return physical.latency_ms(kind, configurations)
-        features = feature_matrix(kind, configurations)
+        features = feature_matrix(kind, configurations, self.features)
         if self.model == RESIDUAL:
             factor = np.clip(self.regressor.predict(features), 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
             return physical.latency_ms(kind, configurations) * factor
@@ -94,4 +96,6 @@ def fit_kernel_predictor(
             regressor = LogResidual.fit(features, latency_ms / base, seed=seed, tune=tune)
         else:
             regressor = fit_regressor(model, features, latency_ms, seed=seed, tune=tune)
-    return KernelPredictor(name, model if regressor is not None else PHYSICAL, regressor, low, high, len(latency_ms))
+    return KernelPredictor(
+        name, model if regressor is not None else PHYSICAL, regressor, low, high, len(latency_ms), feature_names(kind)
+    )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, rules_for
@@ -16,13 +14,12 @@ from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Pro
 from latcast.measure.plan import KERNEL_PLAN, MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.evaluation import TRAINING_KEYS
-from latcast.predictors.intervals import calibrate
-from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
-from latcast.predictors.metrics import judge
+from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
+from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import TrainingData, collect, restrict
-from latcast.predictors.training import WAYS, cross_predict, train
+from latcast.predictors.samples import TrainingData
+from latcast.predictors.stored import collect_stored, environment_of, trained_with_card
+from latcast.predictors.training import WAYS
 from latcast.records import Platform
 
 OPERATOR_PLAN = MeasurePlan(rounds=2, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0, profile=True, profiled_runs=8)
@@ -49,6 +46,14 @@ MORE_UNTIL_SHARE = 0.8
 
 COMPANY_SHARE = 0.2
 """Part of the budget that learning from isolated kernels spends on whole networks, for the overhead and the interval."""
+
+CALIBRATION_SHARE = 0.15
+"""Part of the budget for measuring some of the networks in further processes: the interval is calibrated on these."""
+
+SECONDS_A_RECORD = 1.3
+"""What measuring a network once more takes, for choosing how many."""
+
+MOST_CALIBRATION_NETWORKS = 48
 
 TRAINING_SHARE = 0.08
 """Part of the budget kept for training."""
@@ -138,11 +143,15 @@ def measure_for_training(
     parts = campaign_items(way, budget_s, seed, rules)
     drawing_s = time.monotonic() - start
     reports = []
-    for index, (items, part_s) in enumerate(parts):
+    again = 0 if way == "kernels" else calibration_count(budget_s)
+    measured: list[CampaignItem] = []
+    for index, (items, whole_part_s) in enumerate(parts):
+        part_s = whole_part_s * (1 - CALIBRATION_SHARE) if again else whole_part_s
         # Each part pays its share of the drawing.
         part_start = time.monotonic() - drawing_s * part_s / budget_s
         portion = 0
         while items:
+            measured += items
             reports.append(_measure_portion(store, settings, items, part_start, part_s, watch))
             spent_s = time.monotonic() - part_start
             items = []
@@ -150,7 +159,46 @@ def measure_for_training(
                 # All were quick, or known from before: more of the kind, from a seed that nobody chooses.
                 portion += 1
                 items = campaign_items(way, budget_s, seed + portion * 1_000_003, rules)[index][0]
+    if again:
+        platform = reports[0].platform
+        reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
     return tuple(reports)
+
+
+def calibration_count(budget_s: float) -> int:
+    """How many networks a budget allows to measure in further processes; 0 where they would be too few to calibrate on."""
+    count = round(CALIBRATION_SHARE * budget_s / SECONDS_A_RECORD / (STEADY_PROCESSES - 1))
+    return 0 if count < FEWEST_STEADY else min(count, MOST_CALIBRATION_NETWORKS)
+
+
+def measure_again(
+    settings: WorkerSettings,
+    store: Any,
+    platform: Platform,
+    items: Sequence[CampaignItem],
+    count: int,
+    budget_s: float,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> CampaignReport:
+    """Measures the first of the networks that a store holds in further processes, so that their latencies are steady.
+
+    Args:
+        settings: How to start the platform's worker.
+        store: Where their first measurements are.
+        platform: What the worker measures.
+        items: What was to be measured, in order.
+        count: How many of those that were.
+        budget_s: Seconds for it.
+        watch: Called at every step.
+    """
+    tallies = store.tallies(platform.id, "network")
+    known = {key for key, tally in tallies.items() if tally.succeeded and not tally.failed}
+    chosen = [replace(item, plan=WHOLE_PLAN) for item in items if item.reference.key in known][:count]
+
+    def step(progress: Progress) -> None:
+        watch(Stage("timing networks again", min(1.0, progress.seconds / budget_s), progress))
+
+    return Campaign(store, settings, chosen, processes=STEADY_PROCESSES, budget_s=budget_s, progress=step).run()
 
 
 def _measure_portion(
@@ -216,126 +264,3 @@ def profile(
                                   environment=environment_of(store, platform))  # fmt: skip
     path = save_bundle(predictor, bundle) if bundle is not None else None
     return ProfileResult(predictor, path, data, reports, time.monotonic() - start, failures)
-
-
-def collect_stored(store: Any, platform: Platform, rules: FusionRules) -> TrainingData:
-    """Samples from everything a store holds of a platform."""
-    from latcast.spaces import build
-
-    return collect(store.measurements(platform=platform.id), rules, build)
-
-
-def train_stored(
-    store: Any,
-    platform: Platform,
-    *,
-    way: str = "operators",
-    model: str = RESIDUAL,
-    seed: int = 0,
-    tune: bool = False,
-    leave_out: Collection[str] = (),
-    licence: str | None = None,
-) -> PlatformPredictor:
-    """Trains on what a store holds of a platform, under the shipped fusion rules of its runtime.
-
-    Args:
-        store: A :class:`latcast.datasets.store.Store`.
-        platform: What to predict for.
-        way, model, seed, tune: As for :func:`latcast.predictors.training.train`.
-        leave_out: Families or spaces not to train on.
-        licence: Of the measurements, for the card.
-
-    Raises:
-        TrainingError: Too few measurements, or nothing there is of a family to be left out.
-    """
-    rules = rules_for(platform.runtime, platform.precision)
-    data = collect_stored(store, platform, rules)
-    families = {sample.family for sample in data.networks}
-    unknown = sorted(set(leave_out) - families)
-    if unknown:
-        known = ", ".join(sorted(families)) or "none"
-        raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
-    predictor = trained_with_card(
-        restrict(data, lambda sample: sample.family not in leave_out), platform, rules,
-        way=way, model=model, seed=seed, tune=tune, environment=environment_of(store, platform),
-    )  # fmt: skip
-    return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
-
-
-def environment_of(store: Any, platform: Platform) -> dict[str, Any]:
-    """The environment of a platform's first measurement, without what belongs to that moment alone."""
-    from latcast.measure.environment import MOMENT
-
-    for measurement in store.measurements(platform=platform.id):
-        return {name: value for name, value in measurement.environment.items() if name != MOMENT}
-    return {}
-
-
-def trained_with_card(
-    data: TrainingData,
-    platform: Platform,
-    rules: FusionRules,
-    *,
-    way: str = "operators",
-    model: str = RESIDUAL,
-    seed: int = 0,
-    tune: bool = False,
-    seconds: float | None = None,
-    environment: dict[str, Any] | None = None,
-) -> PlatformPredictor:
-    """Trains a predictor whose interval and card come from networks held out by whole families."""
-    predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune, calibrated=False)
-    card: dict[str, Any] = {
-        "trained_on": _what(data, way),
-        "way": way,
-        "model": PHYSICAL if way == "networks" else model,
-        TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
-        "measurements": len(data.networks) + len(data.isolated),
-        "seconds": seconds,
-        "licence": "measured by the owner of this bundle",
-        "environment": environment or {},
-    }
-    held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed)
-    if held_out is not None:
-        actual = np.array([sample.latency_ms for sample in data.networks])
-        interval = calibrate(actual, held_out)
-        predictor = replace(predictor, interval=interval)
-        low_ms, high_ms = _bounds_of_halves(held_out, actual, seed)
-        figures = judge(held_out, actual, low_ms, high_ms)
-        card |= {**figures.to_json(), "held_out_by": "family or space, within the training networks"}
-    return predictor.with_card(card)
-
-
-def _bounds_of_halves(held_out: np.ndarray, actual: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of each half of the networks by an interval calibrated on the other half: what the card's coverage is judged by."""
-    half = np.random.default_rng(seed).permutation(np.arange(len(actual)) % 2)
-    low_ms, high_ms = np.empty(len(actual)), np.empty(len(actual))
-    for part in (0, 1):
-        interval = calibrate(actual[half != part], held_out[half != part])
-        low_ms[half == part] = interval.low * held_out[half == part]
-        high_ms[half == part] = interval.high * held_out[half == part]
-    return low_ms, high_ms
-
-
-def _held_out(
-    data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int
-) -> np.ndarray | None:
-    """Predictions of the training networks by predictors that saw nothing of their family; None where they are too few."""
-    if len(data.networks) < 10:
-        return None
-    try:
-        return cross_predict(data, platform, rules, way=way, model=model, seed=seed)
-    except TrainingError:
-        return None  # enough to train on all, not enough to train on all but a part; the card then has no figures
-
-
-def _what(data: TrainingData, way: str) -> str:
-    counts: dict[str, int] = {}
-    for sample in data.networks:
-        counts[sample.family] = counts.get(sample.family, 0) + 1
-    listed = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    kernels = {
-        "kernels": f"; {len(data.isolated)} kernels timed alone",
-        "operators": f"; {len(data.profiled)} kernels timed inside networks",
-    }
-    return f"{len(data.networks)} networks ({listed}){kernels.get(way, '')}"

@@ -41,11 +41,13 @@ class NetworkSample:
         reference: How to build it again.
         kernels: Its kernels under the rules.
         latency_ms: Measured, end to end, without a profiler.
+        processes: How many processes measured it; the more, the less of its latency is chance.
     """
 
     reference: Reference
     kernels: tuple[Kernel, ...]
     latency_ms: float
+    processes: int = 1
 
     @property
     def family(self) -> str:
@@ -156,7 +158,10 @@ def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Call
             given, whole = given + some, whole + total
             scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
             profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
-    networks = tuple(NetworkSample(first[key][0], first[key][1], float(np.median(values))) for key, values in latencies.items())
+    networks = tuple(
+        NetworkSample(*first[key], latency_ms=float(np.median(values)), processes=len(values))
+        for key, values in latencies.items()
+    )
     return TrainingData(tuple(isolated), tuple(profiled), networks, given / whole if whole else 1.0, tuple(skipped))
 
 

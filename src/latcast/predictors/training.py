@@ -17,7 +17,7 @@ from latcast.errors import TrainingError
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import kernel_type
-from latcast.predictors.intervals import Interval, calibrate
+from latcast.predictors.intervals import Interval, calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.physical import PhysicalTerms, fit_from_kernels, fit_from_networks, network_design
@@ -175,4 +175,5 @@ def _calibrate(data: TrainingData, platform: Platform, rules: FusionRules, way: 
         return Interval()
     predicted = cross_predict(data, platform, rules, way=way, model=model, seed=seed)
     actual = np.array([sample.latency_ms for sample in data.networks])
-    return calibrate(actual, predicted)
+    chosen = calibration_networks(np.array([sample.processes for sample in data.networks]))
+    return calibrate(actual[chosen], predicted[chosen])

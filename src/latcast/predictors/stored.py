@@ -1,0 +1,149 @@
+"""Training on what a store holds of a platform, with a card that says how well it does on families held out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import TrainingError
+from latcast.kernels.rules import FusionRules, rules_for
+from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.intervals import calibrate, calibration_networks
+from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
+from latcast.predictors.metrics import judge
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.samples import TrainingData, collect, restrict
+from latcast.predictors.training import cross_predict, train
+from latcast.records import Platform
+
+OWN_MEASUREMENTS = "measured by the owner of this bundle"
+"""Licence of measurements that nobody else took."""
+
+
+def collect_stored(store: Any, platform: Platform, rules: FusionRules) -> TrainingData:
+    """Samples from everything a store holds of a platform."""
+    from latcast.spaces import build
+
+    return collect(store.measurements(platform=platform.id), rules, build)
+
+
+def train_stored(
+    store: Any,
+    platform: Platform,
+    *,
+    way: str = "operators",
+    model: str = RESIDUAL,
+    seed: int = 0,
+    tune: bool = False,
+    leave_out: Collection[str] = (),
+    licence: str | None = None,
+) -> PlatformPredictor:
+    """Trains on what a store holds of a platform, under the shipped fusion rules of its runtime.
+
+    Args:
+        store: A :class:`latcast.datasets.store.Store`.
+        platform: What to predict for.
+        way, model, seed, tune: As for :func:`latcast.predictors.training.train`.
+        leave_out: Families or spaces not to train on.
+        licence: Of the measurements, for the card.
+
+    Raises:
+        TrainingError: Too few measurements, or nothing there is of a family to be left out.
+    """
+    rules = rules_for(platform.runtime, platform.precision)
+    data = collect_stored(store, platform, rules)
+    families = {sample.family for sample in data.networks}
+    unknown = sorted(set(leave_out) - families)
+    if unknown:
+        known = ", ".join(sorted(families)) or "none"
+        raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
+    predictor = trained_with_card(
+        restrict(data, lambda sample: sample.family not in leave_out), platform, rules,
+        way=way, model=model, seed=seed, tune=tune, environment=environment_of(store, platform),
+    )  # fmt: skip
+    return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
+
+
+def environment_of(store: Any, platform: Platform) -> dict[str, Any]:
+    """The environment of a platform's first measurement, without what belongs to that moment alone."""
+    from latcast.measure.environment import MOMENT
+
+    for measurement in store.measurements(platform=platform.id):
+        return {name: value for name, value in measurement.environment.items() if name != MOMENT}
+    return {}
+
+
+def trained_with_card(
+    data: TrainingData,
+    platform: Platform,
+    rules: FusionRules,
+    *,
+    way: str = "operators",
+    model: str = RESIDUAL,
+    seed: int = 0,
+    tune: bool = False,
+    seconds: float | None = None,
+    environment: dict[str, Any] | None = None,
+) -> PlatformPredictor:
+    """Trains a predictor whose interval and card come from networks held out by whole families.
+
+    Both rest on the networks that several processes measured, where there are enough of them.
+    """
+    predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune, calibrated=False)
+    card: dict[str, Any] = {
+        "trained_on": _what(data, way),
+        "way": way,
+        "model": PHYSICAL if way == "networks" else model,
+        TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
+        "measurements": len(data.networks) + len(data.isolated),
+        "seconds": seconds,
+        "licence": OWN_MEASUREMENTS,
+        "environment": environment or {},
+    }
+    held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed)
+    if held_out is not None:
+        chosen = calibration_networks(np.array([sample.processes for sample in data.networks]))
+        actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
+        predictor = replace(predictor, interval=calibrate(actual, held_out))
+        low_ms, high_ms = _bounds_of_halves(held_out, actual, seed)
+        figures = judge(held_out, actual, low_ms, high_ms)
+        card |= {**figures.to_json(), "held_out_by": "family or space, within the training networks"}
+    return predictor.with_card(card)
+
+
+def _bounds_of_halves(held_out: np.ndarray, actual: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of each half of the networks by an interval calibrated on the other half: what the card's coverage is judged by."""
+    half = np.random.default_rng(seed).permutation(np.arange(len(actual)) % 2)
+    low_ms, high_ms = np.empty(len(actual)), np.empty(len(actual))
+    for part in (0, 1):
+        interval = calibrate(actual[half != part], held_out[half != part])
+        low_ms[half == part] = interval.low * held_out[half == part]
+        high_ms[half == part] = interval.high * held_out[half == part]
+    return low_ms, high_ms
+
+
+def _held_out(
+    data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int
+) -> np.ndarray | None:
+    """Predictions of the training networks by predictors that saw nothing of their family; None where they are too few."""
+    if len(data.networks) < 10:
+        return None
+    try:
+        return cross_predict(data, platform, rules, way=way, model=model, seed=seed)
+    except TrainingError:
+        return None  # enough to train on all, not enough to train on all but a part; the card then has no figures
+
+
+def _what(data: TrainingData, way: str) -> str:
+    counts: dict[str, int] = {}
+    for sample in data.networks:
+        counts[sample.family] = counts.get(sample.family, 0) + 1
+    listed = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    kernels = {
+        "kernels": f"; {len(data.isolated)} kernels timed alone",
+        "operators": f"; {len(data.profiled)} kernels timed inside networks",
+    }
+    return f"{len(data.networks)} networks ({listed}){kernels.get(way, '')}"

@@ -1,0 +1,68 @@
+"""Training with a card: what was trained on, and how well it does on what was held out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
+from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.intervals import Interval
+from latcast.predictors.physical import term_values
+from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
+from latcast.predictors.stored import _what, trained_with_card
+from latcast.records import Platform
+from latcast.spaces import SPACES, build
+
+PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
+RULES = load_rules("onnxruntime")
+
+
+def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> None:
+    references = SPACES.get("mobilenet_v2").sample(11, seed=0)
+    networks = tuple(
+        NetworkSample(reference, tuple(find_kernels(build(reference), RULES)), 1.0 + index)
+        for index, reference in enumerate(references)
+    )
+
+    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
+
+    assert predictor.card["trained_on"] == "11 networks (11 mobilenet_v2)"
+    assert "mape" not in predictor.card
+    assert predictor.interval == Interval()
+
+
+def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:
+    references = [reference for space in ("mobilenet_v2", "resnet", "vit") for reference in SPACES.get(space).sample(6, seed=0)]
+    kernels = [tuple(find_kernels(build(reference), RULES)) for reference in references]
+    table = KernelTable.of(kernels)
+    # 10 picoseconds a FLOP and 2 µs a kernel, whatever the kernel.
+    prices = [
+        term_values(kernel_type(name), rows) @ np.array([1e-8, 0.0, 0.0, 0.002]) for name, rows in table.configurations.items()
+    ]
+    latency_ms = table.sum_by_network(np.concatenate(prices)[:, None])[:, 0]
+    networks = tuple(map(NetworkSample, references, kernels, latency_ms.tolist()))
+
+    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
+
+    assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
+    assert predictor.card["networks"] == 18
+    assert predictor.card["mape"] < 10
+    assert predictor.interval.networks == 18
+
+
+@pytest.mark.parametrize(
+    ("way", "kernels"),
+    [
+        ("operators", "; 3 kernels timed inside networks"),
+        ("kernels", "; 2 kernels timed alone"),
+        ("networks", ""),
+    ],
+)
+def test_what_was_trained_on_is_counted_by_family_and_by_way(way: str, kernels: str) -> None:
+    references = [*SPACES.get("vit").sample(1, seed=0), *SPACES.get("mobilenet_v2").sample(2, seed=0)]
+    found = find_kernels(build(references[0]), RULES)
+    networks = tuple(NetworkSample(reference, found, 1.0) for reference in references)
+    seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
+
+    assert _what(TrainingData(seen[:2], seen, networks), way) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"
