@@ -122,6 +122,25 @@ class TestFinding:
         assert shelf.find_bundle(platform) == shelf.bundle_path(platform)
 
     @pytest.mark.parametrize("name", ["b.zip", "folder"])
+    def test_a_whole_id_opens_no_other_shipped_bundle(
+        self, home: Path, predictor: PlatformPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(predictor, IDS[0], tmp_path / "shipped" / shelf.file_name(IDS[0]))
+        (tmp_path / "shipped" / shelf.file_name(IDS[1])).write_bytes(b"PK damaged")
+        opened: list[Path] = []
+        monkeypatch.setattr(shelf, "read_summary", lambda path: opened.append(path))
+
+        assert shelf.find_bundle(IDS[0]) == tmp_path / "shipped" / "pixel4__tflite-2.10__gpu__fp16.zip"
+        assert opened == []
+
+    def test_ones_own_bundle_goes_before_a_shipped_one_whatever_its_name(
+        self, home: Path, predictor: PlatformPredictor, tmp_path: Path
+    ) -> None:
+        put(predictor, IDS[0], tmp_path / "shipped" / shelf.file_name(IDS[0]))
+        own = put(predictor, IDS[0], home / "mine.zip")
+
+        assert shelf.find_bundle(IDS[0]) == own
+
     def test_a_path_is_a_name_too(self, home: Path, predictor: PlatformPredictor, tmp_path: Path, name: str) -> None:
         put(predictor, IDS[0], tmp_path / name)
 

@@ -70,16 +70,21 @@ def measurements_folder() -> Path:
     return user_folder().parent / "measurements"
 
 
+def file_name(platform: Platform | str) -> str:
+    """Name of a platform's bundle on the shelf: one zip, named by the id with ``__`` for each slash."""
+    return f"{str(platform).replace('/', '__')}.zip"
+
+
 def bundle_path(platform: Platform | str) -> Path:
-    """Where the user's bundle of a platform belongs: one zip, named by the id with ``__`` for each slash."""
-    return user_folder() / f"{str(platform).replace('/', '__')}.zip"
+    """Where the user's bundle of a platform belongs."""
+    return user_folder() / file_name(platform)
 
 
-def scan_shelf() -> Shelf:
-    """Looks at every bundle on the shelf, without loading predictors."""
+def scan_shelf(folders: Sequence[Path] | None = None) -> Shelf:
+    """Looks at every bundle in folders, the user's and the shipped ones where None, without loading predictors."""
     entries: dict[str, ShelfEntry] = {}
     problems: list[str] = []
-    for folder in (user_folder(), SHIPPED_FOLDER):
+    for folder in (user_folder(), SHIPPED_FOLDER) if folders is None else folders:
         # Sorted, so that of two bundles for one platform the same one is taken every time.
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.name.startswith(".") or not is_bundle(path):
@@ -123,9 +128,13 @@ def find_bundle(id_or_path: str | Path) -> Path:
     text = str(id_or_path)
     if path.suffix == ".zip" or text.startswith((".", "/", "~")):
         raise UnknownPlatformError(f"found no bundle at '{text}', expected a bundle (a folder or a .zip); check the path")
+    wanted = text.rstrip("/")
+    # A whole id is a file's name: of the many shipped bundles no other needs to be opened. The user's own go first.
+    for folders, named in (((), bundle_path(wanted)), ((user_folder(),), SHIPPED_FOLDER / file_name(wanted))):
+        if is_bundle(named) and not any(entry.platform == wanted for entry in scan_shelf(folders).entries):
+            return named
     shelf = scan_shelf()
     names = {entry.platform: entry for entry in shelf.entries}
-    wanted = text.rstrip("/")
     found = _beginning_with(wanted, list(names))
     if not found and wanted.partition("/")[0] == LOCAL:
         names = {f"{LOCAL}/{entry.platform.partition('/')[2]}": entry for entry in shelf.entries if _measured_here(entry)}

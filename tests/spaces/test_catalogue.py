@@ -1,0 +1,38 @@
+"""Building what a reference stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.errors import ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.writers.onnx import to_onnx
+from latcast.measure.single import file_reference
+from latcast.spaces import build
+
+
+def relu_file(path: Path, channels: int) -> Path:
+    builder = GraphBuilder("relu")
+    graph = builder.finish(builder.relu(builder.input((1, channels, 4, 4))))
+    path.write_bytes(to_onnx(graph))
+    return path
+
+
+def test_a_file_that_changed_since_it_was_measured_is_refused(tmp_path: Path) -> None:
+    reference = file_reference(relu_file(tmp_path / "model.onnx", 3))
+    assert build(reference).inputs
+
+    relu_file(tmp_path / "model.onnx", 5)
+
+    with pytest.raises(ModelError, match="the file has changed since it was measured"):
+        build(reference)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    reference = file_reference(relu_file(tmp_path / "model.onnx", 3))
+    (tmp_path / "model.onnx").unlink()
+
+    with pytest.raises(ModelError, match=r"model\.onnx"):
+        build(reference)
