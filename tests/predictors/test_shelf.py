@@ -121,7 +121,6 @@ class TestFinding:
     def test_a_platform_is_found_by_its_id(self, stocked: Path, platform: str) -> None:
         assert shelf.find_bundle(platform) == shelf.bundle_path(platform)
 
-    @pytest.mark.parametrize("name", ["b.zip", "folder"])
     def test_a_whole_id_opens_no_other_shipped_bundle(
         self, home: Path, predictor: PlatformPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -141,6 +140,7 @@ class TestFinding:
 
         assert shelf.find_bundle(IDS[0]) == own
 
+    @pytest.mark.parametrize("name", ["b.zip", "folder"])
     def test_a_path_is_a_name_too(self, home: Path, predictor: PlatformPredictor, tmp_path: Path, name: str) -> None:
         put(predictor, IDS[0], tmp_path / name)
 
