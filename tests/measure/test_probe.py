@@ -83,6 +83,7 @@ class TestQuietTimes:
         assert list(file.path.parent.iterdir()) == [file.path]
 
     def test_it_lies_in_the_users_cache(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.delenv("LATCAST_HOME", raising=False)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         assert default_quiet_times_path() == tmp_path / "latcast" / "quiet_times.json"
 

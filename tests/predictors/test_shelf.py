@@ -44,31 +44,10 @@ def stocked(home: Path, predictor: PlatformPredictor) -> Path:
     return home
 
 
-class TestFolders:
-    def test_the_home_of_latcast_comes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("LATCAST_HOME", "/srv/latcast")
-        monkeypatch.setenv("XDG_DATA_HOME", "/data")
-
-        assert shelf.user_folder() == Path("/srv/latcast/bundles")
-
-    def test_the_data_folder_of_the_desktop_comes_second(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("LATCAST_HOME", raising=False)
-        monkeypatch.setenv("XDG_DATA_HOME", "/data")
-
-        assert shelf.user_folder() == Path("/data/latcast/bundles")
-
-    def test_the_usual_folder_comes_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("LATCAST_HOME", raising=False)
-        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-        monkeypatch.setenv("HOME", "/home/someone")
-
-        assert shelf.user_folder() == Path("/home/someone/.local/share/latcast/bundles")
-
+class TestListing:
     def test_a_bundle_is_named_by_its_platform(self, home: Path) -> None:
         assert shelf.bundle_path(Platform.parse(IDS[2])) == home / "local__onnxruntime-1.31__cpu1__fp32.zip"
 
-
-class TestListing:
     def test_without_bundles_there_is_nothing(self, home: Path) -> None:
         assert shelf.available_platforms() == []
         assert shelf.platforms() == []
@@ -241,9 +220,3 @@ class TestShortestName:
     @pytest.mark.usefixtures("home")
     def test_a_platform_that_is_not_on_the_shelf_keeps_its_id(self) -> None:
         assert shelf.shortest_name(Platform.parse(IDS[0])) == IDS[0]
-
-
-def test_measurements_are_kept_beside_the_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LATCAST_HOME", "/srv/latcast")
-
-    assert shelf.measurements_folder() == Path("/srv/latcast/measurements")

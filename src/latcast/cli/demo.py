@@ -26,8 +26,8 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Profile this machine, predict networks it never ran, check by running them."""
+    from latcast.folders import measurements_folder
     from latcast.predictors.demonstration import demonstrate
-    from latcast.predictors.shelf import measurements_folder
 
     folder = measurements_folder()
     with StageProgress() as progress:

@@ -87,14 +87,15 @@ def _shown(value: Any) -> str:
 
 def command(as_json: AsJson = False) -> None:
     """What works here, what is missing and how to add it."""
-    from latcast.predictors.shelf import scan_shelf, user_folder
+    from latcast.folders import bundles_folder
+    from latcast.predictors.shelf import scan_shelf
 
     runtimes, parts, machine, shelf = _runtimes(), _parts(), _machine(), scan_shelf()
     if as_json:
         print_json(
             {
                 "runtimes": runtimes, "parts": parts, "machine": machine,
-                "bundles": {"folder": str(user_folder()), "platforms": len(shelf.entries), "damaged": list(shelf.problems)},
+                "bundles": {"folder": str(bundles_folder()), "platforms": len(shelf.entries), "damaged": list(shelf.problems)},
             }
         )  # fmt: skip
         return
@@ -113,6 +114,6 @@ def command(as_json: AsJson = False) -> None:
         [(item["part"], item["purpose"], item["version"] or "-", item["how_to_add"] or "") for item in parts],
     )
     print_table("\nThis machine", ("", ""), [(name.replace("_", " "), _shown(value)) for name, value in machine.items()])
-    print_table("\nPredictors", ("", ""), [("folder", str(user_folder())), ("platforms", str(len(shelf.entries)))])
+    print_table("\nPredictors", ("", ""), [("folder", str(bundles_folder())), ("platforms", str(len(shelf.entries)))])
     for problem in shelf.problems:
         warn(problem)

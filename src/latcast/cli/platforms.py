@@ -26,7 +26,8 @@ def list_platforms(context: typer.Context, as_json: AsJson = False) -> None:
     """What can be predicted for, and how well: figures are of networks that training did not see."""
     if context.invoked_subcommand is not None:
         return
-    from latcast.predictors.shelf import platforms, scan_shelf, user_folder
+    from latcast.folders import bundles_folder
+    from latcast.predictors.shelf import platforms, scan_shelf
 
     found = platforms()
     for problem in scan_shelf().problems:
@@ -35,7 +36,7 @@ def list_platforms(context: typer.Context, as_json: AsJson = False) -> None:
         print_json(found)
         return
     if not found:
-        warn(f"no predictors yet in {user_folder()}; make one of this machine with: latcast demo, or latcast profile")
+        warn(f"no predictors yet in {bundles_folder()}; make one of this machine with: latcast demo, or latcast profile")
         return
     print_table(
         "",

@@ -48,9 +48,10 @@ def command(
 ) -> None:
     """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured."""
     from latcast.datasets.store import Store
+    from latcast.folders import measurements_folder
     from latcast.predictors.bundle import save_bundle
     from latcast.predictors.profiling import profile
-    from latcast.predictors.shelf import bundle_path, measurements_folder
+    from latcast.predictors.shelf import bundle_path
 
     settings = worker_settings(runtime, threads, precision, cpus, realtime)
     if store is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from latcast.errors import MeasurementError
+from latcast.folders import cache_folder
 
 QuietTime = tuple[float, ...]
 
@@ -38,9 +39,8 @@ def settle(known: QuietTime | None, found: Sequence[float]) -> QuietTime:
 
 
 def default_quiet_times_path() -> Path:
-    """``quiet_times.json`` in latcast's folder of the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "latcast" / "quiet_times.json"
+    """``quiet_times.json`` in the user's cache."""
+    return cache_folder() / "quiet_times.json"
 
 
 class QuietTimesFile:

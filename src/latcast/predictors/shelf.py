@@ -1,17 +1,14 @@
-"""Where bundles are found: those shipped with the package and those in the user's folder.
-
-The user's folder is ``bundles`` in ``$LATCAST_HOME``, or else in ``latcast`` in ``$XDG_DATA_HOME`` (``~/.local/share``).
-"""
+"""Where bundles are found: those shipped with the package and those in the user's folder (:mod:`latcast.folders`)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from latcast.errors import BundleError, UnknownPlatformError
+from latcast.folders import bundles_folder
 from latcast.predictors.bundle import read_summary
 from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY
@@ -56,20 +53,6 @@ class Shelf:
     problems: tuple[str, ...]
 
 
-def user_folder() -> Path:
-    """Where the user's bundles are; it need not exist."""
-    home = os.environ.get("LATCAST_HOME")
-    if home:
-        return Path(home).expanduser() / "bundles"
-    data = os.environ.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "latcast" / "bundles"
-
-
-def measurements_folder() -> Path:
-    """Where measurements are kept that no place was given for: ``measurements`` beside the user's bundles."""
-    return user_folder().parent / "measurements"
-
-
 def file_name(platform: Platform | str) -> str:
     """Name of a platform's bundle on the shelf: one zip, named by the id with ``__`` for each slash."""
     return f"{str(platform).replace('/', '__')}.zip"
@@ -77,14 +60,14 @@ def file_name(platform: Platform | str) -> str:
 
 def bundle_path(platform: Platform | str) -> Path:
     """Where the user's bundle of a platform belongs."""
-    return user_folder() / file_name(platform)
+    return bundles_folder() / file_name(platform)
 
 
 def scan_shelf(folders: Sequence[Path] | None = None) -> Shelf:
     """Looks at every bundle in folders, the user's and the shipped ones where None, without loading predictors."""
     entries: dict[str, ShelfEntry] = {}
     problems: list[str] = []
-    for folder in (user_folder(), SHIPPED_FOLDER) if folders is None else folders:
+    for folder in (bundles_folder(), SHIPPED_FOLDER) if folders is None else folders:
         # Sorted, so that of two bundles for one platform the same one is taken every time.
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.name.startswith(".") or not is_bundle(path):
@@ -130,7 +113,7 @@ def find_bundle(id_or_path: str | Path) -> Path:
         raise UnknownPlatformError(f"found no bundle at '{text}', expected a bundle (a folder or a .zip); check the path")
     wanted = text.rstrip("/")
     # A whole id is a file's name: of the many shipped bundles no other needs to be opened. The user's own go first.
-    for folders, named in (((), bundle_path(wanted)), ((user_folder(),), SHIPPED_FOLDER / file_name(wanted))):
+    for folders, named in (((), bundle_path(wanted)), ((bundles_folder(),), SHIPPED_FOLDER / file_name(wanted))):
         if is_bundle(named) and not any(entry.platform == wanted for entry in scan_shelf(folders).entries):
             return named
     shelf = scan_shelf()
@@ -180,7 +163,7 @@ def _nothing_found(text: str, shelf: Shelf) -> str:
     damaged = f" ({len(shelf.problems)} bundle(s) there cannot be read: {shelf.problems[0]})" if shelf.problems else ""
     if not names:
         return (
-            f"no predictor for '{text}': found no bundles in {user_folder()}{damaged}; "
+            f"no predictor for '{text}': found no bundles in {bundles_folder()}{damaged}; "
             "make one with: latcast profile, or put one there"
         )
     near = nearest_names(text, names) or names

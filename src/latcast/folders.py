@@ -1,0 +1,43 @@
+"""Folders of the user: what is kept, and what may be deleted at any time. None of them need exist.
+
+``$LATCAST_HOME`` holds everything where it is set. Otherwise data is in ``latcast`` in ``$XDG_DATA_HOME`` (``~/.local/share``)
+and the cache in ``latcast`` in ``$XDG_CACHE_HOME`` (``~/.cache``).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def _folder(inside_home: str, variable: str, usual: str) -> Path:
+    home = os.environ.get("LATCAST_HOME")
+    if home:
+        return Path(home).expanduser() / inside_home
+    chosen = os.environ.get(variable)
+    return (Path(chosen) if chosen else Path.home() / usual) / "latcast"
+
+
+def data_folder() -> Path:
+    """Where everything is that the user made and would miss."""
+    return _folder("", "XDG_DATA_HOME", ".local/share")
+
+
+def cache_folder() -> Path:
+    """Where everything is that can be made again."""
+    return _folder("cache", "XDG_CACHE_HOME", ".cache")
+
+
+def bundles_folder() -> Path:
+    """The user's predictor bundles."""
+    return data_folder() / "bundles"
+
+
+def measurements_folder() -> Path:
+    """Measurements that no place was given for."""
+    return data_folder() / "measurements"
+
+
+def rules_folder() -> Path:
+    """Fusion rules that were detected on this machine."""
+    return data_folder() / "rules"

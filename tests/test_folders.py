@@ -1,0 +1,37 @@
+"""Where the user's folders are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast import folders
+
+
+def test_the_home_of_latcast_holds_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LATCAST_HOME", "/srv/latcast")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+
+    assert folders.bundles_folder() == Path("/srv/latcast/bundles")
+    assert folders.measurements_folder() == Path("/srv/latcast/measurements")
+    assert folders.rules_folder() == Path("/srv/latcast/rules")
+    assert folders.cache_folder() == Path("/srv/latcast/cache")
+
+
+def test_the_folders_of_the_desktop_come_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LATCAST_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/quick")
+
+    assert folders.bundles_folder() == Path("/data/latcast/bundles")
+    assert folders.cache_folder() == Path("/quick/latcast")
+
+
+def test_the_usual_folders_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LATCAST_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/someone")
+
+    assert folders.bundles_folder() == Path("/home/someone/.local/share/latcast/bundles")
+    assert folders.cache_folder() == Path("/home/someone/.cache/latcast")
