@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,18 @@ from hypothesis import strategies as st
 
 from latcast.errors import BundleError, UnknownNameError
 from latcast.kernels.patterns import shipped_patterns
-from latcast.kernels.rules import RULES_SCHEMA, FusionRules, load_rules
+from latcast.kernels.rules import (
+    ANY_CLASS,
+    RULES_SCHEMA,
+    FusionRules,
+    load_rules,
+    platform_rules,
+    rules_for,
+    shipped_rules,
+    unit_kind,
+)
 from latcast.kernels.types.kernel_type import type_of_class
+from latcast.records import Platform
 
 FOLDER = Path(str(resources.files("latcast.kernels").joinpath("rules")))
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != "patterns")
@@ -29,9 +40,10 @@ CLASSES = st.sampled_from(["conv", "depthwise_conv", "linear", "add", "relu", "r
         pairs=st.dictionaries(CLASSES, st.frozensets(CLASSES)),
         patterns=st.lists(st.sampled_from(sorted(shipped_patterns())), unique=True).map(tuple),
         free=st.frozensets(CLASSES),
-        multi_inbound=st.integers(0, 4),
+        multi_inbound=st.integers(0, 5),
         multi_outbound=st.integers(0, 2),
         evidence=st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False)),
+        selection=st.sampled_from(["", "tflite_gpu", "tflite_gpu:mali", "pytorch_vulkan"]),
     )
 )
 def test_rules_come_back_from_json_as_they_were(rules: FusionRules) -> None:
@@ -45,7 +57,7 @@ def test_the_runtimes_have_shipped_rules() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_rules_speak_of_operators_that_have_a_kernel_type(name: str) -> None:
     rules = load_rules(name)
-    words = {*rules.pairs, *rules.free}.union(*rules.pairs.values())
+    words = {*rules.pairs, *rules.free}.union(*rules.pairs.values()) - {ANY_CLASS}
 
     # A pattern inside a kernel needs no type of its own.
     assert [word for word in sorted(words - set(rules.patterns)) if type_of_class(word).name == "other"] == []
@@ -61,7 +73,7 @@ def test_rules_load_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["onnxruntim", "patterns"])
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(UnknownNameError, match=rf"for '{name}'; known: litert, ncnn, none, onnxruntime, .*openvino"):
+    with pytest.raises(UnknownNameError, match=rf"for '{name}'; known: litert, .*ncnn, none, onnxruntime, .*openvino"):
         load_rules(name)
 
 
@@ -92,10 +104,78 @@ GOOD: dict[str, Any] = {"schema": RULES_SCHEMA, "runtime": "r", "pairs": {"conv"
         ({**GOOD, "pairs": ["conv"]}, "not fusion rules"),
         ({**GOOD, "free": "reshape"}, "expected a list of names, found 'reshape'"),
         ({**GOOD, "patterns": ["gellu"]}, "no pattern is called 'gellu'; known: .*gelu"),
-        ({**GOOD, "multi_inbound": 5}, "multi_inbound 5 .* expected 0 to 4"),
+        ({**GOOD, "multi_inbound": 6}, "multi_inbound 6 .* expected 0 to 5"),
+        ({**GOOD, "selection": "tflite_npu:mali"}, "no kernel selection is called 'tflite_npu'; known: .*; update latcast"),
+        ({**GOOD, "selection": "tflite_gpu:malii"}, "no GPU family is called 'malii'; known: mali"),
         ({**GOOD, "multi_outbound": "first"}, "not fusion rules"),
     ],
 )
 def test_rules_of_another_form_are_refused_with_the_reason(data: Any, problem: str) -> None:
     with pytest.raises(BundleError, match=f"^mine: .*{problem}"):
         FusionRules.from_json(data, "mine")
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind"),
+    [
+        ("cpu1", "cpu"), ("cpu8+sse42", "cpu"), ("2large", "cpu"), ("4small", "cpu"), ("2large+3medium", "cpu"),
+        ("gpu", "gpu"), ("gpu+b256", "gpu"), ("webgpu", "webgpu"), ("wasm4", "wasm"),
+    ],
+)  # fmt: skip
+def test_core_sets_are_processors_and_qualifiers_do_not_count(unit: str, kind: str) -> None:
+    assert unit_kind(unit) == kind
+
+
+@pytest.mark.parametrize(
+    ("platform", "file", "selection"),
+    [
+        ("local/onnxruntime-1.31/cpu1/fp32", "onnxruntime", ""),
+        ("local/onnxruntime-1.31/cpu4/int8", "onnxruntime-int8", ""),
+        ("pixel4/tflite-2.10/2large/fp32", "tflite", ""),
+        ("pixel4/tflite-2.10/2large/int8", "tflite", ""),
+        ("pixel4/tflite-2.10/gpu/fp16", "tflite-gpu", "tflite_gpu:adreno6xx"),
+        ("a03s/tflite-2.10/gpu/fp32", "tflite-gpu", "tflite_gpu:powervr"),
+        ("iphone7/tflite-2.10/gpu+b8/fp16", "tflite-gpu-apple", "tflite_gpu:apple"),
+        ("s10/pytorch-2.0/4small/fp32", "pytorch", ""),
+        ("s10/pytorch-2.0/4small/int8", "pytorch-int8", ""),
+        ("s10/pytorch-2.0/gpu/fp16", "pytorch-gpu", "pytorch_vulkan:mali"),
+        ("iphonexs/pytorch-2.0/gpu/fp16", "pytorch-gpu-apple", "pytorch_metal:apple"),
+        ("local/ncnn-1.0/gpu/fp32", "ncnn", ""),
+    ],
+)
+def test_a_platform_gets_the_most_special_rules_and_the_selection_of_its_gpu(platform: str, file: str, selection: str) -> None:
+    found = platform_rules(Platform.parse(platform))
+
+    assert found == replace(load_rules(file), selection=selection)
+
+
+def test_the_gpu_family_of_a_new_device_can_be_named() -> None:
+    new = Platform.parse("phone/tflite-2.10/gpu/fp16")
+
+    assert platform_rules(new, gpu_family="amd").selection == "tflite_gpu:amd"
+    assert rules_for("pytorch", "fp16", "gpu", gpu_family="apple").selection == "pytorch_metal:apple"
+    # A named family counts more than the device's.
+    assert rules_for("tflite", "fp16", "gpu", "pixel4", "mali").selection == "tflite_gpu:mali"
+
+
+def test_a_gpu_of_no_known_family_is_an_error_that_lists_families_and_devices() -> None:
+    with pytest.raises(UnknownNameError, match=r"'phone' is not known; name one of adreno, .*, or a known device: a03s, "):
+        rules_for("tflite", "fp16", "gpu", "phone")
+    with pytest.raises(UnknownNameError, match="depends on the GPU; expected a device or one of the GPU families adreno, "):
+        rules_for("pytorch", "fp16", "gpu")
+    with pytest.raises(UnknownNameError, match="no GPU family is called 'adren'; known: adreno"):
+        rules_for("tflite", "fp16", "gpu", "pixel4", "adren")
+
+
+def test_a_runtime_without_rules_lists_those_with() -> None:
+    with pytest.raises(UnknownNameError, match="no fusion rules are shipped for 'tvm'; known: litert, "):
+        rules_for("tvm", "fp32", "gpu")
+
+
+def test_shipped_rules_leave_the_gpu_family_open() -> None:
+    assert {load_rules(name).selection for name in shipped_rules()} == {"", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
+
+
+def test_rules_written_before_there_was_selection_are_still_read() -> None:
+    assert FusionRules.from_json(GOOD).selection == ""
+    assert "selection" not in FusionRules.from_json(GOOD).to_json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
 from latcast.kernels.patterns import shipped_patterns
-from latcast.kernels.rules import FusionRules
+from latcast.kernels.rules import FusionRules, rules_for
 from latcast.predictors.physical import term_values
 from latcast.spaces.catalogue import SPACES, build, model
 
@@ -248,7 +249,106 @@ class TestWhatIsFusedWithin:
         assert [kernel.free for kernel in find_kernels(graph, rules({"reshape": ("relu",)}))] == [False]
 
 
-HEAVY = ("conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear")
+class TestTfliteDelegate:
+    """Li et al., Algorithm B.2, and the swap of operands in TFLite's code."""
+
+    RULES = rules({"*": ("add", "mul", "sub", "relu", "sigmoid", "batch_normalization", "mul_scalar")}, inbound=5)
+
+    def test_whatever_comes_first_takes_in_what_can_be_linked(self) -> None:
+        b = GraphBuilder("any first")
+        x = b.input((1, 8, 6, 6))
+        graph = b.finish(b.relu(b.batch_norm(b.concat([b.max_pool(x, 3, 1, 1), x]))))
+
+        assert spelled(graph, self.RULES) == ["MaxPool", "Concat+BatchNormalization+Relu"]
+
+    @staticmethod
+    def joined(op_type: str, *, swapped: bool = False) -> Graph:
+        """An operator on a pooling and a convolution behind it, or on these swapped."""
+        b = GraphBuilder("joined")
+        x = b.input((1, 8, 6, 6))
+        operands = [b.max_pool(x, 3, 1, 1), b.conv(x, 8)]
+        return b.finish(b.op(op_type, operands[::-1] if swapped else operands)[0])
+
+    @pytest.mark.parametrize("swapped", [False, True])
+    @pytest.mark.parametrize("op_type", ["Add", "Mul"])
+    def test_of_a_sum_or_product_the_operand_written_last_comes_first(self, op_type: str, swapped: bool) -> None:
+        assert spelled(self.joined(op_type, swapped=swapped), self.RULES) == ["MaxPool", f"Conv+{op_type}"]
+
+    def test_a_chain_goes_on_behind_a_sum(self) -> None:
+        b = GraphBuilder("pre-activation")
+        x = b.max_pool(b.input((1, 8, 6, 6)), 3, 1, 1)
+        graph = b.finish(b.relu(b.batch_norm(b.add(b.conv(b.relu(x), 8, 3), x))))
+
+        assert spelled(graph, self.RULES) == ["MaxPool", "Relu", "Conv+Add+BatchNormalization+Relu"]
+
+    def test_of_unequal_operands_the_larger_comes_first(self) -> None:
+        b = GraphBuilder("squeeze and excite")
+        x = b.conv(b.input((1, 8, 6, 6)), 8)
+        gate = b.sigmoid(b.conv(b.global_average_pool(x), 8))
+        graph = b.finish(b.relu(b.mul(gate, x)))
+
+        # The map has two readers, so nothing is linked to it; the gate comes second.
+        assert spelled(graph, self.RULES) == ["Conv", "GlobalAveragePool", "Conv+Sigmoid", "Mul+Relu"]
+
+    def test_operands_of_a_difference_stay_in_place(self) -> None:
+        assert spelled(self.joined("Sub", swapped=True), self.RULES) == ["MaxPool", "Conv+Sub"]
+        # The second operand is not there when the pooling runs.
+        assert spelled(self.joined("Sub"), self.RULES) == ["MaxPool", "Conv", "Sub"]
+
+    def test_an_operand_from_a_chain_that_began_later_is_not_there_yet(self) -> None:
+        b = GraphBuilder("late chain")
+        x = b.input((1, 8, 6, 6))
+        first = b.conv(x, 8)
+        other = b.relu(b.max_pool(x, 3, 1, 1))
+        graph = b.finish(b.op("Sub", [b.relu(first), other])[0])
+
+        assert spelled(graph, self.RULES) == ["MaxPool+Relu", "Conv+Relu", "Sub"]
+
+    def test_kernels_of_a_real_network(self) -> None:
+        found = Counter(spelled(build(model("resnet18")), rules_for("tflite", "fp16", "gpu", "pixel4")))
+
+        # The projections come before the bodies here, so sums are linked to the bodies' second convolutions.
+        assert found == {
+            "Conv+BatchNormalization+Relu": 9,
+            "Conv+BatchNormalization+Add+Relu": 8,
+            "Conv+BatchNormalization": 3,
+            "MaxPool": 1,
+            "GlobalAveragePool": 1,
+            "Gemm": 1,
+        }
+
+
+class TestSelection:
+    def test_kernels_carry_what_the_backend_runs(self) -> None:
+        graph = build(model("resnet18"))
+
+        mali = Counter(kernel.kernel_type for kernel in find_kernels(graph, rules_for("tflite", "fp16", "gpu", "s10")))
+        adreno = Counter(kernel.kernel_type for kernel in find_kernels(graph, rules_for("tflite", "fp16", "gpu", "pixel4")))
+
+        # Four convolutions of 64 maps of 56x56 and three of 128 of 28x28; on Adreno 49 tiles are too few.
+        assert mali["conv.winograd"] == 7
+        assert adreno["conv.winograd"] == 0
+        assert mali["conv"] + 7 == adreno["conv"] == 20
+
+    def test_nothing_else_changes(self) -> None:
+        graph = build(model("mobilenet_v3_large"))
+        chosen = rules_for("tflite", "fp16", "gpu", "s10")
+
+        plain = find_kernels(graph, replace(chosen, selection=""))
+        selected = find_kernels(graph, chosen)
+
+        assert [kernel.nodes for kernel in plain] == [kernel.nodes for kernel in selected]
+        changed = {(a.kernel_type, b.kernel_type) for a, b in zip(plain, selected, strict=True) if a.key != b.key}
+        # The two convolutions of each of the eight gates work on 1x1 maps.
+        assert changed == {("conv", "linear")}
+        assert sum(a.key != b.key for a, b in zip(plain, selected, strict=True)) == 2 * 8
+
+    def test_rules_that_leave_the_gpu_family_open_say_what_to_do(self) -> None:
+        with pytest.raises(LatcastError, match="names no GPU family"):
+            find_kernels(build(model("resnet18")), load_rules("tflite-gpu"))
+
+
+HEAVY = ("conv", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "conv_transpose", "linear")
 LIGHT = ("batch_normalization", "relu", "relu6", "sigmoid", "hard_swish", "add", "mul", "silu", "gelu", "bias_add")
 CLASSES = (*HEAVY, *LIGHT, "matmul", "softmax", "concat", "split", "max_pool", "reduce_mean", "layer_normalization", "transpose")
 
@@ -267,7 +367,7 @@ def any_rules(draw: st.DrawFn, followers: Sequence[str] = CLASSES) -> FusionRule
     return rules(
         pairs,
         patterns=draw(st.lists(st.sampled_from(sorted(shipped_patterns())), unique=True)),
-        inbound=draw(st.integers(0, 3)),
+        inbound=draw(st.integers(0, 5)),
         outbound=draw(st.integers(0, 2)),
     )
 

@@ -15,15 +15,16 @@ from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.single import kernel_graph
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
-from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.catalogue import FAMILY_NAMES, SPACES, SYNTHETIC_NAMES, build
 
-BEHIND = frozenset({"batch_normalization", "relu", "relu6", "sigmoid", "hard_sigmoid", "silu", "hard_swish", "gelu", "add"})
-PRODUCTS = ("conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear")
+BEHIND = frozenset(
+    {"batch_normalization", "relu", "relu6", "sigmoid", "hard_sigmoid", "silu", "hard_swish", "gelu", "add", "bias_add"}
+)
+PRODUCTS = ("conv", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "conv_transpose", "linear")
 RULES = FusionRules(
     "example",
     pairs=dict.fromkeys(PRODUCTS, BEHIND),
-    # A whole squeeze-and-excitation has no type of its own, so it is ``other``.
-    patterns=tuple(name for name in shipped_patterns() if name != "squeeze_excite"),
+    patterns=tuple(shipped_patterns()),
 )
 
 
@@ -47,13 +48,17 @@ CONFIGURATIONS: dict[str, list[tuple[int, ...]]] = {
         (1, 16, 1, 100, 32, 1, 100, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0),
     ],
     "depthwise_conv": [(1, 96, 14, 14, 96, 7, 7, 5, 5, 2, 2, 1, 1, 96, 1, 2, 0, 0)],
+    "depthwise_pointwise": [
+        (1, 16, 14, 14, 16, 7, 7, 3, 3, 2, 2, 1, 1, 16, 1, 24, 0, 0, 0),
+        (2, 8, 14, 14, 8, 12, 12, 3, 3, 1, 1, 1, 1, 8, 0, 8, 1, 0, 0),
+    ],
     "grouped_conv": [(1, 96, 14, 14, 48, 14, 14, 3, 3, 1, 1, 1, 1, 4, 1, 1, 0, 0)],
     "conv_transpose": [
         (1, 64, 14, 14, 32, 28, 28, 2, 2, 2, 2, 1, 1, 1, 0, 0, 0, 0),
         (1, 64, 14, 14, 32, 28, 28, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, 0),
         (1, 64, 14, 14, 32, 28, 28, 4, 4, 2, 2, 1, 1, 4, 1, 1, 0, 0),
     ],
-    "linear": [(1, 512, 1000, 0, 0, 0), (197, 192, 576, 1, 0, 0)],
+    "linear": [(1, 512, 1000, 0, 0, 0), (197, 192, 576, 0, 0, 0), (197, 192, 576, 1, 0, 0), (197, 192, 768, 11, 0, 1)],
     "matmul": [(6, 197, 64, 197, 0, 0, 0)],
     "attention": [(3, 197, 197, 64, 0, 0, 0)],
     "activation": [(4096, 64, function, 0, 0, 0) for function in range(18)],
@@ -89,6 +94,7 @@ CONFIGURATIONS: dict[str, list[tuple[int, ...]]] = {
     ],
     "transpose": [(197 * 192, 192, 197, 1, 0, 0, 0), (3 * 197 * 64, 64, 64, 64, 0, 0, 0), (8 * 5 * 12, 4, 4, 12, 0, 0, 0)],
     "channel_shuffle": [(116 * 784, 116, 2, 0, 0, 0)],
+    "squeeze_excite": [(1, 72, 28, 28, 24, 0, 0, 0), (2, 96, 7, 9, 4, 0, 0, 0)],
     "resize": [(64, 14, 14, 28, 28, 0, 0, 0, 0), (64, 14, 14, 20, 30, 1, 0, 0, 0)],
     "copy": [(900, 784, 0, 0, 0), (192, 197 * 192, 0, 0, 0), (7, 10, 0, 0, 0), (784, 784, 0, 0, 0), (49, 49, 0, 0, 0)],
 }
@@ -105,7 +111,7 @@ def test_a_kernel_built_alone_is_one_kernel_of_the_same_configuration(type_name:
 
 
 @settings(max_examples=60)
-@given(st.sampled_from([name for name in SPACES.names() if name != "file"]), st.integers(0, 10_000))
+@given(st.sampled_from([*FAMILY_NAMES, *SYNTHETIC_NAMES]), st.integers(0, 10_000))
 def test_so_is_every_kernel_of_a_network(space: str, seed: int) -> None:
     [reference] = SPACES.get(space).sample(1, seed)
     for kernel in {kernel.key: kernel for kernel in find_kernels(build(reference), RULES)}.values():
@@ -135,9 +141,35 @@ def operators(graph: Graph) -> list[str]:
     ],
 )
 def test_what_is_fused_is_written_out_behind_it(fused: tuple[int, int, int], expected: list[str]) -> None:
+    parameters = {"rows": 1, "in_features": 8, "out_features": 4, **dict(zip(FUSED_FIELDS, fused, strict=True))}
+
+    assert operators(kernel_graph("linear", parameters)) == expected
+
+
+@pytest.mark.parametrize(
+    ("fused", "expected"),
+    [
+        ((0, 0, 0), ["MatMul"]),
+        ((1, 0, 0), ["MatMul", "Add"]),
+        ((2, 0, 0), ["MatMul", "Add", "Relu"]),
+        ((11, 0, 1), ["MatMul", "Add", "Div", "Erf", "Add", "Mul", "Mul"]),
+        ((2, 1, 0), ["MatMul", "Add", "Add"]),
+    ],
+)
+def test_what_is_fused_first_behind_a_product_of_several_rows_is_its_bias(
+    fused: tuple[int, int, int], expected: list[str]
+) -> None:
     parameters = {"rows": 2, "in_features": 8, "out_features": 4, **dict(zip(FUSED_FIELDS, fused, strict=True))}
 
     assert operators(kernel_graph("linear", parameters)) == expected
+
+
+def test_a_sum_that_is_fused_into_a_normalisation_is_in_front_of_it() -> None:
+    graph = kernel_graph("layer_norm", {"rows": 5, "columns": 8, "fused_flops": 1, "fused_inputs": 1})
+    [kernel] = find_kernels(graph, FusionRules("example", pairs={"add": frozenset({"layer_normalization"})}))
+
+    assert operators(graph) == ["Add", "LayerNormalization"]
+    assert kernel.key == ("layer_norm", (5, 8, 1, 1, 0))
 
 
 def conv_with(activation: str) -> Kernel:
@@ -192,7 +224,7 @@ def test_a_transcendental_function_stays_one(op_type: str) -> None:
 
 
 def test_fields_of_fusion_may_be_left_out() -> None:
-    assert operators(kernel_graph("linear", {"rows": 2, "in_features": 8, "out_features": 4})) == ["Gemm"]
+    assert operators(kernel_graph("linear", {"rows": 1, "in_features": 8, "out_features": 4})) == ["Gemm"]
 
 
 @pytest.mark.parametrize(

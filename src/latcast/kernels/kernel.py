@@ -16,7 +16,7 @@ class Kernel:
     """What a runtime executes in one go: one operator or several fused.
 
     Attributes:
-        kernel_type: Name in :data:`latcast.kernels.types.KERNEL_TYPES`.
+        kernel_type: Name in :data:`latcast.kernels.types.KERNEL_TYPES`, or of a variant ("conv.winograd").
         configuration: The numbers that decide its latency, in the order of the type's fields.
         name: Name of its first operator in the graph.
         nodes: Names of the fused operators, in execution order.

@@ -2,22 +2,32 @@
 
 The format follows nn-Meter §4.1: pairs "first operator class -> second operator class", and what happens where an operator
 has several inputs (``multi_inbound``) or its result several readers (``multi_outbound``). Beside the pairs stand patterns of
-several operators (:mod:`latcast.kernels.patterns`) and the operators that a runtime does without work (``free``).
+several operators (:mod:`latcast.kernels.patterns`), the operators that a runtime does without work (``free``), and the
+backend whose kernel selection (:mod:`latcast.kernels.selection`) follows the fusion.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from latcast.errors import BundleError, UnknownNameError
+from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.patterns import shipped_patterns
+from latcast.kernels.selection import SELECTIONS, GpuFamily, family_named, family_names, family_of_device, selection_of
+from latcast.records import Platform
 
 RULES_SCHEMA = 1
+
+ANY_CLASS = "*"
+"""As the first class of a pair: whatever comes first."""
+
+WRITTEN_LAST_FIRST = 5
+"""``multi_inbound`` of TFLite's GPU delegate."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +37,19 @@ class FusionRules:
     Attributes:
         runtime: Its name; "none" for a runtime that fuses nothing.
         version: The version they were checked against.
-        pairs: First operator's class to the classes that are fused into it.
+        pairs: First operator's class to the classes that are fused into it; :data:`ANY_CLASS` to those fused into any.
         patterns: Names of the patterns that run as one kernel.
         free: Operator classes that cost nothing: views of the same memory.
         multi_inbound: Into which input's kernel an operator with several activation inputs may be fused: 0 none, 1 the first
             and no other, 2 the last and no other, 3 the one computed last that the pair rules allow, 4 the first that they
-            allow.
+            allow, 5 the first and no other, where all others are there before that kernel begins, and where operands of a
+            sum or product of equal shapes are swapped so that the one computed last comes first (Li et al., Algorithm B.2,
+            with the swap of TFLite's code).
         multi_outbound: Whether an operator whose result has several readers may take one of them in: 0 no, 1 the first,
             2 the last reader.
         evidence: Times, margin and confidence behind each detected rule; empty for shipped rules.
+        selection: Which kernels the backend chooses, ``backend:family`` or ``backend`` ("tflite_gpu:adreno6xx"); empty
+            where fusion alone decides.
     """
 
     runtime: str
@@ -46,9 +60,10 @@ class FusionRules:
     multi_inbound: int = 3
     multi_outbound: int = 0
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    selection: str = ""
 
     def fuses(self, first: str, second: str) -> bool:
-        return second in self.pairs.get(first, ())
+        return second in self.pairs.get(first, ()) or second in self.pairs.get(ANY_CLASS, ())
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {
@@ -63,6 +78,8 @@ class FusionRules:
         }
         if self.evidence:
             data["evidence"] = dict(self.evidence)
+        if self.selection:
+            data["selection"] = self.selection
         return data
 
     @classmethod
@@ -87,6 +104,7 @@ class FusionRules:
                 multi_inbound=int(data.get("multi_inbound", 3)),
                 multi_outbound=int(data.get("multi_outbound", 0)),
                 evidence=dict(data.get("evidence", {})),
+                selection=str(data.get("selection", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem
@@ -94,12 +112,25 @@ class FusionRules:
         if unknown:
             known = ", ".join(sorted(shipped_patterns()))
             raise BundleError(f"{source}: no pattern is called '{unknown[0]}'; known: {known}")
-        if rules.multi_inbound not in range(5) or rules.multi_outbound not in range(3):
+        if rules.multi_inbound not in range(6) or rules.multi_outbound not in range(3):
             raise BundleError(
                 f"{source}: multi_inbound {rules.multi_inbound} and multi_outbound {rules.multi_outbound}; "
-                "expected 0 to 4 and 0 to 2"
+                "expected 0 to 5 and 0 to 2"
             )
+        _check_selection(rules.selection, source)
         return rules
+
+
+def _check_selection(selection: str, source: str) -> None:
+    """Refuses a selection that this latcast does not have; a family may still be left open."""
+    backend, _, family = selection.partition(":")
+    try:
+        if family:
+            selection_of(selection)
+        elif backend:
+            SELECTIONS.get(backend)
+    except LatcastError as problem:
+        raise BundleError(f"{source}: selection '{selection}': {problem}; update latcast if the file is newer") from problem
 
 
 def _names(values: Any) -> list[str]:
@@ -124,21 +155,70 @@ def load_rules(source: str | Path) -> FusionRules:
             raise UnknownNameError(f"no fusion rules at '{path}': {problem.strerror}") from problem
         except ValueError as problem:
             raise BundleError(f"{path}: not JSON: {problem}") from problem
-    folder = resources.files("latcast.kernels").joinpath("rules")
-    shipped = folder.joinpath(f"{source}.json")
-    if not shipped.is_file() or str(source) == "patterns":
-        names = sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json"))
-        names.remove("patterns")
-        raise UnknownNameError(f"no fusion rules are shipped for '{source}'; known: {', '.join(names)}")
-    return FusionRules.from_json(json.loads(shipped.read_text()), str(source))
+    if str(source) not in shipped_rules():
+        raise UnknownNameError(f"no fusion rules are shipped for '{source}'; known: {', '.join(sorted(shipped_rules()))}")
+    text = _FOLDER.joinpath(f"{source}.json").read_text()
+    return FusionRules.from_json(json.loads(text), str(source))
 
 
-def rules_for(runtime: str, precision: str) -> FusionRules:
-    """Shipped rules of a runtime at a precision: quantised networks fuse differently where a file says so.
+_FOLDER = resources.files("latcast.kernels").joinpath("rules")
+
+
+@cache
+def shipped_rules() -> frozenset[str]:
+    """Names of the rules that are shipped."""
+    names = {item.name.removesuffix(".json") for item in _FOLDER.iterdir() if item.name.endswith(".json")}
+    return frozenset(names - {"patterns"})
+
+
+def unit_kind(unit: str) -> str:
+    """What computes: ``gpu``, ``webgpu``, ``wasm``..., or ``cpu`` for ``cpu4`` and core sets of a device (``2large``)."""
+    name = unit.partition("+")[0]
+    return "cpu" if name[:1].isdigit() or name.startswith("cpu") else name.rstrip("0123456789")
+
+
+def rules_for(runtime: str, precision: str, unit: str = "cpu1", device: str = "", gpu_family: str = "") -> FusionRules:
+    """Shipped rules of a runtime: the most special file that there is.
+
+    Files are looked for by runtime, kind of unit, GPU family and precision, from ``tflite-gpu-apple-fp16`` over
+    ``tflite-gpu``, ``tflite-int8`` to ``tflite``. Where a file names a backend whose kernel selection depends on the GPU
+    family, that family is filled in.
+
+    Args:
+        runtime: Its name in platform ids.
+        precision: As in platform ids; quantised networks fuse differently where a file says so.
+        unit: As in platform ids.
+        device: As in platform ids; tells the family of a GPU.
+        gpu_family: The family of the GPU, for a device that latcast does not know.
 
     Raises:
-        UnknownNameError: No rules are shipped for the runtime.
+        UnknownNameError: No rules are shipped for the runtime; or they depend on the GPU family, and neither the device nor
+            ``gpu_family`` tells it.
     """
-    folder = resources.files("latcast.kernels").joinpath("rules")
-    special = f"{runtime}-{precision}"
-    return load_rules(special if folder.joinpath(f"{special}.json").is_file() else runtime)
+    special = f"{runtime}-{unit_kind(unit)}"
+    names = [f"{special}-{precision}", special, f"{runtime}-{precision}"]
+    family = None
+    if special in shipped_rules() and load_rules(special).selection:
+        family = _family(runtime, device, gpu_family)
+        names = [f"{special}-{family.name}-{precision}", f"{special}-{family.name}", *names]
+    rules = load_rules(next((name for name in names if name in shipped_rules()), runtime))
+    if family is None:
+        return rules
+    return replace(rules, selection=f"{rules.selection.partition(':')[0]}:{family.name}")
+
+
+def _family(runtime: str, device: str, gpu_family: str) -> GpuFamily:
+    """The family that was named, or else the device's."""
+    if gpu_family:
+        return family_named(gpu_family)
+    if not device:
+        raise UnknownNameError(
+            f"which kernels {runtime} runs on a GPU depends on the GPU; expected a device or one of the GPU families "
+            f"{', '.join(family_names())}"
+        )
+    return family_of_device(device)
+
+
+def platform_rules(platform: Platform, gpu_family: str = "") -> FusionRules:
+    """Shipped rules of a platform; see :func:`rules_for`."""
+    return rules_for(platform.runtime, platform.precision, platform.unit, platform.device, gpu_family)

@@ -10,13 +10,17 @@ readers, a fusion that would make one is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from latcast.graph.ir import Graph, Node, topological_order
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
-from latcast.kernels.patterns import Condition, Match, find_patterns, shipped_patterns
-from latcast.kernels.rules import FusionRules
+from latcast.kernels.patterns import COMMUTATIVE, Condition, Match, find_patterns, shipped_patterns
+from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
+from latcast.kernels.selection import Selection, selection_of
+from latcast.kernels.selection.depthwise_pointwise import fits_one_kernel
 from latcast.kernels.types import describe
 
 
@@ -28,21 +32,39 @@ def _swaps_groups(graph: Graph, match: Match) -> bool:
     return order == (0, 2, 1, 3, 4) and graph.shape(before) == graph.shape(after)
 
 
-CONDITIONS: Mapping[str, Condition] = {"channel_shuffle": _swaps_groups}
+CONDITIONS: Mapping[str, Condition] = {
+    "channel_shuffle": _swaps_groups,
+    "depthwise_pointwise": partial(fits_one_kernel, limits={}),
+}
 """What the expression of a pattern alone cannot say."""
 
 
-class _Group:
-    """Operators fused so far; ``first`` gives the class, ``nodes`` stay in execution order."""
+def _conditions(rules: FusionRules) -> Mapping[str, Condition]:
+    """Conditions with the thresholds of the rules' GPU family."""
+    if "depthwise_pointwise" not in rules.patterns or not rules.selection:
+        return CONDITIONS
+    limits = selection_of(rules.selection).thresholds.get("depthwise_pointwise", {})
+    return {**CONDITIONS, "depthwise_pointwise": partial(fits_one_kernel, limits=limits)}
 
-    __slots__ = ("first", "last", "nodes", "order", "own_count")
+
+def matched_patterns(graph: Graph, rules: FusionRules) -> dict[str, Match]:
+    """Operator's name to the pattern that it is part of, for the patterns of the rules."""
+    matches = find_patterns(graph, rules.patterns, shipped_patterns(), _conditions(rules))
+    return {node.name: match for match in matches for node in match.nodes}
+
+
+class _Group:
+    """Operators fused so far; ``first`` gives the class, ``nodes`` stay in execution order, ``start`` and ``order`` are the
+    places of the first and of the last of them."""
+
+    __slots__ = ("first", "last", "nodes", "order", "own_count", "start")
 
     def __init__(self, first: str, nodes: list[Node], order: int) -> None:
         self.first = first
         self.nodes = nodes
         self.own_count = len(nodes)
         self.last = nodes[-1]
-        self.order = order
+        self.start = self.order = order
 
 
 class _Search:
@@ -63,8 +85,7 @@ class _Search:
 
     def run(self) -> Sequence[_Group]:
         graph, rules = self.graph, self.rules
-        matches = find_patterns(graph, rules.patterns, shipped_patterns(), CONDITIONS)
-        pattern_of = {node.name: match for match in matches for node in match.nodes}
+        pattern_of = matched_patterns(graph, rules)
         followers = frozenset[str]().union(*rules.pairs.values())
         groups: list[_Group] = []
         for order, node in enumerate(graph.nodes):
@@ -103,6 +124,8 @@ class _Search:
                 candidates = inputs[-1:]
             elif rules.multi_inbound == 3:
                 candidates = sorted(inputs, key=lambda name: -self._order_of(name))
+            elif rules.multi_inbound == WRITTEN_LAST_FIRST:
+                candidates = self._first_for_delegate(members[-1], inputs)
         for name in candidates:
             group = self.group_of.get(name)
             if group is None or name not in group.last.outputs or not rules.fuses(group.first, second):
@@ -124,6 +147,23 @@ class _Search:
             return names if len(names) < 2 else list(dict.fromkeys(names))
         inside = {output for node in members for output in node.outputs}
         return [name for name in dict.fromkeys(names) if name not in inside]
+
+    def _first_for_delegate(self, node: Node, inputs: Sequence[str]) -> list[str]:
+        """The only input whose kernel TFLite's delegate may fuse an operator into; none where another comes too late.
+
+        Of a sum or product of equal shapes the operand written last is put first, of unequal ones the larger.
+        """
+        first = inputs[0]
+        if node.op_type in COMMUTATIVE:
+            shapes = [self.graph.shape(name) for name in inputs]
+            equal = all(shape == shapes[0] for shape in shapes)
+            first = max(inputs, key=self._order_of if equal else self._elements_of)
+        group = self.group_of.get(first)
+        starts = [other.start for name in inputs if name != first and (other := self.group_of.get(name)) is not None]
+        return [] if group is None or any(start > group.start for start in starts) else [first]
+
+    def _elements_of(self, tensor: str) -> int:
+        return self.graph.tensors[tensor].elements
 
     def _order_of(self, tensor: str) -> int:
         group = self.group_of.get(tensor)
@@ -182,7 +222,19 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     Raises:
         LatcastError: The rules name a pattern that does not exist.
     """
-    return tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
+    kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
+    if not rules.selection:
+        return kernels
+    selection = selection_of(rules.selection)
+    return tuple(_selected(kernel, selection) for kernel in kernels)
+
+
+def _selected(kernel: Kernel, selection: Selection) -> Kernel:
+    """The kernel that the backend runs for it."""
+    if kernel.free:
+        return kernel
+    name, configuration = selection.kernel(kernel.kernel_type, kernel.configuration)
+    return kernel if name == kernel.kernel_type else replace(kernel, kernel_type=name, configuration=configuration)
 
 
 def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:

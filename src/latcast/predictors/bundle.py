@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from latcast.errors import BundleError, LatcastError
+from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, kernel_type
 from latcast.predictors.bundle_files import BundleFiles, write_files
@@ -284,12 +284,13 @@ class _Reader:
         return self.part(file, lambda: self.kernel_from(name, entry, arrays))
 
     def check_entry(self, name: str, entry: Any) -> None:
-        if name not in KERNEL_TYPES:
+        try:
+            kind = kernel_type(name)
+        except UnknownNameError as problem:
             raise BundleError(
                 f"{self.files.path}: platform.json: found the kernel type '{name}', expected one of "
-                f"{', '.join(sorted(KERNEL_TYPES))}; update latcast to read it"
-            )
-        kind = kernel_type(name)
+                f"{', '.join(sorted(KERNEL_TYPES))}, or a variant of one; update latcast to read it"
+            ) from problem
         for key, known in (("fields", kind.fields), ("features", feature_names(kind))):
             unknown = [each for each in entry[key] if each not in known]
             if unknown:

@@ -24,7 +24,7 @@ MOST_BYTES = 200_000_000
 MOST_FILES = 500
 
 _DOCUMENTS = ("platform.json", "fusion_rules.json", "golden.json", "card.json", "CARD.md")
-_KERNEL_FILE = re.compile(r"kernels/[a-z0-9_]+\.safetensors")
+_KERNEL_FILE = re.compile(r"kernels/[a-z0-9_]+(\.[a-z0-9_]+)?\.safetensors")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The moment that every file of a zip gets, so that the same content makes the same bytes."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import TrainingError
-from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.evaluation import TRAINING_KEYS
 from latcast.predictors.intervals import calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
@@ -40,8 +40,9 @@ def train_stored(
     tune: bool = False,
     leave_out: Collection[str] = (),
     licence: str | None = None,
+    rules: FusionRules | None = None,
 ) -> PlatformPredictor:
-    """Trains on what a store holds of a platform, under the shipped fusion rules of its runtime.
+    """Trains on what a store holds of a platform.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.
@@ -49,11 +50,12 @@ def train_stored(
         way, model, seed, tune: As for :func:`latcast.predictors.training.train`.
         leave_out: Families or spaces not to train on.
         licence: Of the measurements, for the card.
+        rules: Fusion rules; the shipped ones of the platform where None.
 
     Raises:
         TrainingError: Too few measurements, or nothing there is of a family to be left out.
     """
-    rules = rules_for(platform.runtime, platform.precision)
+    rules = rules or platform_rules(platform)
     data = collect_stored(store, platform, rules)
     families = {sample.family for sample in data.networks}
     unknown = sorted(set(leave_out) - families)

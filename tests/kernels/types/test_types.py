@@ -178,6 +178,22 @@ def attention() -> Graph:
     return b.finish(b.attention(b.input((1, 5, 12)), 3))
 
 
+class TestSqueezeExcite:
+    @pytest.mark.parametrize(("activation", "gate"), [("relu", "sigmoid"), ("relu", "hard_sigmoid"), ("silu", "sigmoid")])
+    def test_its_operators_are_one_kernel_where_the_rules_have_the_pattern(self, activation: str, gate: str) -> None:
+        rules = FusionRules("example", patterns=("squeeze_excite", "silu"))
+        kernel = last(lambda b: b.squeeze_excite(b.input((1, 16, 5, 6)), 4, activation=activation, gate=gate), rules)
+
+        assert kernel.key == ("squeeze_excite", (1, 16, 5, 6, 4, 0, 0, 0))
+
+    def test_what_it_computes_and_moves(self) -> None:
+        rules = FusionRules("example", patterns=("squeeze_excite",))
+        kernel = last(lambda b: b.squeeze_excite(b.input((1, 16, 5, 6)), 4), rules)
+
+        # 480 elements pooled and scaled; 16 to 4 channels and back, 2 x 64 products each, 20 biases, 4 ReLU, 16 sigmoids of 4.
+        assert quantities(kernel) == (2 * 480 + 256 + 20 + 4 + 64, 2 * 480, 480, 2 * 64 + 20)
+
+
 class TestElementwise:
     @pytest.mark.parametrize(
         ("build_graph", "function"),

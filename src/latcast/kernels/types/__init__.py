@@ -1,6 +1,6 @@
 """Kernel types: the numbers that decide each type's latency, and what can be computed from them."""
 
-from latcast.kernels.types import convolution, elementwise, linear, movement, pooling
+from latcast.kernels.types import convolution, convolution_variants, elementwise, linear, movement, pooling, squeeze_excite
 from latcast.kernels.types.kernel_type import KERNEL_TYPES, KernelType, Quantities, describe, kernel_type
 
 __all__ = [
@@ -8,10 +8,12 @@ __all__ = [
     "KernelType",
     "Quantities",
     "convolution",
+    "convolution_variants",
     "describe",
     "elementwise",
     "kernel_type",
     "linear",
     "movement",
     "pooling",
+    "squeeze_excite",
 ]

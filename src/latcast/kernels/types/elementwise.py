@@ -219,7 +219,12 @@ def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    return builder.layer_norm(builder.input((1, c["rows"], c["columns"])))
+    """With the sums in front of it that are fused into it."""
+    shape = (1, c["rows"], c["columns"])
+    x = builder.input(shape)
+    for _ in range(c.get("fused_inputs", 0)):
+        x = builder.add(x, builder.input(shape))
+    return builder.layer_norm(x)
 
 
 ACTIVATION = add_kernel_type(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,15 +110,60 @@ def add_kernel_type(kernel: KernelType) -> KernelType:
 
 
 def kernel_type(name: str) -> KernelType:
-    """The type of this name.
+    """The type of this name, or the variant of a type ("conv.winograd").
 
     Raises:
         UnknownNameError: No such type.
     """
-    if name not in KERNEL_TYPES:
-        near = nearest_names(name, list(KERNEL_TYPES)) or sorted(KERNEL_TYPES)
-        raise UnknownNameError(f"no kernel type is called '{name}'; known: {', '.join(near)}")
-    return KERNEL_TYPES[name]
+    found = KERNEL_TYPES.get(name) or KERNEL_VARIANTS.get(name)
+    if found is not None:
+        return found
+    base, dot, variant = name.partition(VARIANT_SEPARATOR)
+    if dot and base in KERNEL_TYPES and _VARIANT.fullmatch(variant):
+        return add_kernel_variant(KERNEL_TYPES[base], variant)
+    known = [*KERNEL_TYPES, *KERNEL_VARIANTS]
+    near = nearest_names(name, known) or sorted(KERNEL_TYPES)
+    raise UnknownNameError(f"no kernel type is called '{name}'; known: {', '.join(near)}")
+
+
+VARIANT_SEPARATOR = "."
+"""Between a type and its variant: safe in the file names of all systems."""
+
+_VARIANT = re.compile(r"[a-z0-9_]+")
+
+KERNEL_VARIANTS: dict[str, KernelType] = {}
+"""Variants by their full name: kernels of a type that a backend runs by another algorithm, with a predictor of their own."""
+
+
+def add_kernel_variant(
+    base: KernelType,
+    variant: str,
+    *,
+    quantities: Callable[[Columns], Quantities] | None = None,
+    physical_class: Callable[[Columns], np.ndarray] | None = None,
+) -> KernelType:
+    """Adds a variant to the table: fields, features and form of its type, under the name ``type.variant``.
+
+    Args:
+        base: The type.
+        variant: Its name: lower-case letters, digits and underscores.
+        quantities: What the variant computes and moves, where its algorithm changes that.
+        physical_class: Class of throughput; by default that of the type with the variant behind it, so that two algorithms
+            share none.
+    """
+
+    def own_class(columns: Columns) -> np.ndarray:
+        return np.array([f"{name} {variant}" for name in base.physical_class(columns)], dtype=object)
+
+    name = f"{base.name}{VARIANT_SEPARATOR}{variant}"
+    KERNEL_VARIANTS[name] = replace(
+        base,
+        name=name,
+        classes=(),
+        quantities=quantities or base.quantities,
+        physical_class=physical_class or own_class,
+    )
+    return KERNEL_VARIANTS[name]
 
 
 def type_of_class(name: str) -> KernelType:

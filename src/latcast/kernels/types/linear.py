@@ -53,7 +53,15 @@ def linear_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def build_linear(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    return builder.linear(builder.input((c["rows"], c["in_features"])), c["out_features"])
+    """One row as classifiers have it, a Gemm with its bias; several as tokens, whose bias is an operator fused behind."""
+    if c["rows"] == 1:
+        return builder.linear(builder.input((1, c["in_features"])), c["out_features"])
+    return builder.linear(builder.input((1, c["rows"], c["in_features"])), c["out_features"], bias=has_bias_behind(c))
+
+
+def has_bias_behind(c: Mapping[str, int]) -> bool:
+    """Whether the first of the fused FLOPs is the sum with a bias."""
+    return c["rows"] > 1 and c.get("fused_flops", 0) > c.get("fused_inputs", 0)
 
 
 def extract_matmul(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -104,11 +112,11 @@ def attention_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def build_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    """Without a scale, which some runtimes take into the kernel and others do not."""
     q = builder.input((1, c["batch_heads"], c["queries"], c["head_size"]))
     k = builder.input((1, c["batch_heads"], c["head_size"], c["keys"]))
     v = builder.input((1, c["batch_heads"], c["keys"], c["head_size"]))
-    scaled = builder.mul(q, builder.constant(c["head_size"] ** -0.5, dtype="float32"))
-    return builder.matmul(builder.softmax(builder.matmul(scaled, k)), v)
+    return builder.matmul(builder.softmax(builder.matmul(q, k)), v)
 
 
 LINEAR = add_kernel_type(

@@ -163,7 +163,7 @@ def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     if out < size:
         rows = size // out if size % out == 0 else size
         index = builder.constant(range(out * rows // size), dtype="int64")
-        return builder.op("Gather", [builder.input((rows, size // rows)), index], {"axis": 0})[0]
+        return builder.op("Gather", [builder.input((1, rows, size // rows)), index], {"axis": 1})[0]
     if size % 4:
         return builder.op("Cast", [builder.input((1, size))], {"to": 10})[0]
     height, width = square(size // 4)

@@ -1,0 +1,134 @@
+"""What a backend itself would call our kernels, to hold them against its records and to read its profiles beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from latcast.graph.ir import Graph, Node
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.operator_class import operator_class
+from latcast.kernels.patterns import Match
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.search import matched_patterns
+
+LINK = "_linked_:_"
+"""Between the names of operators that TFLite's delegate linked (fused) into one kernel."""
+
+TFLITE_GPU: Mapping[str, str] = {
+    "average_pool": "pooling_2d",
+    "concat": "concat",
+    "conv": "convolution_2d",
+    "conv.winograd": "convolution_winograd_4x4_6x6",
+    "conv_transpose": "convolution_transposed",
+    "depthwise_conv": "depthwise_convolution",
+    "depthwise_pointwise": "depthwise_conv_plus_1x1_conv",
+    "grouped_conv": "convolution_2d_grouped",
+    "linear": "fully_connected",
+    "max_pool": "pooling_2d",
+    "reduce": "mean",
+}
+"""Kernel type to the delegate's name of the operator that the kernel begins with."""
+
+TFLITE_GPU_LINKED: Mapping[str, tuple[str, ...]] = {
+    "batch_normalization": ("mul", "add"),
+    "clip": ("relu",),
+    "hard_sigmoid": ("relu", "mul"),
+    "leaky_relu": ("relu",),
+    "max": ("maximum",),
+    "min": ("minimum",),
+    "p_relu": ("prelu",),
+    "relu6": ("relu",),
+}
+"""Operator class to the delegate's operators, where they are not called alike."""
+
+FOLDED_INTO = frozenset({"conv", "conv.winograd", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "linear"})
+FOLDED = frozenset({"add_scalar", "batch_normalization", "bias_add"})
+"""What TFLite's converter folds into the weights and the bias of these types, right behind them."""
+
+PYTORCH_VULKAN: Mapping[str, str] = {
+    "average_pool": "vulkan.avg_pool2d",
+    "batch_norm": "vulkan.batchnorm",
+    "clip": "vulkan.clamp",
+    "concat": "vulkan.cat",
+    "conv": "vulkan.conv2d",
+    "conv.pointwise": "vulkan.conv2d_pw_2x2",
+    "depthwise_conv": "vulkan.conv2d_dw",
+    "depthwise_conv.3x3": "vulkan.conv2d_dw_3x3",
+    "depthwise_conv.5x5": "vulkan.conv2d_dw_5x5",
+    "grouped_conv": "vulkan.conv2d",
+    "hard_swish": "vulkan.hardswish",
+    "linear": "vulkan.addmm",
+    "max_pool": "vulkan.max_pool2d",
+    "reduce": "vulkan.mean",
+    "relu": "vulkan.clamp",
+    "relu6": "vulkan.clamp",
+}
+"""Kernel type, or the class of the first operator where a type holds several, to the backend's name."""
+
+PYTORCH_METAL: Mapping[str, str] = {
+    "add": "metal.elementwise_mpscnn",
+    "average_pool": "metal.max_pool2d",
+    "conv": "metal.prepack_conv2d",
+    "depthwise_conv": "metal.prepack_conv2d",
+    "grouped_conv": "metal.prepack_conv2d",
+    "linear": "metal.linear",
+    "max_pool": "metal.max_pool2d",
+    "mul": "metal.elementwise_mpscnn",
+    "reduce": "metal.adaptive_avg_pool2d",
+}
+
+
+def executed_names(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules) -> list[str]:
+    """What the backend that the rules select for would record for each kernel, without the numbers it gives to operators.
+
+    TFLite's delegate writes all linked operators ("convolution_2d_linked_:_add_linked_:_relu"), except behind Winograd,
+    whose record names the first of its three steps. Without a selection it is the kernel's type.
+
+    Args:
+        graph: The network.
+        kernels: Found in it by these rules.
+        rules: The rules, with their selection.
+    """
+    backend = rules.selection.partition(":")[0]
+    pattern_of = matched_patterns(graph, rules)
+    nodes = {node.name: node for node in graph.nodes}
+    words = [_words(graph, [nodes[name] for name in kernel.nodes], pattern_of) for kernel in kernels]
+    if backend == "tflite_gpu":
+        return [_delegate_name(kernel.kernel_type, found) for kernel, found in zip(kernels, words, strict=True)]
+    table = {"pytorch_vulkan": PYTORCH_VULKAN, "pytorch_metal": PYTORCH_METAL}.get(backend)
+    if table is None:
+        return [kernel.kernel_type for kernel in kernels]
+    prefix = backend.removeprefix("pytorch_")
+    return [
+        table.get(kernel.kernel_type) or table.get(found[0], f"{prefix}.{found[0]}")
+        for kernel, found in zip(kernels, words, strict=True)
+    ]
+
+
+def _words(graph: Graph, nodes: Sequence[Node], pattern_of: Mapping[str, Match]) -> list[str]:
+    """Classes of a kernel's operators in order, a pattern as one word."""
+    found: list[str] = []
+    for node in nodes:
+        match = pattern_of.get(node.name)
+        if match is None:
+            found.append(operator_class(graph, node))
+        elif node is match.nodes[-1]:
+            found.append(match.pattern)
+    return found
+
+
+def _delegate_name(kernel_type: str, words: Sequence[str]) -> str:
+    """The delegate's name of a kernel of these operators."""
+    own = TFLITE_GPU.get(kernel_type)
+    if kernel_type == "conv.winograd" and own is not None:
+        return own
+    parts = [] if own is None else [own]
+    behind = list(words if own is None else words[1:])
+    while kernel_type in FOLDED_INTO and behind and behind[0] in FOLDED:
+        behind.pop(0)
+    for word in behind:
+        name = word.removesuffix("_scalar").removesuffix("_weight").removeprefix("bias_")
+        # Dividing by a constant is stored as a product.
+        name = "mul" if name == "div" and name != word else name
+        parts += TFLITE_GPU_LINKED.get(name, (name,))
+    return LINK.join(parts)

@@ -1,0 +1,108 @@
+"""Convolutions that a backend runs by an algorithm of its own, and two of them as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latcast.graph.ir import Graph, Node
+from latcast.kernels.types.convolution import (
+    CONV,
+    DEPTHWISE_CONV,
+    FIELDS,
+    GROUPED_CONV,
+    build,
+    dense_class,
+    depthwise_class,
+    extract,
+    features,
+    quantities,
+)
+from latcast.kernels.types.kernel_type import (
+    Columns,
+    KernelType,
+    Quantities,
+    add_kernel_type,
+    add_kernel_variant,
+    one_class,
+)
+
+if TYPE_CHECKING:
+    from latcast.graph.builder import GraphBuilder
+
+WINOGRAD_TILE = 4
+"""Outputs of a tile along each axis, F(4x4, 3x3)."""
+
+WINOGRAD_POINTS = 36
+"""Multiplications for a tile of 16 outputs, which take 144 otherwise."""
+
+
+def winograd_tiles(c: Columns) -> np.ndarray:
+    return c["batch"] * np.ceil(c["out_h"] / WINOGRAD_TILE) * np.ceil(c["out_w"] / WINOGRAD_TILE)
+
+
+def winograd_quantities(c: Columns) -> Quantities:
+    """Three steps: tiles of the input transformed, 36 matrix products, tiles transformed back (Lavin and Gray §4).
+
+    Between them the transformed tiles are written and read; the transforms' own additions are few beside that. The filters
+    are stored transformed, 36 values for 9.
+    """
+    plain, tiles = quantities(c), winograd_tiles(c)
+    channels = c["in_channels"] + c["out_channels"]
+    pairs = c["in_channels"] * c["out_channels"]
+    return Quantities(
+        2 * WINOGRAD_POINTS * tiles * pairs,
+        plain.input_elements + 2 * WINOGRAD_POINTS * tiles * channels,
+        plain.output_elements,
+        WINOGRAD_POINTS * pairs,
+    )
+
+
+def split_quantities(c: Columns) -> Quantities:
+    """A grouped convolution as one convolution a group, between a split and a concatenation that copy everything."""
+    plain = quantities(c)
+    copied = 2 * (plain.input_elements + plain.output_elements)
+    return Quantities(plain.flops, plain.input_elements + copied, plain.output_elements, plain.weight_elements)
+
+
+def depthwise_5x5_class(c: Columns) -> np.ndarray:
+    return np.array([name.replace("kxk", "5x5") for name in depthwise_class(c)], dtype=object)
+
+
+def extract_depthwise_pointwise(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Fields of the depthwise convolution, and the output channels of the 1x1 convolution."""
+    first, second = (node for node in nodes if node.op_type == "Conv")
+    return (*extract(graph, (first,)), graph.shape(second.outputs[0])[1])
+
+
+def depthwise_pointwise_quantities(c: Columns) -> Quantities:
+    """Both convolutions; the map between them is never written."""
+    depthwise = quantities(c)
+    pixels = c["batch"] * c["out_h"] * c["out_w"]
+    pairs = c["out_channels"] * c["pointwise_channels"]
+    return Quantities(
+        depthwise.flops + 2 * pixels * pairs,
+        depthwise.input_elements,
+        pixels * c["pointwise_channels"],
+        depthwise.weight_elements + pairs,
+    )
+
+
+def build_depthwise_pointwise(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    return builder.conv(build(builder, c), c["pointwise_channels"])
+
+
+CONV_WINOGRAD = add_kernel_variant(CONV, "winograd", quantities=winograd_quantities, physical_class=one_class("conv winograd"))
+# The class of a 1x1 or a 3x3 convolution says already which of these kernels it is.
+CONV_POINTWISE = add_kernel_variant(CONV, "pointwise", physical_class=dense_class)
+DEPTHWISE_CONV_3X3 = add_kernel_variant(DEPTHWISE_CONV, "3x3", physical_class=depthwise_class)
+DEPTHWISE_CONV_5X5 = add_kernel_variant(DEPTHWISE_CONV, "5x5", physical_class=depthwise_5x5_class)
+GROUPED_CONV_SPLIT = add_kernel_variant(GROUPED_CONV, "split", quantities=split_quantities)
+DEPTHWISE_POINTWISE = add_kernel_type(
+    KernelType(
+        "depthwise_pointwise", (*FIELDS, "pointwise_channels"), ("depthwise_pointwise",), extract_depthwise_pointwise,
+        depthwise_pointwise_quantities, one_class("depthwise pointwise"), features, build_depthwise_pointwise,
+    )
+)  # fmt: skip

@@ -1,0 +1,154 @@
+"""Variants of convolutions: what their algorithms compute and move, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.errors import UnknownNameError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_flops
+from latcast.kernels import KERNEL_TYPES, Kernel, KernelTable, find_kernels, kernel_type
+from latcast.kernels.rules import rules_for
+from latcast.kernels.types.kernel_type import KERNEL_VARIANTS
+from latcast.predictors.features import feature_matrix, feature_names
+from latcast.predictors.physical import term_values
+
+
+def separable(
+    channels: int, out_channels: int, kernel: int = 3, *, activation: str | None = "relu", stride: int = 1
+) -> tuple[Graph, Kernel]:
+    """A depthwise convolution and a 1x1 behind it, and what Apple's GPUs run first."""
+    b = GraphBuilder("separable")
+    x = b.depthwise_conv(b.input((1, channels, 8, 8)), kernel, stride=stride)
+    if activation is not None:
+        x = b.activation(x, activation)
+    graph = b.finish(b.relu(b.batch_norm(b.conv(x, out_channels))))
+    return graph, find_kernels(graph, rules_for("tflite", "fp16", "gpu", "iphonexs"))[0]
+
+
+def test_winograd_multiplies_36_times_for_16_results_and_moves_transformed_tiles() -> None:
+    b = GraphBuilder("3x3")
+    graph = b.finish(b.conv(b.input((1, 64, 30, 30)), 128, 3))
+    [kernel] = find_kernels(graph, rules_for("tflite", "fp16", "gpu", "s10"))
+
+    assert kernel.kernel_type == "conv.winograd"
+    kind = kernel_type(kernel.kernel_type)
+    q = kind.quantities(kind.columns(np.array([kernel.configuration])))
+    # 8 x 8 tiles of 4 x 4.
+    assert q.flops[0] == 2 * 36 * 64 * 64 * 128
+    # The map, and 36 values of each tile of 64 + 128 maps written and read.
+    assert q.input_elements[0] == 64 * 900 + 2 * 36 * 64 * 192
+    assert q.output_elements[0] == 128 * 900
+    assert q.weight_elements[0] == 36 * 64 * 128
+    assert kind.physical_class(kind.columns(np.array([kernel.configuration]))).tolist() == ["conv winograd"]
+
+
+def test_a_grouped_convolution_one_by_one_copies_its_maps_twice() -> None:
+    b = GraphBuilder("grouped")
+    graph = b.finish(b.conv(b.input((1, 12, 4, 4)), 24, 3, groups=2))
+    [kernel] = find_kernels(graph, rules_for("tflite", "fp16", "gpu", "s10"))
+
+    assert kernel.kernel_type == "grouped_conv.split"
+    kind = kernel_type(kernel.kernel_type)
+    columns = kind.columns(np.array([kernel.configuration]))
+    q = kind.quantities(columns)
+    # 12 x 16 in and 24 x 16 out, each written and read once more between the kernels.
+    assert q.input_elements[0] == 192 + 2 * (192 + 384)
+    assert q.flops[0] == graph_flops(graph)
+    assert kind.physical_class(columns).tolist() == ["conv grouped split"]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "expected"),
+    [("conv.pointwise", 1, "conv 1x1"), ("depthwise_conv.3x3", 3, "depthwise 3x3"), ("depthwise_conv.5x5", 5, "depthwise 5x5")],
+)
+def test_variants_that_the_filter_decides_share_the_class_of_that_filter(name: str, size: int, expected: str) -> None:
+    kind = kernel_type(name)
+    groups = 1 if name.startswith("conv") else 8
+    row = (1, 8, 9, 9, 8, 9, 9, size, size, 1, 1, 1, 1, groups, int(size > 1), 0, 0, 0)
+
+    assert kind.physical_class(kind.columns(np.array([row]))).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("channels", "out_channels", "kernel", "fused"),
+    [
+        (16, 16, 3, True),  # 144 weights, 256 weights: the most of all
+        (17, 15, 1, False),  # channels
+        (8, 17, 3, False),  # filters
+        (4, 16, 5, True),  # 100 weights
+        (8, 8, 5, False),  # 200 weights
+        (15, 16, 3, True),
+    ],
+)
+def test_apple_runs_a_small_depthwise_and_pointwise_convolution_as_one(
+    channels: int, out_channels: int, kernel: int, fused: bool
+) -> None:
+    _, found = separable(channels, out_channels, kernel)
+
+    assert found.kernel_type == ("depthwise_pointwise" if fused else "depthwise_conv")
+
+
+@pytest.mark.parametrize("activation", ["relu", "relu6", None])
+def test_an_activation_between_them_may_be_clipped_or_absent(activation: str | None) -> None:
+    assert separable(8, 8, activation=activation)[1].kernel_type == "depthwise_pointwise"
+    assert separable(8, 8, activation="hard_swish")[1].kernel_type == "depthwise_conv"
+
+
+def test_both_convolutions_are_charged_and_the_map_between_them_is_not() -> None:
+    graph, kernel = separable(8, 12, stride=2)
+
+    [row] = KernelTable.of([[kernel]]).configurations["depthwise_pointwise"]
+    kind = kernel_type("depthwise_pointwise")
+    # 8 maps of 8x8 in, 8 of 4x4 between, 12 of 4x4 out; the ReLU behind costs one FLOP a result.
+    flops, moved, weights, count = term_values(kind, row[None])[0]
+    assert flops == 2 * 16 * 8 * 9 + 2 * 16 * 8 * 12 + 16 * 12
+    assert moved == 8 * 64 + 12 * 16
+    assert weights == 8 * 9 + 8 * 12
+    assert count == 1
+    assert kernel.operators == ("Conv", "Relu", "Conv", "BatchNormalization", "Relu")
+    assert kernel.nodes == tuple(node.name for node in graph.nodes)
+
+
+def test_a_first_convolution_that_is_not_depthwise_is_not_taken_in() -> None:
+    rules = rules_for("tflite", "fp16", "gpu", "iphonexs")
+    b = GraphBuilder("dense")
+    assert len(find_kernels(b.finish(b.conv(b.conv(b.input((1, 8, 8, 8)), 8, 3), 8)), rules)) == 2
+    b = GraphBuilder("3x3 behind")
+    assert len(find_kernels(b.finish(b.conv(b.depthwise_conv(b.input((1, 8, 8, 8))), 8, 3)), rules)) == 2
+
+
+def test_a_second_convolution_on_a_1x1_map_is_fully_connected() -> None:
+    b = GraphBuilder("vector")
+    x = b.conv(b.input((1, 8, 3, 3)), 8, 3, padding=0, groups=8)
+    kernels = find_kernels(b.finish(b.conv(x, 8)), rules_for("tflite", "fp16", "gpu", "iphonexs"))
+
+    assert [kernel.kernel_type for kernel in kernels] == ["depthwise_conv", "linear"]
+
+
+def test_a_map_between_them_that_others_read_is_written() -> None:
+    b = GraphBuilder("tapped")
+    x = b.depthwise_conv(b.input((1, 8, 8, 8)))
+    graph = b.finish(b.conv(x, 8), x)
+
+    assert len(find_kernels(graph, rules_for("tflite", "fp16", "gpu", "iphonexs"))) == 2
+
+
+@pytest.mark.parametrize("name", sorted(KERNEL_VARIANTS))
+def test_a_variant_has_the_fields_and_features_of_its_type(name: str) -> None:
+    base, variant = KERNEL_TYPES[name.partition(".")[0]], kernel_type(name)
+    rows = np.full((2, len(base.fields)), 4)
+
+    assert (variant.name, variant.fields, variant.classes) == (name, base.fields, ())
+    assert feature_names(variant) == feature_names(base)
+    assert np.isfinite(feature_matrix(variant, rows)).all()
+    assert (term_values(variant, rows) >= 0).all()
+    assert variant.physical_class(variant.columns(rows)).shape == (2,)
+
+
+@pytest.mark.parametrize("name", ["conv.", "conv.A", "cnv.winograd", "conv.winograd.wide", "conv:winograd"])
+def test_other_names_are_no_variants(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"no kernel type is called '{name}'; known: "):
+        kernel_type(name)
