@@ -101,7 +101,7 @@ def speed() -> None:
 @app.command(name="all")
 def everything() -> None:
     """All of it, about two and a half hours; what is measured already is not measured again."""
-    for runtime in ("onnxruntime", "openvino", "litert", "ncnn"):
+    for runtime in ("onnxruntime", "openvino", "litert", "ncnn", "mnn"):
         accuracy(runtime)
     for runtime in ("onnxruntime", "openvino"):
         accuracy(runtime, "int8", pieces="labels1,operators,labels2,labels3,labels4")

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 HEAVY = (
+    "MNN",
     "ai_edge_litert",
     "lightgbm",
     "matplotlib",

@@ -18,7 +18,7 @@ from latcast.cli.main import COMMANDS
 from latcast.datasets.store import Store
 from tests.cli.conftest import Latcast
 
-HEAVY = ("lightgbm", "matplotlib", "ncnn", "onnxruntime", "openvino", "scipy", "sklearn", "sqlalchemy", "torch")
+HEAVY = ("MNN", "lightgbm", "matplotlib", "ncnn", "onnxruntime", "openvino", "scipy", "sklearn", "sqlalchemy", "torch")
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -10,6 +10,7 @@ RUNTIMES: Registry[type[Runtime]] = Registry(
         "openvino": "latcast.runtimes.openvino:OpenVino",
         "litert": "latcast.runtimes.litert:LiteRt",
         "ncnn": "latcast.runtimes.ncnn:Ncnn",
+        "mnn": "latcast.runtimes.mnn:Mnn",
     },
     group="latcast.runtimes",
 )

@@ -1,0 +1,237 @@
+"""MNN on the CPU, through its Python module and its own converter from ONNX files (:mod:`latcast.runtimes.mnn_native`)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import RuntimeFailure
+from latcast.graph.ir import Graph
+from latcast.graph.writers.onnx import to_onnx
+from latcast.records import ExecutedKernel
+from latcast.runtimes.inputs import checked_inputs, random_inputs
+from latcast.runtimes.mnn_kernels import Call, assign_nodes
+from latcast.runtimes.mnn_native import LIBRARY, convert, imported, prints_kept, unavailable
+
+PROFILE_WARMUPS = 2
+"""Runs before the profiled ones."""
+
+SKIPPED_RUNS = 5
+"""Runs in which every operator is passed over: what telling the time of one costs by itself."""
+
+
+class Mnn:
+    """The installed MNN, with everything that its converter and its CPU backend do by default, in full precision."""
+
+    name = "mnn"
+    precisions: tuple[str, ...] = ("fp32",)
+
+    def available(self) -> str | None:
+        return unavailable()
+
+    def version(self) -> str:
+        return installed_version(LIBRARY)
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> MnnSession:
+        """Converts the network, loads it and runs it once.
+
+        Raises:
+            UnsupportedOperatorError: ONNX or MNN's converter has no form of a node.
+            RuntimeFailure: An unknown precision, no thread, or MNN refused the network or computed no finite numbers.
+            MissingExtraError: MNN is not installed.
+        """
+        if precision not in self.precisions:
+            raise RuntimeFailure(f"mnn cannot run '{graph.name}' in '{precision}'; it can in {', '.join(self.precisions)}")
+        if threads < 1:
+            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        model = to_onnx(graph)
+        with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
+            return MnnSession(graph, convert(graph, model, Path(folder)), threads=threads, profile=profile)
+
+
+class MnnSession:
+    """A network in MNN.
+
+    Args:
+        graph: What it computes.
+        model: The converted file; not needed any more once this returns.
+        threads: Of one inference.
+        profile: Whether :meth:`executed_kernels` may be asked.
+        hints: MNN's numbers of hints to their values, set before the session is made.
+    """
+
+    def __init__(self, graph: Graph, model: Path, *, threads: int, profile: bool, hints: Sequence[tuple[int, int]] = ()) -> None:
+        self.graph = graph
+        self._library = imported(LIBRARY)
+        self._profile = profile
+        with prints_kept() as printed:
+            self._interpreter: Any = self._library.Interpreter(str(model))
+            for hint, value in hints:
+                self._interpreter.setSessionHint(hint, value)
+            try:
+                self._session: Any = self._interpreter.createSession(
+                    {"backend": "CPU", "numThread": threads, "precision": "high"}
+                )
+            except Exception as problem:  # MNN raises nothing more special
+                text = " ".join(printed().split())
+                raise RuntimeFailure(f"MNN failed to load '{graph.name}': {problem} {text}") from problem
+            self._inputs: list[tuple[Any, Any, np.ndarray]] = []
+            self._outputs = self._interpreter.getSessionOutputAll(self._session)
+            self.set_inputs(random_inputs(graph))
+            code = self._run()
+            if code != 0:
+                text = " ".join(printed().split())
+                raise RuntimeFailure(f"MNN failed to run '{graph.name}' (code {code}): {text}")
+        for name, output in zip(graph.outputs, self.outputs(), strict=True):
+            if not np.isfinite(output).all():
+                raise RuntimeFailure(f"MNN computed values that are not finite in output '{name}' of '{graph.name}'")
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that the session says it uses."""
+        code_of_threads = 4
+        # The library hands the bits of an integer out as a float.
+        value = np.float32(self._interpreter.getSessionInfo(self._session, code_of_threads))
+        return int(value.view(np.int32))
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        native = self._interpreter.getSessionInputAll(self._session)
+        kept = []
+        for name, array in zip(self.graph.inputs, checked_inputs(self.graph, inputs), strict=True):
+            if name not in native:
+                raise RuntimeFailure(f"MNN has no input '{name}' of '{self.graph.name}' any more; nothing in it reads the input")
+            # A copy, because the native tensor may share the array.
+            kept.append((native[name], *self._host_tensor(array.copy())))
+        self._inputs = kept
+
+    def _host_tensor(self, array: np.ndarray, layout: int | None = None) -> tuple[Any, np.ndarray]:
+        """A tensor outside the session, and the array behind it."""
+        library = self._library
+        real = np.issubdtype(array.dtype, np.floating)
+        # MNN knows no 64-bit integers inside.
+        values = np.ascontiguousarray(array, dtype=np.float32 if real else np.int32)
+        kind = library.Halide_Type_Float if real else library.Halide_Type_Int
+        return library.Tensor(
+            values.shape, kind, values, library.Tensor_DimensionType_Caffe if layout is None else layout
+        ), values
+
+    def _run(self) -> int:
+        # MNN keeps other tensors where the inputs were as soon as it has read them, so they are set for every inference.
+        for tensor, host, _ in self._inputs:
+            tensor.copyFrom(host)
+        code: int = self._interpreter.runSession(self._session)
+        return code
+
+    def run(self) -> None:
+        """One inference, setting the inputs included: MNN overwrites them.
+
+        Raises:
+            RuntimeFailure: MNN returned an error, or the session is closed.
+        """
+        if self._session is None:
+            raise RuntimeFailure(f"the session of '{self.graph.name}' is closed; load the network again")
+        code = self._run()
+        if code != 0:
+            raise RuntimeFailure(f"MNN failed to run '{self.graph.name}' (code {code})")
+
+    def outputs(self) -> list[np.ndarray]:
+        """Copies of the last run's outputs, float32, in the graph's order and shapes.
+
+        Raises:
+            RuntimeFailure: The session is closed, or an output is missing or of another shape than the graph says.
+        """
+        if self._session is None:
+            raise RuntimeFailure(f"'{self.graph.name}' is closed, its outputs are gone")
+        results = []
+        for name in self.graph.outputs:
+            expected = self.graph.shape(name)
+            found = tuple(self._outputs[name].getShape()) if name in self._outputs else None
+            if found != expected:
+                raise RuntimeFailure(f"MNN made {found} of output '{name}' of '{self.graph.name}', which should be {expected}")
+            results.append(self._read(self._outputs[name], self.graph.tensors[name].dtype).reshape(expected))
+        return results
+
+    def _read(self, tensor: Any, dtype: str) -> np.ndarray:
+        template = np.zeros(tensor.getShape(), np.float32 if "float" in dtype else np.int32)
+        host, _ = self._host_tensor(template, tensor.getDimensionType())
+        tensor.copyToHostTensor(host)
+        return np.array(host.getNumpyData(), dtype=np.float32)
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """The operators that MNN ran, with median milliseconds over ``runs``; see :mod:`latcast.runtimes.mnn_kernels`.
+
+        MNN calls back before and after each operator. What that costs by itself is measured by having every operator passed
+        over, and subtracted.
+
+        Raises:
+            RuntimeFailure: The session was not loaded with ``profile=True``, or MNN returned an error.
+        """
+        if not self._profile:
+            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        if runs < 1:
+            raise RuntimeFailure(f"{runs} profiled runs tell nothing; ask for at least 1")
+        calls = self._traced_run()
+        passed_ns = [self._timed_run(execute=False) for _ in range(SKIPPED_RUNS)]
+        times_ns = [self._timed_run(execute=True) for _ in range(PROFILE_WARMUPS + runs)][PROFILE_WARMUPS:]
+        if {len(times) for times in (*passed_ns, *times_ns)} != {len(calls)}:
+            raise RuntimeFailure(f"MNN did not run the same operators of '{self.graph.name}' every time")
+        own_ns = np.median(np.array(passed_ns), axis=0)
+        latencies_ms = np.maximum(np.median(np.array(times_ns), axis=0) - own_ns, 0.0) / 1e6
+        return tuple(
+            ExecutedKernel(kernel.name, kernel.kind, kernel.nodes, float(sum(latencies_ms[number] for number in kernel.calls)))
+            for kernel in assign_nodes(self.graph, calls)
+        )
+
+    def _traced_run(self) -> list[Call]:
+        """What MNN runs, in order."""
+        calls: list[Call] = []
+
+        def before(tensors: Sequence[Any], operator: Any) -> bool:
+            calls.append(Call(operator.getName(), operator.getType(), len(tensors), ()))
+            return True
+
+        def after(tensors: Sequence[Any], operator: Any) -> bool:
+            shapes = tuple(tuple(tensor.getShape()) for tensor in tensors)
+            calls[-1] = Call(calls[-1].name, calls[-1].kind, calls[-1].inputs, shapes)
+            return True
+
+        self._run_with(before, after)
+        return calls
+
+    def _timed_run(self, *, execute: bool) -> list[int]:
+        """Nanoseconds between the two calls around every operator, executed or passed over."""
+        times: list[int] = []
+        start = 0
+
+        def before(tensors: Sequence[Any], operator: Any) -> bool:
+            nonlocal start
+            start = perf_counter_ns()
+            return execute
+
+        def after(tensors: Sequence[Any], operator: Any) -> bool:
+            times.append(perf_counter_ns() - start)
+            return True
+
+        self._run_with(before, after)
+        return times
+
+    def _run_with(self, before: Callable[[Any, Any], bool], after: Callable[[Any, Any], bool]) -> None:
+        if self._session is None:
+            raise RuntimeFailure(f"the session of '{self.graph.name}' is closed; load the network again")
+        for tensor, host, _ in self._inputs:
+            tensor.copyFrom(host)
+        code = self._interpreter.runSessionWithCallBackInfo(self._session, before, after)
+        if code != 0:
+            raise RuntimeFailure(f"MNN failed to profile '{self.graph.name}' (code {code})")
+
+    def close(self) -> None:
+        """Frees the network; the session must not be used after."""
+        self._inputs, self._outputs = [], {}
+        self._session = None
+        self._interpreter = None

@@ -1,0 +1,142 @@
+"""MNN's native modules, called without their prints: what imports them, and the converter.
+
+A model comes in as an ONNX file through MNN's own converter. The converter is the C module ``_tools``; the Python package
+around it (``MNN.tools``) is never imported, because it installs packages and reports its use over the network by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.graph.ir import Graph
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+LIBRARY = "MNN"
+
+CONVERTER = "_tools"
+"""The module of MNN's distribution that has the converter; it lies beside the package, not in it."""
+
+
+def unavailable() -> str | None:
+    """What is missing and how to add it, or None."""
+    if find_spec(LIBRARY) is None:
+        return str(_missing())
+    if find_spec(CONVERTER) is None:
+        return f"the installed MNN has no converter (the module '{CONVERTER}'); add it with: pip install --force-reinstall MNN"
+    return None
+
+
+def _missing() -> MissingExtraError:
+    return MissingExtraError("MNN", "mnn", "measuring with MNN")
+
+
+@contextmanager
+def prints_kept() -> Iterator[Callable[[], str]]:
+    """Keeps what native code prints from the standard streams; yields a function that returns it.
+
+    Whoever reads this process's output expects JSON there. The C library's buffers are emptied before the streams are put
+    back, or their content would come out later.
+    """
+    flush = ctypes.CDLL(None).fflush if os.name == "posix" else None
+
+    def emptied() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            # None in a process without a terminal.
+            if stream is not None:
+                stream.flush()
+        if flush is not None:
+            flush(None)
+
+    with tempfile.TemporaryFile(prefix="latcast-mnn-") as log:
+
+        def kept() -> str:
+            emptied()
+            # The position is the one that native code writes at: reading moves it, and leaves it at the end.
+            log.seek(0)
+            return log.read().decode("utf-8", errors="replace")
+
+        emptied()
+        saved = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            for number, _ in saved:
+                os.dup2(log.fileno(), number)
+            yield kept
+        finally:
+            emptied()
+            for number, copy in saved:
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """Makes a folder the current one for a while."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def imported(name: str) -> ModuleType:
+    """One of MNN's modules; they print what the CPU has when they are imported.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    with prints_kept():
+        try:
+            return import_module(name)
+        except ImportError as problem:
+            raise _missing() from problem
+
+
+def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = ()) -> Path:
+    """Writes an ONNX file as one of MNN's.
+
+    Args:
+        graph: For error messages.
+        model: The ONNX file.
+        folder: Where to write, empty.
+        options: Further arguments of ``mnnconvert``.
+
+    Raises:
+        UnsupportedOperatorError: MNN has no form of an operator; the message names the nodes.
+        RuntimeFailure: The converter refused the file.
+        MissingExtraError: MNN is not installed.
+    """
+    converter = imported(CONVERTER)
+    if not hasattr(converter, "mnnconvert"):
+        place = getattr(converter, "__file__", "this process")
+        raise RuntimeFailure(
+            f"the module '{CONVERTER}' in {place} is not MNN's converter; install MNN in an environment of its own"
+        )
+    source, target = folder / "network.onnx", folder / "network.mnn"
+    source.write_bytes(model)
+    arguments = ["mnnconvert", "-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "latcast"]
+    # It makes a file of a fixed name in the current folder, which two processes must not share.
+    with prints_kept() as printed, _inside(folder):
+        converter.mnnconvert([*arguments, *options])
+        text = " ".join(printed().split())
+    # The result is True whatever happened.
+    if not target.exists() or target.stat().st_size == 0:
+        types = set(re.findall(r"ONNX::(\w+)", text.partition("Not Support")[2]))
+        nodes = ", ".join(f"'{node.name}' ({node.op_type})" for node in graph.nodes if node.op_type in types)
+        if nodes:
+            raise UnsupportedOperatorError(f"MNN's converter has no form of {nodes} of '{graph.name}'")
+        raise RuntimeFailure(f"MNN's converter made nothing of '{graph.name}': {text}")
+    return target
