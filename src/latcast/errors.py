@@ -64,3 +64,7 @@ class UnknownPlatformError(LatcastError):
 
 class UnknownNameError(LatcastError):
     """A plug-in, family, sampler or kernel type of this name does not exist."""
+
+
+class RepositoryError(LatcastError):
+    """The shared repository refuses something, or cannot be reached."""

@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from latcast.errors import LatcastError, MeasurementError
@@ -17,6 +18,8 @@ SCHEMA_VERSION = 1
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 _PART = re.compile(r"^[a-z0-9][a-z0-9._+-]*$")
+
+_CORE_SET = re.compile(r"(?:\d+(?:large|med|small))+")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,9 +42,12 @@ class Platform:
 
     @property
     def threads(self) -> int:
-        """Number of threads of a ``cpuN`` or ``wasmN`` unit; 1 for any other unit."""
-        found = re.match(r"(?:cpu|wasm)(\d+)", self.unit)
-        return int(found.group(1)) if found else 1
+        """Number of threads of a ``cpuN`` or ``wasmN`` unit, or of a core set (``1large1med``: 2); 1 for any other unit."""
+        unit = self.unit.partition("+")[0]
+        found = re.match(r"(?:cpu|wasm)(\d+)", unit)
+        if found:
+            return int(found.group(1))
+        return sum(int(count) for count in re.findall(r"\d+", unit)) if _CORE_SET.fullmatch(unit) else 1
 
     @classmethod
     def parse(cls, text: str) -> Platform:
@@ -82,7 +88,7 @@ class Reference:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Content hash (16 hex digits): equal for equal space and parameters, whatever the name."""
         parameters = dict(self.parameters)
@@ -113,12 +119,24 @@ class ExecutedKernel:
         nodes: Names of the graph's nodes that it computes, in execution order; empty where the runtime inserted it (a layout
             change).
         latency_ms: Median time over the profiled runs, normalised like the measurement it belongs to.
+        configuration: The numbers that decide its latency, where a published measurement states them ("input_channels": 64);
+            otherwise empty, as they follow from the nodes.
     """
 
     name: str
     kind: str
     nodes: tuple[str, ...]
     latency_ms: float
+    configuration: Mapping[str, int | str] = field(default_factory=dict, hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Without a configuration where there is none."""
+        data: dict[str, Any] = {"name": self.name, "kind": self.kind, "nodes": self.nodes, "latency_ms": self.latency_ms}
+        return {**data, "configuration": dict(self.configuration)} if self.configuration else data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ExecutedKernel:
+        return cls(data["name"], data["kind"], tuple(data["nodes"]), data["latency_ms"], dict(data.get("configuration", {})))
 
 
 @dataclass(frozen=True)
@@ -164,9 +182,14 @@ class Measurement:
         return self.error is None and self.latency_ms is not None
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(replace(self, environment=dict(self.environment), probe_parts_ms=dict(self.probe_parts_ms)))
-        data["reference"] = self.reference.to_json()
-        return {"schema": SCHEMA_VERSION, **data}
+        return {
+            "schema": SCHEMA_VERSION,
+            **vars(self),
+            "reference": self.reference.to_json(),
+            "executed": [kernel.to_json() for kernel in self.executed],
+            "environment": dict(self.environment),
+            "probe_parts_ms": dict(self.probe_parts_ms),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
@@ -181,10 +204,7 @@ class Measurement:
             raise MeasurementError(f"measurement of schema {version}, this latcast reads up to {SCHEMA_VERSION}; update latcast")
         try:
             fields["reference"] = Reference.from_json(fields["reference"])
-            fields["executed"] = tuple(
-                ExecutedKernel(item["name"], item["kind"], tuple(item["nodes"]), item["latency_ms"])
-                for item in fields.get("executed", ())
-            )
+            fields["executed"] = tuple(ExecutedKernel.from_json(item) for item in fields.get("executed", ()))
             for name in ("runs_ms", "probe_ms", "rounds"):
                 fields[name] = tuple(fields.get(name, ()))
             fields["probe_parts_ms"] = {part: tuple(readings) for part, readings in fields.get("probe_parts_ms", {}).items()}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latcast.datasets.schema import EnvironmentRow, MeasurementRow, PlatformRow, ReferenceRow
-from latcast.measure.environment import MOMENT, environment_id
+from latcast.measure.environment import MOMENT
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 
 
@@ -33,26 +33,33 @@ def environment_row(key: str, environment: Mapping[str, Any]) -> EnvironmentRow:
     return EnvironmentRow(id=key, content={name: value for name, value in environment.items() if name != MOMENT})
 
 
-def measurement_row(key: str, measurement: Measurement) -> MeasurementRow:
-    """A record; the rows it refers to are made on their own."""
-    data = measurement.to_json()
-    return MeasurementRow(
-        id=key,
-        platform_id=measurement.platform,
-        reference_key=measurement.reference.key,
-        environment_id=environment_id(measurement.environment),
-        role=measurement.role,
-        taken_at=measurement.taken_at,
-        latency_ms=measurement.latency_ms,
-        raw_latency_ms=measurement.raw_latency_ms,
-        variation=measurement.variation,
-        statistic=measurement.statistic,
-        warmup_runs=measurement.warmup_runs,
-        error=measurement.error,
-        runs={name: data[name] for name in ("runs_ms", "probe_ms", "probe_parts_ms", "rounds")},
-        executed=data["executed"],
-        moment=dict(measurement.environment.get(MOMENT, {})),
-    )
+def measurement_values(key: str, measurement: Measurement, environment_key: str) -> dict[str, Any]:
+    """A record as the columns of :class:`MeasurementRow`; the rows it refers to are made on their own.
+
+    Columns rather than a mapped object: of a hundred thousand records at once, the mapping would be most of the work.
+    """
+    return {
+        "id": key,
+        "platform_id": measurement.platform,
+        "reference_key": measurement.reference.key,
+        "environment_id": environment_key,
+        "role": measurement.role,
+        "taken_at": measurement.taken_at,
+        "latency_ms": measurement.latency_ms,
+        "raw_latency_ms": measurement.raw_latency_ms,
+        "variation": measurement.variation,
+        "statistic": measurement.statistic,
+        "warmup_runs": measurement.warmup_runs,
+        "error": measurement.error,
+        "runs": {
+            "runs_ms": measurement.runs_ms,
+            "probe_ms": measurement.probe_ms,
+            "probe_parts_ms": dict(measurement.probe_parts_ms),
+            "rounds": measurement.rounds,
+        },
+        "executed": [kernel.to_json() for kernel in measurement.executed],
+        "moment": dict(measurement.environment.get(MOMENT, {})),
+    }
 
 
 def reference_of(row: ReferenceRow) -> Reference:
@@ -61,7 +68,7 @@ def reference_of(row: ReferenceRow) -> Reference:
 
 
 def measurement_of(row: MeasurementRow) -> Measurement:
-    """What :func:`measurement_row` was given."""
+    """What :func:`measurement_values` was given."""
     return Measurement(
         platform=row.platform_id,
         reference=reference_of(row.reference),
@@ -75,9 +82,7 @@ def measurement_of(row: MeasurementRow) -> Measurement:
         statistic=row.statistic,
         warmup_runs=row.warmup_runs,
         taken_at=row.taken_at,
-        executed=tuple(
-            ExecutedKernel(item["name"], item["kind"], tuple(item["nodes"]), item["latency_ms"]) for item in row.executed
-        ),
+        executed=tuple(ExecutedKernel.from_json(item) for item in row.executed),
         error=row.error,
         environment={**row.environment.content, **({MOMENT: dict(row.moment)} if row.moment else {})},
         probe_parts_ms={part: tuple(values) for part, values in row.runs["probe_parts_ms"].items()},

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Select, create_engine, event, func, select
+from sqlalchemy import Select, create_engine, event, func, insert, select
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -22,7 +22,7 @@ from latcast.datasets import jsonlines
 from latcast.datasets.rows import (
     environment_row,
     measurement_of,
-    measurement_row,
+    measurement_values,
     platform_row,
     reference_of,
     reference_row,
@@ -120,18 +120,25 @@ class Store:
         Raises:
             LatcastError: A platform id is malformed; nothing is added then.
         """
-        new = {measurement_id(item): item for item in measurements}
         with self._writing("add to") as session:
-            for known in _existing(session, MeasurementRow.id, list(new)):
-                del new[known]
-            self._add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
-            references = {item.reference.key: item.reference for item in new.values()}
-            self._add_missing(session, ReferenceRow.key, references, reference_row)
-            environments = {environment_id(item.environment): item.environment for item in new.values()}
-            self._add_missing(session, EnvironmentRow.id, environments, environment_row)
-            session.flush()
-            session.add_all(measurement_row(key, item) for key, item in new.items())
-        return len(new)
+            return len(self._insert(session, measurements))
+
+    def _insert(self, session: Session, measurements: Iterable[Measurement]) -> list[str]:
+        """Adds records inside a transaction; returns the ids of those that were new."""
+        new = {measurement_id(item): item for item in measurements}
+        for known in _existing(session, MeasurementRow.id, list(new)):
+            del new[known]
+        self._add_missing(session, PlatformRow.id, {item.platform: item for item in new.values()}, platform_row)
+        references = {item.reference.key: item.reference for item in new.values()}
+        self._add_missing(session, ReferenceRow.key, references, reference_row)
+        environment_keys = {key: environment_id(item.environment) for key, item in new.items()}
+        environments = {environment_keys[key]: item.environment for key, item in new.items()}
+        self._add_missing(session, EnvironmentRow.id, environments, environment_row)
+        session.flush()
+        if new:
+            rows = [measurement_values(key, item, environment_keys[key]) for key, item in new.items()]
+            session.execute(insert(Base.metadata.tables[MeasurementRow.__tablename__]), rows)
+        return list(new)
 
     def _add_missing(
         self, session: Session, column: Any, wanted: Mapping[str, Any], make_row: Callable[[str, Any], Base]

@@ -316,10 +316,7 @@ def _combine_executed(executed: Sequence[tuple[ExecutedKernel, ...]]) -> tuple[E
     last = executed[-1]
     alike = [kernels for kernels in executed if _names(kernels) == _names(last)]
     latencies = np.median([[kernel.latency_ms for kernel in kernels] for kernels in alike], axis=0)
-    return tuple(
-        ExecutedKernel(kernel.name, kernel.kind, kernel.nodes, float(latency))
-        for kernel, latency in zip(last, latencies, strict=True)
-    )
+    return tuple(replace(kernel, latency_ms=float(latency)) for kernel, latency in zip(last, latencies, strict=True))
 
 
 def _names(kernels: tuple[ExecutedKernel, ...]) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from latcast.datasets.splits import family_of
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
@@ -51,7 +52,8 @@ class NetworkSample:
 
     @property
     def family(self) -> str:
-        return self.reference.space
+        """What it is held out with."""
+        return family_of(self.reference)
 
 
 @dataclass(frozen=True)

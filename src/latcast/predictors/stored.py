@@ -24,10 +24,12 @@ OWN_MEASUREMENTS = "measured by the owner of this bundle"
 
 
 def collect_stored(store: Any, platform: Platform, rules: FusionRules) -> TrainingData:
-    """Samples from everything a store holds of a platform."""
+    """Samples from everything a store holds of a platform, but for networks of which only latencies are known."""
     from latcast.spaces import build
+    from latcast.spaces.measured_only import can_build
 
-    return collect(store.measurements(platform=platform.id), rules, build)
+    kept = (measurement for measurement in store.measurements(platform=platform.id) if can_build(measurement.reference))
+    return collect(kept, rules, build)
 
 
 def train_stored(

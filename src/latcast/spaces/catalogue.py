@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from latcast.errors import UnknownNameError
+from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
+from latcast.spaces.measured_only import MEASURED_ONLY
 
 
 class Space(Protocol):
@@ -59,7 +61,10 @@ SYNTHETIC_NAMES = ("block_sequence", "random_mobile", "random_mixed")
 SPACES: Registry[Space] = Registry(
     "space",
     {name: f"latcast.spaces.families.{name}:SPACE" for name in FAMILY_NAMES}
-    | {name: f"latcast.spaces.synthetic.{name}:SPACE" for name in SYNTHETIC_NAMES},
+    | {name: f"latcast.spaces.synthetic.{name}:SPACE" for name in SYNTHETIC_NAMES}
+    | {"nas_bench_201": "latcast.spaces.nas_bench_201:SPACE"}
+    | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}
+    | dict(MEASURED_ONLY),
     group="latcast.spaces",
 )
 
@@ -109,14 +114,28 @@ def build(reference: Reference) -> Graph:
 
     Raises:
         UnknownNameError: No such space.
-        ModelError: The parameters make no valid network.
+        ModelError: The parameters make no valid network, or a file is not the one that was referred to.
     """
     if reference.space == "file":
         from latcast.graph.importers import load_graph
 
-        return load_graph(Path(str(reference.parameters["path"])), shapes=reference.parameters.get("shapes"))
+        path = Path(str(reference.parameters["path"]))
+        _check_content(path, reference.parameters.get("sha256"))
+        return load_graph(path, shapes=reference.parameters.get("shapes"))
     if reference.space.startswith("kernel/"):
         from latcast.kernels.single import kernel_graph
 
         return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
     return SPACES.get(reference.space).build(**reference.parameters)
+
+
+def _check_content(path: Path, sha256: str | None) -> None:
+    """Refuses a file whose content is no longer what a measurement was taken of."""
+    if sha256 is None or not path.is_file():
+        return  # a missing file is the importer's to say
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != sha256:
+        raise ModelError(
+            f"{path}: found content {found[:12]}, expected {sha256[:12]}: the file has changed since it was measured; "
+            "measure it again, or put the old file back"
+        )

@@ -35,6 +35,7 @@ from latcast.graph.importers.onnx_spelling import FIRST_OPSET, respell
 from latcast.graph.importers.precision import with_precision
 from latcast.graph.ir import Graph, Node, Tensor, topological_order
 from latcast.graph.passes import simplify
+from latcast.graph.passes.fold_padding import fold_padding
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -63,7 +64,7 @@ class OnnxImporter:
             model, path = source, None
             name = source.graph.name or "model"
         try:
-            return with_precision(simplify(Reading(model, name, path, shapes or {}, strict).graph()))
+            return with_precision(simplify(fold_padding(Reading(model, name, path, shapes or {}, strict).graph())))
         except ModelError as error:
             raise type(error)(f"{path or name}: {error}") from error
         except _MALFORMED as error:

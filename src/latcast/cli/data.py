@@ -1,0 +1,184 @@
+"""``latcast data``: published measurements in, and what is in them; the benchmark of variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latcast.cli import data_variants
+from latcast.cli.options import AsJson, one_of
+from latcast.cli.output import print_json, print_table, warn
+from latcast.cli.progress import StageProgress
+
+if TYPE_CHECKING:
+    from latcast.datasets.importers import Imported, NetworkCheck
+
+CHECK_FAILED = 3
+"""Exit code of a check that found something wrong."""
+
+app = typer.Typer(
+    help="Published measurements in, and the benchmark of variants.", no_args_is_help=True, add_completion=False,
+    rich_markup_mode=None,
+)  # fmt: skip
+data_variants.add_commands(app)
+
+
+def _datasets() -> Sequence[str]:
+    from latcast.datasets.importers import IMPORTERS
+
+    return IMPORTERS.names()
+
+
+Dataset = Annotated[
+    str,
+    typer.Argument(metavar="DATASET", help="Name of a published dataset: usc.", callback=one_of(_datasets), show_default=False),
+]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder with the dataset's files.", exists=True, file_okay=False, show_default=False)
+]
+
+
+@app.command(name="import")
+def import_dataset(
+    dataset: Dataset,
+    folder: Folder,
+    store: Annotated[
+        str | None, typer.Option("--store", help="SQLite file or database URL to add to. [default: the user's folder]")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON Lines file (.jsonl, .jsonl.gz) instead.")] = None,
+    nodes: Annotated[
+        bool,
+        typer.Option(
+            "--nodes/--no-nodes",
+            help="Match executed kernels with the networks' graphs; builds the networks, which takes minutes the first time.",
+        ),
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Read a published dataset into the one schema; measurements that the store holds already are not added again."""
+    from latcast.datasets.importers import IMPORTERS
+
+    if store is not None and output is not None:
+        raise typer.BadParameter("--store and --output exclude each other")
+    importer = IMPORTERS.get(dataset)
+    imported = importer.read(folder)
+    if nodes:
+        with StageProgress() as progress:
+            imported = importer.complete(imported, _watcher(imported, progress))
+    if output is not None:
+        from latcast.datasets import jsonlines
+
+        added, place = jsonlines.write(output, imported.measurements), str(output)
+    else:
+        added, place = _stored(dataset, store, imported)
+    if as_json:
+        print_json({**_described(dataset, importer.title, imported), "added": added, "store": place})
+        return
+    _print_files(importer.title, imported)
+    print(f"{len(imported.measurements)} measurements, {added} of them new, in {place}")
+
+
+@app.command(name="check")
+def check_dataset(dataset: Dataset, folder: Folder, as_json: AsJson = False) -> None:
+    """Say what a published dataset holds, what is missing or malformed, and whether its networks can be built here.
+
+    Exits with 3 where a row is malformed or a network that is built here is not the one that was measured.
+    """
+    from latcast.datasets.importers import IMPORTERS
+
+    importer = IMPORTERS.get(dataset)
+    imported = importer.read(folder, strict=False)
+    with StageProgress() as progress:
+        found = importer.check(imported, _watcher(imported, progress))
+    if as_json:
+        refused = [vars(row) for row in imported.refused]
+        print_json({**_described(dataset, importer.title, imported), "refused": refused, "networks_built": found.to_json()})
+    else:
+        _print_files(importer.title, imported)
+        _print_networks(found)
+        for row in imported.refused:
+            warn(f"refused: {row}")
+    if imported.refused or found.exceptions:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _stored(dataset: str, store: str | None, imported: Imported) -> tuple[int, str]:
+    from latcast.datasets.store import Store
+    from latcast.folders import measurements_folder
+
+    if store is None:
+        file = measurements_folder() / f"{dataset}.sqlite"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        store = str(file)
+    with Store(store) as kept:
+        return kept.add_all(imported.measurements), kept.location
+
+
+def _watcher(imported: Imported, progress: StageProgress) -> Callable[[str], None]:
+    """Shows which network is being built, of how many."""
+    from latcast.predictors.profiling import Stage
+    from latcast.spaces.measured_only import can_build
+
+    total = len({item.reference.key for item in imported.measurements if can_build(item.reference)})
+    names: list[str] = []
+
+    def watch(name: str) -> None:
+        progress(Stage("building networks", len(names) / max(total, 1)))
+        names.append(name)
+
+    return watch
+
+
+def _described(dataset: str, title: str, imported: Imported) -> dict[str, Any]:
+    measurements = imported.measurements
+    return {
+        "dataset": dataset,
+        "source": title,
+        "measurements": len(measurements),
+        "networks": len({item.reference.key for item in measurements}),
+        "platforms": len({item.platform for item in measurements}),
+        "executed_kernels": sum(len(item.executed) for item in measurements),
+        "files": [{"name": name, **vars(summary)} for name, summary in imported.files.items()],
+        "absent": list(imported.absent),
+        "notes": list(imported.notes),
+    }
+
+
+def _print_files(title: str, imported: Imported) -> None:
+    print_table(
+        title,
+        ("file", "rows", "records", "missing cells"),
+        [(name, str(each.rows), str(each.records), str(each.missing)) for name, each in imported.files.items()]
+        + [(name, "-", "-", "absent") for name in imported.absent],
+    )
+    for note in imported.notes:
+        print(f"note: {note}")
+    measurements = imported.measurements
+    networks, platforms = ({getattr(item, part) for item in measurements} for part in ("reference", "platform"))
+    print(f"{len(networks)} networks on {len(platforms)} platforms")
+
+
+def _print_networks(found: NetworkCheck) -> None:
+    if found.figures:
+        print(
+            f"\n{len({each.name for each in found.figures})} networks can be built here; products and parameters against the "
+            "dataset's own figures:"
+        )
+        for label, ratios in (
+            ("FLOPs", [each.flops_ratio for each in found.figures]),
+            ("size", [each.size_ratio for each in found.figures]),
+        ):
+            print(f"  {label}: {_off(min(ratios))} to {_off(max(ratios))}")
+        print(f"  more than {100 * found.tolerance:.0f} % off: {len(found.exceptions) or 'none'}")
+    for each in found.exceptions:
+        print(f"    {each.name} ({each.file}): FLOPs {_off(each.flops_ratio)}, size {_off(each.size_ratio)}")
+    for reason, names in found.not_buildable.items():
+        listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        print(f"{len(names)} cannot be built ({listed}): {reason}")
+
+
+def _off(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"

@@ -1,0 +1,169 @@
+"""Published measurements become records of the one schema: one module or folder a dataset, found by name.
+
+A reader is handed the folder that a user downloaded; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from latcast.errors import DatasetError
+from latcast.records import Measurement
+from latcast.registry import Registry
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that cannot be what the dataset's description says."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class FileSummary:
+    """What became of one file.
+
+    Attributes:
+        rows: Rows below the header.
+        records: Measurements, or executed kernels, that they gave.
+        missing: Cells that are empty or say that there is no value.
+    """
+
+    rows: int
+    records: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a folder gave.
+
+    Attributes:
+        measurements: Records of the one schema.
+        files: File name to what became of it.
+        absent: Files of the dataset that the folder does not have.
+        refused: Malformed rows; empty unless the reader was told to go on after one.
+        notes: What was left out or mended and why, a sentence each.
+    """
+
+    measurements: tuple[Measurement, ...]
+    files: Mapping[str, FileSummary]
+    absent: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NetworkFigures:
+    """A network as built here beside what the dataset says of it.
+
+    Attributes:
+        name: The network.
+        file: The file that the figures are from.
+        flops_ratio: Twice the multiply-accumulates of the graph over the dataset's FLOPs.
+        size_ratio: Four bytes a parameter over the dataset's size of the model.
+    """
+
+    name: str
+    file: str
+    flops_ratio: float
+    size_ratio: float
+
+
+@dataclass(frozen=True)
+class NetworkCheck:
+    """Which networks of a dataset can be built, and whether they are the ones that were measured.
+
+    Attributes:
+        figures: Of those that can be built.
+        not_buildable: Why networks cannot be built, to their names.
+        tolerance: How far a ratio may be from 1.
+    """
+
+    figures: tuple[NetworkFigures, ...]
+    not_buildable: Mapping[str, tuple[str, ...]]
+    tolerance: float
+
+    @property
+    def exceptions(self) -> tuple[NetworkFigures, ...]:
+        """Figures outside the tolerance."""
+        return tuple(each for each in self.figures if max(abs(each.flops_ratio - 1), abs(each.size_ratio - 1)) > self.tolerance)
+
+    def to_json(self) -> dict[str, Any]:
+        """Ratios as they are, names by reason."""
+        return {
+            "tolerance": self.tolerance,
+            "figures": [vars(each) for each in self.figures],
+            "exceptions": [vars(each) for each in self.exceptions],
+            "not_buildable": {reason: list(names) for reason, names in self.not_buildable.items()},
+        }
+
+
+class DatasetImporter(Protocol):
+    """What a plug-in of the group ``latcast.datasets`` is."""
+
+    title: str
+    """Source and licence, in a line."""
+
+    def read(self, folder: Path, *, strict: bool = True) -> Imported:
+        """Reads a folder.
+
+        Args:
+            folder: Where the dataset's files are.
+            strict: Raise at the first malformed row instead of collecting them.
+
+        Raises:
+            DatasetError: The folder has none of the files, a header is not the dataset's, or (strict) a row is malformed;
+                the message gives file and line.
+        """
+
+    def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
+        """Adds what takes the networks themselves: which nodes each executed kernel computes.
+
+        Args:
+            imported: What :meth:`read` gave.
+            watch: Told the name of each network before it is built.
+
+        Returns:
+            The same with nodes, and a note on each network that cannot be built.
+        """
+
+    def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
+        """Compares what the dataset says of its networks with the networks as they are built here.
+
+        Args:
+            imported: What :meth:`read` gave.
+            watch: Told the name of each network before it is built.
+        """
+
+
+IMPORTERS: Registry[DatasetImporter] = Registry(
+    "dataset", {"usc": "latcast.datasets.importers.usc:IMPORTER"}, group="latcast.datasets"
+)
+
+
+class Refusals:
+    """Collects malformed rows, or raises at the first one."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.found: list[Refusal] = []
+
+    def add(self, file: Path, line: int, reason: str) -> None:
+        """Notes a row.
+
+        Raises:
+            DatasetError: Malformed rows are not put up with.
+        """
+        refusal = Refusal(file.name, line, reason)
+        if self.strict:
+            raise DatasetError(f"{file}:{line}: {reason}")
+        self.found.append(refusal)

@@ -1,0 +1,120 @@
+"""The tables of HELP (Lee et al., NeurIPS 2021): one row an architecture, one column a device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from latcast.datasets.importers import Refusals
+from latcast.datasets.importers.named_only import UNSTATED, Parsed, published_mean
+from latcast.datasets.importers.table import NO_VALUE, Malformed, Row, Table, number
+from latcast.records import Platform, Reference
+
+GPUS = frozenset({"1080ti", "2080ti", "titan_rtx", "titanx", "titanxp"})
+
+CPUS = frozenset({"silver_4114", "silver_4210r", "gold_6226", "gold_6240"})
+
+PHONES = frozenset({"samsung_a50", "samsung_s7", "essential_ph_1", "pixel2", "pixel3", "raspi4"})
+
+ESTIMATED = frozenset({"eyeriss", "fpga"})
+"""Accelerators whose latencies a cost model gave."""
+
+WHOLE_MILLISECONDS = frozenset({"pixel2", "samsung_a50", "samsung_s7", "essential_ph_1"})
+"""Recorded in whole milliseconds in NAS-Bench-201."""
+
+SUMS_OF_TABLES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"nb201": frozenset(), "fbnet": frozenset({"pixel3", "raspi4", "fpga", "eyeriss"})}
+)
+"""Dataset to the devices whose latencies are sums of a table of blocks, not measurements."""
+
+_BATCH = re.compile(r"(.+)_(\d+)")
+
+
+def device_platform(column: str) -> Platform:
+    """The platform of a column: ``1080ti_32`` is a GPU at a batch of 32.
+
+    Neither the framework nor its version is part of the data.
+
+    Raises:
+        Malformed: The dataset has no such device.
+    """
+    batch = _BATCH.fullmatch(column)
+    if batch and batch.group(1) in GPUS:
+        return Platform(batch.group(1), UNSTATED, UNSTATED, f"gpu+b{batch.group(2)}", "fp32")
+    if column in CPUS | PHONES:
+        return Platform(column, UNSTATED, UNSTATED, "cpu", "fp32")
+    if column in ESTIMATED:
+        return Platform(column, UNSTATED, UNSTATED, "accelerator", "fp32")
+    known = ", ".join(sorted({f"{name}_N" for name in GPUS} | CPUS | PHONES | ESTIMATED))
+    raise Malformed(f"the column '{column}' is no device of this dataset; expected {known}")
+
+
+def statistic(dataset: str, column: str) -> str:
+    """What a column's numbers are."""
+    if column in ESTIMATED:
+        return "estimate of a cost model, not measured"
+    if column in SUMS_OF_TABLES[dataset]:
+        return "sum of a table of blocks, not measured as a whole"
+    return "as published" + (" (whole milliseconds)" if dataset == "nb201" and column in WHOLE_MILLISECONDS else "")
+
+
+def environment(dataset: str) -> dict[str, Any]:
+    """Source and licence."""
+    return {
+        "dataset": {
+            "name": dataset,
+            "source": "HayeonLee/HELP",
+            "licence": "MIT",
+            "paper": "Lee et al., HELP: Hardware-adaptive efficient latency prediction for NAS via meta-learning, NeurIPS 2021",
+        }
+    }
+
+
+def read_devices(
+    file: Path, dataset: str, first: Sequence[str], reference_of: Callable[[Row], Reference], refusals: Refusals
+) -> Parsed:
+    """Reads a table.
+
+    Args:
+        file: The file.
+        dataset: Its name.
+        first: The columns before the devices.
+        reference_of: A row's architecture.
+        refusals: Where malformed rows go.
+
+    Raises:
+        DatasetError: The file or its header is not as expected, or a row is malformed and that is not put up with.
+    """
+    table = Table(file, first, refusals)
+    try:
+        platforms = {index: device_platform(name) for index, name in enumerate(table.header) if index >= len(first)}
+        if len({platform.id for platform in platforms.values()}) < len(platforms):
+            raise Malformed("a device stands in two columns")
+    except Malformed as problem:
+        raise table.bad_header(problem) from problem
+    statistics = {index: statistic(dataset, table.header[index]) for index in platforms}
+    known = environment(dataset)
+    measurements, missing = [], 0
+    seen: dict[str, int] = {}
+    for row in table.rows():
+        try:
+            reference = reference_of(row)
+            if seen.setdefault(reference.key, row.line) != row.line:
+                raise Malformed(f"'{row.cells[1]}' stands in line {seen[reference.key]} already")
+            cells = {index: row.cells[index] for index in platforms if row.cells[index] not in NO_VALUE}
+            latencies = {index: number(text, f"the latency on {table.header[index]}") for index, text in cells.items()}
+        except Malformed as problem:
+            table.refuse(row, problem)
+            continue
+        missing += len(platforms) - len(latencies)
+        measurements += [
+            published_mean(
+                platforms[index], reference, latency_ms, statistic=statistics[index], environment=known,
+                place=f"{file.name}:{row.line}",
+            )
+            for index, latency_ms in latencies.items()
+        ]  # fmt: skip
+    return Parsed(measurements, len(table), missing)

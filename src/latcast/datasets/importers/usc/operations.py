@@ -1,0 +1,280 @@
+"""The files of operations: what every operation of a network took on a GPU, and the kernel it ran as.
+
+The two frameworks write configurations in different words, with traps: TFLite gives a concatenation's number of inputs as
+its ``Kernel``, a depthwise convolution's ``Filter`` and ``Group`` as 1, and counts an input's padding as input; PyTorch
+leaves the ``groups`` of depthwise convolutions out, gives the sizes of tensors in elements, and counts a multiply-accumulate
+of a convolution as one operation, where TFLite counts two. Here all have the same names and meanings.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from latcast.datasets.importers import Refusals
+from latcast.datasets.importers.table import NO_VALUE, Malformed, Row, Table, number
+from latcast.datasets.importers.usc.kernel_names import SHARED_KIND, parse_kernel_name
+from latcast.datasets.importers.usc.scenarios import platform_of
+from latcast.records import ExecutedKernel
+
+Configuration = dict[str, int | str]
+"""``operation`` as recorded, and of ``input_size``, ``input_channels``, ``output_size``, ``output_channels``, ``kernel_size``,
+``stride``, ``padding``, ``groups``, ``inputs`` those that apply. Sizes are heights and equal widths. TFLite's ``input_size``
+includes padding where padding is an operation of its own."""
+
+Subject = tuple[str, str]
+"""Platform id and name of a network."""
+
+_COLUMNS = ("model", "operation", "feature")
+
+
+class Features:
+    """The features of one row, as whole numbers."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            found = ast.literal_eval(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            raise Malformed(f"feature is '{text[:60]}'; expected a dictionary of numbers") from None
+        if not isinstance(found, dict):
+            raise Malformed(f"feature is a {type(found).__name__}; expected a dictionary of numbers")
+        self._values = found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def __getitem__(self, name: str) -> int:
+        value = self._values.get(name)
+        try:
+            whole = int(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise Malformed(f"feature '{name}' is {value!r}; expected a whole number") from None
+        if whole < 1 or whole != float(value):  # type: ignore[arg-type]
+            raise Malformed(f"feature '{name}' is {value!r}; expected a whole number from 1 on")
+        return whole
+
+    def as_recorded(self) -> Configuration:
+        """Every feature that is a whole number, under its own name."""
+        whole = {name.lower(): str(value) for name, value in self._values.items() if isinstance(name, str)}
+        return {name: int(text) for name, text in whole.items() if text.isdecimal()}
+
+    def from_zero(self, name: str) -> int:
+        """A number that may be zero."""
+        return 0 if self._values.get(name) in (0, "0") else self[name]
+
+    def get(self, name: str, default: int) -> int:
+        """A number that may be left out."""
+        if name not in self:
+            return default
+        return self[name]
+
+
+def _tflite_convolution(of: Features) -> Configuration:
+    return {
+        "input_size": of["Input_shape"], "input_channels": of["Input_channel"], "output_size": of["Output_shape"],
+        "output_channels": of["Filter"], "kernel_size": of["Kernel"], "stride": of["Stride"], "groups": of["Group"],
+    }  # fmt: skip
+
+
+def _tflite_depthwise(of: Features) -> Configuration:
+    channels = of["Input_channel"]
+    return {
+        "input_size": of["Input_shape"], "input_channels": channels, "output_size": of["Output_shape"],
+        "output_channels": channels, "kernel_size": of["Kernel"], "stride": of["Stride"], "groups": channels,
+    }  # fmt: skip
+
+
+def _tflite_fully_connected(of: Features) -> Configuration:
+    return {"input_channels": of["Input_channel"], "output_channels": of["Filter"]}
+
+
+def _tflite_mean(of: Features) -> Configuration:
+    channels = of["Input_channel"]
+    return {"input_size": of["Input_shape"], "input_channels": channels, "output_size": 1, "output_channels": channels}
+
+
+def _tflite_pooling(of: Features) -> Configuration:
+    channels = of["Input_channel"]
+    return {
+        "input_size": of["Input_shape"], "input_channels": channels, "output_size": of["Output_shape"],
+        "output_channels": channels, "kernel_size": of["Kernel"], "stride": of["Stride"],
+    }  # fmt: skip
+
+
+def _tflite_concatenation(of: Features) -> Configuration:
+    return {
+        "inputs": of["Kernel"], "input_size": of["Input_shape"], "input_channels": of["Input_channel"],
+        "output_size": of["Output_shape"], "output_channels": of["Filter"],
+    }  # fmt: skip
+
+
+def _torch_convolution(of: Features) -> Configuration:
+    channels = of["input_channel"]
+    return {
+        "input_size": of["input_shape"], "input_channels": channels, "output_size": of["output_shape"],
+        "output_channels": of["output_channel"], "kernel_size": of["kernel_size"], "stride": of["stride"],
+        "padding": of.from_zero("padding"), "groups": of.get("groups", channels),
+    }  # fmt: skip
+
+
+def _torch_linear(of: Features) -> Configuration:
+    return {"input_channels": of["input_shape"], "output_channels": of["output_shape"]}
+
+
+def _torch_pooling(of: Features) -> Configuration:
+    """Without a kernel size the pool is global."""
+    channels = of["input_channel"]
+    found: Configuration = {"input_size": of["input_shape"], "input_channels": channels, "output_channels": channels}
+    if "kernel_size" not in of:
+        return {**found, "output_size": 1}
+    return {
+        **found, "output_size": of["output_shape"], "kernel_size": of["kernel_size"], "stride": of["stride"],
+        "padding": of.from_zero("padding"),
+    }  # fmt: skip
+
+
+def _torch_elementwise(of: Features) -> Configuration:
+    size, channels = of["input_shape"], of["input_channel"]
+    return {"input_size": size, "input_channels": channels, "output_size": size, "output_channels": channels}
+
+
+OPERATIONS: Mapping[str, Mapping[str, Callable[[Features], Configuration]]] = {
+    "tflite": {
+        "CONV_2D": _tflite_convolution,
+        "CONV_2D_GROUP": _tflite_convolution,
+        "DEPTHWISE_CONV_2D": _tflite_depthwise,
+        "FULLY_CONNECTED": _tflite_fully_connected,
+        "MEAN": _tflite_mean,
+        "MAX_POOL_2D": _tflite_pooling,
+        "AVERAGE_POOL_2D": _tflite_pooling,
+        "CONCATENATION": _tflite_concatenation,
+    },
+    "torch": {
+        "vulkan_prepack::run_conv2d_context": _torch_convolution,
+        "vulkan_prepack::run_linear_context": _torch_linear,
+        "vulkan_prepack::run_batchnorm_context": _torch_elementwise,
+        "aten::max_pool2d": _torch_pooling,
+        "aten::avg_pool2d": _torch_pooling,
+        "aten::adaptive_avg_pool2d": _torch_pooling,
+        "aten::add": _torch_elementwise,
+        "aten::mul": _torch_elementwise,
+        "aten::relu": _torch_elementwise,
+        "aten::sigmoid": _torch_elementwise,
+        "aten::hardswish": _torch_elementwise,
+    },
+}
+"""Framework to operation to how its configuration is written."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    platform: str
+    latency: int
+    kernel: int
+
+
+def _columns(table: Table, framework: str) -> list[_Columns]:
+    """Pairs of ``device|gpu|float`` and ``device|gpu|kernel``.
+
+    Raises:
+        Malformed: A column is neither.
+    """
+    places = {name: index for index, name in enumerate(table.header)}
+    found = []
+    for name, index in list(places.items())[len(_COLUMNS) :]:
+        parts = name.split("|")
+        other = places.get("|".join((*parts[:2], "kernel" if parts[-1] == "float" else "float")))
+        if len(parts) != 3 or parts[2] not in ("float", "kernel") or other is None:
+            raise Malformed(f"the column '{name}' is not of the form device|cores|float beside device|cores|kernel")
+        if parts[2] == "float":
+            found.append(_Columns(platform_of(framework, parts[0], parts[1], "float"), index, other))
+    return found
+
+
+@dataclass(frozen=True)
+class Operations:
+    """What a file of operations gave.
+
+    Attributes:
+        executed: Platform and network to the kernels that ran, in the order of the file.
+        rows, missing: Rows below the header, and cells without a latency.
+        unknown: Operations outside :data:`OPERATIONS`; their configurations have the words of the file.
+    """
+
+    executed: Mapping[Subject, tuple[ExecutedKernel, ...]]
+    rows: int
+    missing: int
+    unknown: frozenset[str] = frozenset()
+
+
+def read_operations(file: Path, framework: str, refusals: Refusals) -> Operations:
+    """Reads a file of operations.
+
+    Raises:
+        DatasetError: The file or its header is not as expected, or a row is malformed and that is not put up with.
+    """
+    table = Table(file, _COLUMNS, refusals)
+    try:
+        columns = _columns(table, framework)
+    except Malformed as problem:
+        raise table.bad_header(problem) from problem
+    found: dict[Subject, list[ExecutedKernel]] = {}
+    missing = 0
+    for row in table.rows():
+        try:
+            kernels = _kernels(row, columns, framework)
+        except Malformed as problem:
+            table.refuse(row, problem)
+            continue
+        missing += len(columns) - len(kernels)
+        for platform, kernel in kernels.items():
+            found.setdefault((platform, row.cells[0]), []).append(kernel)
+    executed = {subject: tuple(_join_shared(kernels)) for subject, kernels in found.items()}
+    operations = {str(kernel.configuration["operation"]) for kernels in found.values() for kernel in kernels}
+    return Operations(executed, len(table), missing, frozenset(operations - set(OPERATIONS[framework])))
+
+
+def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, ExecutedKernel]:
+    """The row's kernel on each platform that it was measured on."""
+    network, operation, feature = row.cells[:3]
+    if not network:
+        raise Malformed("the name of the network is empty")
+    if not operation:
+        raise Malformed("the name of the operation is empty")
+    read = OPERATIONS[framework].get(operation, Features.as_recorded)
+    configuration: Configuration = {"operation": operation, **read(Features(feature))}
+    kernels = {}
+    for column in columns:
+        latency, name = row.cells[column.latency], row.cells[column.kernel]
+        if latency in NO_VALUE:
+            continue
+        if name in NO_VALUE:
+            raise Malformed(f"{column.platform} has a latency without the name of a kernel")
+        latency_ms = number(latency, f"the latency on {column.platform}") / 1000
+        kernels[column.platform] = ExecutedKernel(name, parse_kernel_name(name).kind, (), latency_ms, configuration)
+    return kernels
+
+
+def _join_shared(kernels: list[ExecutedKernel]) -> list[ExecutedKernel]:
+    """The kernels with those that compute two operations once.
+
+    Apple's GPUs run a depthwise convolution and the pointwise one behind it as one kernel, which the file lists under each of
+    the two, with two readings of the same time: their mean stands here, and the configuration is the depthwise one with the
+    output channels of the pointwise one.
+    """
+    joined: list[ExecutedKernel] = []
+    for kernel in kernels:
+        before = joined[-1] if joined else None
+        if before is not None and kernel.kind == SHARED_KIND and kernel.name == before.name:
+            configuration = {
+                **before.configuration,
+                "operation": f"{before.configuration['operation']}+{kernel.configuration['operation']}",
+                "output_channels": kernel.configuration["output_channels"],
+            }
+            latency_ms = (before.latency_ms + kernel.latency_ms) / 2
+            joined[-1] = replace(before, latency_ms=latency_ms, configuration=configuration)
+        else:
+            joined.append(kernel)
+    return joined

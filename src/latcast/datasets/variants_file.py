@@ -1,0 +1,183 @@
+"""The benchmark of variants as one Parquet file: a row a network, and how it was made in the file's metadata.
+
+The same rows give the same bytes with the same version of PyArrow; no time, user or machine enters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from latcast.datasets.variants import FAMILIES, RUNTIMES, GraphFacts, Variant
+from latcast.errors import DatasetError, MissingExtraError
+from latcast.records import Reference
+
+if TYPE_CHECKING:
+    import pyarrow
+
+VARIANTS_SCHEMA = 1
+"""Raised when a column changes its meaning."""
+
+_METADATA = b"latcast.variants"
+
+_COMPRESSION, _LEVEL = "zstd", 9
+
+_KERNELS = "kernels_"
+"""Before a runtime's name: the column with its number of kernels."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a file was made: with these numbers ``latcast data variants`` makes it again.
+
+    Attributes:
+        seed, count: As in :func:`latcast.datasets.variants.draw_variants`.
+        families: The parts it holds, in order.
+        version: Of latcast, for the record; whether the same file comes out depends on it.
+    """
+
+    seed: int
+    count: int
+    families: tuple[str, ...] = FAMILIES
+    version: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": VARIANTS_SCHEMA, "seed": self.seed, "count": self.count, "families": list(self.families),
+            "version": self.version, "licence": "CC0-1.0",
+        }  # fmt: skip
+
+
+def require_parquet() -> None:
+    """Says at once that PyArrow is missing, before minutes of drawing.
+
+    Raises:
+        MissingExtraError: PyArrow is not installed.
+    """
+    _parquet()
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as problem:
+        raise MissingExtraError("pyarrow", "parquet", "the benchmark of variants") from problem
+    return pyarrow
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _columns(variants: Sequence[Variant]) -> Mapping[str, tuple[str, list[Any]]]:
+    """Name to (Arrow type, values)."""
+    facts = [variant.facts for variant in variants]
+    return {
+        "family": ("string", [variant.family for variant in variants]),
+        "index": ("int32", [variant.index for variant in variants]),
+        "name": ("string", [variant.reference.name for variant in variants]),
+        "key": ("string", [variant.reference.key for variant in variants]),
+        "parameters": ("string", [_text(dict(variant.reference.parameters)) for variant in variants]),
+        "macs": ("int64", [one.macs for one in facts]),
+        "flops": ("int64", [one.flops for one in facts]),
+        "parameter_count": ("int64", [one.parameters for one in facts]),
+        "activation_elements": ("int64", [one.activations for one in facts]),
+        "structure": ("string", [one.structure for one in facts]),
+        "operators": ("int32", [sum(one.operators.values()) for one in facts]),
+        **{_KERNELS + name: ("int32", [sum(one.kernels[name].values()) for one in facts]) for name in RUNTIMES},
+        "operator_counts": ("string", [_text(one.operators) for one in facts]),
+        "kernel_counts": ("string", [_text(one.kernels) for one in facts]),
+    }
+
+
+def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe) -> None:
+    """Writes the file; it appears only when it is whole.
+
+    Raises:
+        DatasetError: The file cannot be written.
+        MissingExtraError: PyArrow is not installed.
+    """
+    arrow = _parquet()
+    file = Path(path)
+    columns = _columns(variants)
+    schema = arrow.schema(
+        [(name, arrow.type_for_alias(kind)) for name, (kind, _) in columns.items()],
+        metadata={_METADATA: _text(recipe.to_json()).encode()},
+    )
+    table = arrow.table({name: values for name, (_, values) in columns.items()}, schema=schema)
+    draft = file.with_name(f".{file.name}.part")
+    try:
+        arrow.parquet.write_table(
+            table, draft, compression=_COMPRESSION, compression_level=_LEVEL, row_group_size=len(variants) or 1
+        )
+        draft.replace(file)
+    except OSError as problem:
+        raise DatasetError(f"cannot write {file}: {problem.strerror or problem}") from problem
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _opened(path: Path | str) -> pyarrow.parquet.ParquetFile:
+    arrow = _parquet()
+    try:
+        file = arrow.parquet.ParquetFile(path)
+    except (OSError, arrow.ArrowInvalid) as problem:
+        raise DatasetError(f"cannot read {path}: {str(problem).strip().splitlines()[0]}; expected a Parquet file") from problem
+    said = (file.schema_arrow.metadata or {}).get(_METADATA)
+    if said is None:
+        raise DatasetError(f"{path} is a Parquet file, but not of variants; make one with: latcast data variants -o {path}")
+    schema = json.loads(said)["schema"]
+    if schema > VARIANTS_SCHEMA:
+        raise DatasetError(f"{path} has schema {schema}, this latcast reads up to {VARIANTS_SCHEMA}; update latcast")
+    return file
+
+
+def read_recipe(path: Path | str) -> Recipe:
+    """How a file was made.
+
+    Raises:
+        DatasetError: It is no file of variants.
+        MissingExtraError: PyArrow is not installed.
+    """
+    with _opened(path) as file:
+        said = json.loads(file.schema_arrow.metadata[_METADATA])
+    return Recipe(said["seed"], said["count"], tuple(said["families"]), said["version"])
+
+
+def read_variants(path: Path | str) -> list[Variant]:
+    """All rows of a file, in order.
+
+    Raises:
+        DatasetError: It is no file of variants.
+        MissingExtraError: PyArrow is not installed.
+    """
+    with _opened(path) as file:
+        rows = file.read().to_pylist()
+    return [_variant(row) for row in rows]
+
+
+def read_variant(path: Path | str, row: int) -> Variant:
+    """One row of a file, counted from 0.
+
+    Raises:
+        DatasetError: It is no file of variants, or has no such row.
+        MissingExtraError: PyArrow is not installed.
+    """
+    with _opened(path) as file:
+        if not 0 <= row < file.metadata.num_rows:
+            raise DatasetError(f"{path} has the rows 0 to {file.metadata.num_rows - 1}; row {row} was asked for")
+        [found] = file.read().slice(row, 1).to_pylist()
+    return _variant(found)
+
+
+def _variant(row: Mapping[str, Any]) -> Variant:
+    facts = GraphFacts(
+        row["macs"], row["flops"], row["parameter_count"], row["activation_elements"], row["structure"],
+        json.loads(row["operator_counts"]), json.loads(row["kernel_counts"]),
+    )  # fmt: skip
+    reference = Reference(row["family"], json.loads(row["parameters"]), row["name"])
+    return Variant(row["family"], row["index"], reference, facts)

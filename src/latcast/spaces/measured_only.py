@@ -1,0 +1,62 @@
+"""Networks that were measured and published without what it takes to build them: their latencies can be stored, compared and
+used as they are, but no kernel of theirs is known. :func:`can_build` tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from latcast.errors import ModelError
+from latcast.records import Reference
+
+
+class MeasuredOnly:
+    """A space whose members have names and latencies, and no graphs.
+
+    Args:
+        reason: Why they cannot be built, as the end of a sentence.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def build(self, **parameters: Any) -> NoReturn:
+        """Says why there is no graph.
+
+        Raises:
+            ModelError: Always.
+        """
+        raise ModelError(
+            f"'{parameters.get('name', 'this network')}' cannot be built, only its latencies are known: {self.reason}"
+        )
+
+    def sample(self, count: int, seed: int) -> NoReturn:
+        """Says why there is nothing to sample.
+
+        Raises:
+            ModelError: Always.
+        """
+        raise ModelError(f"no network can be drawn from measurements alone: {self.reason}")
+
+
+USC_NAS = MeasuredOnly("Li et al. published the latencies of their 1000 synthetic networks without the architectures")
+HUGGINGFACE = MeasuredOnly(
+    "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; export it to ONNX to predict it"
+)
+
+MEASURED_ONLY: Mapping[str, str] = MappingProxyType({"usc_nas": f"{__name__}:USC_NAS", "huggingface": f"{__name__}:HUGGINGFACE"})
+"""Name of each such space to where it is."""
+
+_REASONS: Mapping[str, str] = MappingProxyType({"usc_nas": USC_NAS.reason, "huggingface": HUGGINGFACE.reason})
+
+
+def can_build(reference: Reference) -> bool:
+    """Whether a reference is meant to be built, rather than only to name what was measured."""
+    return reference.space not in _REASONS
+
+
+def why_not(reference: Reference) -> str:
+    """Why a reference for which :func:`can_build` says no cannot be built."""
+    return _REASONS[reference.space]

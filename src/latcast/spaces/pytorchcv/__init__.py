@@ -1,0 +1,98 @@
+"""The networks of the PyPI package pytorchcv under the names it gives them: ``resnet18``, ``mobilenetv2b_w3d4``, ...
+
+Li et al. measured real networks of this collection (Appendix A). A network is built by pytorchcv, exported by PyTorch as a
+user would (``torch.onnx.export``) and read by the importer of ONNX files, so that a predictor trained on these graphs
+meets the same graphs in files of users. Exported files are kept without weights in the user's cache: building takes
+seconds, reading milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from latcast.errors import LatcastError, ModelError
+from latcast.graph.ir import Graph
+from latcast.records import Reference
+from latcast.spaces.pytorchcv.exported import exported_graph
+from latcast.spaces.pytorchcv.families import family_of
+
+NAME = "pytorchcv"
+
+RESOLUTION = 224
+
+
+def reference_of(name: str) -> Reference:
+    """The reference of a network by its name in pytorchcv; whether there is one shows when it is built."""
+    return Reference(NAME, {"name": name}, name)
+
+
+def build(name: str, *, resolution: int = RESOLUTION, classes: int | None = None, batch: int = 1) -> Graph:
+    """A network of pytorchcv.
+
+    Args:
+        name: As pytorchcv calls it.
+        resolution: Height and width of the image. Not what pytorchcv takes by default (300 for efficientnet_edge_large_b),
+            as Li et al. measured every network at 224.
+        classes: Outputs of the classifier; by default as pytorchcv has it (1000).
+        batch: Images.
+
+    Raises:
+        UnknownNameError: pytorchcv has no such network.
+        MissingExtraError: The network is not in the cache, and pytorchcv or PyTorch is not installed.
+        ModelError: The parameters make no valid network, or PyTorch cannot export it.
+    """
+    given: dict[str, object] = {"resolution": resolution, "classes": classes, "batch": batch}
+    for label, value in given.items():
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ModelError(f"{label} of {name} is {value!r}; expected a whole number from 1 on")
+    return exported_graph(name, resolution, classes, batch)
+
+
+def build_all(names: Iterable[str], watch: Callable[[str], None] = lambda name: None) -> dict[str, Graph]:
+    """Several networks by name, one after the other, so that one network's weights at most are in memory.
+
+    Args:
+        names: As pytorchcv calls them.
+        watch: Told each name before it is built.
+
+    Raises:
+        LatcastError: As for :func:`build`, for the first that cannot be built.
+    """
+    graphs = {}
+    for name in names:
+        watch(name)
+        graphs[name] = build(name)
+    return graphs
+
+
+class PytorchcvSpace:
+    """The space ``pytorchcv``: parameters are those of :func:`build`."""
+
+    def build(self, **parameters: Any) -> Graph:
+        """The network with these parameters; see :func:`build`."""
+        try:
+            return build(**parameters)
+        except TypeError as problem:
+            raise ModelError(f"the space {NAME} cannot build {parameters}: {problem}") from problem
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """``count`` different ImageNet classifiers; a smaller count gives the head of a larger one's list.
+
+        Raises:
+            LatcastError: pytorchcv has fewer.
+            MissingExtraError: pytorchcv or PyTorch is not installed.
+        """
+        from latcast.spaces.pytorchcv.providers import classifier_names
+
+        known = list(classifier_names())
+        if count > len(known):
+            raise LatcastError(f"pytorchcv has {len(known)} ImageNet classifiers, {count} were asked for")
+        Random(f"{NAME}/{seed}").shuffle(known)
+        return [reference_of(name) for name in known[:count]]
+
+
+SPACE = PytorchcvSpace()
+
+__all__ = ["NAME", "SPACE", "build", "build_all", "family_of", "reference_of"]

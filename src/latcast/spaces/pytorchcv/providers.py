@@ -1,0 +1,101 @@
+"""What pytorchcv offers: importing it, also where torchvision is missing, and the names of its networks.
+
+pytorchcv depends on torchvision for one class (``torchvision.ops.DeformConv2d``, in a video inpainting network), which none
+of its classifiers uses. Where torchvision is not installed, a stand-in takes its place while pytorchcv is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from latcast.errors import MissingExtraError, UnknownNameError
+from latcast.registry import nearest_names
+
+_PURPOSE = "building a network of pytorchcv"
+
+IMAGENET_CLASSES = 1000
+
+
+def require_pytorchcv() -> None:
+    """Makes sure that networks can be built here.
+
+    Raises:
+        MissingExtraError: pytorchcv or PyTorch is not installed.
+    """
+    for package in ("pytorchcv", "torch"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "pytorchcv", _PURPOSE)
+
+
+@contextmanager
+def torchvision_stand_in() -> Iterator[None]:
+    """While it lasts, ``torchvision.ops.DeformConv2d`` can be imported even where torchvision is not installed."""
+    if find_spec("torchvision") is not None:
+        yield
+        return
+    package, operators = ModuleType("torchvision"), ModuleType("torchvision.ops")
+    operators.DeformConv2d = type("DeformConv2d", (), {})  # type: ignore[attr-defined]
+    package.ops = operators  # type: ignore[attr-defined]
+    stand_ins = {"torchvision": package, "torchvision.ops": operators}
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name, module in stand_ins.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
+
+
+@lru_cache(maxsize=1)
+def _providers() -> Mapping[str, Any]:
+    """Name of each network to the function that builds it.
+
+    Raises:
+        MissingExtraError: pytorchcv or PyTorch is not installed.
+    """
+    require_pytorchcv()
+    with torchvision_stand_in():
+        provider = import_module("pytorchcv.model_provider")
+    return provider._models
+
+
+def provider(name: str) -> Any:
+    """The function that builds a network.
+
+    Raises:
+        UnknownNameError: pytorchcv has no such network; the message suggests the nearest names.
+        MissingExtraError: pytorchcv or PyTorch is not installed.
+    """
+    known = _providers()
+    if name not in known:
+        near = nearest_names(name, list(known)) or sorted(known)[:3]
+        raise UnknownNameError(f"pytorchcv has no network called '{name}'; nearest: {', '.join(near)}")
+    return known[name]
+
+
+def classifier_names() -> tuple[str, ...]:
+    """Names of the ImageNet classifiers, sorted: networks whose module has a class with 1000 outputs by default.
+
+    Raises:
+        MissingExtraError: pytorchcv or PyTorch is not installed.
+    """
+    modules = {function.__module__ for function in _providers().values()}
+    suitable = {name for name in modules if _has_imagenet_classifier(sys.modules[name])}
+    return tuple(sorted(name for name, function in _providers().items() if function.__module__ in suitable))
+
+
+def _has_imagenet_classifier(module: ModuleType) -> bool:
+    for _, network in inspect.getmembers(module, inspect.isclass):
+        if network.__module__ == module.__name__:
+            outputs = inspect.signature(network).parameters.get("num_classes")
+            if outputs is not None and outputs.default == IMAGENET_CLASSES:
+                return True
+    return False

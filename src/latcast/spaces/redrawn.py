@@ -1,0 +1,183 @@
+"""Variants of published networks as nn-Meter makes them (Zhang et al., §3): the same graph, widths and kernel sizes drawn anew.
+
+A width becomes any whole number between 0.2 and 1.8 times the published one, a kernel size 1, 3, 5, 7 or 9; depth, strides and
+resolution stay. What a family's builder gives for a stage at a time (see its ``build``) is drawn for a stage at a time.
+Elsewhere in ``spaces/families`` variants are drawn for training: there depth and resolution vary too, and widths are multiples
+of 8, as people choose them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from latcast.graph.ir import Graph
+from latcast.records import Reference
+from latcast.spaces.catalogue import family
+from latcast.spaces.families.variants import KERNEL_SIZES, WIDTH_RANGE, VariantFamily, distinct_references
+
+WIDTHS = frozenset(
+    {"widths", "inner", "hidden", "stem", "head", "growths", "expanded", "blocks", "squeezed", "pointwise", "spatial"}
+)
+"""Parameters of families that are channel counts, or (nested) lists of them."""
+
+KERNELS = frozenset({"kernels"})
+"""Parameters that are kernel sizes."""
+
+RATIOS = frozenset({"expansions"})
+"""Parameters that make a channel count by multiplication; a ratio of 1 stands for a layer that is not there, and stays."""
+
+MOST_PARAMETERS = 500_000_000
+"""A network with more does not fit into one ONNX or TFLite file, which end at 2 GiB."""
+
+Parameters = dict[str, Any]
+
+
+def redrawn_width(rng: Random, width: int) -> int:
+    """Any whole number from 0.2 to 1.8 times the published one."""
+    low, high = WIDTH_RANGE
+    return rng.randint(max(1, math.ceil(low * width)), math.floor(high * width))
+
+
+def _redrawn_kernel(rng: Random, kernel: int) -> int:
+    return rng.choice(KERNEL_SIZES)
+
+
+def _redrawn_ratio(rng: Random, ratio: float) -> float:
+    return ratio if ratio == 1 else round(ratio * rng.uniform(*WIDTH_RANGE), 2)
+
+
+def _each(value: Any, draw: Callable[[Any], Any]) -> Any:
+    """A number drawn anew, or every number of a list of lists."""
+    return draw(value) if isinstance(value, (int, float)) else [_each(item, draw) for item in value]
+
+
+def redrawn(rng: Random, parameters: Mapping[str, Any]) -> Parameters:
+    """Parameters with every width, kernel size and expansion drawn anew; all others stay."""
+    found: Parameters = {}
+    for name, value in parameters.items():
+        if name in WIDTHS:
+            found[name] = _each(value, lambda number: redrawn_width(rng, number))
+        elif name in KERNELS:
+            found[name] = _each(value, lambda number: _redrawn_kernel(rng, number))
+        elif name in RATIOS:
+            found[name] = _each(value, lambda number: _redrawn_ratio(rng, number))
+        else:
+            found[name] = value
+    return found
+
+
+def _squeezenet_stem(rng: Random, parameters: Parameters) -> Parameters:
+    """Its stem is a pair: channels and kernel size."""
+    return parameters | {"stem": [parameters["stem"][0], rng.choice(KERNEL_SIZES)]}
+
+
+def _even_widths(rng: Random, parameters: Parameters) -> Parameters:
+    """ShuffleNetV2 splits the channels of a stage in halves."""
+    return parameters | {"widths": [width + width % 2 for width in parameters["widths"]]}
+
+
+def _stem_like_first_stage(rng: Random, parameters: Parameters) -> Parameters:
+    """The first block of ResNet-18 adds the stem's channels to its own."""
+    return parameters | {"stem": parameters["widths"][0]}
+
+
+def _unexpanded_first_block(rng: Random, parameters: Parameters) -> Parameters:
+    """The first block of MobileNetV3 expands nothing and adds the stem's channels to its own."""
+    stem = parameters["stem"]
+    widths, expanded = parameters["widths"], parameters["expanded"]
+    return parameters | {"widths": [stem, *widths[1:]], "expanded": [[stem], *expanded[1:]]}
+
+
+def _as_drawn(rng: Random, parameters: Parameters) -> Parameters:
+    return parameters
+
+
+@dataclass(frozen=True)
+class RedrawnFamily:
+    """A published network whose variants are drawn.
+
+    Attributes:
+        name: Its family.
+        base: The published member.
+        tie: What its structure asks of drawn parameters.
+    """
+
+    name: str
+    base: str
+    tie: Callable[[Random, Parameters], Parameters] = _as_drawn
+
+    @cached_property
+    def _family(self) -> VariantFamily:
+        return family(self.name)  # type: ignore[return-value]
+
+    @cached_property
+    def published(self) -> Parameters:
+        """All parameters of the base, those by default too."""
+        given = self._family.published[self.base].parameters
+        defaults = {
+            name: parameter.default
+            for name, parameter in inspect.signature(self._family.builder).parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+        return {name: value for name, value in (defaults | dict(given)).items() if name in given or name in _DRAWN}
+
+    @cached_property
+    def structure(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Operators and connections of the base."""
+        return structure_of(self._family.build(**self.published))
+
+    def draw(self, rng: Random) -> Parameters:
+        """Parameters of one variant."""
+        return self.tie(rng, redrawn(rng, self.published))
+
+    def sample(self, count: int, seed: int, keep: Callable[[Graph], None] = lambda graph: None) -> list[Reference]:
+        """``count`` different variants with the base's operators and connections, the same for the same seed.
+
+        Args:
+            count: How many; fewer are the head of more.
+            seed: Same seed, same variants.
+            keep: Called with the graph of each variant in turn, for whoever would build them again.
+        """
+
+        def accept(parameters: Mapping[str, Any]) -> bool:
+            graph = self._family.build(**parameters)
+            fits = structure_of(graph) == self.structure and graph.parameter_count <= MOST_PARAMETERS
+            if fits:
+                keep(graph)
+            return fits
+
+        return distinct_references(self.name, self.draw, count, seed, accept=accept)
+
+
+def structure_of(graph: Graph) -> list[tuple[str, tuple[str, ...]]]:
+    """Operators and connections without sizes; builders give equal structures equal names."""
+    return [(node.op_type, node.inputs) for node in graph.nodes]
+
+
+_DRAWN = WIDTHS | KERNELS | RATIOS
+
+REDRAWN_FAMILIES: Mapping[str, RedrawnFamily] = {
+    found.name: found
+    for found in (
+        RedrawnFamily("alexnet", "alexnet"),
+        RedrawnFamily("vgg", "vgg11"),
+        RedrawnFamily("densenet", "densenet121"),
+        RedrawnFamily("resnet", "resnet18", _stem_like_first_stage),
+        RedrawnFamily("squeezenet", "squeezenet1_0", _squeezenet_stem),
+        RedrawnFamily("googlenet", "googlenet"),
+        RedrawnFamily("mobilenet_v1", "mobilenet_v1"),
+        RedrawnFamily("mobilenet_v2", "mobilenet_v2"),
+        RedrawnFamily("mobilenet_v3", "mobilenet_v3_large", _unexpanded_first_block),
+        RedrawnFamily("shufflenet_v2", "shufflenet_v2_x1_5", _even_widths),
+        RedrawnFamily("mnasnet", "mnasnet_a1"),
+        RedrawnFamily("proxylessnas", "proxylessnas_gpu"),
+    )
+}
+"""The twelve of nn-Meter's Table 2. The paper does not say which member of a family it varies; this is the one whose variants
+have a mean number of multiply-accumulates nearest to the table's."""

@@ -1,0 +1,95 @@
+"""Files of whole networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets.importers import Refusals
+from latcast.datasets.importers.usc.networks import Networks, read_networks
+from latcast.errors import DatasetError
+from latcast.records import Reference
+
+HEADER = "model,FLOPS,size,pixel4|gpu|float|mean,pixel4|gpu|float|std,s10|4small|quant|mean,s10|4small|quant|std\n"
+
+
+def read(tmp_path: Path, rows: str, *, header: str = HEADER, kind: str = "cnn", refusals: Refusals | None = None) -> Networks:
+    file = tmp_path / f"tflite_{kind}_e2e.csv"
+    file.write_text(header + rows)
+    return read_networks(file, "tflite", kind, refusals or Refusals(strict=True))
+
+
+def test_a_row_gives_a_measurement_for_each_scenario(tmp_path: Path) -> None:
+    found = read(tmp_path, "resnet18,3644000000,46761332,26500.5,265.005,121000,2420\n")
+    gpu, cpu = found.measurements
+
+    assert gpu.platform == "pixel4/tflite-2.10/gpu/fp16"
+    assert gpu.reference == Reference("pytorchcv", {"name": "resnet18"}, "resnet18")
+    assert gpu.role == "network"
+    assert gpu.latency_ms == gpu.raw_latency_ms == pytest.approx(26.5005)
+    assert gpu.variation == pytest.approx(0.01)
+    assert gpu.environment["device"] == {"soc": "Snapdragon 855", "gpu": "Adreno 640"}
+    assert gpu.environment["dataset"]["licence"] == "MIT"
+    assert gpu.environment["moment"] == {"row": "tflite_cnn_e2e.csv:2", "flops": 3644000000, "size_bytes": 46761332}
+    assert cpu.platform == "s10/tflite-2.10/4small/int8"
+    assert cpu.latency_ms == pytest.approx(121)
+    assert cpu.variation == pytest.approx(0.02)
+    assert (found.rows, found.missing) == (1, 0)
+
+
+@pytest.mark.parametrize("blank", ["", "N/A"])
+def test_a_cell_without_a_value_gives_no_measurement_and_is_counted(tmp_path: Path, blank: str) -> None:
+    found = read(tmp_path, f"resnet18,1e9,4e7,{blank},{blank},121000,2420\n")
+
+    assert [item.platform for item in found.measurements] == ["s10/tflite-2.10/4small/int8"]
+    assert found.missing == 1
+
+
+def test_a_mean_without_its_deviation_has_no_variation(tmp_path: Path) -> None:
+    [first, _] = read(tmp_path, "resnet18,1e9,4e7,26500,,121000,2420\n").measurements
+    assert first.variation is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference"),
+    [("nas", Reference("usc_nas", {"name": "x"}, "x")), ("transformer", Reference("huggingface", {"name": "x"}, "x"))],
+)
+def test_networks_that_cannot_be_built_are_named(tmp_path: Path, kind: str, reference: Reference) -> None:
+    assert read(tmp_path, "x,1e9,4e7,1,1,1,1\n", kind=kind).measurements[0].reference == reference
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("a,1e9,4e7,1,1,1", "6 cells where the header has 7"),
+        (",1e9,4e7,1,1,1,1", "the network has no name"),
+        ("good,1e9,4e7,1,1,1,1", "the network 'good' stands in line 2 already"),
+        ("a,many,4e7,1,1,1,1", "flops is 'many'; expected a number"),
+        ("a,1e9,0,1,1,1,1", "size is 0; expected a finite number above 0"),
+        ("a,1e9,4e7,fast,1,1,1", "the mean on pixel4/tflite-2.10/gpu/fp16 is 'fast'; expected a number"),
+        ("a,1e9,4e7,1,1,-5,1", "the mean on s10/tflite-2.10/4small/int8 is -5; expected a finite number above 0"),
+        ("a,1e9,4e7,nan,1,1,1", "the mean on pixel4/tflite-2.10/gpu/fp16 is nan; expected a finite number above 0"),
+        ("a,1e9,4e7,1,-1,1,1", "the standard deviation on pixel4/tflite-2.10/gpu/fp16 is -1; expected a finite number from 0"),
+        ("a,1e9,4e7,,1,1,1", "pixel4/tflite-2.10/gpu/fp16 has a standard deviation without a mean"),
+    ],
+)
+class TestRefusals:
+    def test_the_file_and_the_line_are_named(self, tmp_path: Path, row: str, reason: str) -> None:
+        with pytest.raises(DatasetError) as raised:
+            read(tmp_path, f"good,1e9,4e7,1,1,1,1\n{row}\n")
+        assert str(raised.value).startswith(f"{tmp_path}/tflite_cnn_e2e.csv:3: {reason}")
+        assert "\n" not in str(raised.value)
+
+    def test_other_rows_are_read_where_refusals_are_collected(self, tmp_path: Path, row: str, reason: str) -> None:
+        refusals = Refusals(strict=False)
+        found = read(tmp_path, f"good,1e9,4e7,1,1,1,1\n{row}\nlast,1e9,4e7,1,1,1,1\n", refusals=refusals)
+
+        assert [(refusal.file, refusal.line) for refusal in refusals.found] == [("tflite_cnn_e2e.csv", 3)]
+        assert {item.reference.name for item in found.measurements} == {"good", "last"}
+        assert found.rows == 3
+
+
+def test_a_column_that_is_no_scenario_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"tflite_cnn_e2e\.csv:1: the device 'pixel9' is unknown"):
+        read(tmp_path, "", header="model,FLOPS,size,pixel9|gpu|float|mean,pixel9|gpu|float|std\n")

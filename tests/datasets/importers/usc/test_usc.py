@@ -1,0 +1,158 @@
+"""The folder as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets import jsonlines
+from latcast.datasets.importers import IMPORTERS, FileSummary, Imported
+from latcast.datasets.importers.usc import PERMUTED_PLATFORM
+from latcast.datasets.store import Store
+from latcast.errors import DatasetError
+from latcast.records import Measurement
+from tests.datasets.importers.usc.small_dataset import write_dataset
+
+PIXEL = "pixel4/tflite-2.10/gpu/fp16"
+
+USC = IMPORTERS.get("usc")
+
+
+def of(found: Imported, platform: str, network: str = "net10") -> Measurement:
+    [measurement] = [item for item in found.measurements if (item.platform, item.reference.name) == (platform, network)]
+    return measurement
+
+
+def ignore(name: str) -> None:
+    """No progress is shown."""
+
+
+class TestReading:
+    def test_every_file_is_accounted_for(self, small_dataset: Path) -> None:
+        found = USC.read(small_dataset)
+
+        assert found.files == {
+            "tflite_cnn_ops_gpu.csv": FileSummary(2, 2, 0),
+            "torch_cnn_ops_gpu.csv": FileSummary(1, 2, 0),
+            "tflite_cnn_e2e.csv": FileSummary(2, 3, 1),
+            "tflite_nas_e2e.csv": FileSummary(1, 1, 0),
+            "torch_cnn_e2e.csv": FileSummary(1, 2, 0),
+        }
+        assert found.absent == ("tflite_transformer_e2e.csv", "torch_transformer_e2e.csv", "torch_nas_e2e.csv")
+        assert found.refused == ()
+        assert len(found.measurements) == 6
+
+    def test_a_networks_kernels_stand_in_its_record_on_that_gpu(self, small_dataset: Path) -> None:
+        found = USC.read(small_dataset)
+
+        [kernel] = of(found, PIXEL).executed
+        assert (kernel.kind, kernel.latency_ms) == ("convolution_2d", 1.5)
+        assert [each.kind for each in of(found, "pixel4/pytorch-2.0/gpu/fp16").executed] == ["vulkan.conv2d"]
+        assert of(found, "s10/tflite-2.10/2large/int8").executed == ()
+        assert of(found, PIXEL, "net18").executed == ()
+
+    def test_permuted_latencies_are_left_out_and_said(self, small_dataset: Path) -> None:
+        found = USC.read(small_dataset)
+
+        assert of(found, PERMUTED_PLATFORM).executed == ()
+        assert of(found, PERMUTED_PLATFORM).latency_ms == 0.9
+        assert found.notes[0] == (
+            "1 operations of 1 networks on iphonexs/pytorch-2.0/gpu/fp16 are left out: their latencies are permuted within "
+            "networks with parallel branches"
+        )
+
+    def test_operations_of_a_network_that_was_not_measured_are_left_out_and_said(self, small_dataset: Path) -> None:
+        assert USC.read(small_dataset).notes[1] == (
+            "operations of 1 networks are left out, which were not measured as a whole: net99"
+        )
+
+    def test_operations_that_are_not_known_are_said(self, small_dataset: Path) -> None:
+        file = small_dataset / "tflite_cnn_ops_gpu.csv"
+        file.write_text(file.read_text().replace("net10,CONV_2D", "net10,RESIZE"))
+
+        found = USC.read(small_dataset)
+
+        assert found.notes[0] == (
+            "operations of tflite_cnn_ops_gpu.csv that are not known keep their configurations as recorded: RESIZE"
+        )
+        assert of(found, PIXEL).executed[0].configuration["operation"] == "RESIZE"
+
+    def test_a_folder_of_something_else_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match=r"holds none of the files of this dataset; expected tflite_cnn_e2e\.csv, "):
+            USC.read(tmp_path)
+
+    def test_malformed_rows_stop_a_strict_reader_only(self, small_dataset: Path) -> None:
+        file = small_dataset / "tflite_nas_e2e.csv"
+        file.write_text(file.read_text() + "NAS1,1000,2000,oops,5\n")
+
+        with pytest.raises(DatasetError, match=r"tflite_nas_e2e\.csv:3: the mean on pixel4/tflite-2.10/gpu/fp16 is 'oops'"):
+            USC.read(small_dataset)
+        found = USC.read(small_dataset, strict=False)
+        assert [str(row) for row in found.refused] == [
+            "tflite_nas_e2e.csv:3: the mean on pixel4/tflite-2.10/gpu/fp16 is 'oops'; expected a number"
+        ]
+        assert len(found.measurements) == 6
+
+
+class TestKeeping:
+    def test_importing_twice_adds_nothing(self, small_dataset: Path, tmp_path: Path) -> None:
+        with Store(tmp_path / "store.sqlite") as store:
+            assert store.add_all(USC.read(small_dataset).measurements) == 6
+            assert store.add_all(USC.read(small_dataset).measurements) == 0
+
+    def test_records_survive_the_store_and_json_lines(self, small_dataset: Path, tmp_path: Path) -> None:
+        found = USC.read(small_dataset).measurements
+        jsonlines.write(tmp_path / "usc.jsonl", found)
+        assert tuple(jsonlines.read(tmp_path / "usc.jsonl")) == found
+        with Store(tmp_path / "store.sqlite") as store:
+            store.add_all(found)
+            kept = {(item.platform, item.reference.name): item for item in store.measurements()}
+        assert kept == {(item.platform, item.reference.name): item for item in found}
+
+
+class TestNetworks:
+    def test_kernels_get_the_nodes_of_networks_that_can_be_built(self, small_dataset: Path, networks: list[str]) -> None:
+        found = USC.complete(USC.read(small_dataset), ignore)
+
+        assert [kernel.nodes for kernel in of(found, PIXEL).executed] == [("conv_0", "relu_0")]
+        assert [kernel.nodes for kernel in of(found, "pixel4/pytorch-2.0/gpu/fp16").executed] == [("conv_0",)]
+        assert networks == ["net10"]  # built once for both, and no other
+
+    def test_networks_that_cannot_be_built_are_said(self, small_dataset: Path, networks: list[str]) -> None:
+        file = small_dataset / "tflite_cnn_ops_gpu.csv"
+        file.write_text(file.read_text().replace("net99", "net18"))
+
+        found = USC.complete(USC.read(small_dataset), ignore)
+
+        assert [kernel.nodes for kernel in of(found, PIXEL, "net18").executed] == [()]
+        assert found.notes[-1] == "nodes of 1 networks are not known: pytorchcv has no network called 'net18'"
+
+    def test_figures_are_compared_by_file(self, small_dataset: Path, networks: list[str]) -> None:
+        watched: list[str] = []
+        check = USC.check(USC.read(small_dataset), watched.append)
+
+        assert [(each.name, each.file) for each in check.figures] == [
+            ("net10", "tflite_cnn_e2e.csv"), ("net10", "torch_cnn_e2e.csv"),
+        ]  # fmt: skip
+        assert {(each.flops_ratio, each.size_ratio) for each in check.figures} == {(1.0, 1.0)}
+        assert check.exceptions == ()
+        assert watched == ["net10", "net18"]
+        assert check.not_buildable == {
+            "pytorchcv has no network called 'net18'": ("net18",),
+            "Li et al. published the latencies of their 1000 synthetic networks without the architectures": ("NAS0",),
+        }
+
+    @pytest.mark.parametrize(("flops", "size"), [("20000", "432"), ("13824", "400")])
+    def test_another_network_than_the_measured_one_is_an_exception(
+        self, tmp_path: Path, networks: list[str], flops: str, size: str
+    ) -> None:
+        folder = write_dataset(tmp_path / "usc")
+        file = folder / "torch_cnn_e2e.csv"
+        file.write_text(file.read_text().replace("13824,432", f"{flops},{size}"))
+
+        [exception] = USC.check(USC.read(folder), ignore).exceptions
+
+        assert (exception.name, exception.file) == ("net10", "torch_cnn_e2e.csv")
+        assert exception.flops_ratio == pytest.approx(13824 / float(flops))
+        assert exception.size_ratio == pytest.approx(432 / float(size))

@@ -1,0 +1,44 @@
+"""Platforms and records."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+
+
+class TestThreads:
+    @pytest.mark.parametrize(
+        ("unit", "threads"),
+        [
+            ("cpu1", 1), ("cpu12", 12), ("cpu2+sse42", 2), ("wasm4", 4), ("2large", 2), ("4small", 4), ("1large1med", 2),
+            ("1large2med", 3), ("2large+b8", 2), ("gpu", 1), ("gpu+b256", 1), ("webgpu", 1),
+        ],
+    )  # fmt: skip
+    def test_the_unit_says_how_many(self, unit: str, threads: int) -> None:
+        assert Platform.parse(f"device/tflite-2.10/{unit}/fp32").threads == threads
+
+
+class TestExecutedKernels:
+    @pytest.mark.parametrize("configuration", [{}, {"operation": "CONV_2D", "input_channels": 64}])
+    def test_a_kernel_comes_out_of_json_as_it_went_in(self, configuration: dict[str, int | str]) -> None:
+        kernel = ExecutedKernel("convolution_2d_3", "convolution_2d", ("conv", "relu"), 1.5, configuration)
+        record = Measurement("pixel4/tflite-2.10/gpu/fp16", Reference("resnet"), latency_ms=2.0, executed=(kernel,))
+
+        assert Measurement.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+    def test_a_kernel_without_configuration_says_nothing_of_it(self) -> None:
+        assert set(ExecutedKernel("a", "Conv", (), 1.0).to_json()) == {"name", "kind", "nodes", "latency_ms"}
+
+    def test_kernels_are_hashable(self) -> None:
+        assert (
+            len({ExecutedKernel("a", "Conv", (), 1.0, {"stride": 1}), ExecutedKernel("a", "Conv", (), 1.0, {"stride": 1})}) == 1
+        )
+
+
+class TestReferences:
+    def test_the_name_does_not_enter_the_key(self) -> None:
+        assert Reference("pytorchcv", {"name": "resnet18"}).key == Reference("pytorchcv", {"name": "resnet18"}, "my network").key
+        assert Reference("pytorchcv", {"name": "resnet18"}).key != Reference("pytorchcv", {"name": "resnet10"}).key
