@@ -54,6 +54,30 @@ def test_a_second_profile_adds_to_the_first(latcast: Latcast, tmp_path: Path) ->
         assert len(kept) == second
 
 
+@pytest.mark.slow
+def test_kernels_timed_alone_in_rounds_make_a_bundle_that_says_how_well_each_type_is_known(latcast: Latcast, tmp_path: Path) -> None:
+    store = tmp_path / "kernels.sqlite"
+
+    document = latcast(
+        "profile", "--sampler", "adaptive", "--target-error", "3", "--budget", "0.6", "--store", store, "-o", tmp_path / "b.zip",
+        "--json",
+    ).json  # fmt: skip
+
+    assert (document["way"], document["sampler"]) == ("kernels", "adaptive")
+    assert document["kernel_errors"]["conv"]["kernels"] >= 2
+    assert document["kernel_errors"]["conv"]["mape"] > 0
+    with Store(store) as kept:
+        spaces = {reference.space for reference in kept.references(space="kernel/")}
+    assert {"kernel/conv", "kernel/depthwise_conv", "kernel/linear", "kernel/conv_transpose", "kernel/resize"} <= spaces
+
+
+def test_a_sampler_of_kernels_has_nothing_to_choose_where_networks_are_learned_from(latcast: Latcast) -> None:
+    outcome = latcast("profile", "--way", "networks", "--sampler", "random")
+
+    assert outcome.code == 2
+    assert "use --way kernels" in outcome.err
+
+
 def test_a_store_that_cannot_be_made_is_one_line(latcast: Latcast) -> None:
     assert latcast("profile", "--store", "nowhere/x.sqlite").reason == (
         "cannot make the store nowhere/x.sqlite: there is no folder nowhere"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from latcast.cli.options import (
     Way,
     worker_settings,
 )
-from latcast.cli.output import percent, print_json, warn
+from latcast.cli.output import percent, print_json, print_table, warn
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -37,6 +38,18 @@ def command(
     budget: Budget = 5.0,
     way: Way = "operators",
     model: KernelModel = "physical_residual",
+    sampler: Annotated[
+        str | None,
+        typer.Option("--sampler", help="What chooses the kernels to time alone; implies --way kernels. [default: adaptive]"),
+    ] = None,
+    target_error: Annotated[
+        float | None,
+        typer.Option(
+            "--target-error",
+            help="Percent; a kernel type whose predictor is off by less on its test set is measured no further.",
+            min=0.0,
+        ),
+    ] = None,
     seed: Seed = 0,
     cpus: Cpus = "",
     realtime: Realtime = None,
@@ -50,23 +63,35 @@ def command(
     from latcast.datasets.store import Store
     from latcast.folders import measurements_folder
     from latcast.predictors.bundle import save_bundle
-    from latcast.predictors.profiling import profile
+    from latcast.predictors.profiling import DEFAULT_SAMPLER, profile
     from latcast.predictors.shelf import bundle_path
 
+    if sampler is not None or target_error is not None:
+        if way == "networks":
+            raise typer.BadParameter("--sampler and --target-error choose kernels to time alone, not networks: use --way kernels")
+        way = "kernels"
     settings = worker_settings(runtime, threads, precision, cpus, realtime)
     if store is None:
         store = measurements_folder() / f"{runtime}-cpu{threads}-{precision}.sqlite"
         store.parent.mkdir(parents=True, exist_ok=True)
     with StageProgress() as progress, Store(store) as kept:
-        found = profile(settings, store=kept, budget_s=60 * budget, way=way, model=model, seed=seed, watch=progress)
+        found = profile(
+            settings, store=kept, budget_s=60 * budget, way=way, model=model, seed=seed,
+            sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100,
+            watch=progress,
+        )  # fmt: skip
     bundle = save_bundle(found.predictor, output or bundle_path(found.predictor.platform))
     for name, reason in list(found.failures.items())[:3]:
         warn(f"{name} could not be measured: {reason}")
     if as_json:
-        print_json({**described(found.predictor, bundle), "store": str(store), "failed": len(found.failures)})
+        document = {**described(found.predictor, bundle), "store": str(store), "failed": len(found.failures)}
+        kept_errors = {key: found.predictor.card[key] for key in ("sampler", "kernel_errors") if key in found.predictor.card}
+        print_json({**document, **kept_errors})
     else:
         summarise(found.predictor, bundle)
         print(f"measurements: {store}")
+        if found.predictor.card.get("kernel_errors"):
+            _print_kernel_errors(found.predictor.card["kernel_errors"])
 
 
 def described(predictor: PlatformPredictor, bundle: Path) -> dict[str, Any]:
@@ -91,3 +116,12 @@ def summarise(predictor: PlatformPredictor, bundle: Path) -> None:
     interval = predictor.interval
     print(f"90 % interval: {interval.low:.2f} to {interval.high:.2f} times the prediction")
     print(f"bundle: {bundle}")
+
+
+def _print_kernel_errors(errors: Mapping[str, Mapping[str, Any]]) -> None:
+    """How kernel predictors did on the fixed test sets, before these were learned from too."""
+    rows = [
+        [name, str(figures["kernels"]), percent(figures["mape"]), percent(figures["within_10"], 0)]
+        for name, figures in errors.items()
+    ]
+    print_table("kernels of the fixed test sets", ["kernel type", "tested", "MAPE %", "within ±10 %"], rows)

@@ -11,11 +11,12 @@ from typing import Any
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
-from latcast.measure.plan import KERNEL_PLAN, MeasurePlan
+from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
 from latcast.predictors.kernel_predictor import RESIDUAL
+from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData
 from latcast.predictors.stored import collect_stored, environment_of, trained_with_card
@@ -55,6 +56,8 @@ SECONDS_A_RECORD = 1.3
 
 MOST_CALIBRATION_NETWORKS = 48
 
+DEFAULT_SAMPLER = "adaptive"
+
 TRAINING_SHARE = 0.08
 """Part of the budget kept for training."""
 
@@ -87,13 +90,14 @@ class ProfileResult:
 
 
 def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> list[tuple[list[CampaignItem], float]]:
-    """What a way of learning measures: lists of items, each with its part of the budget in seconds.
+    """The networks that a way of learning measures: lists of items, each with its part of the budget in seconds.
+
+    Single kernels are chosen in rounds, from what was measured before (:mod:`latcast.predictors.kernel_rounds`).
 
     Raises:
         TrainingError: An unknown way.
     """
     from latcast.spaces import build
-    from latcast.spaces.kernel_space import sample_kernels
     from latcast.spaces.training_mix import training_mix
 
     def networks(plan: MeasurePlan, part_s: float) -> tuple[list[CampaignItem], float]:
@@ -107,12 +111,7 @@ def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> 
     if way not in WAYS:
         raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
     if way == "kernels":
-        company_s = COMPANY_SHARE * budget_s
-        kernels = sample_kernels(round(40 * budget_s), seed, rules)
-        return [
-            ([CampaignItem(reference, "kernel", KERNEL_PLAN) for reference in kernels], budget_s - company_s),
-            networks(WHOLE_PLAN, company_s),
-        ]
+        return [networks(WHOLE_PLAN, COMPANY_SHARE * budget_s)]
     return [networks(OPERATOR_PLAN if way == "operators" else WHOLE_PLAN, budget_s)]
 
 
@@ -124,6 +123,7 @@ def measure_for_training(
     way: str = "operators",
     seed: int = 0,
     rules: FusionRules | None = None,
+    rounds: KernelRounds | None = None,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> tuple[CampaignReport, ...]:
     """Runs the campaigns of a way of learning into a store; run again, it goes on where it was.
@@ -135,14 +135,17 @@ def measure_for_training(
         way: One of :data:`latcast.predictors.training.WAYS`.
         seed: Which networks and kernels.
         rules: Fusion rules; the shipped ones of the runtime where None.
+        rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
         watch: Called at every step.
     """
     rules = rules or rules_for(settings.runtime, settings.precision)
+    reports = []
+    if way == "kernels":
+        reports += _measure_kernels(settings, store, (1 - COMPANY_SHARE) * budget_s, seed, rules, rounds, watch)
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
     parts = campaign_items(way, budget_s, seed, rules)
     drawing_s = time.monotonic() - start
-    reports = []
     again = 0 if way == "kernels" else calibration_count(budget_s)
     measured: list[CampaignItem] = []
     for index, (items, whole_part_s) in enumerate(parts):
@@ -163,6 +166,51 @@ def measure_for_training(
         platform = reports[0].platform
         reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
     return tuple(reports)
+
+
+def rounds_of_kernels(
+    budget_s: float, rules: FusionRules, *, sampler: str = DEFAULT_SAMPLER, seed: int = 0, target_error: float | None = None
+) -> KernelRounds:
+    """The rounds in which learning from kernels measures within a budget.
+
+    Args:
+        budget_s: Seconds of measuring, whole networks included.
+        rules: Fusion rules of the runtime.
+        sampler: Name in :data:`latcast.samplers.SAMPLERS`.
+        seed: Of every random choice.
+        target_error: Mean relative error on its test set at which a kernel type gets no more samples.
+    """
+    from latcast.spaces.kernel_zoo import kernel_zoo
+
+    count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * budget_s)
+    return KernelRounds(rules, kernel_zoo(rules, seed=seed), count, sampler=sampler, seed=seed, target_error=target_error)
+
+
+def _measure_kernels(
+    settings: WorkerSettings,
+    store: Any,
+    budget_s: float,
+    seed: int,
+    rules: FusionRules,
+    rounds: KernelRounds | None,
+    watch: Callable[[Stage], None],
+) -> list[CampaignReport]:
+    start = time.monotonic()
+    if rounds is None:
+        watch(Stage("choosing kernels", 0.0))
+        rounds = rounds_of_kernels(budget_s / (1 - COMPANY_SHARE), rules, seed=seed)
+
+    def spent() -> float:
+        return (time.monotonic() - start) / budget_s
+
+    def step(progress: Progress) -> None:
+        watch(Stage("timing kernels", min(1.0, spent()), progress))
+
+    def run(items: Sequence[CampaignItem], until: float) -> CampaignReport:
+        left_s = max(5.0, (until - spent()) * budget_s)
+        return Campaign(store, settings, items, budget_s=left_s, progress=step).run()
+
+    return measure_rounds(rounds, store, run, spent)
 
 
 def calibration_count(budget_s: float) -> int:
@@ -227,6 +275,8 @@ def profile(
     model: str = RESIDUAL,
     seed: int = 0,
     rules: FusionRules | None = None,
+    sampler: str = DEFAULT_SAMPLER,
+    target_error: float | None = None,
     bundle: Path | None = None,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> ProfileResult:
@@ -240,6 +290,8 @@ def profile(
         model: How a kernel type is modelled.
         seed: For every random choice.
         rules: Fusion rules; the shipped ones of the runtime where None.
+        sampler: What chooses the kernels that learning from kernels measures.
+        target_error: Mean relative error on its test set at which a kernel type is measured no further.
         bundle: Where to save the predictor.
         watch: Called at every step.
 
@@ -250,8 +302,14 @@ def profile(
     start = time.monotonic()
     settings = settings or WorkerSettings()
     rules = rules or rules_for(settings.runtime, settings.precision)
+    measuring_s = budget_s * (1 - TRAINING_SHARE)
+    rounds = None
+    if way == "kernels":
+        watch(Stage("choosing kernels", 0.0))
+        rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
+        measuring_s -= min(time.monotonic() - start, measuring_s / 2)
     reports = measure_for_training(
-        settings, store, budget_s=budget_s * (1 - TRAINING_SHARE), way=way, seed=seed, rules=rules, watch=watch
+        settings, store, budget_s=measuring_s, way=way, seed=seed, rules=rules, rounds=rounds, watch=watch
     )
     watch(Stage("training", 1.0))
     platform = reports[0].platform
@@ -262,5 +320,7 @@ def profile(
         raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
     predictor = trained_with_card(data, platform, rules, way=way, model=model, seed=seed, seconds=time.monotonic() - start,
                                   environment=environment_of(store, platform))  # fmt: skip
+    if rounds is not None:
+        predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
     path = save_bundle(predictor, bundle) if bundle is not None else None
     return ProfileResult(predictor, path, data, reports, time.monotonic() - start, failures)

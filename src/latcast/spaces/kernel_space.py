@@ -1,64 +1,211 @@
-"""Kernel configurations as networks have them: the kernels of random networks, drawn by type.
+"""The valid configurations of a kernel type on a runtime: what samplers draw from.
 
-A configuration's dimensions depend on each other (a 7x7 filter on a 3-channel image, thousands of channels on a 7x7 map), so
-they are not drawn one by one: whole random networks are drawn and their kernels collected.
+A configuration is valid where a kernel of it, built as a network of its own, is one kernel of the same configuration under
+the runtime's fusion rules, and where it is no larger than the kernels of networks are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import product
 from random import Random
 
+import numpy as np
+
+from latcast.errors import LatcastError, UnsupportedOperatorError
+from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
+from latcast.kernels.single import kernel_graph
 from latcast.kernels.types import kernel_type
+from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.records import Reference
-from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.kernel_layouts import LAYOUTS, Values
 
-SOURCE_SPACE = "random_mixed"
+MOST_FLOPS, MOST_ELEMENTS, MOST_WEIGHTS = 4e9, 1.6e7, 1.1e8
+"""Of one kernel: FLOPs, elements read and written, weights. VGG16 has 3.7e9, 6.4e6 and 1.03e8; random sampling without a limit
+"generates lots of large but rarely-considered Conv" (nn-Meter §7.3)."""
 
-NOT_ALONE = frozenset({"other", "copy"})
-"""Types that stand for several operators and cannot be built on their own."""
+SPAN_DRAWS = 100
+"""Draws of channels for one choice on the grid, before another choice is made."""
+
+FUSED_TRIALS = 24
+"""Choices on the grid that are tried for what may be fused behind a kernel: a sum takes in a ReLU where a product does not."""
+
+FUSED = (
+    (0, 0, 0), (1, 0, 0), (2, 0, 0), (4, 0, 0), (5, 0, 0), (4, 0, 1), (5, 0, 1), (10, 0, 1), (1, 1, 0), (2, 1, 0),
+)  # fmt: skip
+"""What may be fused behind a kernel, in the order of ``FUSED_FIELDS``: nothing, ReLU, ReLU6, hard-sigmoid, hard-swish, sigmoid,
+SiLU, GELU, a sum, a sum and ReLU."""
 
 
-def collect_kernels(networks: int, seed: int, rules: FusionRules) -> Mapping[str, list[tuple[int, ...]]]:
-    """Distinct configurations by kernel type in this many random networks, in order of first occurrence."""
-    found: dict[str, dict[tuple[int, ...], None]] = {}
-    for reference in SPACES.get(SOURCE_SPACE).sample(networks, seed):
-        for kernel in find_kernels(build(reference), rules):
-            if not kernel.free and kernel.kernel_type not in NOT_ALONE:
-                found.setdefault(kernel.kernel_type, {}).setdefault(kernel.configuration)
-    return {name: list(rows) for name, rows in sorted(found.items())}
-
-
-def kernel_reference(type_name: str, configuration: tuple[int, ...]) -> Reference:
+def kernel_reference(type_name: str, configuration: Configuration) -> Reference:
     """The reference of a single kernel."""
     fields = kernel_type(type_name).fields
     parameters = dict(zip(fields, configuration, strict=True))
     return Reference(f"kernel/{type_name}", parameters, f"{type_name} {'x'.join(map(str, configuration))}")
 
 
-def sample_kernels(
-    count: int, seed: int, rules: FusionRules, *, types: tuple[str, ...] | None = None, floor: int = 25
-) -> list[Reference]:
-    """Single kernels to time, as many of each type as its share in networks, at least ``floor`` where there are so many.
+class KernelSpace:
+    """The valid configurations of a kernel type under a runtime's fusion rules.
 
     Args:
-        count: How many in all; fewer where the networks drawn do not hold as many.
-        seed: For networks and choice.
-        rules: Fusion rules of the runtime, which decide what a kernel is.
-        types: Only these types.
-        floor: Least number of a type.
+        type_name: The kernel type.
+        rules: Fusion rules of the runtime, which decide what is one kernel.
+
+    Raises:
+        UnknownNameError: No such kernel type.
+        UnsupportedOperatorError: The type has no layout: ``other`` stands for operators without a form of their own.
     """
-    # A random network brings about 30 new configurations.
-    pool = collect_kernels(max(20, count // 15), seed, rules)
-    if types is not None:
-        pool = {name: rows for name, rows in pool.items() if name in types}
-    total = sum(len(rows) for rows in pool.values())
-    rng = Random(seed)
-    chosen = []
-    for name, rows in pool.items():
-        wanted = min(len(rows), max(floor, round(count * len(rows) / max(total, 1))))
-        chosen += [kernel_reference(name, row) for row in rng.sample(rows, wanted)]
-    rng.shuffle(chosen)
-    return chosen[:count]
+
+    def __init__(self, type_name: str, rules: FusionRules) -> None:
+        self.kernel_type = kernel_type(type_name)
+        self.rules = rules
+        if type_name not in LAYOUTS:
+            raise UnsupportedOperatorError(
+                f"kernels of type '{type_name}' cannot be drawn: latcast/spaces/kernel_layouts does not describe them; "
+                f"it describes {', '.join(LAYOUTS)}"
+            )
+        self.layout = LAYOUTS[type_name]
+
+    @property
+    def name(self) -> str:
+        return self.kernel_type.name
+
+    # What is valid
+
+    def canonical(self, configuration: Configuration) -> Configuration | None:
+        """The configuration of the kernel that is really built for this one; None where it is not one kernel of the type.
+
+        Two configurations may be built alike: what is fused behind a kernel is described by its FLOPs, not by name.
+        """
+        if not self.within_limits(configuration):
+            return None
+        try:
+            graph = kernel_graph(self.name, dict(zip(self.kernel_type.fields, configuration, strict=True)))
+            busy = [kernel for kernel in find_kernels(graph, self.rules) if not kernel.free]
+        except LatcastError:
+            return None
+        if len(busy) != 1 or busy[0].kernel_type != self.name:
+            return None
+        built = busy[0].configuration
+        return built if built == configuration or self.within_limits(built) else None
+
+    def contains(self, configuration: Configuration) -> bool:
+        """Whether the configuration is valid."""
+        return self.canonical(configuration) == configuration
+
+    def within_limits(self, configuration: Configuration) -> bool:
+        """Whether the sizes are positive and none is larger than kernels of networks have them."""
+        names = self.kernel_type.fields
+        if len(configuration) != len(names):
+            return False
+        if any(value < (0 if name in _MAY_BE_ZERO else 1) for name, value in zip(names, configuration, strict=True)):
+            return False
+        q = self.kernel_type.quantities(self.kernel_type.columns(np.array([configuration])))
+        moved = q.input_elements[0] + q.output_elements[0]
+        return bool(q.flops[0] <= MOST_FLOPS and moved <= MOST_ELEMENTS and q.weight_elements[0] <= MOST_WEIGHTS)
+
+    # Drawing
+
+    def draw(self, rng: Random) -> Configuration | None:
+        """A configuration drawn evenly: each axis on its own, then channels among those that the limits allow there.
+
+        Returns:
+            None where this choice on the grid has no valid kernel, or hardly any.
+        """
+        chosen, fused = self._choice(rng), rng.choice(self.fused)
+        if not self.layout.sensible(chosen):
+            return None
+        for _ in range(SPAN_DRAWS):
+            spans = {span.name: rng.randint(span.low, span.high) for span in self.layout.spans}
+            configuration = self._written({**chosen, **spans}, fused)
+            if self.within_limits(configuration):
+                return self.canonical(configuration)
+        return None
+
+    @cached_property
+    def fused(self) -> tuple[tuple[int, ...], ...]:
+        """What the rules let be fused behind some kernel of this type, in the order of ``FUSED_FIELDS``."""
+        rng = Random(0)
+        spans = {span.name: max(span.low, min(32, span.high)) for span in self.layout.spans}
+        choices = [{**self._choice(rng), **spans} for _ in range(FUSED_TRIALS)]
+        found = [fused for fused in FUSED if any(self.contains(self._written(choice, fused)) for choice in choices)]
+        return tuple(found) or FUSED[:1]
+
+    @cached_property
+    def drawable(self) -> bool:
+        """Whether the rules know such a kernel at all: a channel shuffle is three on most runtimes."""
+        rng = Random(0)
+        return any(self.draw(rng) is not None for _ in range(20))
+
+    def _choice(self, rng: Random) -> dict[str, int]:
+        """A value on each axis."""
+        chosen: dict[str, int] = dict(self.layout.constants)
+        for axis in self.layout.axes:
+            chosen |= zip(axis.names, rng.choice(axis.values), strict=True)
+        return chosen
+
+    def check_drawable(self) -> None:
+        """Raises where no kernel of the type can be drawn.
+
+        Raises:
+            UnsupportedOperatorError: The runtime has no kernels of the type.
+        """
+        if not self.drawable:
+            known = ", ".join(kernel_spaces(self.rules))
+            raise UnsupportedOperatorError(
+                f"{self.rules.runtime} runs no '{self.name}' as one kernel, so none can be drawn; it has {known}"
+            )
+
+    # Moving about
+
+    def dimensions(self, configuration: Configuration) -> dict[str, int]:
+        """A configuration in the dimensions of its layout; what is fused stays as it is."""
+        fields = self._fields(configuration)
+        fused = {name: fields.pop(name) for name in FUSED_FIELDS}
+        return {**self.layout.read(fields), **fused}
+
+    def moved(self, configuration: Configuration, changes: Values) -> Configuration | None:
+        """The configuration with some of its dimensions changed; None where there is no such kernel."""
+        values = {**self.dimensions(configuration), **changes}
+        fused = tuple(values.pop(name) for name in FUSED_FIELDS)
+        return self.canonical(self._written(values, fused))
+
+    def spans(self, configuration: Configuration) -> dict[str, int]:
+        """The channels of a configuration."""
+        values = self.dimensions(configuration)
+        return {span.name: values[span.name] for span in self.layout.spans}
+
+    @cached_property
+    def cells(self) -> Sequence[Mapping[str, int]]:
+        """Every sensible combination on the grid: (HW, K, S) of a convolution (nn-Meter §5.2)."""
+        axes = [axis for axis in self.layout.axes if axis.cell]
+        found = []
+        for choice in product(*(axis.values for axis in axes)):
+            cell: dict[str, int] = {}
+            for axis, values in zip(axes, choice, strict=True):
+                cell |= zip(axis.names, values, strict=True)
+            if self.layout.sensible({**self.layout.constants, **cell}):
+                found.append(cell)
+        return found
+
+    # Below: fields
+
+    def _fields(self, configuration: Configuration) -> dict[str, int]:
+        return dict(zip(self.kernel_type.fields, configuration, strict=True))
+
+    def _written(self, values: Values, fused: tuple[int, ...]) -> Configuration:
+        fields = {**self.layout.write(values), **dict(zip(FUSED_FIELDS, fused, strict=True))}
+        return tuple(fields[name] for name in self.kernel_type.fields)
+
+
+_MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "linear"})
+"""Fields that are counts from zero on, codes or flags; all others are sizes."""
+
+
+def kernel_spaces(rules: FusionRules, types: Iterable[str] = tuple(LAYOUTS)) -> dict[str, KernelSpace]:
+    """The spaces of those kernel types that a runtime with these rules has, by type."""
+    spaces = [KernelSpace(name, rules) for name in types]
+    return {space.name: space for space in spaces if space.drawable}

@@ -1,0 +1,250 @@
+"""Learning from kernels timed alone, in rounds (nn-Meter §5.2, Algorithm 2): measure, fit, look where the fit is wrong, measure
+more there.
+
+What comes next follows from what is known and from the seed, and from nothing else. So a campaign that was killed goes on from
+its store: what was measured is observed again, and the rest is suggested as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import TrainingError
+from latcast.kernels.kernel import Configuration
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.types import kernel_type
+from latcast.measure.campaign import CampaignItem, CampaignReport
+from latcast.measure.plan import KERNEL_PLAN
+from latcast.predictors.kernel_predictor import RESIDUAL, fit_kernel_predictor
+from latcast.predictors.metrics import Metrics, judge
+from latcast.predictors.physical import fit_from_kernels
+from latcast.records import Platform
+from latcast.samplers import SAMPLERS, Sampler
+from latcast.samplers.test_set import fixed_test_set
+from latcast.spaces.kernel_space import kernel_reference, kernel_spaces
+from latcast.spaces.kernel_zoo import KernelZoo
+
+TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
+"""Parts of the kernels that a campaign is planned for: the fixed test set, the initial samples, and each round. nn-Meter has
+2,800 test points and 10,000 initial samples of 15,800 of Conv on a CPU."""
+
+KERNELS_PER_SECOND = 5.0
+"""What a campaign is planned for; a faster one has more rounds."""
+
+BEGINNING_SHARE = 0.7
+"""Part of the time after which the first round begins, even where initial samples are missing."""
+
+LEAST_OF_A_TYPE = 25
+"""Kernels that each type is planned with, beside its share in networks."""
+
+LEAST_SHARE = 0.4
+"""Most of a plan that goes to these least numbers; a short campaign lowers them."""
+
+KnownKernels = Mapping[str, Mapping[Configuration, float]]
+"""Milliseconds of measured configurations by kernel type; NaN of those that cannot be measured."""
+
+
+def known_kernels(store: Any, platform: Platform) -> KnownKernels:
+    """The single kernels that a store holds of a platform, by the median of their measurements."""
+    found: dict[str, dict[Configuration, list[float]]] = {}
+    for measurement in store.measurements(platform=platform.id, role="kernel", failed=True):
+        name = measurement.reference.space.removeprefix("kernel/")
+        configuration = kernel_type(name).configuration(measurement.reference.parameters)
+        latencies = found.setdefault(name, {}).setdefault(configuration, [])
+        if measurement.ok:
+            latencies.append(measurement.latency_ms)
+    return {
+        name: {row: float(np.median(values)) if values else float("nan") for row, values in rows.items()}
+        for name, rows in found.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How many kernels of one type a campaign is planned with, and what decides on them."""
+
+    share: float
+    test_set: tuple[Configuration, ...]
+    initial: int
+    sampler: Sampler
+
+
+class KernelRounds:
+    """What to measure next, of all kernel types of a runtime.
+
+    Args:
+        rules: Fusion rules of the runtime.
+        zoo: Kernels of networks: what priors and shares of types are learned from.
+        count: How many kernels the whole campaign is planned for.
+        sampler: Name in :data:`latcast.samplers.SAMPLERS`.
+        seed: Of every random choice.
+        types: Only these kernel types.
+        model: How a kernel type is modelled.
+        target_error: Mean relative error on its test set at which a type gets no more samples.
+
+    Raises:
+        UnknownNameError: No such sampler.
+        TrainingError: None of the types is one that the runtime has.
+    """
+
+    def __init__(
+        self,
+        rules: FusionRules,
+        zoo: KernelZoo,
+        count: int,
+        *,
+        sampler: str = "adaptive",
+        seed: int = 0,
+        types: Sequence[str] | None = None,
+        model: str = RESIDUAL,
+        target_error: float | None = None,
+    ) -> None:
+        make = SAMPLERS.get(sampler)
+        spaces = kernel_spaces(rules) if types is None else kernel_spaces(rules, types)
+        if not spaces:
+            raise TrainingError(f"none of {', '.join(types or ())} is a kernel type that {rules.runtime} has kernels of")
+        self._count = count
+        self._model = model
+        self._seed = seed
+        self._target_error = target_error
+        self._plans: dict[str, _Plan] = {}
+        counts = _counts({name: len(zoo.get(name, {})) for name in spaces}, count)
+        for name, space in spaces.items():
+            listed = zoo.get(name, {})
+            test_set = fixed_test_set(space, listed, max(round(TEST_SHARE * counts[name]), 2), seed)
+            maker = make(space, listed, seed)
+            maker.observe(test_set)
+            initial = max(round(INITIAL_SHARE * counts[name]), 2)
+            self._plans[name] = _Plan(counts[name] / count, tuple(test_set), initial, maker)
+        self.errors: Mapping[str, Metrics] = {}
+        """How the last fit did on the test set of each type."""
+
+    def beginning(self) -> list[CampaignItem]:
+        """The fixed test sets and the initial samples, types mixed by their shares; always the same ones."""
+        lists = []
+        for name, plan in self._plans.items():
+            initial = plan.sampler.suggest(plan.initial)
+            mixed = _mixed([plan.test_set, initial], Random(f"{name}/{self._seed}"))
+            lists.append([_item(name, row) for row in mixed])
+        return _mixed(lists, Random(self._seed))
+
+    def test_set(self, type_name: str) -> tuple[Configuration, ...]:
+        """The fixed test set of a kernel type, which no round fits to."""
+        return self._plans[type_name].test_set
+
+    def next_round(self, known: KnownKernels) -> list[CampaignItem]:
+        """Fits a predictor to what is known, looks at its errors on the test sets, and chooses the next kernels.
+
+        Returns:
+            Nothing where every type has reached the target, or has no kernels left.
+        """
+        errors = self.assess(known)
+        weights = {}
+        for name, plan in self._plans.items():
+            measured = known.get(name, {})
+            plan.sampler.observe(list(measured), latency_ms=list(measured.values()))
+            mean = 1.0
+            if name in errors:
+                rows, relative = errors[name]
+                plan.sampler.observe(rows, errors=relative.tolist())
+                mean = float(np.minimum(relative, 1.0).mean())
+            # Where the fit is right there is little to gain, however many kernels of the type networks have.
+            reached = self._target_error is not None and mean <= self._target_error
+            weights[name] = 0.0 if reached else plan.share * mean
+        total = sum(weights.values())
+        if not total:
+            return []
+        wanted = {name: round(ROUND_SHARE * self._count * weight / total) for name, weight in weights.items()}
+        lists = [[_item(name, row) for row in self._plans[name].sampler.suggest(number)] for name, number in wanted.items()]
+        return _mixed(lists, Random(self._seed))
+
+    def assess(self, known: KnownKernels) -> Mapping[str, tuple[list[Configuration], np.ndarray]]:
+        """How a fit to all known kernels but those of the test sets does on these; :attr:`errors` keeps the metrics.
+
+        Returns:
+            By type, the test configurations that are known and the relative error on each.
+        """
+        samples, tests = {}, {}
+        for name, plan in self._plans.items():
+            measured = {row: latency_ms for row, latency_ms in known.get(name, {}).items() if not np.isnan(latency_ms)}
+            test_rows = [row for row in plan.test_set if row in measured]
+            held_out = set(plan.test_set)
+            # Sorted, so that a fit does not depend on the order of measuring.
+            rows = sorted(row for row in measured if row not in held_out)
+            if rows:
+                samples[name] = (np.array(rows), np.array([measured[row] for row in rows]))
+                if test_rows:
+                    tests[name] = (test_rows, np.array([measured[row] for row in test_rows]))
+        self.errors = {}
+        if not samples:
+            return {}
+        physical = fit_from_kernels(samples)
+        errors, metrics = {}, {}
+        for name, (test_rows, actual) in tests.items():
+            fitted = fit_kernel_predictor(name, *samples[name], physical, model=self._model, seed=self._seed)
+            predicted = fitted.latency_ms(physical, np.array(test_rows))
+            errors[name] = (test_rows, np.abs(predicted / actual - 1))
+            metrics[name] = judge(predicted, actual)
+        self.errors = metrics
+        return errors
+
+    def errors_to_json(self) -> dict[str, dict[str, Any]]:
+        """:attr:`errors` for cards: by kernel type, how many kernels were judged, and the figures."""
+        found = {}
+        for name, metrics in self.errors.items():
+            figures = metrics.to_json()
+            found[name] = {"kernels": figures.pop("networks"), **figures}
+            del found[name]["interval_coverage"]
+        return found
+
+
+Run = Callable[[Sequence[CampaignItem], float], CampaignReport]
+"""Measures items, for no longer than until this part of the time is over."""
+
+
+def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[], float]) -> list[CampaignReport]:
+    """Measures in rounds until the time is over or the target is met.
+
+    Args:
+        rounds: What to measure.
+        store: A :class:`latcast.datasets.store.Store` that ``run`` fills.
+        run: Measures.
+        spent: Part of the time that is over.
+    """
+    # What the store holds of the beginning already, the campaign passes over.
+    reports = [run(rounds.beginning(), BEGINNING_SHARE)]
+    platform = reports[0].platform
+    while spent() < 1:
+        items = rounds.next_round(known_kernels(store, platform))
+        if not items:
+            break
+        reports.append(run(items, 1.0))
+    rounds.assess(known_kernels(store, platform))
+    return reports
+
+
+def _counts(sizes: Mapping[str, int], count: int) -> dict[str, int]:
+    """Planned kernels of each type: some of each, and the rest by their shares in networks."""
+    least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
+    rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
+    return {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
+
+
+def _item(name: str, configuration: Configuration) -> CampaignItem:
+    return CampaignItem(kernel_reference(name, configuration), "kernel", KERNEL_PLAN)
+
+
+def _mixed(lists: Sequence[Sequence[Any]], rng: Random) -> list[Any]:
+    """All elements in an order in which any beginning holds about the same part of each list."""
+
+    def placed(elements: Sequence[Any]) -> Iterator[tuple[float, int, Any]]:
+        for index, element in enumerate(elements):
+            yield (index + rng.random()) / len(elements), index, element
+
+    return [element for _, _, element in sorted(chain.from_iterable(map(placed, lists)), key=lambda entry: entry[:2])]

@@ -1,0 +1,70 @@
+"""The fixed test set of a kernel type (nn-Meter §5.2): every combination on the grid, with channels as networks have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+import numpy as np
+
+from latcast.kernels.kernel import Configuration
+from latcast.spaces.kernel_layouts import CODES
+from latcast.spaces.kernel_space import KernelSpace
+from latcast.spaces.kernel_zoo import Listed
+
+NEAREST = 20
+"""A combination takes its channels from one of at least this many configurations that are nearest to it on the grid."""
+
+CELL_DRAWS = 20
+"""Draws of channels for a combination that has none yet: those of a small map may be too many for a large one."""
+
+
+def fixed_test_set(space: KernelSpace, listed: Listed, count: int, seed: int) -> list[Configuration]:
+    """Configurations that predictors are judged on, the same ones in every round.
+
+    Each pass goes over all combinations (HW, K, S) in an order drawn from the seed and gives each the rest of a configuration
+    of networks, channels above all, that is near to it on the grid; so any beginning is spread over the grid, and a smaller
+    set is the beginning of a larger one.
+
+    Args:
+        space: Valid configurations.
+        listed: Configurations of networks; channels are drawn evenly where there are none.
+        count: How many; fewer where the space has hardly more.
+        seed: Of order and channels.
+    """
+    rng = Random(f"test set/{space.name}/{seed}")
+    order = list(space.cells)
+    rng.shuffle(order)
+    channels = _Channels(space, listed)
+    found: dict[Configuration, None] = {}
+    before = -1
+    while before < len(found) < count:
+        before = len(found)
+        for cell in order:
+            draws = (channels.draw(cell, rng) for _ in range(CELL_DRAWS))
+            new = next((row for row in draws if row is not None and row not in found), None)
+            if new is not None:
+                found[new] = None
+    return list(found)[:count]
+
+
+class _Channels:
+    """Listed configurations by their place on the grid."""
+
+    def __init__(self, space: KernelSpace, listed: Listed) -> None:
+        self._space = space
+        self._rows = [row for row in listed if space.within_limits(row)]
+        self._names = [name for name in space.cells[0] if name not in CODES]
+        self._places = np.array([self._place(space.dimensions(row)) for row in self._rows])
+
+    def _place(self, dimensions: Mapping[str, int]) -> list[float]:
+        return [float(np.log2(dimensions[name] + 1)) for name in self._names]
+
+    def draw(self, cell: Mapping[str, int], rng: Random) -> Configuration | None:
+        if not self._rows:
+            drawn = self._space.draw(rng)
+            return None if drawn is None else self._space.moved(drawn, cell)
+        distance = np.abs(self._places - np.array(self._place(cell))).sum(axis=1)
+        # All that are as near as the last of the nearest, so that the order of networks does not matter.
+        reach = np.sort(distance)[min(NEAREST, len(distance)) - 1]
+        return self._space.moved(self._rows[int(rng.choice(np.flatnonzero(distance <= reach)))], cell)

@@ -1,0 +1,16 @@
+"""What the configurations of each kernel type may be: which fields go together, and what follows from what.
+
+A configuration's fields depend on each other: a map's elements are its pixels times its channels, a depthwise convolution has
+one number of channels in three fields. A layout says a kernel in independent dimensions, those on a grid of usual values and
+those over a range.
+"""
+
+from collections.abc import Mapping
+
+from latcast.spaces.kernel_layouts import elements, movement, products, windows
+from latcast.spaces.kernel_layouts.layout import CODES, Axis, Layout, Span, Values
+
+LAYOUTS: Mapping[str, Layout] = {**windows.LAYOUTS, **products.LAYOUTS, **elements.LAYOUTS, **movement.LAYOUTS}
+"""By kernel type. ``other`` stands for operators without a form of their own and has none."""
+
+__all__ = ["CODES", "LAYOUTS", "Axis", "Layout", "Span", "Values"]

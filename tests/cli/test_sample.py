@@ -1,0 +1,63 @@
+"""Configurations of kernels on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from latcast.kernels.rules import load_rules
+from latcast.kernels.types import kernel_type
+from latcast.spaces.kernel_space import KernelSpace
+from tests.cli.conftest import Latcast
+
+FIELDS = kernel_type("depthwise_conv").fields
+
+
+def test_json_holds_one_object_a_configuration_by_the_names_of_its_fields(latcast: Latcast) -> None:
+    document = latcast("sample", "depthwise_conv", "-n", 5, "--sampler", "random", "--seed", 3, "--json").json
+
+    assert (document["kernel"], document["sampler"], document["seed"]) == ("depthwise_conv", "random", 3)
+    space = KernelSpace("depthwise_conv", load_rules("onnxruntime"))
+    rows = [tuple(row[name] for name in FIELDS) for row in document["configurations"]]
+    assert len(set(rows)) == 5
+    assert all(space.contains(row) for row in rows)
+
+
+def test_csv_has_a_column_a_field_and_holds_the_same(latcast: Latcast) -> None:
+    arguments = ("sample", "depthwise_conv", "-n", 4, "--sampler", "random")
+
+    head, *rows = csv.reader(io.StringIO(latcast(*arguments, "--csv").out))
+
+    assert tuple(head) == FIELDS
+    assert [dict(zip(head, map(int, row), strict=True)) for row in rows] == latcast(*arguments, "--json").json["configurations"]
+
+
+def test_a_table_has_the_fields_as_its_head(latcast: Latcast) -> None:
+    head, *rows = latcast("sample", "resize", "-n", 3, "--sampler", "random").out.splitlines()
+
+    assert head.split() == list(kernel_type("resize").fields)
+    assert len(rows) == 3
+
+
+@pytest.mark.slow
+def test_a_prior_and_the_fixed_test_set_come_from_networks(latcast: Latcast) -> None:
+    drawn = latcast("sample", "conv", "-n", 30, "--json").json
+    tested = latcast("sample", "conv", "-n", 145, "--test-set", "--json").json
+
+    assert drawn["sampler"] == "prior"
+    assert any(row["kernel_h"] == 1 and row["in_channels"] % 8 == 0 for row in drawn["configurations"])
+    assert {row["kernel_h"] for row in tested["configurations"]} == {1, 3, 5, 7, 9}
+
+
+def test_what_a_runtime_does_not_run_as_one_kernel_is_said_with_what_it_has(latcast: Latcast) -> None:
+    assert latcast("sample", "channel_shuffle", "--runtime", "onnxruntime").reason.startswith(
+        "onnxruntime runs no 'channel_shuffle' as one kernel, so none can be drawn; it has conv"
+    )
+    assert latcast("sample", "channel_shuffle", "--runtime", "ncnn", "-n", 2, "--sampler", "random").code == 0
+
+
+def test_unknown_kernels_and_samplers_are_named(latcast: Latcast) -> None:
+    assert latcast("sample", "conf").reason == "no kernel type is called 'conf'; known: conv, concat, copy"
+    assert latcast("sample", "conv", "--sampler", "vae2").code == 2
