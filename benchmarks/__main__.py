@@ -4,6 +4,8 @@ accuracy RUNTIME   measure (resumable) and judge one platform
 table RUNTIME      judge again from what was measured
 tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
+encodings          architectures of search spaces priced a second
+samplers RUNTIME   random, prior and adaptive sampling of kernels side by side ("made-up" needs no measuring)
 """
 
 from __future__ import annotations
@@ -96,6 +98,42 @@ def speed() -> None:
     from benchmarks.speed import measure_speed, speed_table
 
     print(speed_table(measure_speed()))
+
+
+@app.command()
+def samplers(
+    runtime: Annotated[str, typer.Argument(help="A runtime, or 'made-up' for a device that does not exist.")],
+    precision: str = "fp32",
+    cpu: Annotated[int | None, typer.Option(help="CPU to pin to; the last one by default.")] = None,
+    types: Annotated[str, typer.Option(help="Kernel types, separated by commas.")] = "conv,depthwise_conv",
+    seeds: int = 3,
+    count: Annotated[int, typer.Option(help="Kernels of a type that each sampler may have measured.")] = 300,
+    minutes: Annotated[float, typer.Option(help="Of measuring; where they do not suffice, the same command goes on.")] = 60.0,
+    models: Annotated[str, typer.Option(help="Models of a kernel type, separated by commas.")] = "physical_residual",
+) -> None:
+    """Random, prior and adaptive sampling at equal numbers of measurements; writes benchmarks/results/samplers."""
+    from benchmarks.samplers import MadeUpDevice, OutOfTime, RealDevice, compare, samplers_table, write
+
+    reporter = Reporter(f"samplers {runtime} {precision}").campaign
+    made_up = runtime == "made-up"
+    device = MadeUpDevice() if made_up else RealDevice(Bench(runtime, precision, cpu), 60 * minutes, report=reporter)
+    try:
+        found = compare(device, types=tuple(types.split(",")), seeds=seeds, count=count, models=tuple(models.split(",")))
+    except OutOfTime:
+        print("the time is over; the same command goes on with what was measured")
+        raise typer.Exit(3) from None
+    write(runtime if made_up else f"{runtime}-{precision}", found)
+    print(samplers_table(found))
+
+
+@app.command()
+def encodings(
+    platform: str = "local/onnxruntime", spaces: Annotated[str, typer.Option(help="Separated by commas; all by default.")] = ""
+) -> None:
+    """Architectures priced a second from their encodings, and the memory of a million."""
+    from benchmarks.encodings import encodings_table, measure_encodings
+
+    print(encodings_table(measure_encodings(platform, tuple(name for name in spaces.split(",") if name))))
 
 
 @app.command(name="all")

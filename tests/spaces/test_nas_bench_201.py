@@ -42,7 +42,7 @@ def network(cell: str, **sizes: int) -> Graph:
         # each; 14,464 and 57,600 parameters), the last normalisation and the 640 + 10 of the classifier: 7.783040 M and
         # 73,306, the smallest network of the benchmark (0.073 M parameters, 7.78 M FLOPs in its tables).
         (EMPTY, 7_783_040, 73_306),
-        # 30 times 14,155,776 / 6 MACs... each stage has the same: six convolutions of 9·16·16·1024 in each of five cells.
+        # Each stage has six convolutions of 9·16·16·1024 MACs in each of five cells, as channels double where pixels quarter.
         # The largest network: 1.531546 M parameters and 220.12 M FLOPs in the tables.
         (DENSE, 7_783_040 + 3 * 5 * 6 * 9 * 16 * 16 * 1024, 1_531_546),
         # A ninth of the MACs, and 5·6·(16² + 32² + 64²) + 5·6·2·(16 + 32 + 64) parameters.

@@ -21,8 +21,17 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "platforms": ("latcast.cli.platforms", "What can be predicted for, and how well."),
     "measure": ("latcast.cli.measure", "The real latency here."),
     "profile": ("latcast.cli.profile", "Measure this machine and train a predictor bundle for it."),
+    "fusion": ("latcast.cli.fusion", "Which operators a runtime fuses, found by timing."),
+    "sample": ("latcast.cli.sample", "Draw configurations of a kernel type to measure."),
     "train": ("latcast.cli.train", "Train a bundle from stored measurements."),
     "evaluate": ("latcast.cli.evaluate", "Judge a bundle on stored measurements it was not trained on."),
+    "reproduce": ("latcast.cli.reproduce", "A paper's tables and figures beside ours."),
+    "analyse": ("latcast.cli.analyse", "What published measurements say, as tables and plots."),
+    "data": ("latcast.cli.data", "Published measurements in, and the benchmark of variants."),
+    "serve": ("latcast.cli.serve", "The shared repository: upload, query, predictions, pages."),
+    "share": ("latcast.cli.share", "Contribute measurements to a shared repository."),
+    "repository": ("latcast.cli.repository", "Keep a shared repository: tokens, quarantine, refitting."),
+    "search": ("latcast.cli.search", "The best networks of a search space under a latency limit."),
     "doctor": ("latcast.cli.doctor", "What works here, what is missing and how to add it."),
 }
 """Command -> its module (with a Typer ``app`` or a function ``command``) and one line of help."""

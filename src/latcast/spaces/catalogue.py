@@ -13,6 +13,7 @@ from latcast.graph.ir import Graph
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
+from latcast.spaces.nas.names import SUPERNET_TARGETS
 
 
 class Space(Protocol):
@@ -62,8 +63,10 @@ SPACES: Registry[Space] = Registry(
     "space",
     {name: f"latcast.spaces.families.{name}:SPACE" for name in FAMILY_NAMES}
     | {name: f"latcast.spaces.synthetic.{name}:SPACE" for name in SYNTHETIC_NAMES}
+    | dict(SUPERNET_TARGETS)
     | {"nas_bench_201": "latcast.spaces.nas_bench_201:SPACE"}
     | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}
+    | {"operator_pairs": "latcast.spaces.operator_pairs:SPACE"}
     | dict(MEASURED_ONLY),
     group="latcast.spaces",
 )

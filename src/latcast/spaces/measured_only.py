@@ -45,11 +45,26 @@ USC_NAS = MeasuredOnly("Li et al. published the latencies of their 1000 syntheti
 HUGGINGFACE = MeasuredOnly(
     "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; export it to ONNX to predict it"
 )
+IISWC20 = MeasuredOnly("Ganesan et al. published the layers of their networks, but not how these are connected")
+FBNET = MeasuredOnly("the table names the operations of its networks by numbers that it does not explain")
+NCNN_BENCHMARK = MeasuredOnly("it is a network of ncnn's benchmark, whose files are in ncnn's own format")
+TFLITE_BLOCK = MeasuredOnly("it is a block of a search space of which only the name was published")
 
-MEASURED_ONLY: Mapping[str, str] = MappingProxyType({"usc_nas": f"{__name__}:USC_NAS", "huggingface": f"{__name__}:HUGGINGFACE"})
+_SPACES: Mapping[str, tuple[str, MeasuredOnly]] = MappingProxyType(
+    {
+        "usc_nas": ("USC_NAS", USC_NAS),
+        "huggingface": ("HUGGINGFACE", HUGGINGFACE),
+        "iiswc20": ("IISWC20", IISWC20),
+        "fbnet": ("FBNET", FBNET),
+        "ncnn_benchmark": ("NCNN_BENCHMARK", NCNN_BENCHMARK),
+        "tflite_block": ("TFLITE_BLOCK", TFLITE_BLOCK),
+    }
+)
+
+MEASURED_ONLY: Mapping[str, str] = MappingProxyType({name: f"{__name__}:{attribute}" for name, (attribute, _) in _SPACES.items()})
 """Name of each such space to where it is."""
 
-_REASONS: Mapping[str, str] = MappingProxyType({"usc_nas": USC_NAS.reason, "huggingface": HUGGINGFACE.reason})
+_REASONS: Mapping[str, str] = MappingProxyType({name: space.reason for name, (_, space) in _SPACES.items()})
 
 
 def can_build(reference: Reference) -> bool:

@@ -1,0 +1,90 @@
+"""How many architectures of a search space are priced a second, from their encodings.
+
+Rates by CPU time are those of a quiet core; by the clock, of this machine as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from benchmarks.accuracy import RESULTS
+from latcast.predictors.forecast import load_predictor
+from latcast.search.encodings import EncodingPredictor
+from latcast.spaces.nas.supernet import SUPERNETS
+
+NETWORKS = 100_000
+FIRST = 5_000
+"""Networks of the first batch, as many as LitePred searches (§6.4)."""
+
+SINGLY = 20
+MILLION = 1_000_000
+
+TARGETS = {"cached": 100_000.0, "uncached": 3_000.0}
+
+
+def measure_space(platform: str, space: str) -> dict[str, float]:
+    """Rates of one space, by name; both kinds of time."""
+    encoded = EncodingPredictor(load_predictor(platform), space)
+    encodings = encoded.supernet.sample_encodings(NETWORKS, 1)
+    found: dict[str, float] = {}
+
+    def rate(name: str, rows: np.ndarray) -> np.ndarray:
+        cpu, clock = time.process_time(), time.perf_counter()
+        latency_ms = encoded.latencies_ms(rows)
+        found[f"{name}, by CPU time"] = len(rows) / (time.process_time() - cpu)
+        found[f"{name}, by the clock"] = len(rows) / (time.perf_counter() - clock)
+        return latency_ms
+
+    rate(f"first {FIRST}", encodings[:FIRST])
+    encoded = EncodingPredictor(encoded.predictor, space)
+    rate("uncached", encodings)
+    latency_ms = rate("cached", encodings)
+    graphs = [encoded.supernet.build(**encoded.supernet.decode(row)) for row in encodings[:SINGLY]]
+    singly = np.array([encoded.predictor.predict(graph, breakdown=False).latency_ms for graph in graphs])
+    found["largest relative difference from one at a time"] = float(np.abs(latency_ms[:SINGLY] / singly - 1).max())
+    found["distinct segments"] = encoded.kernels.segments
+    return found
+
+
+def million_memory_mib(platform: str, space: str) -> float:
+    """Peak memory of a process of its own that prices a million encodings, in MiB."""
+    command = [sys.executable, "-m", "benchmarks.encodings", platform, space]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def measure_encodings(platform: str, spaces: tuple[str, ...] = ()) -> dict[str, dict[str, float]]:
+    """Every space; written to benchmarks/results."""
+    found = {}
+    for space in spaces or tuple(SUPERNETS.names()):
+        found[space] = measure_space(platform, space)
+        found[space]["MiB for a million"] = million_memory_mib(platform, space)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "encodings.json").write_text(json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def encodings_table(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Markdown: a line a space."""
+    columns = list(dict.fromkeys(name for each in found.values() for name in each))
+    lines = ["| space | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for space, each in found.items():
+        cells = []
+        for name in columns:
+            kind, _, time_kind = name.partition(", ")
+            missed = time_kind == "by CPU time" and each[name] < TARGETS.get(kind, 0.0)
+            cells.append(f"{each[name]:.3g}{' (missed)' if missed else ''}")
+        lines.append(f"| {space} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    priced = EncodingPredictor(load_predictor(sys.argv[1]), sys.argv[2])
+    priced.predict_many(priced.supernet.sample_encodings(MILLION, 2))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

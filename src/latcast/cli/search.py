@@ -1,0 +1,145 @@
+"""``latcast search``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from latcast.cli.options import AsJson, Cpus, Realtime, Seed, one_of, worker_settings
+from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.progress import StageProgress
+
+if TYPE_CHECKING:
+    from latcast.records import Measurement
+    from latcast.search.encodings import EncodingPredictor
+    from latcast.search.result import SearchResult
+
+KEPT_WHEN_INTERRUPTED = "the same command goes on from the last generation"
+
+
+def _spaces() -> list[str]:
+    from latcast.spaces.nas.supernet import SUPERNETS
+
+    return SUPERNETS.names()
+
+
+def command(
+    space: Annotated[
+        str,
+        typer.Argument(
+            help="Search space: ofa_mobilenet_v3, ofa_proxylessnas, ofa_resnet, bignas, fbnet_v3, autoformer, nas_bench_201, ...",
+            callback=one_of(_spaces),
+        ),
+    ],
+    on: Annotated[str, typer.Option("--on", help="A platform id, the beginning of one, or the path of a bundle.")],
+    max_latency_ms: Annotated[float, typer.Option("--max-latency-ms", help="The limit, in milliseconds.", min=0.0)],
+    objective: Annotated[
+        str,
+        typer.Option(
+            "--objective",
+            help="What to maximise: package.module:function of a network's parameters, a table (.csv or .json, with a column "
+            "accuracy), or, as a stand-in that needs no training and is no accuracy, macs or parameters.",
+        ),
+    ] = "macs",
+    confident: Annotated[
+        bool, typer.Option("--confident", help="Hold the upper bound of the 90 % interval to the limit, not the prediction.")
+    ] = False,
+    evaluations: Annotated[int, typer.Option("--evaluations", help="Networks to look at.", min=1)] = 20_000,
+    population: Annotated[int, typer.Option("--population", help="Networks of a generation.", min=4)] = 200,
+    picks: Annotated[int, typer.Option("--picks", help="Best networks to list.", min=1)] = 10,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure the picks here.")] = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the front to this file (.png).")] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="File that an interrupted search is kept in. [default: the user's cache]")
+    ] = None,
+    seed: Seed = 0,
+    cpus: Cpus = "",
+    realtime: Realtime = None,
+    as_json: AsJson = False,
+) -> None:
+    """The best networks of a search space under a latency limit."""
+    from latcast.predictors.forecast import load_predictor
+    from latcast.predictors.profiling import Stage
+    from latcast.search.encodings import EncodingPredictor
+    from latcast.search.measured import check_measurable, measure_picks
+    from latcast.search.objective import SIZES, objective_named
+    from latcast.search.plot import draw_front
+    from latcast.search.result import result_json
+    from latcast.search.searching import SearchPlan, search
+    from latcast.search.state import default_state_path
+
+    predictor = EncodingPredictor(load_predictor(on), space)
+    platform = predictor.predictor.platform
+    if measure:
+        check_measurable(platform)  # before the search, not after it
+    aim = objective_named(objective, predictor)
+    plan = SearchPlan(max_latency_ms, confident, evaluations, population, seed)
+    kept = state or default_state_path({"space": space, "platform": platform.id, "objective": objective, **vars(plan)})
+    measurements: list[Measurement] = []
+    with StageProgress() as progress:
+        found = search(predictor, aim, plan, state_path=kept, watch=lambda share: progress(Stage(f"searching {space}", share)))
+        chosen = found.picks(picks)
+        if measure:
+            settings = worker_settings(platform.runtime, platform.threads, platform.precision, cpus, realtime)
+            measurements = measure_picks(
+                chosen, predictor, settings, watch=lambda share: progress(Stage("measuring the picks", share))
+            )
+    measured_ms = np.array([each.latency_ms if each.ok else np.nan for each in measurements], dtype=np.float64)
+    if plot is not None:
+        draw_front(found, plot, measured_ms if len(measured_ms) else None)
+    if as_json:
+        document = result_json(found, predictor, picks)
+        print_json({**document, **_measured_json(document["picks"], found, measurements)})
+    else:
+        _print(found, predictor, len(chosen), measurements)
+        if plot is not None:
+            print(f"front: {plot}")
+    if objective in SIZES:
+        warn(f"'{objective}' is a size, not an accuracy: --objective takes a function or a table of accuracies")
+    for each in measurements:
+        if not each.ok:
+            warn(f"{each.reference.name} could not be measured: {each.error}")
+
+
+def _measured_json(picks: list[dict[str, Any]], found: SearchResult, measurements: list[Measurement]) -> dict[str, Any]:
+    from latcast.search.measured import share_within
+
+    if not measurements:
+        return {}
+    shown = [
+        {**pick, "measured_ms": each.latency_ms, "error": each.error} for pick, each in zip(picks, measurements, strict=True)
+    ]
+    share = share_within(measurements, found.max_latency_ms)
+    return {"picks": shown, "within_limit": None if share is None else 100 * share}
+
+
+def _print(found: SearchResult, predictor: EncodingPredictor, count: int, measurements: list[Measurement]) -> None:
+    from latcast.search.measured import share_within
+
+    front = found.front
+    rows = []
+    for index in range(count):
+        row = [
+            predictor.supernet.reference(front.encodings[index]).name,
+            f"{front.objective[index]:.5g}",
+            milliseconds(float(front.latency_ms[index])),
+            f"{milliseconds(float(front.low_ms[index]))} to {milliseconds(float(front.high_ms[index]))}",
+        ]
+        if measurements:
+            measured_ms = measurements[index].latency_ms
+            row.append("-" if measured_ms is None else milliseconds(measured_ms))
+        rows.append(row)
+    print_table(
+        f"{found.space} on {found.platform}, at most {found.max_latency_ms:g} ms"
+        + (" with the interval" if found.confident else ""),
+        ("network", found.objective, "latency ms", "90 % interval ms", *(["measured ms"] if measurements else [])),
+        rows,
+    )
+    looked = f"all {found.evaluations} networks" if found.exhaustive else f"{found.evaluations} networks"
+    print(f"{looked} looked at, {len(front)} on the front; --json has their parameters")
+    if measurements:
+        share = share_within(measurements, found.max_latency_ms)
+        print(f"within the limit when measured: {percent(None if share is None else 100 * share)} %")

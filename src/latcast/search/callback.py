@@ -1,0 +1,63 @@
+"""Predicted latency inside a search or pruning loop of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import LatcastError
+from latcast.predictors.forecast import load_predictor, predict_many
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.search.encodings import EncodingPredictor
+from latcast.spaces.nas.supernet import SUPERNETS, Supernet
+
+
+class LatencyCallback:
+    """Latencies of candidates on a platform, for whoever calls it: encodings, JSON parameters, or models.
+
+    Example:
+        >>> latency_ms = LatencyCallback("local/onnxruntime", "ofa_mobilenet_v3")  # doctest: +SKIP
+        >>> latency_ms(encodings)  # (networks,)                                    # doctest: +SKIP
+
+    Args:
+        on: A platform id, a bundle's path, or a loaded predictor.
+        space: The search space of encodings and parameters; candidates are models where None (files, graphs, PyTorch modules
+            as ``latcast.predict`` takes them: a network as it is after each step of pruning).
+        confident: Whether to give the upper bound of the 90 % interval instead of the prediction.
+    """
+
+    def __init__(
+        self, on: str | Path | PlatformPredictor, space: str | Supernet | None = None, *, confident: bool = False
+    ) -> None:
+        self.predictor = on if isinstance(on, PlatformPredictor) else load_predictor(on)
+        self.confident = confident
+        supernet = SUPERNETS.get(space) if isinstance(space, str) else space
+        self.encoded = None if supernet is None else EncodingPredictor(self.predictor, supernet)
+
+    def __call__(self, candidates: np.ndarray | Sequence[Any]) -> np.ndarray:
+        """Milliseconds, (candidates,).
+
+        Args:
+            candidates: Encodings, (networks, columns); or a list of JSON parameters; or a list of models.
+
+        Raises:
+            LatcastError: Encodings or parameters without a space, or of another one.
+        """
+        if isinstance(candidates, np.ndarray) or all(isinstance(each, Mapping) for each in candidates):
+            if self.encoded is None:
+                raise LatcastError("encodings and parameters are of a search space; name it: LatencyCallback(platform, space)")
+            if not len(candidates):
+                return np.zeros(0)
+            if not isinstance(candidates, np.ndarray):
+                candidates = np.stack([self.encoded.supernet.encode(each) for each in candidates])
+            found = self.encoded.predict_many(candidates)
+            return found.high_ms if self.confident else found.latency_ms
+        predictions = predict_many(list(candidates), self.predictor)
+        return np.array([each.high_ms if self.confident else each.latency_ms for each in predictions])
+
+    def excess(self, candidates: np.ndarray | Sequence[Any], max_latency_ms: float) -> np.ndarray:
+        """How far candidates are beyond a limit, relative to it, (candidates,); 0 within it. A penalty for a loss or a reward."""
+        return np.maximum(self(candidates) / max_latency_ms - 1, 0)

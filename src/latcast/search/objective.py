@@ -1,0 +1,197 @@
+"""What a search maximises: accuracy from a function or a table, or a size as a stand-in that needs no training.
+
+Sizes are no accuracy. Within one space larger members tend to be better, and that is all that "macs" and "parameters" say.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from latcast.errors import DatasetError, LatcastError, UnknownNameError
+from latcast.search.encodings import EncodingPredictor
+from latcast.spaces.nas.supernet import Supernet
+
+SIZES = ("macs", "parameters")
+"""Built-in stand-ins for accuracy."""
+
+VALUE_COLUMN = "accuracy"
+
+Accuracy = Callable[[Mapping[str, Any]], float]
+"""From the JSON parameters of a member to its accuracy; more is better."""
+
+
+class Objective(Protocol):
+    """What is maximised.
+
+    Attributes:
+        name: For people and for JSON.
+        costly: Whether values are worth keeping when a search is interrupted.
+        members: The encodings that it knows, (members, columns), where it does not know all.
+    """
+
+    name: str
+    costly: bool
+    members: np.ndarray | None
+
+    def values(self, encodings: np.ndarray) -> np.ndarray:
+        """(networks,), more is better."""
+
+
+class SizeObjective:
+    """Multiply-accumulates or learned values, in millions."""
+
+    costly = False
+    members: np.ndarray | None = None
+
+    def __init__(self, name: str, predictor: EncodingPredictor) -> None:
+        self.name = name
+        self._predictor = predictor
+
+    def values(self, encodings: np.ndarray) -> np.ndarray:
+        """See :class:`Objective`."""
+        sizes = self._predictor.sizes(encodings)
+        return (sizes.macs if self.name == "macs" else sizes.parameters) / 1e6
+
+
+class CallableObjective:
+    """A function of a member's parameters; each member is asked for once.
+
+    Attributes:
+        known: Encoding (as a tuple) to the value that the function gave.
+    """
+
+    costly = True
+    members: np.ndarray | None = None
+
+    def __init__(self, name: str, function: Accuracy, supernet: Supernet) -> None:
+        self.name = name
+        self.known: dict[tuple[int, ...], float] = {}
+        self._function = function
+        self._supernet = supernet
+
+    def values(self, encodings: np.ndarray) -> np.ndarray:
+        """See :class:`Objective`.
+
+        Raises:
+            LatcastError: The function returned something that is no number.
+        """
+        found = []
+        for encoding in encodings.tolist():
+            key = tuple(encoding)
+            if key not in self.known:
+                self.known[key] = self._value(np.array(key))
+            found.append(self.known[key])
+        return np.array(found)
+
+    def _value(self, encoding: np.ndarray) -> float:
+        parameters = self._supernet.decode(encoding)
+        value = self._function(parameters)
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise LatcastError(f"{self.name} gave {value!r} for {json.dumps(parameters)}; expected a finite number")
+        return number
+
+
+class TableObjective:
+    """Values of some members, read from a file; only these are searched."""
+
+    costly = False
+
+    def __init__(self, name: str, members: np.ndarray, values: np.ndarray) -> None:
+        self.name = name
+        self.members: np.ndarray | None = members
+        self._known = {tuple(row): value for row, value in zip(members.tolist(), values.tolist(), strict=True)}
+
+    def values(self, encodings: np.ndarray) -> np.ndarray:
+        """See :class:`Objective`."""
+        return np.array([self._known[tuple(row)] for row in encodings.tolist()])
+
+
+def objective_named(text: str, predictor: EncodingPredictor) -> Objective:
+    """An objective as the command line names it.
+
+    Args:
+        text: "macs" or "parameters"; "package.module:function", called with a member's JSON parameters; or the path of a
+            table (.csv, .json) of members with a column "accuracy" (another column: "table.csv:top1").
+        predictor: Of the space.
+
+    Raises:
+        UnknownNameError: None of these.
+        DatasetError: The table is malformed.
+    """
+    if text in SIZES:
+        return SizeObjective(text, predictor)
+    file, _, column = text.rpartition(":") if ".csv:" in text or ".json:" in text else (text, "", VALUE_COLUMN)
+    if Path(file).suffix in (".csv", ".json"):
+        return table_objective(Path(file), predictor.supernet, column)
+    module, colon, name = text.partition(":")
+    if not colon:
+        raise UnknownNameError(
+            f"no objective is called '{text}'; expected {' or '.join(SIZES)}, package.module:function, or a .csv or .json table"
+        )
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as problem:
+        raise UnknownNameError(f"the objective '{text}' cannot be imported: {problem}") from problem
+    if not callable(function):
+        raise UnknownNameError(f"the objective '{text}' is no function")
+    return CallableObjective(text, function, predictor.supernet)
+
+
+def table_objective(path: Path, supernet: Supernet, column: str = VALUE_COLUMN) -> TableObjective:
+    """A table of members and their values.
+
+    A JSON table is a list of objects, a CSV table has a header; every column but that of the value is one of the member's JSON
+    parameters (in CSV as JSON text, or as plain text); a JSON object may have them under "parameters" instead. Columns that
+    are no parameters of the space are passed over.
+
+    Raises:
+        DatasetError: The file cannot be read, has no members, or a line is none of this space; the message gives the line.
+    """
+    rows = []
+    for number, record in enumerate(_records(path), start=2 if path.suffix == ".csv" else 1):
+        try:
+            value = float(record[column])
+            given = record.get("parameters", record)
+            known = set(supernet.decode(np.zeros(len(supernet.choices), dtype=np.int64)))
+            rows.append((supernet.encode({name: given[name] for name in known if name in given}), value))
+        except KeyError as problem:
+            raise DatasetError(f"{path}, line {number}: no column {problem}; found {', '.join(record)}") from problem
+        except (TypeError, ValueError, LatcastError) as problem:
+            raise DatasetError(f"{path}, line {number}: {problem}") from problem
+    if not rows:
+        raise DatasetError(f"{path}: found no members, expected a table of networks of the space '{supernet.name}'")
+    return TableObjective(f"{path.name}:{column}", np.stack([row for row, _ in rows]), np.array([value for _, value in rows]))
+
+
+def _records(path: Path) -> Sequence[Mapping[str, Any]]:
+    try:
+        if path.suffix == ".json":
+            found = json.loads(path.read_text())
+            if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
+                raise DatasetError(f"{path}: expected a list of objects")
+            return found
+        with path.open(newline="") as file:
+            return [{name: _parsed(text) for name, text in record.items() if name} for record in csv.DictReader(file)]
+    except OSError as problem:
+        raise DatasetError(f"cannot read the table {path}: {problem.strerror}") from problem
+    except ValueError as problem:
+        raise DatasetError(f"{path}: not JSON: {problem}") from problem
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,184 @@
+"""The search: the best objective under a latency limit, by looking at all members where they are few, else by NSGA-II (pymoo)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import LatcastError, MissingExtraError
+from latcast.search.encodings import EncodingPredictor
+from latcast.search.objective import CallableObjective, Objective
+from latcast.search.result import Evaluated, SearchResult, nothing, pareto_front
+from latcast.search.state import SearchState, read_state, write_state
+
+EXHAUSTIVE_SIZE = 200_000
+"""Spaces of at most so many encodings are looked at whole, where the objective costs nothing."""
+
+POPULATION = 200
+EVALUATIONS = 20_000
+
+Watch = Callable[[float], None]
+"""Called with the share that is done."""
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """How to search.
+
+    Attributes:
+        max_latency_ms: The limit.
+        confident: Whether it is for the upper bound of the interval instead of the prediction.
+        evaluations: Networks to look at.
+        population: Networks of a generation.
+        seed: Of every random choice.
+    """
+
+    max_latency_ms: float
+    confident: bool = False
+    evaluations: int = EVALUATIONS
+    population: int = POPULATION
+    seed: int = 0
+
+
+def search(
+    predictor: EncodingPredictor,
+    objective: Objective,
+    plan: SearchPlan,
+    *,
+    state_path: Path | None = None,
+    watch: Watch | None = None,
+) -> SearchResult:
+    """Searches a space for a platform.
+
+    Args:
+        predictor: Of the platform and the space.
+        objective: What to maximise.
+        plan: Limit and effort.
+        state_path: Where an interrupted search is kept after each generation, and gone on with; None keeps nothing. The file
+            is removed at the end.
+        watch: Sees the progress.
+
+    Raises:
+        LatcastError: No network within the limit was found.
+        MissingExtraError: pymoo is not installed and the space is too large to look at whole.
+    """
+    watch = watch or (lambda share: None)
+    members = objective.members
+    if members is None and not objective.costly and predictor.supernet.size <= EXHAUSTIVE_SIZE:
+        members = _all_members(predictor)
+    evaluations = 0
+    if members is not None:
+        found = _evaluated(predictor, objective, members)
+        evaluations, within = len(found), found.take(found.limited_ms(confident=plan.confident) <= plan.max_latency_ms)
+        fastest_ms = float(found.limited_ms(confident=plan.confident).min())
+        front = pareto_front(within)
+    else:
+        front, evaluations, fastest_ms = _evolved(predictor, objective, plan, state_path, watch)
+    if not len(front):
+        raise LatcastError(
+            f"no network of {predictor.supernet.name} within {plan.max_latency_ms:g} ms was found; the fastest of {evaluations} "
+            f"looked at takes {fastest_ms:.3g} ms: raise --max-latency-ms"
+        )
+    return SearchResult(
+        predictor.supernet.name, predictor.predictor.platform.id, objective.name, plan.max_latency_ms, plan.confident,
+        evaluations, members is not None, front,
+    )  # fmt: skip
+
+
+def _all_members(predictor: EncodingPredictor) -> np.ndarray:
+    """Every encoding of a small space, equal networks once."""
+    grids = np.meshgrid(*(np.arange(count) for count in predictor.supernet.choices), indexing="ij")
+    encodings = np.stack([grid.reshape(-1) for grid in grids], axis=1).astype(np.int16)
+    return np.unique(predictor.supernet.canonical(encodings), axis=0)
+
+
+def _evaluated(predictor: EncodingPredictor, objective: Objective, encodings: np.ndarray) -> Evaluated:
+    latencies = predictor.predict_many(encodings)
+    return Evaluated(encodings, objective.values(encodings), latencies.latency_ms, latencies.low_ms, latencies.high_ms)
+
+
+def _evolved(
+    predictor: EncodingPredictor, objective: Objective, plan: SearchPlan, state_path: Path | None, watch: Watch
+) -> tuple[Evaluated, int, float]:
+    """Front, networks looked at, and the least latency seen."""
+    supernet = predictor.supernet
+    settings = _settings(predictor, objective, plan)
+    state = (read_state(state_path, settings) if state_path is not None else None) or SearchState(settings)
+    if isinstance(objective, CallableObjective):
+        objective.known.update({tuple(encoding): value for encoding, value in state.known})
+    front, fastest_ms = nothing(len(supernet.choices)), np.inf
+    if state.front:
+        front = _evaluated(predictor, objective, np.array(state.front, dtype=np.int16))
+    start = np.array(state.population, dtype=np.int16) if state.population else None
+    done = state.evaluations
+    for generation in _generations(predictor, objective, plan, start, done):
+        limited = generation.limited_ms(confident=plan.confident)
+        fastest_ms = min(fastest_ms, float(limited.min()))
+        front = pareto_front(front.joined(generation.take(limited <= plan.max_latency_ms)))
+        done += len(generation)
+        if state_path is not None:
+            state.evaluations, state.front = done, front.encodings.tolist()
+            state.population = generation.encodings.tolist()
+            if isinstance(objective, CallableObjective):
+                state.known = [(list(encoding), value) for encoding, value in objective.known.items()]
+            write_state(state_path, state)
+        watch(min(1.0, done / plan.evaluations))
+    if state_path is not None:
+        state_path.unlink(missing_ok=True)
+    return front, done, fastest_ms
+
+
+def _settings(predictor: EncodingPredictor, objective: Objective, plan: SearchPlan) -> dict[str, Any]:
+    return {
+        "space": predictor.supernet.name, "platform": predictor.predictor.platform.id, "objective": objective.name, **vars(plan),
+    }  # fmt: skip
+
+
+def _generations(
+    predictor: EncodingPredictor, objective: Objective, plan: SearchPlan, start: np.ndarray | None, done: int
+) -> Iterator[Evaluated]:
+    """Evaluated generations of NSGA-II (Deb et al., 2002) until the evaluations are used up."""
+    try:
+        from pymoo.algorithms.moo.nsga2 import NSGA2
+        from pymoo.config import Config
+        from pymoo.core.evaluator import Evaluator
+        from pymoo.core.problem import Problem
+        from pymoo.operators.crossover.ux import UniformCrossover
+        from pymoo.problems.static import StaticProblem
+    except ImportError as missing:
+        raise MissingExtraError("pymoo", "search", "searching a large space") from missing
+    from latcast.search.mutation import choice_mutation
+
+    Config.warnings["not_compiled"] = False  # a hint on standard output, where JSON belongs
+    supernet = predictor.supernet
+    if start is None:
+        start = supernet.distinct_encodings(plan.population, plan.seed)
+    problem = Problem(n_var=len(supernet.choices), n_obj=2, n_ieq_constr=1, xl=0, xu=supernet.choices - 1, vtype=int)
+    algorithm = NSGA2(
+        pop_size=plan.population,
+        sampling=start.astype(np.int64),
+        crossover=UniformCrossover(),
+        mutation=choice_mutation(supernet.choices),
+        eliminate_duplicates=True,
+    )
+    algorithm.setup(problem, termination=("n_gen", plan.evaluations), seed=plan.seed + done, verbose=False)
+    while done < plan.evaluations:
+        asked = algorithm.ask()
+        if asked is None or not len(asked):
+            return  # nothing new can be made of the population
+        encodings = supernet.canonical(np.rint(np.asarray(asked.get("X"), dtype=np.float64)).astype(np.int16))
+        generation = _evaluated(predictor, objective, encodings)
+        asked.set("X", encodings.astype(np.int64))
+        limited = generation.limited_ms(confident=plan.confident)
+        columns = {
+            "F": np.stack([-generation.objective, generation.latency_ms], axis=1),
+            "G": (limited - plan.max_latency_ms)[:, None],
+        }
+        Evaluator().eval(StaticProblem(problem, **columns), asked)
+        algorithm.tell(infills=asked)
+        done += len(generation)
+        yield generation

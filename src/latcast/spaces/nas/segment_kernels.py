@@ -1,0 +1,339 @@
+"""From encodings to kernels, vectorised: no graph is built for an architecture.
+
+A network is a chain of segments, and which kernels begin in a segment depends on that segment and, through what is fused
+across its ends, on how the segments before and behind are built (their structure, not their sizes). A space has far fewer of
+these than networks: thousands against billions. Each is found once, by building it between its neighbours and looking for its
+kernels; from then on an encoding is a row of integers, looked up.
+
+Which columns of an encoding decide a place's segment is found by changing one column at a time in many random encodings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from latcast.errors import LatcastError
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
+from latcast.kernels.kernel import Configuration, KernelTable
+from latcast.kernels.operator_class import operator_class
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.search import find_kernels
+from latcast.spaces.nas.supernet import AT_ONCE, Row, Supernet
+
+PROBES = 512
+"""Random encodings in which single columns are changed to see what they decide."""
+
+SHARED_SEGMENTS = 3
+"""A whole network is built for missing segments where it has at least one in so many of them; otherwise each is built alone
+between its neighbours."""
+
+STRUCTURE_BITS = 20
+STRUCTURE_MASK = (1 << STRUCTURE_BITS) - 1
+
+MOST_DENSE = 1 << 24
+"""Segments times structures squared up to which they are looked up in an array."""
+
+ABSENT = 0
+"""Number of a segment that is not there, or that adds no operator."""
+
+Structure = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class SegmentSizes:
+    """What segments, or networks, compute and keep.
+
+    Attributes:
+        macs: Multiply-accumulates.
+        parameters: Learned values, with the running statistics of batch normalisations.
+    """
+
+    macs: np.ndarray
+    parameters: np.ndarray
+
+
+class SegmentKernels:
+    """The kernels of a space's networks under fusion rules, kept once found.
+
+    Attributes:
+        supernet: The space.
+        rules: Fusion rules.
+    """
+
+    def __init__(self, supernet: Supernet, rules: FusionRules) -> None:
+        self.supernet = supernet
+        self.rules = rules
+        self._columns = [np.flatnonzero(decides) for decides in deciding_columns(supernet)]
+        self._radices = [_radices(supernet.choices[columns]) for columns in self._columns]
+        self._by_choice = [
+            np.full(max(1, int(np.prod(supernet.choices[columns]))), -1, dtype=np.int32) for columns in self._columns
+        ]
+        """For each place: choices of its columns, as one number, to the segment's number; -1 where not yet seen."""
+        self._rows: list[Row] = [()]
+        self._numbers: dict[Row, int] = {}
+        self._structures: dict[Structure, int] = {}
+        self._structure_of = np.zeros(1, dtype=np.int64)
+        self._macs, self._parameters = np.zeros(1), np.zeros(1)
+        self._in_context: dict[int, int] = {}
+        """Segment, structure before and structure behind, as one number (:func:`_codes`), to the segment in context."""
+        self._dense: np.ndarray | None = np.full((1, 1, 1), ABSENT, dtype=np.int32)
+        """The same as an array by these three, -1 where not yet seen; None where a space has too many structures."""
+        self._kernels: list[list[int]] = [[]]
+        """For each segment in context its distinct kernels, in execution order; the first has none."""
+        self._distinct: dict[str, dict[Configuration, int]] = {}
+        self._keys: list[tuple[str, int]] = []
+
+    @property
+    def segments(self) -> int:
+        """Number of segments in context that are known; the first is the absent one."""
+        return len(self._kernels)
+
+    def lookup(self, encodings: np.ndarray) -> np.ndarray:
+        """The segments in context of networks, (places, networks), int32; finds kernels of those not seen before.
+
+        Args:
+            encodings: (networks, columns); at most :data:`AT_ONCE` at once keep the memory small.
+        """
+        numbers = self._numbered(encodings)
+        before, behind = self._context(numbers)
+        found = self._known(numbers, before, behind)
+        if (found < 0).any():
+            self._find_missing(numbers, _codes(numbers, before, behind), found)
+            found = self._known(numbers, before, behind)
+        return found
+
+    def table(self, encodings: np.ndarray) -> KernelTable:
+        """The kernels of networks, as building each graph and searching it would find them (free ones left out)."""
+        found = self.lookup(encodings)
+        lengths = np.array([len(kernels) for kernels in self._kernels])
+        flat = np.array([kernel for kernels in self._kernels for kernel in kernels], dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        segment = found.T.reshape(-1)
+        counts = lengths[segment]
+        network = np.repeat(np.repeat(np.arange(found.shape[1]), found.shape[0]), counts)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        kernel = flat[np.repeat(starts[segment], counts) + within]
+        return self._table(network, kernel, found.shape[1])
+
+    def segment_table(self, first: int = 0) -> KernelTable:
+        """The kernels of segments in context, each as a network of its own, from number ``first`` on."""
+        listed = self._kernels[first:]
+        network = np.repeat(np.arange(len(listed)), [len(kernels) for kernels in listed])
+        kernel = np.array([kernel for kernels in listed for kernel in kernels], dtype=np.int64)
+        return self._table(network, kernel, len(listed))
+
+    def sizes(self, encodings: np.ndarray) -> SegmentSizes:
+        """Multiply-accumulates and learned values of networks, each (networks,)."""
+        macs, parameters = [np.zeros(0)], [np.zeros(0)]
+        for start in range(0, len(encodings), AT_ONCE):
+            numbers = self._numbered(encodings[start : start + AT_ONCE])
+            macs.append(self._macs[numbers].sum(axis=0))
+            parameters.append(self._parameters[numbers].sum(axis=0))
+        return SegmentSizes(np.concatenate(macs), np.concatenate(parameters))
+
+    def _table(self, network: np.ndarray, kernel: np.ndarray, networks: int) -> KernelTable:
+        """Renumbers kernels, which are numbered as they were found, type by type; unused ones are left out."""
+        used = np.zeros(len(self._keys), dtype=bool)
+        used[kernel] = True
+        configurations, place_of, total = {}, np.zeros(len(self._keys), dtype=np.int64), 0
+        by_type: dict[str, list[int]] = {}
+        for number in np.flatnonzero(used).tolist():
+            by_type.setdefault(self._keys[number][0], []).append(number)
+        for name, numbers in by_type.items():
+            known = list(self._distinct[name])
+            configurations[name] = np.array([known[self._keys[number][1]] for number in numbers], dtype=np.int64)
+            place_of[numbers] = total + np.arange(len(numbers))
+            total += len(numbers)
+        return KernelTable(configurations, network, place_of[kernel], networks)
+
+    def _numbered(self, encodings: np.ndarray) -> np.ndarray:
+        """The segment at each place, (places, networks), int32."""
+        counts = self.supernet.choices
+        if encodings.ndim != 2 or encodings.shape[1] != len(counts) or ((encodings < 0) | (encodings >= counts)).any():
+            raise LatcastError(
+                f"found encodings of shape {encodings.shape}, expected (networks, {len(counts)}) indices of choices of the "
+                f"space '{self.supernet.name}'"
+            )
+        transposed = np.ascontiguousarray(encodings.T)
+        numbers = np.empty((len(self._columns), len(encodings)), dtype=np.int32)
+        codes = []
+        for place, columns in enumerate(self._columns):
+            code = np.zeros(len(encodings), dtype=np.int64)
+            for column, radix in zip(columns, self._radices[place], strict=True):
+                code += transposed[column].astype(np.int64) * radix
+            codes.append(code)
+            numbers[place] = self._by_choice[place][code]
+        for place in np.flatnonzero((numbers < 0).any(axis=1)).tolist():
+            missing, where = np.unique(codes[place][numbers[place] < 0], return_index=True)
+            networks = np.flatnonzero(numbers[place] < 0)[where]
+            rows = self.supernet.rows(encodings[networks])[:, place]
+            self._by_choice[place][missing] = [self._number(tuple(row)) for row in rows.tolist()]
+            numbers[place] = self._by_choice[place][codes[place]]
+        return numbers
+
+    def _number(self, row: Row) -> int:
+        """The number of a segment; one not seen before is built, to see its structure and sizes."""
+        if row[0] == 0:
+            return ABSENT
+        found = self._numbers.get(row)
+        if found is not None:
+            return found
+        graph, (names,) = self.supernet.segmented_graph([row])
+        if not names:
+            self._numbers[row] = ABSENT
+            return ABSENT
+        number = self._numbers[row] = len(self._rows)
+        self._rows.append(row)
+        structure = self._structures.setdefault(_structure(graph), len(self._structures) + 1)
+        self._structure_of = np.append(self._structure_of, structure)
+        self._macs = np.append(self._macs, graph_macs(graph))
+        self._parameters = np.append(self._parameters, graph.parameter_count)
+        return number
+
+    def _context(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Structures of the segments before and behind each place, passing over absent ones; 0 at the ends and where absent."""
+        structures = self._structure_of[numbers]
+        before, behind = np.zeros_like(structures), np.zeros_like(structures)
+        places = range(len(numbers))
+        for order, target in ((places, before), (reversed(places), behind)):
+            running = np.zeros(numbers.shape[1], dtype=np.int64)
+            for place in order:
+                here = structures[place]
+                target[place] = np.where(here > 0, running, 0)
+                running = np.where(here > 0, here, running)
+        return before, behind
+
+    def _known(self, numbers: np.ndarray, before: np.ndarray, behind: np.ndarray) -> np.ndarray:
+        """Segments in context, -1 where not yet seen, (places, networks), int32."""
+        self._make_room()
+        if self._dense is not None:
+            held = self._dense.shape[1]
+            return self._dense.reshape(-1)[(numbers.astype(np.int64) * held + before) * held + behind]
+        distinct, inverse = np.unique(_codes(numbers, before, behind), return_inverse=True)
+        known = [ABSENT if code == 0 else self._in_context.get(code, -1) for code in distinct.tolist()]
+        return np.array(known, dtype=np.int32)[inverse].reshape(numbers.shape)
+
+    def _make_room(self) -> None:
+        """Grows the array for all segments between all structures, or gives it up."""
+        structures, rows = len(self._structures) + 1, len(self._rows)
+        if self._dense is None or (structures <= self._dense.shape[1] and rows <= self._dense.shape[0]):
+            return
+        shape = _grown(rows, 1024), _grown(structures, 8), _grown(structures, 8)
+        if np.prod(shape) > MOST_DENSE:
+            self._dense = None
+            return
+        grown = np.full(shape, -1, dtype=np.int32)
+        grown[tuple(slice(0, size) for size in self._dense.shape)] = self._dense
+        grown[ABSENT] = ABSENT
+        self._dense = grown
+
+    def _find_missing(self, numbers: np.ndarray, codes: np.ndarray, found: np.ndarray) -> None:
+        """Finds the kernels of segments in contexts not seen before.
+
+        Networks that have many of them are built whole, first; what is left is built between its neighbours.
+        """
+        places, networks = np.nonzero(found < 0)
+        missing, where = np.unique(codes[places, networks], return_index=True)
+        waiting = dict(zip(missing.tolist(), zip(places[where].tolist(), networks[where].tolist(), strict=True), strict=True))
+        fresh = np.bincount(networks[where])
+        for network in np.argsort(-fresh, kind="stable")[: int((fresh > 0).sum())].tolist():
+            present = np.flatnonzero(numbers[:, network])
+            listed = codes[present, network].tolist()
+            if sum(code in waiting for code in listed) * SHARED_SEGMENTS < len(present):
+                continue
+            kept = _without_repetition(numbers[present, network])
+            chain = self._chain(numbers[present[kept], network].tolist())
+            if not all(chain):
+                # A segment that one before it takes in whole passes on what is fused: how many there are then counts.
+                kept = np.arange(len(present))
+                chain = self._chain(numbers[present, network].tolist())
+            for place, kernels in zip(present[kept].tolist(), chain, strict=True):
+                self._keep(int(codes[place, network]), kernels)
+            for code in listed:
+                waiting.pop(code, None)
+        for code, (place, network) in waiting.items():
+            present = np.flatnonzero(numbers[:, network])
+            at = int(np.searchsorted(present, place))
+            around = present[max(0, at - 1) : at + 2]
+            self._keep(code, self._chain(numbers[around, network].tolist())[min(at, 1)])
+
+    def _keep(self, code: int, kernels: Sequence[tuple[str, Configuration]]) -> None:
+        if code in self._in_context:
+            return
+        listed = []
+        for name, configuration in kernels:
+            known = self._distinct.setdefault(name, {})
+            if configuration not in known:
+                known[configuration] = len(self._keys)
+                self._keys.append((name, len(known) - 1))
+            listed.append(known[configuration])
+        self._in_context[code] = len(self._kernels)
+        if self._dense is not None:
+            self._dense[code >> 2 * STRUCTURE_BITS, code >> STRUCTURE_BITS & STRUCTURE_MASK, code & STRUCTURE_MASK] = len(
+                self._kernels
+            )
+        self._kernels.append(listed)
+
+    def _chain(self, numbers: Sequence[int]) -> list[list[tuple[str, Configuration]]]:
+        """The kernels that begin in each segment of a chain, without the free ones."""
+        graph, names = self.supernet.segmented_graph([self._rows[number] for number in numbers])
+        segment_of = {name: segment for segment, listed in enumerate(names) for name in listed}
+        found: list[list[tuple[str, Configuration]]] = [[] for _ in names]
+        for kernel in find_kernels(graph, self.rules):
+            if not kernel.free:
+                found[segment_of[kernel.name]].append(kernel.key)
+        return found
+
+
+def _codes(numbers: np.ndarray, before: np.ndarray, behind: np.ndarray) -> np.ndarray:
+    """Segments between structures, each as one number, int64."""
+    return (numbers.astype(np.int64) << 2 * STRUCTURE_BITS) | (before << STRUCTURE_BITS) | behind
+
+
+def _grown(needed: int, least: int) -> int:
+    """The next power of two."""
+    return max(least, 1 << (needed - 1).bit_length())
+
+
+def _without_repetition(numbers: np.ndarray) -> np.ndarray:
+    """Where to build a chain such that of more than three equal segments in a row the first, the second and the last are left:
+    those between are as the second is."""
+    same = np.concatenate([[False], numbers[1:] == numbers[:-1]])
+    inside = same & np.concatenate([same[1:], [False]])  # equal to the one before and to the one behind
+    again = inside & np.concatenate([[False], inside[:-1]])
+    return np.flatnonzero(~again)
+
+
+def _radices(counts: np.ndarray) -> np.ndarray:
+    """What each digit of a number is multiplied by, for digits with so many values."""
+    return np.concatenate([[1], np.cumprod(counts)[:-1]]).astype(np.int64) if len(counts) else np.zeros(0, dtype=np.int64)
+
+
+def deciding_columns(supernet: Supernet) -> np.ndarray:
+    """Which columns of an encoding decide the segment of each place, (places, columns), booleans."""
+    rng = np.random.default_rng(0)
+    base = rng.integers(0, supernet.choices, size=(PROBES, len(supernet.choices)), dtype=np.int16)
+    before = supernet.rows(base)
+    decides = np.zeros((before.shape[1], len(supernet.choices)), dtype=bool)
+    for column, count in enumerate(supernet.choices.tolist()):
+        if count > 1:
+            changed = base.copy()
+            changed[:, column] = (changed[:, column] + rng.integers(1, count, size=PROBES)) % count
+            decides[:, column] = (supernet.rows(changed) != before).any(axis=(0, 2))
+    return decides
+
+
+def _structure(graph: Graph) -> Structure:
+    """Operators of a segment and how they are connected, without sizes: all that fusion across its ends can depend on."""
+    number: dict[str, int] = {graph.inputs[0]: 0}
+    described: list[object] = []
+    for node in graph.nodes:
+        inputs = tuple(number[name] for name in node.inputs if name in number)
+        described.append((operator_class(graph, node), inputs))
+        for output in node.outputs:
+            number[output] = len(number)
+    return tuple(described)

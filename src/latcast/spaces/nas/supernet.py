@@ -1,0 +1,203 @@
+"""A search space whose members are chains of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import LatcastError, ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph, Shape
+from latcast.records import Reference
+from latcast.registry import Registry
+from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.nas.dimension import (
+    Columns,
+    Dimension,
+    choice_counts,
+    chosen_values,
+    encoding_of_values,
+    parameters_of_values,
+    values_of_parameters,
+)
+from latcast.spaces.nas.names import SUPERNET_TARGETS
+
+Row = tuple[int, ...]
+"""A segment: the values of its space's fields. The first is its kind, 0 where there is no segment."""
+
+DRAWS_WITHOUT_NEWS = 1000
+
+AT_ONCE = 32_768
+"""Networks whose choices are looked at together; bounds the memory whatever their number."""
+
+
+class SegmentedBuilder(GraphBuilder):
+    """A builder that tells which operators a segment has added."""
+
+    @property
+    def node_names(self) -> list[str]:
+        return [node.name for node in self._nodes]
+
+
+@dataclass(frozen=True)
+class Supernet:
+    """A search space of networks that are chains of segments (stem, blocks, head); a space of the catalogue.
+
+    Attributes:
+        name: In references.
+        dimensions: Its choices; an encoding has a column for each.
+        fields: What the numbers of a segment mean.
+        segments: From chosen values to the segments of every network, (networks, places, fields) integers, vectorised. What
+            a segment builds follows from its numbers alone.
+        add_segment: Adds one segment behind a tensor.
+        entry_shape: Shape of the tensor that a segment reads.
+        inactive: Which columns decide nothing (blocks beyond a stage's depth): name to (networks, count) booleans.
+        published: Members as papers print them, by name.
+        to_parameters, from_parameters: Where the JSON of a member is not its dimensions by name: from a dictionary of
+            dimensions to it, and back.
+        reference_space: The name in references, where another space builds the same networks.
+    """
+
+    name: str
+    dimensions: tuple[Dimension, ...]
+    fields: tuple[str, ...]
+    segments: Callable[[Columns], np.ndarray]
+    add_segment: Callable[[GraphBuilder, str, Row], str]
+    entry_shape: Callable[[Row], Shape]
+    inactive: Callable[[Columns], Mapping[str, np.ndarray]] = field(default=lambda values: {})
+    published: Mapping[str, PublishedModel] = field(default_factory=dict)
+    to_parameters: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    from_parameters: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    reference_space: str = ""
+
+    @cached_property
+    def choices(self) -> np.ndarray:
+        """Number of choices of each column, int64."""
+        return choice_counts(self.dimensions)
+
+    @property
+    def size(self) -> float:
+        """Number of encodings; several may stand for the same network."""
+        return float(np.prod(self.choices.astype(np.float64)))
+
+    def canonical(self, encodings: np.ndarray) -> np.ndarray:
+        """Encodings with the first choice wherever a choice decides nothing: equal networks have equal rows.
+
+        Args:
+            encodings: (networks, columns).
+        """
+        canonical = np.empty(np.shape(encodings), dtype=np.int16)
+        for start in range(0, len(encodings), AT_ONCE):
+            part = encodings[start : start + AT_ONCE]
+            canonical[start : start + AT_ONCE] = np.where(self._inactive_columns(part), 0, part)
+        return canonical
+
+    def _inactive_columns(self, encodings: np.ndarray) -> np.ndarray:
+        """Which choices decide nothing, (networks, columns)."""
+        inactive = self.inactive(chosen_values(self.dimensions, encodings))
+        everywhere = {each.name: np.zeros((len(encodings), each.count), dtype=bool) for each in self.dimensions}
+        return np.concatenate([inactive.get(name, flags) for name, flags in everywhere.items()], axis=1)
+
+    def sample_encodings(self, count: int, seed: int | np.random.Generator) -> np.ndarray:
+        """``count`` encodings, each choice equally likely, (count, columns), int16; they may repeat."""
+        rng = np.random.default_rng(seed)
+        return self.canonical(rng.integers(0, self.choices, size=(count, len(self.choices)), dtype=np.int16))
+
+    def distinct_encodings(self, count: int, seed: int) -> np.ndarray:
+        """``count`` different networks, (count, columns), int16; a smaller count gives the head of a larger one's list.
+
+        Raises:
+            LatcastError: 1000 draws in a row gave nothing new; the space is smaller than ``count``.
+        """
+        rng = np.random.default_rng(seed)
+        found: dict[bytes, np.ndarray] = {}
+        fruitless = 0
+        while len(found) < count:
+            for row in self.sample_encodings(256, rng):
+                key = row.tobytes()
+                if key in found:
+                    fruitless += 1
+                elif len(found) < count:
+                    found[key] = row
+                    fruitless = 0
+            if fruitless >= DRAWS_WITHOUT_NEWS:
+                raise LatcastError(
+                    f"found {len(found)} different members of the space '{self.name}' and then none in "
+                    f"{DRAWS_WITHOUT_NEWS} draws, expected {count}; ask for fewer"
+                )
+        return np.stack(list(found.values())) if found else np.zeros((0, len(self.choices)), dtype=np.int16)
+
+    def rows(self, encodings: np.ndarray) -> np.ndarray:
+        """The segments of networks, (networks, places, fields), int64."""
+        return np.asarray(self.segments(chosen_values(self.dimensions, encodings)), dtype=np.int64)
+
+    def decode(self, encoding: Sequence[int] | np.ndarray) -> dict[str, Any]:
+        """The JSON parameters of one encoding.
+
+        Raises:
+            ModelError: No encoding of this space.
+        """
+        values = chosen_values(self.dimensions, np.asarray(encoding)[None, :])
+        return self.to_parameters(parameters_of_values(self.dimensions, values))
+
+    def encode(self, parameters: Mapping[str, Any]) -> np.ndarray:
+        """The encoding of JSON parameters, (columns,), int16.
+
+        Raises:
+            ModelError: A parameter is unknown, missing, or none of the choices.
+        """
+        values = values_of_parameters(self.name, self.dimensions, self.from_parameters(parameters))
+        return self.canonical(encoding_of_values(self.name, self.dimensions, values))[0]
+
+    def reference(self, encoding: Sequence[int] | np.ndarray) -> Reference:
+        """The reference of one encoding, named by its content."""
+        space = self.reference_space or self.name
+        parameters = self.decode(encoding)
+        return Reference(space, parameters, f"{space}-{Reference(space, parameters).key[:8]}")
+
+    def build(self, **parameters: Any) -> Graph:
+        """The member with these parameters; values between and beyond the choices are built too.
+
+        Raises:
+            ModelError: Unknown parameters, or parameters that make no valid network.
+        """
+        values = values_of_parameters(self.name, self.dimensions, self.from_parameters(parameters))
+        return self.graph_of_rows(np.asarray(self.segments(values), dtype=np.int64)[0].tolist())
+
+    def graph_of_rows(self, rows: Iterable[Sequence[int]]) -> Graph:
+        """The graph of a chain of segments."""
+        return self.segmented_graph([tuple(row) for row in rows if row[0]])[0]
+
+    def segmented_graph(self, rows: Sequence[Row]) -> tuple[Graph, list[list[str]]]:
+        """The graph of a chain of segments, and the names of the operators of each.
+
+        Raises:
+            ModelError: No segment.
+        """
+        if not rows:
+            raise ModelError(f"a network of the space '{self.name}' needs segments; found none")
+        b = SegmentedBuilder(self.name)
+        x = b.input(self.entry_shape(rows[0]))
+        ends = []
+        for row in rows:
+            x = self.add_segment(b, x, row)
+            ends.append(len(b.node_names))
+        names = b.node_names
+        starts = [0, *ends[:-1]]
+        return b.finish(x), [names[start:end] for start, end in zip(starts, ends, strict=True)]
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """``count`` different members; a smaller count gives the head of a larger one's list.
+
+        Raises:
+            LatcastError: The space is smaller than ``count``.
+        """
+        return [self.reference(encoding) for encoding in self.distinct_encodings(count, seed)]
+
+
+SUPERNETS: Registry[Supernet] = Registry("search space", SUPERNET_TARGETS, group="latcast.supernets")
+"""Spaces that can be searched and predicted by encoding."""

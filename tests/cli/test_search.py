@@ -1,0 +1,90 @@
+"""``latcast search``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.measure.settings import WorkerSettings
+from latcast.predictors.bundle import save_bundle
+from latcast.records import Measurement, Reference
+from latcast.spaces.catalogue import build
+from tests.cli.conftest import Latcast
+from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_predictor
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    predictor = make_predictor(
+        "physical_residual", made_up_samples(graphs_of({"mobilenet_v2": 6, "resnet": 4, "vit": 2}, seed=1))
+    )
+    return save_bundle(predictor, tmp_path_factory.mktemp("bundles") / "made_up.zip")
+
+
+def test_json_has_picks_that_can_be_built(latcast: Latcast, made_up: Path) -> None:
+    found = latcast(
+        "search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--evaluations", 120, "--population", 40,
+        "--picks", 3, "--json",
+    )  # fmt: skip
+    assert found.code == 0, found
+    document = found.json
+    assert [pick["objective"] for pick in document["picks"]] == sorted((p["objective"] for p in document["picks"]), reverse=True)
+    for pick in document["picks"]:
+        assert pick["latency_ms"] <= 40
+        assert pick["low_ms"] < pick["latency_ms"] < pick["high_ms"]
+    assert document["picks"] == document["front"][:3]
+    assert build(Reference.from_json(document["picks"][0])).nodes
+    assert "'macs' is a size, not an accuracy" in found.err
+
+
+def test_a_plot_is_drawn(latcast: Latcast, made_up: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "front.png"
+    found = latcast(
+        "search",
+        "autoformer",
+        "--on",
+        made_up,
+        "--max-latency-ms",
+        40,
+        "--evaluations",
+        80,
+        "--population",
+        40,
+        "--plot",
+        picture,
+    )
+    assert found.code == 0, found
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"front: {picture}" in found.out
+
+
+def test_a_limit_that_nothing_meets_is_one_line(latcast: Latcast, made_up: Path) -> None:
+    found = latcast("search", "autoformer", "--on", made_up, "--max-latency-ms", 0.01, "--evaluations", 40, "--population", 40)
+    assert found.code == 1
+    assert "raise --max-latency-ms" in found.err
+
+
+def test_an_unknown_space_is_a_wrong_call(latcast: Latcast, made_up: Path) -> None:
+    assert latcast("search", "no_such_space", "--on", made_up, "--max-latency-ms", 1).code == 2
+
+
+def test_measured_picks_are_told_beside_the_predictions(latcast: Latcast, made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Reference] = []
+
+    def measured(reference: Reference, settings: WorkerSettings) -> Measurement:
+        assert (settings.runtime, settings.threads, settings.precision) == ("onnxruntime", 1, "fp32")
+        asked.append(reference)
+        error = "made up" if len(asked) == 3 else None
+        return Measurement("p", reference, latency_ms=None if error else 39.0 + 2 * (len(asked) - 1), error=error)
+
+    monkeypatch.setattr("latcast.search.measured.measure_graph", measured)
+    found = latcast(
+        "search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--evaluations", 80, "--population", 40,
+        "--picks", 3, "--measure", "--json",
+    )  # fmt: skip
+    assert found.code == 0, found
+    assert [pick["measured_ms"] for pick in found.json["picks"]] == [39.0, 41.0, None]
+    assert [pick["name"] for pick in found.json["picks"]] == [reference.name for reference in asked]
+    assert found.json["within_limit"] == 50  # of the two that could be measured
+    assert "could not be measured: made up" in found.err

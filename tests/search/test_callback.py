@@ -1,0 +1,57 @@
+"""Latency inside loops of other people."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.errors import LatcastError
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.search.callback import LatencyCallback
+from latcast.search.encodings import EncodingPredictor
+from latcast.search.surrogate import fit_surrogate, one_hot
+
+
+def test_encodings_parameters_and_graphs_give_the_same(platform: PlatformPredictor) -> None:
+    callback = LatencyCallback(platform, "autoformer")
+    assert callback.encoded is not None
+    supernet = callback.encoded.supernet
+    encodings = supernet.sample_encodings(3, 0)
+    by_encoding = callback(encodings)
+    parameters = [supernet.decode(row) for row in encodings]
+    assert callback(parameters) == pytest.approx(by_encoding)
+    assert LatencyCallback(platform)([supernet.build(**each) for each in parameters]) == pytest.approx(by_encoding)
+
+
+def test_a_confident_callback_gives_the_upper_bound(platform: PlatformPredictor) -> None:
+    encodings = EncodingPredictor(platform, "autoformer").supernet.sample_encodings(3, 0)
+    bound = LatencyCallback(platform, "autoformer", confident=True)(encodings)
+    assert (bound > LatencyCallback(platform, "autoformer")(encodings)).all()
+
+
+def test_excess_is_relative_and_nothing_within_the_limit(platform: PlatformPredictor) -> None:
+    callback = LatencyCallback(platform, "autoformer")
+    encodings = EncodingPredictor(platform, "autoformer").supernet.sample_encodings(2, 0)
+    latency_ms = callback(encodings)
+    limit_ms = float(latency_ms[0]) / 1.5
+    assert callback.excess(encodings, limit_ms)[0] == pytest.approx(0.5)
+    assert callback.excess(encodings, float(latency_ms.max())).tolist() == [0, 0]
+
+
+def test_encodings_without_a_space_are_refused(platform: PlatformPredictor) -> None:
+    with pytest.raises(LatcastError, match="name it"):
+        LatencyCallback(platform)(np.zeros((1, 3), dtype=np.int16))
+
+
+def test_choices_become_zeros_and_a_one() -> None:
+    assert one_hot(np.array([[1, 0], [0, 2]]), np.array([2, 3])).tolist() == [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]]
+
+
+def test_a_surrogate_is_close_and_gradients_point_to_what_is_slow(transformers: EncodingPredictor) -> None:
+    torch = pytest.importorskip("torch")
+    surrogate = fit_surrogate(transformers, networks=1500, epochs=8)
+    assert surrogate.mape < 3
+    probabilities = torch.full((1, int(surrogate.choices.sum())), 0.5, requires_grad=True)
+    surrogate.module(probabilities).sum().backward()
+    widths = probabilities.grad[0, :3]  # 192, 216 and 240 channels
+    assert widths[2] > widths[1] > widths[0]

@@ -1,0 +1,186 @@
+"""Test networks: chains of operators between walls."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from latcast.errors import ModelError, UnknownNameError
+from latcast.kernels.operator_class import operator_class
+from latcast.kernels.patterns import find_patterns, shipped_patterns
+from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.operator_pairs import (
+    MAP,
+    OPERATORS,
+    ROWS,
+    TOKENS,
+    WALL,
+    WALL_FORMS,
+    WALLS,
+    chain_network,
+    chain_reference,
+    input_shape,
+    stands_behind,
+)
+
+PATTERNS = ("silu", "gelu", "mish", "layer_norm", "channel_shuffle", "unscaled_attention")
+SPELLED_OUT = {"decomposed_hard_swish": "hard_swish", "decomposed_hard_sigmoid": "hard_sigmoid"}
+NOT_ONE_NODE = (*PATTERNS, *SPELLED_OUT, "squeeze", "flatten", "sqrt")
+
+
+def types(chain: list, **parameters: object) -> list[str]:
+    return [node.op_type for node in chain_network(chain, **parameters).graph.nodes]
+
+
+def test_a_block_follows_a_wall_and_is_repeated() -> None:
+    assert types(["conv", "relu", WALL], blocks=2) == ["MaxPool", "Conv", "Relu", "MaxPool", "Conv", "Relu", "MaxPool"]
+
+
+def test_a_separated_pair_differs_from_its_neighbours_by_where_the_wall_stands() -> None:
+    assert types(["conv", WALL, "relu", WALL], blocks=1) == ["MaxPool", "Conv", "MaxPool", "Relu", "MaxPool"]
+
+
+def test_steps_tell_which_nodes_an_element_became() -> None:
+    steps = chain_network(["silu", "relu", WALL], blocks=2).steps
+
+    assert [(step.block, step.element, step.nodes) for step in steps[:3]] == [
+        (0, "silu", ("sigmoid_0", "mul_0")),
+        (0, "relu", ("relu_0",)),
+        (0, WALL, ("maxpool_1",)),
+    ]
+    assert [step.block for step in steps] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_changed_shape_is_brought_back_behind_a_wall_and_before_another() -> None:
+    # 16 channels become 32, are cut to 16 again, and the next block begins with a wall as the first one did.
+    assert types(["concat", "relu", WALL], blocks=1) == ["MaxPool", "MaxPool", "Concat", "Relu", "MaxPool", "Slice", "MaxPool"]
+
+
+@pytest.mark.parametrize("name", [name for name, operator in OPERATORS.items() if not operator.keeps_shape])
+def test_every_block_begins_with_the_same_shape(name: str) -> None:
+    graph = chain_network([name, WALL], blocks=3).graph
+
+    assert graph.shape(graph.outputs[0]) == (1, 16, 8, 8)
+
+
+@pytest.mark.parametrize(("name", "form"), [(name, form) for name, found in OPERATORS.items() for form in found.forms])
+def test_operators_say_rightly_whether_they_keep_the_shape(name: str, form: str) -> None:
+    network = chain_network([name], wall="softmax", blocks=1, form=form)
+    [last] = [node for node in network.graph.nodes if node.name == network.steps[0].nodes[-1]]
+
+    assert (network.graph.shape(last.outputs[0]) == input_shape(form, 8, 16)) == OPERATORS[name].keeps_shape
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name not in NOT_ONE_NODE])
+def test_operators_are_called_as_fusion_rules_call_them(name: str) -> None:
+    form = OPERATORS[name].forms[0]
+    network = chain_network([name], wall="softmax", blocks=1, form=form)
+    nodes = {node.name: node for node in network.graph.nodes}
+
+    assert [operator_class(network.graph, nodes[node]) for node in network.steps[0].nodes] == [name]
+
+
+@pytest.mark.parametrize("name", [*PATTERNS, *SPELLED_OUT])
+def test_patterns_are_spelled_as_kernel_search_knows_them(name: str) -> None:
+    network = chain_network([name], wall="softmax", blocks=1)
+    pattern = SPELLED_OUT.get(name, name)
+    matches = find_patterns(network.graph, [pattern], shipped_patterns())
+
+    assert [tuple(node.name for node in match.nodes) for match in matches] == [network.steps[0].nodes]
+
+
+@pytest.mark.parametrize("name", [name for name, operator in OPERATORS.items() if operator.members])
+def test_members_of_patterns_are_operators_themselves(name: str) -> None:
+    assert set(OPERATORS[name].members) <= set(OPERATORS)
+
+
+def test_the_second_operand_has_passed_a_wall_and_is_one_for_all_blocks() -> None:
+    graph = chain_network(["add", "mul", WALL], blocks=3).graph
+
+    assert len(graph.inputs) == 2
+    readers = [node for node in graph.nodes if node.op_type in ("Add", "Mul")]
+    [operand] = set.intersection(*(set(node.inputs) for node in readers))
+    assert graph.producers[operand].op_type == "MaxPool"
+
+
+def test_an_idle_operand_is_an_output_so_that_it_is_computed() -> None:
+    graph = chain_network([WALL], blocks=1, operand=True).graph
+
+    assert len(graph.inputs) == len(graph.outputs) == 2
+
+
+def test_branches_are_fed_with_one_tensor_and_joined() -> None:
+    network = chain_network([["add", ["conv"], [WALL]], WALL], blocks=1)
+    first, wall, join = network.graph.nodes[1:4]
+
+    assert (first.op_type, wall.op_type, join.op_type) == ("Conv", "MaxPool", "Add")
+    assert first.inputs[0] == wall.inputs[0]
+    assert join.inputs == (first.outputs[0], wall.outputs[0])
+
+
+@pytest.mark.parametrize("form", [MAP, ROWS, TOKENS])
+def test_forms_have_equal_last_axes_and_about_as_many_elements(form: str) -> None:
+    shape = input_shape(form, 8, 16)
+
+    assert shape == {MAP: (1, 16, 8, 8), ROWS: (32, 32), TOKENS: (1, 32, 32)}[form]
+
+
+@pytest.mark.parametrize(("wall", "form"), [(wall, form) for wall in WALLS for form in WALL_FORMS[wall]])
+def test_walls_keep_the_shape(wall: str, form: str) -> None:
+    graph = chain_network([WALL], wall=wall, blocks=1, form=form).graph
+
+    assert {graph.shape(node.outputs[0]) for node in graph.nodes} == {input_shape(form, 8, 16)}
+
+
+def test_a_transposition_is_no_wall_behind_a_column() -> None:
+    assert not stands_behind("transpose", "reduce_mean", MAP)
+    assert stands_behind("transpose", "concat", MAP)
+    assert not stands_behind("transpose", "concat", ROWS)
+    assert stands_behind("softmax", "reduce_mean", MAP)
+
+
+def test_references_build_the_same_network_again() -> None:
+    reference = chain_reference(["conv", ["add", ["relu", WALL], [WALL]]], wall="softmax", blocks=2)
+
+    assert reference.name == "conv add(relu wall | wall)"
+    assert build(reference).structure_key == chain_network(**reference.parameters).graph.structure_key
+
+
+def test_the_catalogue_knows_the_space_and_draws_different_pairs() -> None:
+    drawn = SPACES.get("operator_pairs").sample(20, seed=3)
+
+    assert len({reference.key for reference in drawn}) == 20
+    assert drawn == SPACES.get("operator_pairs").sample(20, seed=3)
+    for reference in drawn:
+        assert build(reference).nodes
+
+
+def test_more_pairs_than_there_are_cannot_be_drawn() -> None:
+    with pytest.raises(ModelError, match="ordered pairs"):
+        SPACES.get("operator_pairs").sample(10**6, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "words"),
+    [
+        ({"chain": ["convolve"]}, UnknownNameError, "conv"),
+        ({"chain": ["relu"], "wall": "hedge"}, UnknownNameError, "max_pool"),
+        ({"chain": ["conv"], "form": ROWS, "wall": "softmax"}, ModelError, "form"),
+        ({"chain": ["relu"], "form": ROWS}, ModelError, "wall"),
+        ({"chain": ["relu"], "form": "cube"}, ModelError, "form"),
+        ({"chain": ["relu"], "size": 7}, ModelError, "even"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(arguments: dict, problem: type[Exception], words: str) -> None:
+    with pytest.raises(problem, match=words):
+        chain_network(**arguments)
+
+
+def test_all_pairs_on_maps_can_be_built() -> None:
+    maps = [name for name, found in OPERATORS.items() if MAP in found.forms]
+    built = 0
+    for first, second in list(product(maps, maps))[::7]:
+        if (first, second) != ("reduce_mean", "matmul"):
+            built += bool(chain_network([first, second, WALL], blocks=1, wall="softmax").graph.nodes)
+    assert built > 200
