@@ -60,9 +60,8 @@ def variants(
     else:
         _print_summary(output, found)
     if measure:
-        from latcast.folders import measurements_folder
-
         from latcast.datasets.variants import no_larger_than
+        from latcast.folders import measurements_folder
 
         if store is None:
             store = measurements_folder() / f"variants-{runtime}-cpu{threads}-{precision}.sqlite"

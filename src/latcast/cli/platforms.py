@@ -104,6 +104,12 @@ def _rates(found: ClassThroughput | None) -> tuple[str, ...]:
     return tuple("-" if value is None else f"{value:#.3g}".rstrip(".") for value in (*found.rates, found.kernel_us))
 
 
+def _compute_ratio(first: ClassThroughput | None, second: ClassThroughput | None) -> str:
+    """How many times as fast the second one computes; nothing where computing does not decide on either."""
+    rates = [None if each is None else each.gflop_per_s for each in (first, second)]
+    return f"{rates[1] / rates[0]:.2f}" if rates[0] and rates[1] else "-"
+
+
 def _text(value: object) -> str:
     if value is None:
         return "not stated"
@@ -147,11 +153,12 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
     pairs = compared(_throughputs(first), _throughputs(second))
     print_table(
         "\nWhat the devices do well",
-        ("kernel class", *(f"{title} {which}" for title in COLUMNS for which in "AB")),
+        ("kernel class", *(f"{title} {which}" for title in COLUMNS for which in "AB"), "GFLOP/s B : A"),
         [
             (
                 next(each.kernel_class for each in pair if each is not None),
                 *(text for texts in zip(*map(_rates, pair), strict=True) for text in texts),
+                _compute_ratio(*pair),
             )
             for pair in pairs
         ],

@@ -1,0 +1,201 @@
+"""``python -m benchmarks.peer``: nn-Meter from PyPI and latcast on the same ONNX files, in one run.
+
+nn-Meter gets an environment of its own in .latcast/peer. Where it cannot be installed, the benchmark says why and ends.
+Times are CPU seconds of one thread, each file read, analysed and priced once after one file to warm up.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy import RESULTS
+from latcast.graph.importers import load_graph
+from latcast.graph.writers.onnx import to_onnx
+from latcast.kernels.rules import load_rules
+from latcast.kernels.search import find_kernels
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.stored import train_stored
+from latcast.records import Reference
+from latcast.spaces import build
+from latcast.spaces.catalogue import model
+
+FOLDER = Path(".latcast/peer")
+
+REQUIREMENTS = ("nn-meter==2.0", "setuptools<81", "onnx")
+"""nn-Meter imports pkg_resources, which newer setuptools lack, and needs onnx without asking for it."""
+
+NETWORKS = (
+    "alexnet", "vgg11", "densenet121", "resnet18", "squeezenet1_1", "googlenet", "mobilenet_v1", "mobilenet_v2",
+    "mobilenet_v3_large", "shufflenet_v2_x1_0", "mnasnet1_0", "proxylessnas_mobile", "efficientnet_b0", "ghostnet_x1_0",
+    "regnet_y_400mf",
+)  # fmt: skip
+"""One of each family of nn-Meter's Table 2, and three that came after it."""
+
+CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
+
+FUSED_ON_CPU = ("conv_bn", "conv_relu", "dwconv_bn", "dwconv_relu", "bn_relu", "add_relu", "fc_relu")
+"""What nn-Meter finds fused by TFLite on a CPU (Table 4), as its rules name pairs."""
+
+CPU_RULES = "litert"
+"""The same runtime in our rules, for the number of kernels."""
+
+MEASUREMENTS = Path("tests/cli/data/onnxruntime.jsonl.gz")
+"""What the predictor learns from whose speed is measured."""
+
+
+class PeerUnavailable(Exception):
+    """nn-Meter cannot be installed; the message says why."""
+
+
+def references() -> dict[str, Reference]:
+    """Networks by name."""
+    return {name: model(name) for name in NETWORKS} | {"nas_bench_201": Reference("nas_bench_201", {"cell": CELL})}
+
+
+def peer_python() -> Path:
+    """The interpreter of nn-Meter's environment, which is made where there is none.
+
+    Raises:
+        PeerUnavailable: It cannot be made.
+    """
+    environment = FOLDER / "venv"
+    python = environment / "bin" / "python"
+    stamp = environment / "installed"
+    if not stamp.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        _run([sys.executable, "-m", "venv", "--clear", str(environment)])
+        _run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *REQUIREMENTS])
+        _run([str(python), "-c", "import nn_meter, onnx"])
+        stamp.touch()
+    return python
+
+
+def _run(command: Sequence[str]) -> str:
+    """What a command prints.
+
+    Raises:
+        PeerUnavailable: It fails; the message has its last line.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if finished.returncode:
+        last = (finished.stderr.strip() or finished.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise PeerUnavailable(f"{' '.join(command[:4])} ... ended with {finished.returncode}: {last}")
+    return finished.stdout
+
+
+def peer_results(python: Path, files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+    """What nn-Meter makes of the files, by network."""
+    rules = {"MON": {"obey": 0}, "FN": {"obey": True}} | {f"BF_{pair}": {"obey": True} for pair in FUSED_ON_CPU}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as order:
+        json.dump({"models": [str(path) for path in files.values()], "rules": rules}, order)
+        order.flush()
+        printed = _run([str(python), str(Path(__file__).with_name("peer_models.py")), order.name])
+    found = {row.pop("path"): row for row in map(json.loads, printed.splitlines())}
+    return {name: found[str(path)] for name, path in files.items()}
+
+
+def our_predictor() -> PlatformPredictor:
+    """Any predictor of real size: it is its speed that counts."""
+    from latcast.datasets.opening import only_platform, open_measurements
+
+    with open_measurements(MEASUREMENTS) as store:
+        return train_stored(store, only_platform(store))
+
+
+def our_results(predictor: PlatformPredictor, files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+    """What latcast makes of the files, by network."""
+    rules = load_rules(CPU_RULES)
+    predictor.predict(load_graph(next(iter(files.values()))))
+    found = {}
+    for name, path in files.items():
+        gc.collect()  # what earlier networks left behind is not this one's cost
+        start = time.process_time()
+        graph = load_graph(path)
+        analysed = time.process_time()
+        prediction = predictor.predict(graph)
+        done = time.process_time()
+        found[name] = {
+            "analysis_s": analysed - start, "prediction_s": done - analysed,
+            "kernels": sum(not kernel.free for kernel in find_kernels(graph, rules)),
+            "named_uncovered": list(prediction.coverage.uncovered),
+        }  # fmt: skip
+    return found
+
+
+def _speed(rows: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Models a second, of those that were priced."""
+    priced = [row for row in rows.values() if "error" not in row]
+    seconds = sum(row["analysis_s"] + row["prediction_s"] for row in priced)
+    return len(priced) / seconds if seconds else None
+
+
+def compare() -> dict[str, Any]:
+    """Both, network by network.
+
+    Raises:
+        PeerUnavailable: nn-Meter cannot be installed or run.
+    """
+    python = peer_python()
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for name, reference in references().items():
+            files[name] = Path(folder) / f"{name}.onnx"
+            files[name].write_bytes(to_onnx(build(reference)))
+        theirs = peer_results(python, files)
+        ours = our_results(our_predictor(), files)
+    return {
+        "peer": REQUIREMENTS[0], "models_per_second": {"latcast": _speed(ours), "nn-meter": _speed(theirs)},
+        "networks": {name: {"latcast": ours[name], "nn-meter": theirs[name]} for name in files},
+    }  # fmt: skip
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """Markdown."""
+    head = ["network", "latcast ms", "nn-Meter ms", "latcast kernels", "nn-Meter kernels", "dropped by nn-Meter without a word",
+            "named as uncovered by latcast"]  # fmt: skip
+    rows = []
+    for name, row in document["networks"].items():
+        ours, theirs = row["latcast"], row["nn-meter"]
+        failed = theirs.get("error")
+        dropped = ", ".join(f"{count} {kind}" for kind, count in theirs.get("dropped", {}).items()) or "-"
+        rows.append(
+            [
+                name, _milliseconds(ours), "fails" if failed else _milliseconds(theirs), str(ours["kernels"]),
+                "-" if failed else str(theirs["kernels"]), str(failed) if failed else dropped,
+                ", ".join(ours["named_uncovered"]) or "-",
+            ]
+        )  # fmt: skip
+    speeds = document["models_per_second"]
+    lines = [" | ".join(["", *cells, ""]).strip() for cells in (head, ["---"] * len(head), *rows)]
+    told = {name: "none" if value is None else f"{value:.1f}" for name, value in speeds.items()}
+    return "\n".join([*lines, "", f"models a second: latcast {told['latcast']}, {document['peer']} {told['nn-meter']}"])
+
+
+def _milliseconds(row: Mapping[str, Any]) -> str:
+    return f"{1e3 * (row['analysis_s'] + row['prediction_s']):.1f}"
+
+
+def main() -> None:
+    """Compares, keeps the figures, prints them."""
+    try:
+        document = compare()
+    except PeerUnavailable as problem:
+        print(f"skipped: nn-Meter is not to be had here: {problem}")
+        return
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "peer.json").write_text(json.dumps(document, indent=1) + "\n")
+    print(table(document))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The tables and figures of the papers, theirs beside ours."""
