@@ -4,13 +4,16 @@ accuracy RUNTIME   measure (resumable) and judge one platform
 table RUNTIME      judge again from what was measured
 tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
+phones STORE       the shipped predictors of phones, from published measurements
 encodings          architectures of search spaces priced a second
 samplers RUNTIME   random, prior and adaptive sampling of kernels side by side ("made-up" needs no measuring)
 """
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -134,6 +137,22 @@ def encodings(
     from benchmarks.encodings import encodings_table, measure_encodings
 
     print(encodings_table(measure_encodings(platform, tuple(name for name in spaces.split(",") if name))))
+
+
+@app.command()
+def phones(
+    store: Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")],
+    folder: Annotated[Path | None, typer.Option(help="Where bundles go; the package's own folder by default.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one a CPU by default.")] = None,
+) -> None:
+    """Trains the shipped predictors of phones; bundles that are there are kept. Prints the mean figures."""
+    from benchmarks.phones import SHIPPED_FOLDER, build_all, summary
+
+    for found in build_all(store, folder or SHIPPED_FOLDER, jobs):
+        print(f"{found['platform']}: {found['way']}, MAPE {found['mape']:.1f} by family, "
+              f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
+    for row in summary(folder or SHIPPED_FOLDER):
+        print(json.dumps(row))
 
 
 @app.command(name="all")

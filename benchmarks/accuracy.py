@@ -125,6 +125,7 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
     for way, model in (
         ("operators", "physical_residual"), ("operators", "physical"), ("operators", "gbdt"), ("operators", "lasso"),
         ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "physical_residual"), ("networks", "physical"),
+        ("networks", "physical_residual"),
     ):  # fmt: skip
         try:
             found, said = judge_way(bench, way, model, WAY_SECONDS)

@@ -24,6 +24,7 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import Campaign, CampaignItem
+from latcast.measure.plan import KERNEL_PLAN
 from latcast.predictors.kernel_predictor import RESIDUAL, fit_kernel_predictor
 from latcast.predictors.kernel_rounds import KernelRounds, KnownKernels, known_kernels
 from latcast.predictors.metrics import Metrics, judge
@@ -192,7 +193,6 @@ def compare(
     zoo = kernel_zoo(rules)
     judged = {name: fixed_test_set(KernelSpace(name, rules), zoo.get(name, {}), JUDGED, JUDGED_SEED) for name in types}
     arms = [Arm(name, sampler, seed, count, rules, zoo) for name in types for sampler in SAMPLERS for seed in range(seeds)]
-    from latcast.measure.plan import KERNEL_PLAN
 
     def items(name: str, rows: Rows) -> list[CampaignItem]:
         return [CampaignItem(kernel_reference(name, row), "kernel", KERNEL_PLAN) for row in rows]

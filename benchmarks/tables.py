@@ -16,7 +16,8 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def markdown_table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
     return "\n".join([_row(head), "|" + "---|" * len(head), *(_row(row) for row in rows)])
 
 
@@ -49,7 +50,7 @@ def summary_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
                 _number(baselines["flops"]["mape"], 0), _number(baselines["flops_mac"]["mape"], 0), verdict(document),
             ]
         )  # fmt: skip
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def ways_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
@@ -63,7 +64,7 @@ def ways_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
             way = document["ways"].get(name, {})
             cells.append("-" if "mape" not in way else f"{way['mape']:.1f} / {way['within_10']:.0f}")
         rows.append([name, *cells])
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def platform_table(document: Mapping[str, Any]) -> str:

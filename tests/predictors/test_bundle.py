@@ -57,6 +57,16 @@ class TestSavingAndLoading:
             predictor.platform, predictor.rules, predictor.network, predictor.interval, CARD,
         )  # fmt: skip
 
+    def test_a_compressed_zip_is_smaller_and_predicts_the_same(
+        self, predictor: PlatformPredictor, networks: list[Graph], tmp_path: Path
+    ) -> None:
+        plain, small = tmp_path / "plain.zip", tmp_path / "small.zip"
+        save_bundle(predictor, plain)
+        save_bundle(predictor, small, compressed=True)
+
+        assert small.stat().st_size < 0.7 * plain.stat().st_size
+        assert load_bundle(small).predict_many(networks) == load_bundle(plain).predict_many(networks)
+
     @pytest.mark.parametrize("model", MODELS)
     def test_every_model_survives(
         self, samples: dict[str, tuple[np.ndarray, np.ndarray]], networks: list[Graph], tmp_path: Path, model: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,14 @@ from latcast.kernels.kernel import Configuration
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.predictors.kernel_rounds import KernelRounds, known_kernels, measure_rounds
 from latcast.predictors.physical import term_values
+from latcast.predictors.stored import collect_stored
+from latcast.predictors.training import train
 from latcast.records import Measurement, Platform
 from latcast.samplers.adaptive import LARGE_ERROR
+from latcast.spaces.catalogue import build, model
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference
+from latcast.spaces.kernel_zoo import collect_zoo
+from latcast.spaces.training_mix import published_networks
 from tests.predictors.made_up_platform import TRUTH
 from tests.samplers.convolutions import conv
 
@@ -165,8 +171,8 @@ def test_a_campaign_that_was_killed_goes_on_and_repeats_nothing(killed_after: in
 
     assert set(killed.measured).isdisjoint(going_on.measured)
     assert len(set(going_on.measured)) == len(going_on.measured)
-    # 72 to begin with, then rounds of about 12.
-    assert len(store) >= 70 + 3 * 8
+    # 72 to begin with, then rounds of 20.
+    assert len(store) >= 70 + 3 * 15
     assert {item.reference.key for item in rounds_of().beginning()} <= set(store.keys(role="kernel"))
 
 
@@ -249,6 +255,40 @@ def test_several_measurements_of_a_kernel_are_known_by_their_median_and_failed_o
     assert found["conv"][row] == 2.0
     assert np.isnan(found["conv"][failed])
     assert len(found["conv"]) == 2
+
+
+def test_a_short_campaign_has_rounds_of_twenty_kernels_all_the_same() -> None:
+    rounds = rounds_of(30)
+    known = known_of(rounds.beginning())
+
+    assert len(rounds.next_round(known)) == 20
+
+
+@pytest.mark.slow
+def test_kernels_timed_alone_leave_no_kernel_of_real_networks_without_a_predictor() -> None:
+    # As on a runtime that runs squeeze-and-excitation, attention and channel shuffles as one kernel each.
+    rules = replace(RULES, runtime="everything", patterns=(*RULES.patterns, "squeeze_excite", "attention", "channel_shuffle"))
+    zoo = collect_zoo(published_networks(("mobilenet_v3", "shufflenet_v2", "vit"), 1), rules)
+    store = Store(":memory:")
+    rounds = KernelRounds(rules, zoo, 400)
+    measure_rounds(rounds, store, MadeUpCampaign(store), clock(1))
+
+    predictor = train(collect_stored(store, PLATFORM, rules), PLATFORM, rules, way="kernels", model="physical", calibrated=False)
+
+    names = ("mobilenet_v3_large", "shufflenet_v2_x1_0", "densenet121", "googlenet", "vgg16", "deit_tiny_16", "efficientnet_b0")
+    predictions = [predictor.predict(build(model(name))) for name in names]
+    assert {prediction.coverage.uncovered for prediction in predictions} == {()}
+    kinds = {kernel.kernel_type for prediction in predictions for kernel in prediction.kernels}
+    assert {
+        "squeeze_excite",
+        "attention",
+        "channel_shuffle",
+        "batch_norm",
+        "concat",
+        "average_pool",
+        "max_pool",
+        "reduce",
+    } <= kinds
 
 
 def test_samplers_and_types_that_do_not_exist_are_named() -> None:

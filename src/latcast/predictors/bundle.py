@@ -64,14 +64,15 @@ class BundleSummary:
     card: Mapping[str, Any]
 
 
-def save_bundle(predictor: PlatformPredictor, path: Path | str) -> Path:
+def save_bundle(predictor: PlatformPredictor, path: Path | str, *, compressed: bool = False) -> Path:
     """Writes a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
 
-    The same predictor gives the same bytes. An old bundle at this path is replaced at once or not at all.
+    The same predictor gives the same bytes, unless a zip is compressed by another version of zlib. An old bundle at this path is replaced at once or not at all.
 
     Args:
         predictor: What to write; its card should say what :data:`latcast.predictors.card.FIELDS` asks for.
         path: Where to.
+        compressed: Whether a zip is compressed, for those that travel with the package.
 
     Raises:
         BundleError: The card holds something that JSON cannot, a number of the predictor is not finite, or something that
@@ -101,7 +102,7 @@ def save_bundle(predictor: PlatformPredictor, path: Path | str) -> Path:
     except (TypeError, ValueError) as problem:
         raise BundleError(f"{path}: the predictor cannot be written: {problem}; train it again") from problem
     files["CARD.md"] = card_text(predictor).encode()
-    write_files(path, files)
+    write_files(path, files, compressed=compressed)
     return path
 
 

@@ -177,10 +177,10 @@ class BundleFiles:
         )
 
 
-def write_files(path: Path, files: Mapping[str, bytes]) -> None:
+def write_files(path: Path, files: Mapping[str, bytes], *, compressed: bool = False) -> None:
     """Writes a folder, or a zip by its suffix; whoever looks sees the old bundle or the new one, never a part.
 
-    Zips are not compressed: the bytes then depend on the content alone, not on the version of a compressor.
+    Zips are not compressed unless asked for: the bytes then depend on the content alone, not on the version of a compressor.
 
     Raises:
         BundleError: Something that is no bundle is in the way, or the place cannot be written to.
@@ -194,7 +194,7 @@ def write_files(path: Path, files: Mapping[str, bytes]) -> None:
         try:
             _remove(fresh)
             if path.suffix == ".zip":
-                _write_archive(fresh, files)
+                _write_archive(fresh, files, zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED)
                 os.replace(fresh, path)
             else:
                 _write_folder(fresh, files)
@@ -205,13 +205,13 @@ def write_files(path: Path, files: Mapping[str, bytes]) -> None:
         raise BundleError(f"{path}: cannot be written: {problem.strerror}; choose another place") from problem
 
 
-def _write_archive(path: Path, files: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+def _write_archive(path: Path, files: Mapping[str, bytes], method: int) -> None:
+    with zipfile.ZipFile(path, "w", method) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.create_system = 3
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            archive.writestr(entry, files[name])
+            archive.writestr(entry, files[name], method)
 
 
 def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:

@@ -43,6 +43,9 @@ BEGINNING_SHARE = 0.7
 LEAST_OF_A_TYPE = 25
 """Kernels that each type is planned with, beside its share in networks."""
 
+LEAST_OF_A_ROUND = 20
+"""Kernels of a round, however short the campaign."""
+
 LEAST_SHARE = 0.4
 """Most of a plan that goes to these least numbers; a short campaign lowers them."""
 
@@ -157,10 +160,7 @@ class KernelRounds:
             # Where the fit is right there is little to gain, however many kernels of the type networks have.
             reached = self._target_error is not None and mean <= self._target_error
             weights[name] = 0.0 if reached else plan.share * mean
-        total = sum(weights.values())
-        if not total:
-            return []
-        wanted = {name: round(ROUND_SHARE * self._count * weight / total) for name, weight in weights.items()}
+        wanted = _portions(weights, max(round(ROUND_SHARE * self._count), LEAST_OF_A_ROUND))
         lists = [[_item(name, row) for row in self._plans[name].sampler.suggest(number)] for name, number in wanted.items()]
         return _mixed(lists, Random(self._seed))
 
@@ -234,6 +234,19 @@ def _counts(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
     rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)
     return {name: max(round(least + rest * size), 1) for name, size in sizes.items()}
+
+
+def _portions(weights: Mapping[str, float], count: int) -> dict[str, int]:
+    """A number in whole parts by weights (largest remainders); nothing where all weights are 0."""
+    total = sum(weights.values())
+    if not total:
+        return {}
+    exact = {name: count * weight / total for name, weight in weights.items()}
+    portions = {name: int(value) for name, value in exact.items()}
+    rest = count - sum(portions.values())
+    for name in sorted(exact, key=lambda name: portions[name] - exact[name])[:rest]:
+        portions[name] += 1
+    return portions
 
 
 def _item(name: str, configuration: Configuration) -> CampaignItem:

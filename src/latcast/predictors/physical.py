@@ -21,6 +21,22 @@ POOLED = "any"
 """The class that prices kernels of no class of their own: fitted on everything."""
 
 
+_COARSE_PREFIXES = (
+    ("conv 1x1", "conv 1x1"), ("conv 3x3", "conv kxk"), ("conv kxk", "conv kxk"), ("conv first", "conv first"),
+    ("conv on a vector", "linear vector"), ("depthwise pointwise", "depthwise pointwise"), ("depthwise", "depthwise"),
+    ("activation", "activation"), ("max pool", "pool"), ("average pool", "pool"),
+)  # fmt: skip
+
+
+def coarse_class(name: str) -> str:
+    """The class of kernels that share a throughput where too little was measured to tell finer ones apart.
+
+    >>> coarse_class("conv 3x3 strided unaligned"), coarse_class("depthwise 3x3"), coarse_class("add")
+    ('conv kxk', 'depthwise', 'add')
+    """
+    return next((coarse for prefix, coarse in _COARSE_PREFIXES if name.startswith(prefix)), name)
+
+
 def term_values(kind: KernelType, configurations: np.ndarray) -> np.ndarray:
     """Terms of kernels, shape (kernels, len(TERMS)).
 
@@ -40,24 +56,29 @@ class PhysicalTerms:
     """Fitted coefficients, in milliseconds per unit of each term.
 
     Attributes:
-        coefficients: Class name to an array of len(TERMS); :data:`POOLED` is always there.
+        coefficients: Class name, fine or coarse (:func:`coarse_class`), to an array of len(TERMS); :data:`POOLED` is always
+            there.
     """
 
     coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-        """Latency of kernels, shape (kernels,); a class without coefficients is priced as :data:`POOLED`."""
+        """Latency of kernels, shape (kernels,); a class without coefficients as its coarse class, or as :data:`POOLED`."""
         values = term_values(kind, configurations)
         classes = kind.physical_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
-        table = {name: self.coefficients.get(name, pooled) for name in set(classes)}
+        table = {name: self._of_class(str(name), pooled) for name in set(classes)}
         weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(TERMS)))
         return np.maximum((values * weights).sum(axis=1), 1e-7)
+
+    def _of_class(self, name: str, pooled: np.ndarray) -> np.ndarray:
+        found = self.coefficients.get(name)
+        return self.coefficients.get(coarse_class(name), pooled) if found is None else found
 
     def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
         """Whether each kernel's class has coefficients of its own."""
         classes = kind.physical_class(kind.columns(configurations))
-        return np.array([name in self.coefficients for name in classes], dtype=bool)
+        return np.array([name in self.coefficients or coarse_class(name) in self.coefficients for name in classes], dtype=bool)
 
     def to_json(self) -> dict[str, list[float]]:
         return {name: [float(value) for value in values] for name, values in sorted(self.coefficients.items())}

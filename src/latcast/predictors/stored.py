@@ -100,7 +100,7 @@ def trained_with_card(
     card: dict[str, Any] = {
         "trained_on": _what(data, way),
         "way": way,
-        "model": PHYSICAL if way == "networks" else model,
+        "model": PHYSICAL if way == "networks" and model != RESIDUAL else model,
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
         "measurements": len(data.networks) + len(data.isolated),
         "seconds": seconds,

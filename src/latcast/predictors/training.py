@@ -16,10 +16,10 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.types import kernel_type
 from latcast.predictors.intervals import Interval, calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
+from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.physical import PhysicalTerms, fit_from_kernels, fit_from_networks, network_design
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import (
@@ -29,6 +29,8 @@ from latcast.predictors.samples import (
     kernel_samples,
     restrict,
 )
+from latcast.predictors.whole_networks import learn
+from latcast.predictors.whole_networks import predictors as whole_network_parts
 from latcast.records import Platform
 
 WAYS = ("operators", "kernels", "networks")
@@ -55,7 +57,7 @@ def train(
         rules: Fusion rules the samples were collected under.
         way: One of :data:`WAYS`.
         model: How a kernel type is modelled (:data:`latcast.predictors.kernel_predictor.MODELS`); ``networks`` knows
-            physical terms only.
+            physical terms, and for ``physical_residual`` factors on them that are smooth in a kernel's sizes.
         seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation.
         calibrated: Whether to calibrate the interval, which trains the predictor several times more.
@@ -75,7 +77,7 @@ def _fit(
     data: TrainingData, platform: Platform, rules: FusionRules, way: str, model: str, seed: int, tune: bool
 ) -> PlatformPredictor:
     if way == "networks":
-        return _fit_from_networks(data.networks, platform, rules)
+        return _fit_from_networks(data.networks, platform, rules, model)
     observations = data.isolated if way == "kernels" else data.profiled
     if len(observations) < 10:
         needed = "isolated kernels" if way == "kernels" else "profiled operators"
@@ -109,20 +111,25 @@ def _fit_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample]
     return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed)
 
 
-def _fit_from_networks(networks: Sequence[NetworkSample], platform: Platform, rules: FusionRules) -> PlatformPredictor:
+def _fit_from_networks(
+    networks: Sequence[NetworkSample], platform: Platform, rules: FusionRules, model: str
+) -> PlatformPredictor:
     if len(networks) < 10:
         raise TrainingError(
             f"learning from networks needs at least 10 measured networks of {platform}, found {len(networks)}; "
             "measure more (latcast profile)"
         )
+    latency_ms = np.array([sample.latency_ms for sample in networks])
+    if model == RESIDUAL:
+        terms = NetworkTerms.of([sample.kernels for sample in networks])
+        return PlatformPredictor(platform, rules, *whole_network_parts(learn(terms, latency_ms, platform), terms))
     table = KernelTable.of([sample.kernels for sample in networks])
     design, names = network_design(table.configurations)
-    latency_ms = np.array([sample.latency_ms for sample in networks])
     physical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
     kernels = {
         name: KernelPredictor(name, PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 0)
         for name, rows in table.configurations.items()
-        if kernel_type(name).name != "other"
+        if name != "other"
     }
     return PlatformPredictor(platform, rules, physical, kernels, NetworkModel(constant_ms=overhead_ms))
 
@@ -155,9 +162,14 @@ def cross_predict(
     model: str = RESIDUAL,
     seed: int = 0,
     parts: int = CALIBRATION_FOLDS,
+    groups: Sequence[str] | None = None,
 ) -> np.ndarray:
-    """Prediction of each training network, in order, by a predictor that saw nothing of its fold."""
-    fold = group_folds([sample.family for sample in data.networks], parts, seed)
+    """Prediction of each training network, in order, by a predictor that saw nothing of its fold.
+
+    Args:
+        groups: What is held out together, (networks,); the families where None.
+    """
+    fold = group_folds([sample.family for sample in data.networks] if groups is None else groups, parts, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     predicted = np.full(len(data.networks), np.nan)
     for part in range(parts):

@@ -44,6 +44,7 @@ REGRESSORS: Registry[type[Regressor]] = Registry(
         "gbdt": "latcast.predictors.regressors.forest:GradientBoosting",
         "mlp": "latcast.predictors.regressors.mlp:MultiLayerPerceptron",
         "log_residual": "latcast.predictors.regressors.residual:LogResidual",
+        "smooth_factor": "latcast.predictors.regressors.smooth_factor:SmoothFactor",
     },
     group="latcast.regressors",
 )

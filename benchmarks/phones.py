@@ -1,0 +1,131 @@
+"""Predictors of real phones from the published measurements of Li et al., as they are shipped with the package.
+
+CPUs are learned from whole networks alone, as nothing else was published of them; GPUs from the recorded operations and whole
+networks. Every figure on a card is of networks held out: by whole families, and beside it by random networks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.datasets.store import Store
+from latcast.graph.ir import Graph
+from latcast.kernels.rules import platform_rules
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.kernel_predictor import RESIDUAL
+from latcast.predictors.metrics import judge
+from latcast.predictors.samples import TrainingData, collect
+from latcast.predictors.shelf import SHIPPED_FOLDER, file_name
+from latcast.predictors.stored import trained_with_card
+from latcast.predictors.training import cross_predict
+from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import build
+
+LICENCE = "MIT (qed-usc/mobile-ml-benchmark, commit 40ba833)"
+
+SOURCE = "Li, Paolieri and Golubchik, Performance Evaluation 2024: published measurements"
+
+FEWEST_NETWORKS = 30
+
+POOR_SHARE = 70.0
+"""Percent of held-out networks within ±10 % below which a platform's predictions carry a warning."""
+
+
+def phone_platforms(store: Store) -> list[str]:
+    """Platforms of which enough buildable networks were measured."""
+    from latcast.spaces.measured_only import can_build
+
+    counts: dict[str, int] = {}
+    for measurement in store.measurements(role="network", space="pytorchcv"):
+        if can_build(measurement.reference):
+            counts[measurement.platform] = counts.get(measurement.platform, 0) + 1
+    return sorted(name for name, count in counts.items() if count >= FEWEST_NETWORKS)
+
+
+@cache
+def _graph(reference: Reference) -> Graph:
+    """Networks are the same on all platforms."""
+    return build(reference)
+
+
+def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
+    """Trains and writes the bundle of one platform; returns its figures.
+
+    Args:
+        path: SQLite file of the imported measurements.
+        platform_id: The platform.
+        folder: Where bundles go.
+    """
+    platform = Platform.parse(platform_id)
+    rules = platform_rules(platform)
+    with Store(path) as store:
+        data = collect(store.measurements(platform=platform.id, space="pytorchcv"), rules, _graph)
+    way = "operators" if len(data.profiled) > 100 else "networks"
+    predictor = trained_with_card(data, platform, rules, way=way, model=RESIDUAL)
+    at_random = _held_out_at_random(data, platform, way)
+    card = {
+        **predictor.card,
+        "licence": LICENCE,
+        "source": SOURCE,
+        "held_out_by": "family",
+        "random_networks": at_random,
+    }
+    if card["within_10"] < POOR_SHARE:
+        card["warning"] = (
+            f"of networks of families not trained on, {card['within_10']:.0f} % were predicted within ±10 % "
+            f"(MAPE {card['mape']:.1f} %): measurements on this unit vary, treat the figure as rough"
+        )
+    save_bundle(predictor.with_card(card), folder / file_name(platform), compressed=True)
+    return {"platform": platform.id, "way": way, **{name: card[name] for name in _FIGURES}, "random_networks": at_random}
+
+
+_FIGURES = ("networks", "mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
+
+
+def _held_out_at_random(data: TrainingData, platform: Platform, way: str) -> dict[str, float | None]:
+    """Figures with random networks held out, a fifth at a time."""
+    keys = [sample.reference.key for sample in data.networks]
+    predicted = cross_predict(data, platform, platform_rules(platform), way=way, groups=keys)
+    figures = judge(predicted, np.array([sample.latency_ms for sample in data.networks]))
+    return {name: getattr(figures, name) for name in ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")}
+
+
+def build_all(path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None) -> Iterator[dict[str, Any]]:
+    """Figures of every platform as its bundle is written; platforms whose bundle is there are left alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with Store(path) as store:
+        wanted = [name for name in phone_platforms(store) if not (folder / file_name(name)).exists()]
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with ProcessPoolExecutor(jobs or os.cpu_count()) as pool:
+        yield from pool.map(build_bundle, [path] * len(wanted), wanted, [folder] * len(wanted))
+
+
+def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
+    """Mean figures by runtime, kind of unit and precision, of the bundles in a folder."""
+    from latcast.kernels.rules import unit_kind
+    from latcast.predictors.shelf import scan_shelf
+
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for entry in scan_shelf([folder]).entries:
+        platform = Platform.parse(entry.platform)
+        groups.setdefault(f"{platform.runtime} {unit_kind(platform.unit)} {platform.precision}", []).append(dict(entry.card))
+    rows = []
+    for name, cards in sorted(groups.items()):
+        at_random = [card["random_networks"] for card in cards]
+        rows.append(
+            {
+                "group": name,
+                "platforms": len(cards),
+                **{f"family_{key}": float(np.mean([card[key] for card in cards])) for key in _FIGURES[1:]},
+                **{f"random_{key}": float(np.mean([figures[key] for figures in at_random])) for key in at_random[0]},
+                "warned": sum("warning" in card for card in cards),
+            }
+        )
+    return rows

@@ -1,0 +1,154 @@
+"""Networks as sums over kernels: how often each kernel occurs, what it computes and moves, and how alike kernels are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from latcast.kernels.kernel import Kernel, KernelTable
+from latcast.kernels.types import KernelType, kernel_type
+from latcast.predictors.features import feature_matrix, feature_names
+from latcast.predictors.physical import TERMS, coarse_class, term_values
+from latcast.predictors.regressors.smooth_factor import SizeCovariance, SmoothFactor
+
+_CONVOLUTION_SIZES = {"group_in_channels": 2.0, "out_channels": 2.0, "output_pixels": 2.0, "kernel_h": 1.0, "stride_h": 1.0}
+_LINEAR_SIZES = {"in_features": 2.0, "out_features": 2.0, "rows": 2.0}
+_OTHER_SIZES = {"input_elements": 3.0, "output_elements": 3.0, "channels": 3.0}
+"""Feature to how many doublings of it make two kernels different."""
+
+_PATHS = ("kernel_h", "stride_h")
+"""The sizes that choose a path through a library; they stand last."""
+
+LEVEL_DEVIATION = 0.25
+PATH_DEVIATION = 0.2
+SMOOTH_DEVIATION = 0.3
+OWN_DEVIATION = 0.1
+OWN_DEVIATION_LINEAR = 0.3
+"""Standard deviations of a factor's logarithm: what a type shares, a path, close sizes, the same sizes. A library's
+choice of algorithm for a matrix-vector product can hang on a single size."""
+
+MOST_POINTS = 3000
+"""With more kernels of a type than this, sizes within a quarter of a doubling count as the same."""
+
+
+def size_lengths(kind: KernelType) -> Mapping[str, float]:
+    """The features by which kernels of a type are told apart, and their lengths."""
+    known = feature_names(kind)
+    if "group_in_channels" in known:
+        return _CONVOLUTION_SIZES
+    if "in_features" in known:
+        return _LINEAR_SIZES
+    return {name: length for name, length in _OTHER_SIZES.items() if name in known}
+
+
+def size_covariance(kind: KernelType) -> SizeCovariance:
+    """How alike kernels of a type are."""
+    lengths = size_lengths(kind)
+    own = OWN_DEVIATION_LINEAR if lengths is _LINEAR_SIZES else OWN_DEVIATION
+    paths = sum(name in _PATHS for name in lengths)
+    return SizeCovariance(np.array(list(lengths.values())), paths, LEVEL_DEVIATION, PATH_DEVIATION, SMOOTH_DEVIATION, own)
+
+
+@dataclass(frozen=True)
+class TypeSizes:
+    """The distinct kernels of one type.
+
+    Attributes:
+        name: The type.
+        rows: Their place among all distinct kernels.
+        configurations: (kernels, fields).
+        sizes: (kernels, sizes) of :func:`size_lengths`.
+    """
+
+    name: str
+    rows: slice
+    configurations: np.ndarray
+    sizes: np.ndarray
+
+    @cached_property
+    def point_of(self) -> np.ndarray:
+        """(kernels,) index of the point that stands for each kernel."""
+        rounded = self.sizes
+        if len(rounded) > MOST_POINTS:
+            rounded = np.round(2.0 ** (np.round(4 * np.log2(np.maximum(rounded, 1.0))) / 4))
+        return np.unique(rounded, axis=0, return_index=True, return_inverse=True)[2].reshape(-1)
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """(points, sizes), one of the kernels that each stands for."""
+        first = np.full(self.point_of.max() + 1, -1)
+        first[self.point_of[::-1]] = np.arange(len(self.point_of))[::-1]
+        return self.sizes[first]
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """(points, points)."""
+        return size_covariance(kernel_type(self.name)).between(self.points, self.points)
+
+    def factor(self, weights: np.ndarray) -> SmoothFactor:
+        """The factor whose points have these weights, (points,)."""
+        return SmoothFactor.of(size_covariance(kernel_type(self.name)), self.points, weights)
+
+
+@dataclass(frozen=True)
+class NetworkTerms:
+    """Networks in the form that learning from their latencies works on.
+
+    Attributes:
+        counts: (networks, kernels), sparse: how often each distinct kernel occurs.
+        values: (kernels, len(TERMS)).
+        classes: Coarse classes of the kernels.
+        class_of: (kernels,) index into ``classes``.
+        types: The kernels by type, in order.
+    """
+
+    counts: Any
+    values: np.ndarray
+    classes: tuple[str, ...]
+    class_of: np.ndarray
+    types: tuple[TypeSizes, ...]
+
+    @classmethod
+    def of(cls, networks: Sequence[Sequence[Kernel]]) -> NetworkTerms:
+        """Terms of networks given by their kernels."""
+        from scipy.sparse import csr_matrix
+
+        table = KernelTable.of(networks)
+        values, names, types = [], [], []
+        start = 0
+        for name, rows in table.configurations.items():
+            kind = kernel_type(name)
+            values.append(term_values(kind, rows))
+            names += [coarse_class(str(found)) for found in kind.physical_class(kind.columns(rows))]
+            sizes = feature_matrix(kind, rows, tuple(size_lengths(kind)))
+            types.append(TypeSizes(name, slice(start, start + len(rows)), rows, sizes))
+            start += len(rows)
+        classes = tuple(sorted(set(names)))
+        place = {name: index for index, name in enumerate(classes)}
+        shape = (table.networks, start)
+        counts = csr_matrix((np.ones(len(table.network)), (table.network, table.kernel)), shape=shape)
+        counts.sum_duplicates()
+        stacked = np.concatenate(values) if values else np.zeros((0, len(TERMS)))
+        return cls(counts, stacked, classes, np.array([place[name] for name in names], dtype=np.int64), tuple(types))
+
+    def only(self, rows: np.ndarray) -> NetworkTerms:
+        """Some of the networks, over the same kernels."""
+        return replace(self, counts=self.counts[rows])
+
+    @cached_property
+    def class_sums(self) -> np.ndarray:
+        """(networks, classes x len(TERMS) + 1): summed terms by class, and 1 for the overhead."""
+        kernels, width = len(self.values), len(TERMS)
+        design = np.zeros((kernels, len(self.classes), width))
+        design[np.arange(kernels), self.class_of] = self.values
+        sums = self.counts @ design.reshape(kernels, -1)
+        return np.hstack([sums, np.ones((self.counts.shape[0], 1))])
+
+    def prices_ms(self, coefficients: np.ndarray) -> np.ndarray:
+        """Latency of each kernel by coefficients (classes x len(TERMS),)."""
+        table = coefficients.reshape(len(self.classes), len(TERMS))
+        return np.asarray((self.values * table[self.class_of]).sum(axis=1))

@@ -1,0 +1,251 @@
+"""Learning what kernels cost from the latencies of whole networks alone: the sum is observed, its terms are not.
+
+Two steps. First the physical terms: non-negative coefficients by coarse class, drawn to what is known of any device
+(:mod:`latcast.predictors.prior_rates`) or of related ones. Then a Gaussian process: the logarithm of a kernel's factor on
+its physical latency is a smooth function of its sizes, and the latency of a network is the sum over its kernels. The
+posterior is found by Gauss-Newton steps, each a regression on the networks (a network observes the mean of its kernels'
+logarithms, weighted by their shares of its latency). Large errors count linearly (Huber), as some published measurements
+are accidents; how noisy a platform is, is chosen by leaving out one network at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.types import kernel_type
+from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor
+from latcast.predictors.network_model import NetworkModel
+from latcast.predictors.network_terms import NetworkTerms, size_lengths
+from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms, fit_nonnegative
+from latcast.predictors.prior_rates import prior_coefficients
+from latcast.predictors.regressors.smooth_factor import SmoothFactor
+from latcast.records import Platform
+
+PHYSICAL_NOISE = 0.03
+"""Relative error of the physical terms alone, against which their prior is weighed."""
+
+NOISES = (0.008, 0.015, 0.03, 0.06)
+"""Relative errors of a network's latency among which the platform's is chosen."""
+
+HUBER_NOISES = 3.0
+LEAST_HUBER = 0.03
+"""Errors beyond so many times the noise, and beyond this, count linearly."""
+
+OVERHEAD_DEVIATION = 0.5
+"""Standard deviation of the logarithm of the overhead, once the physical terms have given one."""
+
+LEAST_SHARE_OF_PRIOR = 0.1
+"""Coefficients that related platforms begin from are at least this part of the general prior: none is quite free."""
+
+RELATED_DEVIATION = 0.3
+"""Standard deviation of a coefficient, as a part of that of the related platforms."""
+
+STEPS = 14
+MOST_FOR_NOISE = 400
+"""Networks at most by which the noise is chosen."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What whole networks taught.
+
+    Attributes:
+        coefficients: Coarse class to (len(TERMS),) milliseconds a unit.
+        overhead_ms: Of a network.
+        factors: Kernel type to the factor on its physical latency.
+    """
+
+    coefficients: Mapping[str, np.ndarray]
+    overhead_ms: float
+    factors: Mapping[str, SmoothFactor]
+
+    def log_factors(self, terms: NetworkTerms) -> np.ndarray:
+        """Logarithm of the factor of each distinct kernel, (kernels,); 0 for types that nothing is known of."""
+        found = np.zeros(len(terms.values))
+        for kernels in terms.types:
+            if kernels.name in self.factors:
+                found[kernels.rows] = self.factors[kernels.name].log_factor(kernels.sizes)
+        return found
+
+
+def learn(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform, related: Learned | None = None) -> Learned:
+    """Learns from whole networks.
+
+    Args:
+        terms: The networks.
+        latency_ms: (networks,).
+        platform: What they were measured on.
+        related: What platforms of the same kind taught, whose level may be another; the general prior where None.
+    """
+    general, deviation = prior_coefficients(platform, list(terms.classes))
+    sums = terms.class_sums
+    general *= _level(general, sums, latency_ms)
+    prior, level, known = general, 1.0, np.zeros(len(terms.values))
+    if related is not None:
+        known = related.log_factors(terms)
+        prior, deviation = _from_related(related, terms, general), np.full(len(general), RELATED_DEVIATION)
+        level = _level(prior, sums, latency_ms)
+    strength = PHYSICAL_NOISE**2 / len(latency_ms)
+    coefficients = fit_nonnegative(sums, latency_ms, level * prior, strength, 1 / (deviation * level * prior))
+    if related is None:
+        coefficients = np.maximum(coefficients, LEAST_SHARE_OF_PRIOR * general)
+    prices = np.maximum(terms.prices_ms(coefficients[:-1]) * np.exp(known), 1e-7 * float(np.median(latency_ms)))
+    overhead_ms = max(float(coefficients[-1]), 1e-3 * float(latency_ms.min()))
+    process = _Process(terms, prices, overhead_ms, latency_ms)
+    weights, overhead_factor = process.fit(_choose_noise(process))
+    own = Learned(
+        dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(TERMS)), strict=True)),
+        overhead_ms * overhead_factor,
+        {kernels.name: kernels.factor(found) for kernels, found in zip(terms.types, weights, strict=True)},
+    )
+    return own if related is None else _together(related, level, own)
+
+
+def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float:
+    """What a prior is to be multiplied by, so that the median network is priced right."""
+    return float(np.exp(np.median(np.log(latency_ms / (sums @ prior)))))
+
+
+def _from_related(related: Learned, terms: NetworkTerms, general: np.ndarray) -> np.ndarray:
+    """Coefficients of related platforms, general ones for classes that those had not; then the overhead."""
+    rows = general[:-1].reshape(len(terms.classes), len(TERMS))
+    known = [related.coefficients.get(name, row) for name, row in zip(terms.classes, rows, strict=True)]
+    return np.concatenate([*known, [related.overhead_ms]])
+
+
+def _together(related: Learned, level: float, own: Learned) -> Learned:
+    """What a platform adds to related ones; what it says nothing of stays as theirs, at its level."""
+    coefficients = {name: level * values for name, values in related.coefficients.items()}
+    factors = dict(related.factors)
+    for name, factor in own.factors.items():
+        factors[name] = factor if name not in factors else factors[name].times(factor)
+    return Learned({**coefficients, **own.coefficients}, own.overhead_ms, factors)
+
+
+class _Process:
+    """The posterior of the kernels' factors, given networks."""
+
+    def __init__(self, terms: NetworkTerms, prices_ms: np.ndarray, overhead_ms: float, latency_ms: np.ndarray) -> None:
+        from scipy.sparse import csr_matrix
+
+        self.terms, self.prices_ms, self.overhead_ms = terms, prices_ms, overhead_ms
+        self.log_latency = np.log(latency_ms)
+        # One column a point: kernels of one point share a factor.
+        starts = np.cumsum([0, *(len(kernels.points) for kernels in terms.types)])
+        column = np.concatenate([kernels.point_of + start for kernels, start in zip(terms.types, starts, strict=False)])
+        counts = terms.counts
+        spent = counts.data * prices_ms[counts.indices]
+        merged = csr_matrix((spent, column[counts.indices], counts.indptr), shape=(counts.shape[0], int(starts[-1])))
+        merged.sum_duplicates()
+        self.spent = merged
+        """(networks, points): milliseconds at the prices to begin with."""
+        self.blocks = [slice(int(start), int(end)) for start, end in zip(starts, starts[1:], strict=False)]
+
+    def fit(self, noise: float, rows: np.ndarray | None = None) -> tuple[list[np.ndarray], float]:
+        """Weights of the points of each type, and the factor on the overhead."""
+        weights, log_overhead, _ = self._solve(noise, rows)
+        return [weights[block] for block in self.blocks], float(np.exp(OVERHEAD_DEVIATION * log_overhead))
+
+    def left_out_errors(self, noise: float, rows: np.ndarray) -> np.ndarray:
+        """Logarithmic error of each of some networks when it alone is left out."""
+        return self._solve(noise, rows)[2]
+
+    def _solve(self, noise: float, rows: np.ndarray | None) -> tuple[np.ndarray, float, np.ndarray]:
+        spent = self.spent if rows is None else self.spent[rows]
+        target = self.log_latency if rows is None else self.log_latency[rows]
+        huber = max(HUBER_NOISES * noise, LEAST_HUBER)
+        weights, logs, log_overhead = np.zeros(spent.shape[1]), np.zeros(spent.shape[1]), 0.0
+        state = self._state(spent, logs, log_overhead)
+        cost = _cost(target - np.log(state[1]), huber, noise) + 0.0
+        system, residual = np.eye(len(target)), np.zeros(len(target))
+        for _ in range(STEPS):
+            shares, total, overhead = state
+            by_overhead = OVERHEAD_DEVIATION * overhead / total
+            error = target - np.log(total)
+            residual = error + shares @ logs + by_overhead * log_overhead
+            trust = np.minimum(1.0, huber / np.maximum(np.abs(error), 1e-12))
+            system = self._quadratic(shares) + np.outer(by_overhead, by_overhead) + np.diag(noise**2 / trust)
+            dual = np.linalg.solve(system, residual)
+            new_weights, new_overhead = shares.T @ dual, float(by_overhead @ dual)
+            new_logs = self._covariance_times(new_weights)
+            step, moved = 1.0, False
+            while step > 0.05 and not moved:
+                w = weights + step * (new_weights - weights)
+                g = logs + step * (new_logs - logs)
+                o = log_overhead + step * (new_overhead - log_overhead)
+                tried = self._state(spent, g, o)
+                new_cost = _cost(target - np.log(tried[1]), huber, noise) + float(w @ g) + o * o
+                moved = new_cost < cost
+                step /= 2
+            if not moved:
+                break
+            gain, cost = cost - new_cost, new_cost
+            weights, logs, log_overhead, state = w, g, o, tried
+            if gain < 1e-3 * max(cost, 1.0):
+                break
+        inverse = np.linalg.inv(system)
+        return weights, log_overhead, (inverse @ residual) / np.diag(inverse)
+
+    def _state(self, spent, logs, log_overhead):  # type: ignore[no-untyped-def]
+        """Shares of the points in each network's latency (sparse), the latencies, and the overhead."""
+        factor = np.exp(np.clip(logs, -5, 5))
+        overhead = self.overhead_ms * float(np.exp(np.clip(OVERHEAD_DEVIATION * log_overhead, -5, 5)))
+        total = spent @ factor + overhead
+        shares = spent.copy()
+        shares.data = spent.data * factor[spent.indices] / np.repeat(total, np.diff(spent.indptr))
+        return shares, total, overhead
+
+    def _covariance_times(self, weights: np.ndarray) -> np.ndarray:
+        parts = [kernels.covariance @ weights[block] for kernels, block in zip(self.terms.types, self.blocks, strict=True)]
+        return np.concatenate(parts) if parts else weights
+
+    def _quadratic(self, shares) -> np.ndarray:  # type: ignore[no-untyped-def]
+        """``shares · covariance · sharesᵀ``, (networks, networks)."""
+        found = np.zeros((shares.shape[0], shares.shape[0]))
+        for kernels, block in zip(self.terms.types, self.blocks, strict=True):
+            part = shares[:, block]
+            found += part @ (part @ kernels.covariance).T
+        return found
+
+
+def _cost(error: np.ndarray, huber: float, noise: float) -> float:
+    size = np.abs(error)
+    return float(np.where(size < huber, size**2, huber * (2 * size - huber)).sum() / noise**2)
+
+
+def _choose_noise(process: _Process) -> float:
+    """The noise at which networks that are left out one at a time are predicted best."""
+    networks = len(process.log_latency)
+    rows = np.arange(networks)
+    if networks > MOST_FOR_NOISE:
+        rows = np.sort(np.random.default_rng(0).permutation(networks)[:MOST_FOR_NOISE])
+    errors = [np.minimum(np.abs(process.left_out_errors(noise, rows)), 0.3).mean() for noise in NOISES]
+    return NOISES[int(np.argmin(errors))]
+
+
+def predictors(learned: Learned, terms: NetworkTerms) -> tuple[PhysicalTerms, dict[str, KernelPredictor], NetworkModel]:
+    """What was learned, as the parts of a platform predictor; ranges are those of the networks' kernels."""
+    pooled = _pooled(learned, terms)
+    kernels = {}
+    for found in terms.types:
+        if found.name == "other":
+            continue
+        low, high = found.configurations.min(axis=0), found.configurations.max(axis=0)
+        sizes = tuple(size_lengths(kernel_type(found.name)))
+        kernels[found.name] = KernelPredictor(found.name, RESIDUAL, learned.factors[found.name], low, high, 0, sizes)
+    return (
+        PhysicalTerms({POOLED: pooled, **learned.coefficients}), kernels, NetworkModel(constant_ms=learned.overhead_ms)
+    )  # fmt: skip
+
+
+def _pooled(learned: Learned, terms: NetworkTerms) -> np.ndarray:
+    """Coefficients of all classes together, which prices what is of no known class: milliseconds by term over units of it."""
+    width = len(TERMS)
+    units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), width)
+    table = np.stack([learned.coefficients[name] for name in terms.classes])
+    whole = units.sum(axis=0)
+    return np.asarray((units * table).sum(axis=0) / np.where(whole > 0, whole, 1.0))
