@@ -1,0 +1,64 @@
+"""Factors that vary smoothly with a kernel's sizes, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from latcast.errors import TrainingError
+from latcast.predictors.regressors import regressor_from_arrays
+from latcast.predictors.regressors.smooth_factor import SizeCovariance, SmoothFactor
+
+# Two channel counts that differ after two doublings, and a filter's side after one.
+COVARIANCE = SizeCovariance(np.array([2.0, 2.0, 1.0]), 1, level=0.25, path=0.2, smooth=0.3, own=0.1)
+
+
+def test_equal_sizes_share_everything() -> None:
+    sizes = np.array([[64, 128, 3]])
+
+    assert COVARIANCE.between(sizes, sizes).item() == pytest.approx(0.25**2 + 0.2**2 + 0.3**2 + 0.1**2)
+
+
+def test_two_doublings_of_a_channel_count_leave_level_path_and_a_part_of_what_is_smooth() -> None:
+    found = COVARIANCE.between(np.array([[64, 128, 3]]), np.array([[256, 128, 3]])).item()
+
+    assert found == pytest.approx(0.25**2 + 0.2**2 + 0.3**2 * math.exp(-0.5))
+
+
+def test_another_filter_is_another_path() -> None:
+    found = COVARIANCE.between(np.array([[64, 128, 1]]), np.array([[64, 128, 2]])).item()
+
+    assert found == pytest.approx(0.25**2 + 0.3**2 * math.exp(-0.5))
+
+
+def test_without_points_the_factor_is_one() -> None:
+    factor = SmoothFactor.of(COVARIANCE, np.zeros((0, 3)), np.zeros(0))
+
+    assert factor.predict(np.array([[64.0, 128.0, 3.0]])).tolist() == [1.0]
+
+
+def test_a_product_of_factors_multiplies_what_they_say() -> None:
+    kernels = np.array([[64, 128, 3], [32, 32, 1], [512, 16, 5]])
+    first = SmoothFactor.of(COVARIANCE, kernels[:2], np.array([0.5, -1.0]))
+    second = SmoothFactor.of(COVARIANCE, kernels[1:], np.array([2.0, 0.25]))
+
+    together = first.times(second)
+
+    np.testing.assert_allclose(together.predict(kernels), first.predict(kernels) * second.predict(kernels))
+    assert len(together.points) == 3
+
+
+def test_it_comes_back_from_its_arrays() -> None:
+    factor = SmoothFactor.of(COVARIANCE, np.array([[64, 128, 3], [32, 32, 1]]), np.array([0.5, -1.0]))
+
+    again = regressor_from_arrays("smooth_factor", factor.arrays())
+
+    kernels = np.array([[48.0, 100.0, 3.0], [7.0, 7.0, 7.0]])
+    assert again.predict(kernels).tolist() == factor.predict(kernels).tolist()
+
+
+def test_kernels_alone_do_not_teach_it() -> None:
+    with pytest.raises(TrainingError, match="learned from whole networks"):
+        SmoothFactor.fit(np.ones((3, 3)), np.ones(3))

@@ -1,0 +1,119 @@
+"""Kernels learned from the latencies of whole networks, where the truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.kernels import KernelTable, find_kernels, kernel_type
+from latcast.kernels.kernel import Kernel
+from latcast.predictors.network_terms import NetworkTerms
+from latcast.predictors.physical import coarse_class, term_values
+from latcast.predictors.prior_rates import device_sort, prior_coefficients
+from latcast.predictors.whole_networks import learn, predictors
+from latcast.records import Platform
+from latcast.spaces.catalogue import SPACES, build
+from tests.predictors.made_up_platform import RULES
+
+PLATFORM = Platform.parse("phone/tflite-2.10/1large/fp32")
+
+COUNTS = {"mobilenet_v2": 14, "resnet": 14, "squeezenet": 8, "shufflenet_v2": 8, "vgg": 6}
+
+
+def true_ms(name: str, rows: np.ndarray) -> np.ndarray:
+    """20 GFLOP/s and 8 GB/s, depthwise three times as slow, and bent by up to a fifth with the number of output channels."""
+    kind = kernel_type(name)
+    columns = kind.columns(rows)
+    values = term_values(kind, rows)
+    slow = 3.0 if name == "depthwise_conv" else 1.0
+    bend = np.exp(0.2 * np.sin(np.log2(columns["out_channels"]))) if "out_channels" in columns else 1.0
+    return np.asarray(bend * (values @ np.array([slow * 5e-8, 5e-7, 5e-7, 3e-3])))
+
+
+@pytest.fixture(scope="module")
+def networks() -> list[tuple[Kernel, ...]]:
+    return [
+        find_kernels(build(reference), RULES)
+        for space, count in COUNTS.items()
+        for reference in SPACES.get(space).sample(count, seed=5)
+    ]
+
+
+@pytest.fixture(scope="module")
+def latency_ms(networks: list[tuple[Kernel, ...]]) -> np.ndarray:
+    table = KernelTable.of(networks)
+    prices = np.concatenate([true_ms(name, rows) for name, rows in table.configurations.items()])
+    return table.sum_by_network(prices) + 0.3
+
+
+def test_networks_left_out_are_predicted(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
+    terms = NetworkTerms.of(networks)
+    test = np.arange(len(networks)) % 4 == 0
+
+    learned = learn(terms.only(np.flatnonzero(~test)), latency_ms[~test], PLATFORM)
+    coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
+    predicted = terms.counts @ (terms.prices_ms(coefficients) * np.exp(learned.log_factors(terms))) + learned.overhead_ms
+
+    error = np.abs(predicted[test] / latency_ms[test] - 1)
+    assert error.mean() < 0.05
+    # The factors learn what the physical terms cannot say.
+    plain = terms.counts @ terms.prices_ms(coefficients) + learned.overhead_ms
+    assert error.mean() < 0.8 * np.abs(plain[test] / latency_ms[test] - 1).mean()
+
+
+def test_the_parts_of_a_predictor_price_kernels_alike(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
+    terms = NetworkTerms.of(networks)
+    learned = learn(terms, latency_ms, PLATFORM)
+    physical, kernels, network = predictors(learned, terms)
+
+    table = KernelTable.of(networks)
+    priced = np.concatenate([kernels[name].latency_ms(physical, rows) for name, rows in table.configurations.items()])
+
+    coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
+    expected = terms.prices_ms(coefficients) * np.exp(learned.log_factors(terms))
+    np.testing.assert_allclose(priced, expected, rtol=1e-9, atol=2e-7)
+    assert network.constant_ms == learned.overhead_ms
+    assert all(predictor.samples == 0 for predictor in kernels.values())
+
+
+def test_terms_of_networks_add_up_by_class(networks: list[tuple[Kernel, ...]]) -> None:
+    terms = NetworkTerms.of(networks[:3])
+
+    sums = terms.class_sums[:, :-1].reshape(3, len(terms.classes), 4)
+
+    for row, kernels in zip(sums, networks[:3], strict=True):
+        busy = [kernel for kernel in kernels if not kernel.free]
+        flops = sum(
+            float(term_values(kernel_type(kernel.kernel_type), np.array([kernel.configuration]))[0, 0]) for kernel in busy
+        )
+        assert row[:, 0].sum() == pytest.approx(flops)
+        assert row[:, 3].sum() == len(busy)
+
+
+@pytest.mark.parametrize(
+    ("platform", "sort"),
+    [
+        ("pixel4/tflite-2.10/1large/fp32", "cpu"),
+        ("pixel4/tflite-2.10/1large1med/int8", "cpu int8"),
+        ("pixel4/tflite-2.10/gpu/fp16", "gpu"),
+    ],
+)
+def test_the_prior_knows_sorts_of_devices(platform: str, sort: str) -> None:
+    assert device_sort(Platform.parse(platform)) == sort
+
+
+def test_the_prior_makes_depthwise_slower_and_memory_bound_classes_surer() -> None:
+    prior, deviation = prior_coefficients(PLATFORM, ["conv 1x1", "depthwise", "concat"])
+
+    assert prior.shape == deviation.shape == (13,)
+    assert prior[4] == pytest.approx(3 * prior[0])
+    assert deviation[8] == pytest.approx(0.4)
+    assert deviation[0] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("fine", "coarse"),
+    [("conv 3x3 strided unaligned", "conv kxk"), ("depthwise kxk", "depthwise"), ("max pool", "pool"), ("softmax", "softmax")],
+)
+def test_classes_are_coarser_where_little_was_measured(fine: str, coarse: str) -> None:
+    assert coarse_class(fine) == coarse
