@@ -55,7 +55,9 @@ def test_a_second_profile_adds_to_the_first(latcast: Latcast, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_kernels_timed_alone_in_rounds_make_a_bundle_that_says_how_well_each_type_is_known(latcast: Latcast, tmp_path: Path) -> None:
+def test_kernels_timed_alone_in_rounds_make_a_bundle_that_says_how_well_each_type_is_known(
+    latcast: Latcast, tmp_path: Path
+) -> None:
     store = tmp_path / "kernels.sqlite"
 
     document = latcast(

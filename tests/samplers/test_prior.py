@@ -36,7 +36,8 @@ def test_beyond_them_all_channels_move_by_the_same_part_of_the_way() -> None:
     assert len(between) >= 3
     for ins, outs in between:
         # Rounded to a multiple of 8 each.
-        assert 16 * (ins - 4) <= outs + 4 and outs - 4 <= 16 * (ins + 4)
+        assert 16 * (ins - 4) <= outs + 4
+        assert outs - 4 <= 16 * (ins + 4)
 
 
 def test_everything_but_channels_stays_as_some_network_has_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -84,9 +85,9 @@ class Store:
     """
 
     def __init__(self, location: Path | str) -> None:
-        self.location = str(location)
+        self.location = _without_password(str(location))
         with self._translated("open"):
-            self._engine = _engine(_url(self.location))
+            self._engine = _engine(_url(str(location)))
         with self._translated("open"), self._engine.execution_options(**{_WRITES: True}).begin() as connection:
             Base.metadata.create_all(connection)
         self._check_version()
@@ -295,13 +296,18 @@ class Store:
             yield session
 
 
+def _without_password(location: str) -> str:
+    """A location that messages may show."""
+    return re.sub(r"://([^:/@]*):[^@/]*@", r"://\1:***@", location)
+
+
 def _url(location: str) -> URL:
     if "://" not in location:
         return URL.create("sqlite", database=location)
     try:
         return make_url(location)
     except ValueError as problem:
-        raise DatasetError(f"cannot open the store {location}: not a database URL ({problem})") from problem
+        raise DatasetError(f"cannot open the store {_without_password(location)}: not a database URL ({problem})") from problem
 
 
 def _engine(url: URL) -> Engine:

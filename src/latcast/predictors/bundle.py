@@ -67,7 +67,8 @@ class BundleSummary:
 def save_bundle(predictor: PlatformPredictor, path: Path | str, *, compressed: bool = False) -> Path:
     """Writes a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
 
-    The same predictor gives the same bytes, unless a zip is compressed by another version of zlib. An old bundle at this path is replaced at once or not at all.
+    The same predictor gives the same bytes, unless a zip is compressed by another version of zlib. An old bundle at this path is
+    replaced at once or not at all.
 
     Args:
         predictor: What to write; its card should say what :data:`latcast.predictors.card.FIELDS` asks for.

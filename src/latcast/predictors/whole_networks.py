@@ -10,12 +10,13 @@ are accidents; how noisy a platform is, is chosen by leaving out one network at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from latcast.kernels.kernel import Kernel
 from latcast.kernels.types import kernel_type
 from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor
 from latcast.predictors.network_model import NetworkModel
@@ -143,7 +144,7 @@ class _Process:
         merged.sum_duplicates()
         self.spent = merged
         """(networks, points): milliseconds at the prices to begin with."""
-        self.blocks = [slice(int(start), int(end)) for start, end in zip(starts, starts[1:], strict=False)]
+        self.blocks = [slice(int(start), int(end)) for start, end in pairwise(starts)]
 
     def fit(self, noise: float, rows: np.ndarray | None = None) -> tuple[list[np.ndarray], float]:
         """Weights of the points of each type, and the factor on the overhead."""
@@ -190,7 +191,7 @@ class _Process:
         inverse = np.linalg.inv(system)
         return weights, log_overhead, (inverse @ residual) / np.diag(inverse)
 
-    def _state(self, spent, logs, log_overhead):  # type: ignore[no-untyped-def]
+    def _state(self, spent: Any, logs: np.ndarray, log_overhead: float) -> tuple[Any, np.ndarray, float]:
         """Shares of the points in each network's latency (sparse), the latencies, and the overhead."""
         factor = np.exp(np.clip(logs, -5, 5))
         overhead = self.overhead_ms * float(np.exp(np.clip(OVERHEAD_DEVIATION * log_overhead, -5, 5)))
@@ -203,7 +204,7 @@ class _Process:
         parts = [kernels.covariance @ weights[block] for kernels, block in zip(self.terms.types, self.blocks, strict=True)]
         return np.concatenate(parts) if parts else weights
 
-    def _quadratic(self, shares) -> np.ndarray:  # type: ignore[no-untyped-def]
+    def _quadratic(self, shares: Any) -> np.ndarray:
         """``shares · covariance · sharesᵀ``, (networks, networks)."""
         found = np.zeros((shares.shape[0], shares.shape[0]))
         for kernels, block in zip(self.terms.types, self.blocks, strict=True):

@@ -146,7 +146,12 @@ class DatasetImporter(Protocol):
 
 
 IMPORTERS: Registry[DatasetImporter] = Registry(
-    "dataset", {"usc": "latcast.datasets.importers.usc:IMPORTER"}, group="latcast.datasets"
+    "dataset",
+    {
+        name: f"latcast.datasets.importers.{name}:IMPORTER"
+        for name in ("usc", "iiswc20", "nb201", "fbnet", "ncnn_boards", "tflite_blocks")
+    },
+    group="latcast.datasets",
 )
 
 

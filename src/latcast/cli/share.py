@@ -1,0 +1,89 @@
+"""``latcast share``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from latcast.cli.options import AsJson
+from latcast.cli.output import print_json, print_table, warn
+from latcast.errors import RepositoryError
+from latcast.records import Measurement
+
+KEPT_WHEN_INTERRUPTED = "what was sent is kept there; run the same command again to go on"
+
+
+def command(
+    measurements: Annotated[Path, typer.Argument(help="JSON Lines or a store of measurements, such as latcast profile keeps.")],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="The repository: https://host.")],
+    token: Annotated[str, typer.Option("--token", envvar="LATCAST_TOKEN", help="From its keeper; better in LATCAST_TOKEN.")] = "",
+    device: Annotated[str, typer.Option("--device", help="What this machine shall be called, instead of 'local'.")] = "",
+    failed: Annotated[bool, typer.Option("--failed/--no-failed", help="Also send what could not be measured.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print exactly what would be sent, and send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Contribute measurements to a shared repository. Paths of this machine are left out; nothing is sent before you agree."""
+    from latcast.datasets.opening import open_measurements
+    from latcast.repository.sharing import Client, Outcome, batches, shareable
+
+    with open_measurements(measurements) as store:
+        found = list(store.measurements(failed=failed, as_taken=True))
+    records = [shareable(item, device) for item in found]
+    if not records:
+        raise RepositoryError(f"{measurements} holds no measurements that could be sent")
+    parts = list(batches(records))
+    if dry_run:
+        for part in parts:
+            sys.stdout.write(part.content.decode())
+        sys.stdout.flush()
+        _summarise(records, sum(len(part.content) for part in parts), f"would be sent to {to}")
+        return
+    client = Client(to, token)
+    if not token:
+        raise RepositoryError("contributing needs a token from the repository's keeper; put it into LATCAST_TOKEN")
+    if client.readable_by_others:
+        warn(f"{to} is not encrypted: others on the network can read the token")
+    _summarise(records, sum(len(part.content) for part in parts), f"for {to}")
+    if not yes:
+        _ask(records, to)
+    outcome = Outcome()
+    for number, part in enumerate(parts, start=1):
+        outcome.add(part.records, client.send(part, lambda reason, wait_s: warn(f"{reason}; trying again in {wait_s:.1f} s")))
+        if len(parts) > 1:
+            warn(f"{outcome.sent} of {len(records)} sent ({number} of {len(parts)} batches)")
+    if as_json:
+        print_json({"repository": to, **vars(outcome)})
+        return
+    print(f"{outcome.accepted} accepted, {outcome.known} known there already, {len(outcome.quarantined)} held back")
+    if outcome.quarantined:
+        print_table("", ("network", "reason"), [(str(item["network"]), str(item["reason"])) for item in outcome.quarantined])
+
+
+def _summarise(records: list[Measurement], size_bytes: int, where: str) -> None:
+    """What it is, on standard error."""
+    platforms = Counter(item.platform for item in records)
+    warn(f"{len(records)} measurements, {size_bytes / 1e3:.0f} kB before compression, {where}")
+    for platform, count in sorted(platforms.items()):
+        networks = len({item.reference.key for item in records if item.platform == platform})
+        warn(f"  {platform}: {count} measurements of {networks} networks and kernels")
+
+
+def _ask(records: list[Measurement], to: str) -> None:
+    """Shows one record as it would be sent, and asks.
+
+    Raises:
+        RepositoryError: The answer is no, or there is nobody to ask.
+    """
+    import json
+
+    if not sys.stdin.isatty():
+        raise RepositoryError("there is no terminal to ask on; look with --dry-run, then send with --yes")
+    print("One of them, with everything that is sent of it (--dry-run shows all):", file=sys.stderr)
+    print(json.dumps(records[0].to_json(), indent=1), file=sys.stderr)
+    if not typer.confirm(f"Send {len(records)} measurements to {to}, where they are public?", err=True):
+        raise RepositoryError("nothing was sent")

@@ -1,0 +1,66 @@
+"""Single blocks of search spaces of mobile CNNs and transformers, TFLite on phones' CPUs (nn-Meter's history).
+
+A block is its key, such as ``conv_{hw}_{cin}_{cout}_{expansion}_{stride}_{activation}_{kernel}_{se}``. The same key in another
+table has another latency, so the table belongs to the block.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from latcast.datasets.importers import Refusals
+from latcast.datasets.importers.named_only import UNSTATED, NamedOnlyImporter, Parsed, published_mean
+from latcast.datasets.importers.table import Malformed, number
+from latcast.errors import DatasetError
+from latcast.records import Platform, Reference
+
+SPACE = "tflite_block"
+
+PHONES = ("pixel1", "pixel4", "xiaomi11")
+
+SOURCE = {"name": "tflite_blocks", "source": "microsoft/nn-Meter, history", "licence": "MIT"}
+
+SAME_VALUES = {"pixel4_lut_2022.json": "pixel4_v1.json"}
+"""A table whose values all stand in another one, to that other one."""
+
+FILES = (
+    "pixel1_ln_v2.json", "pixel1_ln_v3.json", "pixel4_ln_v3.json", "pixel4_v1.json", "pixel4_lut_2022.json",
+    "xiaomi11_ln_v2.json", "xiaomi11_ln_v3.json",
+)  # fmt: skip
+
+
+def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
+    file = folder / name
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise DatasetError(f"cannot read {file}: {problem}") from problem
+    if not isinstance(table, dict):
+        raise DatasetError(f"{file} holds a {type(table).__name__}; expected an object of blocks and milliseconds")
+    twin = SAME_VALUES.get(name)
+    if twin is not None and (folder / twin).is_file():
+        return Parsed((), len(table), 0, (f"{name} is left out: its values all stand in {twin}",))
+    phone, _, version = name.removesuffix(".json").partition("_")
+    platform = Platform(phone, "tflite", UNSTATED, "cpu", "fp32")
+    measurements = []
+    for place, (key, latency) in enumerate(table.items(), start=1):
+        try:
+            latency_ms = number(str(latency), f"the latency of {key}")
+        except Malformed as problem:
+            refusals.add(file, place, str(problem))
+            continue
+        measurements.append(
+            published_mean(
+                platform,
+                Reference(SPACE, {"block": key, "table": version}, key),
+                latency_ms,
+                statistic="as published",
+                environment={"dataset": SOURCE},
+                place=f"{name}:{key}",
+            )
+        )
+    return Parsed(measurements, len(table))
+
+
+IMPORTER = NamedOnlyImporter("Blocks of microsoft/nn-Meter's history; MIT", FILES, _parse)

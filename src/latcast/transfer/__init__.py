@@ -1,0 +1,1 @@
+"""A new platform from few measurements: signature sets and the cross-device model."""

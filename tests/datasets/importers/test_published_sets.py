@@ -1,0 +1,29 @@
+"""The published datasets as they are read where they are at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets.importers import IMPORTERS
+
+
+@pytest.mark.parametrize(
+    ("name", "measurements", "platforms", "networks"),
+    [
+        ("iiswc20", 10_620, 90, 118),
+        ("ncnn_boards", 5_349, 315, 36),
+        ("tflite_blocks", 74_144, 3, 33_226),
+        ("fbnet", 135_000, 27, 5_000),
+    ],
+)
+def test_every_value_becomes_a_measurement(
+    published_data: Path, name: str, measurements: int, platforms: int, networks: int
+) -> None:
+    found = IMPORTERS.get(name).read(published_data / name)
+
+    assert len(found.measurements) == measurements
+    assert len({measurement.platform for measurement in found.measurements}) == platforms
+    assert len({measurement.reference.key for measurement in found.measurements}) == networks
+    assert all(measurement.latency_ms is not None and measurement.latency_ms > 0 for measurement in found.measurements)
