@@ -26,7 +26,7 @@ from latcast.spaces.operator_pairs import (
 
 PATTERNS = ("silu", "gelu", "mish", "layer_norm", "channel_shuffle", "unscaled_attention")
 SPELLED_OUT = {"decomposed_hard_swish": "hard_swish", "decomposed_hard_sigmoid": "hard_sigmoid"}
-NOT_ONE_NODE = (*PATTERNS, *SPELLED_OUT, "squeeze", "flatten", "sqrt")
+NOT_ONE_NODE = (*PATTERNS, *SPELLED_OUT, "squeeze", "flatten")
 
 
 def types(chain: list, **parameters: object) -> list[str]:
@@ -34,11 +34,19 @@ def types(chain: list, **parameters: object) -> list[str]:
 
 
 def test_a_block_follows_a_wall_and_is_repeated() -> None:
-    assert types(["conv", "relu", WALL], blocks=2) == ["MaxPool", "Conv", "Relu", "MaxPool", "Conv", "Relu", "MaxPool"]
+    assert types(["conv", "relu", WALL], blocks=2) == [
+        "AveragePool",
+        "Conv",
+        "Relu",
+        "AveragePool",
+        "Conv",
+        "Relu",
+        "AveragePool",
+    ]
 
 
 def test_a_separated_pair_differs_from_its_neighbours_by_where_the_wall_stands() -> None:
-    assert types(["conv", WALL, "relu", WALL], blocks=1) == ["MaxPool", "Conv", "MaxPool", "Relu", "MaxPool"]
+    assert types(["conv", WALL, "relu", WALL], blocks=1) == ["AveragePool", "Conv", "AveragePool", "Relu", "AveragePool"]
 
 
 def test_steps_tell_which_nodes_an_element_became() -> None:
@@ -47,14 +55,22 @@ def test_steps_tell_which_nodes_an_element_became() -> None:
     assert [(step.block, step.element, step.nodes) for step in steps[:3]] == [
         (0, "silu", ("sigmoid_0", "mul_0")),
         (0, "relu", ("relu_0",)),
-        (0, WALL, ("maxpool_1",)),
+        (0, WALL, ("averagepool_1",)),
     ]
     assert [step.block for step in steps] == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_changed_shape_is_brought_back_behind_a_wall_and_before_another() -> None:
     # 16 channels become 32, are cut to 16 again, and the next block begins with a wall as the first one did.
-    assert types(["concat", "relu", WALL], blocks=1) == ["MaxPool", "MaxPool", "Concat", "Relu", "MaxPool", "Slice", "MaxPool"]
+    assert types(["concat", "relu", WALL], blocks=1) == [
+        "AveragePool",
+        "AveragePool",
+        "Concat",
+        "Relu",
+        "AveragePool",
+        "Slice",
+        "AveragePool",
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name, operator in OPERATORS.items() if not operator.keeps_shape])
@@ -101,7 +117,7 @@ def test_the_second_operand_has_passed_a_wall_and_is_one_for_all_blocks() -> Non
     assert len(graph.inputs) == 2
     readers = [node for node in graph.nodes if node.op_type in ("Add", "Mul")]
     [operand] = set.intersection(*(set(node.inputs) for node in readers))
-    assert graph.producers[operand].op_type == "MaxPool"
+    assert graph.producers[operand].op_type == "AveragePool"
 
 
 def test_an_idle_operand_is_an_output_so_that_it_is_computed() -> None:
@@ -114,7 +130,7 @@ def test_branches_are_fed_with_one_tensor_and_joined() -> None:
     network = chain_network([["add", ["conv"], [WALL]], WALL], blocks=1)
     first, wall, join = network.graph.nodes[1:4]
 
-    assert (first.op_type, wall.op_type, join.op_type) == ("Conv", "MaxPool", "Add")
+    assert (first.op_type, wall.op_type, join.op_type) == ("Conv", "AveragePool", "Add")
     assert first.inputs[0] == wall.inputs[0]
     assert join.inputs == (first.outputs[0], wall.outputs[0])
 
@@ -165,7 +181,7 @@ def test_more_pairs_than_there_are_cannot_be_drawn() -> None:
     ("arguments", "problem", "words"),
     [
         ({"chain": ["convolve"]}, UnknownNameError, "conv"),
-        ({"chain": ["relu"], "wall": "hedge"}, UnknownNameError, "max_pool"),
+        ({"chain": ["relu"], "wall": "hedge"}, UnknownNameError, "average_pool"),
         ({"chain": ["conv"], "form": ROWS, "wall": "softmax"}, ModelError, "form"),
         ({"chain": ["relu"], "form": ROWS}, ModelError, "wall"),
         ({"chain": ["relu"], "form": "cube"}, ModelError, "form"),
@@ -177,10 +193,10 @@ def test_what_cannot_be_built_is_refused(arguments: dict, problem: type[Exceptio
         chain_network(**arguments)
 
 
-def test_all_pairs_on_maps_can_be_built() -> None:
-    maps = [name for name, found in OPERATORS.items() if MAP in found.forms]
-    built = 0
-    for first, second in list(product(maps, maps))[::7]:
-        if (first, second) != ("reduce_mean", "matmul"):
-            built += bool(chain_network([first, second, WALL], blocks=1, wall="softmax").graph.nodes)
-    assert built > 200
+def test_pairs_on_maps_can_be_built() -> None:
+    # A column has no square second factor, a single pixel no other view.
+    maps = [name for name, found in OPERATORS.items() if MAP in found.forms and name != "reshape"]
+    pairs = [pair for pair in product(maps, maps) if pair != ("reduce_mean", "matmul")]
+
+    for pair in pairs[::7]:
+        assert chain_network([*pair, WALL], blocks=1, wall="softmax").graph.nodes

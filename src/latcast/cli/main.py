@@ -21,7 +21,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "platforms": ("latcast.cli.platforms", "What can be predicted for, and how well."),
     "measure": ("latcast.cli.measure", "The real latency here."),
     "profile": ("latcast.cli.profile", "Measure this machine and train a predictor bundle for it."),
-    "fusion": ("latcast.cli.fusion", "Which operators a runtime fuses, found by timing."),
     "sample": ("latcast.cli.sample", "Draw configurations of a kernel type to measure."),
     "train": ("latcast.cli.train", "Train a bundle from stored measurements."),
     "evaluate": ("latcast.cli.evaluate", "Judge a bundle on stored measurements it was not trained on."),

@@ -1,7 +1,7 @@
 """Small networks that show by their latency which operators a runtime fuses (nn-Meter §4.1).
 
 A network is a chain of operators between *walls*, repeated in blocks. A wall is an operator that runtimes do not fuse (a
-narrow max-pooling, a softmax, a transposition): ``conv, relu, wall`` and ``conv, wall, relu, wall`` differ in whether the
+narrow pooling, a softmax, a transposition): ``conv, relu, wall`` and ``conv, wall, relu, wall`` differ in whether the
 two may become one kernel, and in nothing else that counts. Tensors are small, so that an operator costs about as much as
 starting a kernel, whatever it computes; blocks in series make the sum long enough to be timed. Inside a chain all data are
 in the caches and in the layout that the runtime prefers; what the outside costs (copying inputs and outputs, changing their
@@ -241,7 +241,6 @@ OPERATORS: Mapping[str, Operator] = {
     "decomposed_hard_swish": Operator(lambda b, x: b.mul(x, b.hard_sigmoid(x)), members=("hard_sigmoid", "mul")),
     "decomposed_hard_sigmoid": Operator(_decomposed_hard_sigmoid, members=("add_scalar", "relu6", "div_scalar")),
     "softplus": _unary("Softplus"),
-    "sqrt": Operator(lambda b, x: b.op("Sqrt", [b.op("Abs", [x])[0]])[0]),
     "add": Operator(lambda b, x: b.add(x, b.operand(x)), two_inputs=True),
     "mul": Operator(lambda b, x: b.mul(x, b.operand(x)), two_inputs=True),
     "bias_add": Operator(lambda b, x: b.add(x, _channel_weight(b, x, "bias"))),
@@ -264,11 +263,13 @@ OPERATORS: Mapping[str, Operator] = {
     "squeeze": Operator(_squeeze),
     "identity": _unary("Identity"),
     "dropout": _unary("Dropout"),
+    # The subtractions take as long as an addition or a bias, the square root as long as a sigmoid.
     "layer_norm": Operator(
         _layer_norm,
-        members=("reduce_mean", "add", "mul_scalar", "reduce_mean", "add_scalar", "sqrt", "mul", "bias_add", "bias_add"),
+        members=("reduce_mean", "add", "mul_scalar", "reduce_mean", "add_scalar", "sigmoid", "mul", "bias_add", "bias_add"),
     ),
-    "channel_shuffle": Operator(lambda b, x: b.channel_shuffle(x, 2), (MAP,), members=("reshape", "transpose", "reshape")),
+    # Flattening and back stands for the two reshapes.
+    "channel_shuffle": Operator(lambda b, x: b.channel_shuffle(x, 2), (MAP,), members=("flatten", "transpose")),
     "unscaled_attention": Operator(
         _attention, two_inputs=True, members=("transpose", "matmul", "softmax", "matmul")
     ),
@@ -276,13 +277,14 @@ OPERATORS: Mapping[str, Operator] = {
 """Operators by the class that fusion rules know them by (:mod:`latcast.kernels.operator_class`), or by their pattern's name."""
 
 WALLS: Mapping[str, Adder] = {
-    "max_pool": lambda b, x: b.max_pool(x, (1, 3), 1, (0, 1)),
+    "average_pool": lambda b, x: b.average_pool(x, (1, 3), 1, (0, 1)),
     "softmax": lambda b, x: b.softmax(x),
     "transpose": _swap_last_axes,
 }
-"""A pooling works in whatever layout convolutions like; a softmax in the plain one; a transposition is cheap."""
+"""A pooling works in whatever layout convolutions like; a softmax in the plain one; a transposition is cheap. The pooling is no
+maximum: activations may be moved past that."""
 
-WALL_FORMS: Mapping[str, tuple[str, ...]] = {"max_pool": (MAP,), "softmax": EVERY_FORM, "transpose": EVERY_FORM}
+WALL_FORMS: Mapping[str, tuple[str, ...]] = {"average_pool": (MAP,), "softmax": EVERY_FORM, "transpose": EVERY_FORM}
 
 
 def stands_behind(wall: str, name: str, form: str) -> bool:
@@ -341,7 +343,7 @@ def input_shape(form: str, size: int, channels: int) -> Shape:
 def chain_network(
     chain: Sequence[Element],
     *,
-    wall: str = "max_pool",
+    wall: str = "average_pool",
     blocks: int = 4,
     size: int = 8,
     channels: int = 16,
