@@ -16,7 +16,7 @@ DEV := $(VENV)/.installed-dev
 PINNED := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench constraints clean
+.PHONY: help demo test test-all lint bench bench-peer constraints clean
 # Two targets at once would install into the same environment.
 .NOTPARALLEL:
 
@@ -26,6 +26,7 @@ help:
 	@echo "make test-all     all tests"
 	@echo "make lint         ruff (rules and format) and mypy"
 	@echo "make bench        the benchmarks"
+	@echo "make bench-peer   nn-meter and latcast on the same ONNX files"
 	@echo "make constraints  resolve all dependencies anew and rewrite constraints.txt"
 	@echo "make clean        remove .venv, caches and build outputs"
 
@@ -57,6 +58,9 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench-peer: $(DEV)
+	$(BIN)/python -m benchmarks.peer $(ARGS)
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks $(or $(ARGS),all)

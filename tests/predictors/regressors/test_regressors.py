@@ -27,8 +27,9 @@ def regressor(request: pytest.FixtureRequest) -> Regressor:
     return fit_regressor(request.param, *TRAIN, seed=3, tune=False)
 
 
-def test_every_regressor_is_tested_here() -> None:
-    assert REGRESSORS.names() == ["gbdt", "lasso", "log_residual", "mlp", "random_forest"]
+def test_every_regressor_that_learns_from_kernels_is_tested_here() -> None:
+    """What learns from whole networks alone, ``smooth_factor``, has tests of its own."""
+    assert REGRESSORS.names() == ["gbdt", "lasso", "log_residual", "mlp", "random_forest", "smooth_factor"]
 
 
 class TestContract:
