@@ -1,7 +1,8 @@
-"""What pytorchcv offers: importing it, also where torchvision is missing, and the names of its networks.
+"""What pytorchcv offers: importing it without torchvision, and the names of its networks.
 
 pytorchcv depends on torchvision for one class (``torchvision.ops.DeformConv2d``, in a video inpainting network), which none
-of its classifiers uses. Where torchvision is not installed, a stand-in takes its place while pytorchcv is imported.
+of its classifiers uses. A stand-in takes its place while pytorchcv is imported: a torchvision that is missing, or was built
+for another PyTorch and fails on import, does no harm.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ def require_pytorchcv() -> None:
 
 @contextmanager
 def torchvision_stand_in() -> Iterator[None]:
-    """While it lasts, ``torchvision.ops.DeformConv2d`` can be imported even where torchvision is not installed."""
-    if find_spec("torchvision") is not None:
+    """While it lasts, ``torchvision.ops.DeformConv2d`` can be imported whatever torchvision is installed, if any.
+
+    A torchvision that was imported before is left in its place: it works.
+    """
+    if "torchvision" in sys.modules:
         yield
         return
     package, operators = ModuleType("torchvision"), ModuleType("torchvision.ops")
