@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections import Counter
@@ -87,6 +88,21 @@ def test_no_stand_in_of_torchvision_is_left_behind() -> None:
         assert DeformConv2d is not None
     provider("resnet18")
     assert ("torchvision" in sys.modules) <= (importlib.util.find_spec("torchvision") is not None)
+
+
+def test_a_torchvision_built_for_another_pytorch_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "torchvision" / "__init__.py"
+    broken.parent.mkdir()
+    broken.write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+
+    with torchvision_stand_in():
+        from torchvision.ops import DeformConv2d
+
+    assert DeformConv2d is not None
+    with pytest.raises(RuntimeError, match="nms"):
+        importlib.import_module("torchvision")
 
 
 @pytest.mark.slow
