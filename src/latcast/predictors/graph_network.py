@@ -41,6 +41,9 @@ VALIDATION_SHARE = 0.15
 
 LEAST_NETWORKS = 10
 
+LEAST_SCALE, FURTHEST = 0.1, 6.0
+"""A feature varies by at least so much (it is a logarithm), and lies at most so many scales from the mean."""
+
 
 @dataclass(frozen=True)
 class KernelGraph:
@@ -122,13 +125,21 @@ class GraphNetwork:
         return np.exp(np.concatenate(found) * self.target[1] + self.target[0]) if found else np.zeros(0)
 
 
+def _standardisation(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and scale of each feature. Types stay 0 or 1: one that is rare in training must not be enormous in another family."""
+    kinds = len(KERNEL_TYPES) + 1
+    mean, scale = features.mean(axis=0), np.maximum(features.std(axis=0), LEAST_SCALE)
+    mean[:kinds], scale[:kinds] = 0.0, 1.0
+    return mean, scale
+
+
 def _collated(networks: Sequence[KernelGraph], mean: np.ndarray, scale: np.ndarray) -> tuple[torch.Tensor, ...]:
     """Networks side by side as one graph: features, edges, their weights (one over the receiver's degree), global nodes."""
     import torch
 
     sizes = np.array([len(network.features) for network in networks])
     starts = np.cumsum(sizes) - sizes
-    features = (np.concatenate([network.features for network in networks]) - mean) / scale
+    features = np.clip((np.concatenate([network.features for network in networks]) - mean) / scale, -FURTHEST, FURTHEST)
     edges = np.concatenate([network.edges + start for network, start in zip(networks, starts, strict=True)], axis=1)
     weights = 1.0 / np.bincount(edges[1], minlength=int(sizes.sum()))[edges[1]]
     return (
@@ -182,12 +193,11 @@ def fit_graph_network(
     if len(networks) < LEAST_NETWORKS:
         raise TrainingError(f"a graph network needs at least {LEAST_NETWORKS} measured networks, found {len(networks)}")
     stacked = np.concatenate([network.features for network in networks])
-    scale = stacked.std(axis=0)
     logs = np.log(latency_ms)
     target = (float(logs.mean()), float(logs.std()) or 1.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        found = GraphNetwork(_module(stacked.shape[1]), stacked.mean(axis=0), np.where(scale > 0, scale, 1.0), target)
+        found = GraphNetwork(_module(stacked.shape[1]), *_standardisation(stacked), target)
         _train(found, networks, ((logs - target[0]) / target[1]).astype(np.float32), np.random.default_rng(seed), epochs)
     return found
 
