@@ -16,6 +16,7 @@ ROOMS = (
     "folders",
     "registry",
     "records",
+    "cluster",
     "graph",
     "kernels",
     "spaces",

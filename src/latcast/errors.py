@@ -42,6 +42,10 @@ class MissingExtraError(LatcastError):
         self.extra = extra
 
 
+class ClusterError(LatcastError):
+    """Other machines cannot be reached, or do not offer what is needed."""
+
+
 class MeasurementError(LatcastError):
     """A measurement, a campaign or a store of measurements is not usable."""
 

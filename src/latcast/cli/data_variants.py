@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, Cpus, Precision, Realtime, Runtime, Seed, Threads, worker_settings
+from latcast.cli.options import (
+    AsJson,
+    Cpus,
+    DeviceName,
+    Precision,
+    Realtime,
+    Runtime,
+    Scheduler,
+    Seed,
+    Threads,
+    default_store_path,
+    worker_settings,
+)
 from latcast.cli.output import print_json, print_table, warn
 from latcast.cli.progress import StageProgress
 
@@ -51,6 +63,8 @@ def variants(
     ] = None,
     cpus: Cpus = "",
     realtime: Realtime = None,
+    device: DeviceName = "local",
+    scheduler: Scheduler = "",
     as_json: AsJson = False,
 ) -> None:
     """Make the benchmark of variants: 2,000 networks of each of 12 families, and cells of NAS-Bench-201."""
@@ -61,12 +75,10 @@ def variants(
         _print_summary(output, found)
     if measure:
         from latcast.datasets.variants import no_larger_than
-        from latcast.folders import measurements_folder
 
+        settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
         if store is None:
-            store = measurements_folder() / f"variants-{runtime}-cpu{threads}-{precision}.sqlite"
-            store.parent.mkdir(parents=True, exist_ok=True)
-        settings = worker_settings(runtime, threads, precision, cpus, realtime)
+            store = default_store_path(settings, "variants")
         small = no_larger_than(found, 1e9 * most_macs, 1e6 * most_weights)
         report, wanted = _measured(small, measure, settings, store, processes, budget)
         if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.options import AsJson
+from latcast.cli.options import AsJson, Scheduler
 from latcast.cli.output import milliseconds, parse_shapes, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 from latcast.records import Prediction
@@ -21,6 +21,7 @@ def command(
     shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
     breakdown: Annotated[bool, typer.Option("--breakdown", help="Show every kernel.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="An unknown operator is an error.")] = False,
+    scheduler: Scheduler = "",
     as_json: AsJson = False,
 ) -> None:
     """Latency of models on platforms, in milliseconds, with a 90 % interval."""
@@ -34,7 +35,12 @@ def command(
     graphs = [(name, as_graph(name, shapes=shapes or None, strict=strict)) for name in models]
     predictions: list[tuple[str, Prediction]] = []
     for predictor in predictors:
-        several = predictor.predict_many([graph for _, graph in graphs], breakdown=breakdown)
+        if scheduler:
+            from latcast.predictors.spread import predict_spread
+
+            several = predict_spread(predictor, [graph for _, graph in graphs], scheduler, breakdown=breakdown)
+        else:
+            several = predictor.predict_many([graph for _, graph in graphs], breakdown=breakdown)
         predictions.extend(zip((name for name, _ in graphs), several, strict=True))
     if as_json:
         print_json({"predictions": [{**found.to_json(breakdown=breakdown), "model": name} for name, found in predictions]})

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from latcast.errors import MeasurementError
-from latcast.measure.client import Item, MeasuringClient
+from latcast.measure.client import Item
 from latcast.measure.plan import NETWORK_PLAN, MeasurePlan
 from latcast.measure.quiet import QuietTimes
+from latcast.measure.remote import Measurer, open_measurer
 from latcast.measure.settings import WorkerSettings
 from latcast.records import Measurement, Platform
 
@@ -140,14 +141,14 @@ class Campaign:
         """
         self._start_s = time.monotonic()
         self._added, self._failures = 0, {}
-        with MeasuringClient(self._settings, self._sink) as client:
+        with open_measurer(self._settings, self._sink) as client:
             self._counts = self._count(client.platform.id)
             first_pass = True
             while (waiting := self._waiting()) and not self._out_of_time():
                 if not first_pass:
                     client.restart()
                 first_pass = False
-                for chunk in _chunks(waiting):
+                for chunk in _chunks(waiting, client.lanes):
                     if self._out_of_time():
                         break
                     self._measure(client, chunk)
@@ -167,7 +168,7 @@ class Campaign:
     def _waiting(self) -> list[CampaignItem]:
         return [item for item, count in self._counts.items() if count < self._processes]
 
-    def _measure(self, client: MeasuringClient, chunk: Sequence[CampaignItem]) -> None:
+    def _measure(self, client: Measurer, chunk: Sequence[CampaignItem]) -> None:
         for number, measurement in client.measure(chunk, chunk[0].plan, lambda item, stage: self._report(item.name, stage)):
             item = chunk[number]
             self._sink.add(measurement)
@@ -195,11 +196,11 @@ class Campaign:
         self._progress(Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage))
 
 
-def _chunks(items: Sequence[CampaignItem]) -> Iterator[list[CampaignItem]]:
-    """Runs of items with the same plan, no longer than its batch size."""
+def _chunks(items: Sequence[CampaignItem], lanes: int) -> Iterator[list[CampaignItem]]:
+    """Runs of items with the same plan, no longer than one batch for each lane."""
     chunk: list[CampaignItem] = []
     for item in items:
-        if chunk and (item.plan != chunk[0].plan or len(chunk) >= item.plan.batch_size):
+        if chunk and (item.plan != chunk[0].plan or len(chunk) >= lanes * item.plan.batch_size):
             yield chunk
             chunk = []
         chunk.append(item)

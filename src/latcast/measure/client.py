@@ -202,6 +202,7 @@ class MeasuringClient:
         self._quiet_times = quiet_times
         self._process: WorkerProcess | None = None
         self.quiet_ms: tuple[float, ...] = ()
+        self.lanes = 1
         self._calibrated_at = -CALIBRATION_INTERVAL_S
         self._process = self._start()
 
@@ -293,7 +294,7 @@ class MeasuringClient:
     def _start(self) -> WorkerProcess:
         process = WorkerProcess(self.settings)
         try:
-            arguments = {name: value for name, value in asdict(self.settings).items() if name != "variables"}
+            arguments = {name: value for name, value in asdict(self.settings).items() if name not in ("variables", "scheduler")}
             (opened,) = process.ask({"request": "open", "settings": arguments}, START_TIMEOUT_S)
             self.platform = Platform.parse(opened["platform"])
             process.probe_key = opened["probe"]

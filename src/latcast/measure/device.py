@@ -95,12 +95,14 @@ def open_device(
     # A runtime that plays recorded runs back brings its own clock, and no state of this host disturbs what it plays.
     own_clock = getattr(found, "clock", None)
     clock: Clock = own_clock if isinstance(own_clock, Clock) else SystemClock()
-    host_probe = HostProbe(clock) if probe and isinstance(clock, SystemClock) else None
+    played = not isinstance(clock, SystemClock)
+    host_probe = None if played or not probe else HostProbe(clock)
+    preemptions = (lambda: 0) if played else scheduling.preemption_counter()
     version = found.version()
     return Device(
         runtime=found,
         platform=Platform(device, found.name, short_version(version), "+".join([f"cpu{threads}", *qualifiers]), precision),
-        instruments=Instruments(clock, host_probe, scheduling.preemption_counter()),
+        instruments=Instruments(clock, host_probe, preemptions),
         priority=_priority(realtime, threads),
         environment=env.describe_environment(
             threads=threads,

@@ -29,6 +29,8 @@ class WorkerSettings:
         probe: Whether the host's state is read and divided out.
         variables: Environment variables of the process, set before anything is loaded.
         imports: Modules the worker imports first: plug-ins that register themselves.
+        scheduler: Address of a Dask scheduler; the process is then started by one of its workers that offers :attr:`offer`, with
+            CPUs and priority as that worker was told. Empty: by this machine.
     """
 
     runtime: str = "onnxruntime"
@@ -41,12 +43,18 @@ class WorkerSettings:
     probe: bool = True
     variables: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
+    scheduler: str = ""
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise MeasurementError(f"{self.threads} threads were asked for; at least 1 is needed")
         if self.precision not in PRECISIONS:
             raise MeasurementError(f"no precision is called '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
+
+    @property
+    def offer(self) -> str:
+        """What a worker of a scheduler says that can measure this: the platform id, but for the runtime's version."""
+        return f"latcast:{self.device}/{self.runtime}/{'+'.join([f'cpu{self.threads}', *self.qualifiers])}/{self.precision}"
 
     def process_variables(self) -> dict[str, str]:
         """The whole environment of the worker's process."""

@@ -53,8 +53,11 @@ _SAME = 1e-9
 
 
 def _squared_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    distance = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None, :] - 2 * a @ b.T
-    return np.asarray(np.maximum(distance, 0.0))
+    # Size by size, not as a matrix product, whose last bits depend on how many kernels there are: a kernel has one latency.
+    distance = np.zeros((len(a), len(b)))
+    for first, second in zip(a.T, b.T, strict=True):
+        distance += (first[:, None] - second[None, :]) ** 2
+    return distance
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class SmoothFactor:
         """Logarithm of the factor, (kernels,), from sizes, (kernels, sizes)."""
         if not len(self.points):
             return np.zeros(len(sizes))
-        return np.asarray(self.covariance.between(sizes, self.points) @ self.weights)
+        return np.asarray(np.einsum("kp,p->k", self.covariance.between(sizes, self.points), self.weights))
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         return np.exp(self.log_factor(features))

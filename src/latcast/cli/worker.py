@@ -1,0 +1,52 @@
+"""``latcast worker``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from latcast.cli.options import Cpus, Realtime, worker_settings
+from latcast.cli.output import print_table
+from latcast.errors import ClusterError
+
+KEPT_WHEN_INTERRUPTED = "its tasks are done again by other workers"
+
+
+def command(
+    scheduler: Annotated[str, typer.Argument(metavar="ADDRESS", help="Of a scheduler: what dask scheduler prints.")],
+    device: Annotated[str, typer.Option("--device", help="What this machine is called in platform ids.")] = "local",
+    runtime: Annotated[
+        list[str] | None, typer.Option("--runtime", "-r", help="Offer to measure under this one alone; may be repeated.")
+    ] = None,
+    threads: Annotated[
+        list[int] | None, typer.Option("--threads", "-t", help="Threads of one inference; may be repeated.")
+    ] = None,
+    cpus: Cpus = "",
+    realtime: Realtime = None,
+    measure: Annotated[bool, typer.Option("--measure/--no-measure", help="Whether to offer this machine for measuring.")] = True,
+    predict: Annotated[bool, typer.Option("--predict/--no-predict", help="Whether to offer it for predicting.")] = True,
+) -> None:
+    """Work for a Dask scheduler: campaigns and predictions of others run here; Ctrl-C ends it."""
+    from latcast.cluster import PREDICTS, serve
+    from latcast.measure.remote import describe_host
+    from latcast.measure.settings import WorkerSettings
+    from latcast.runtimes import RUNTIMES, get_runtime
+
+    found = worker_settings("onnxruntime", 1, "fp32", cpus, realtime)
+    describe_host(found.cpus, found.realtime)
+    offered = [PREDICTS] if predict else []
+    for name in (runtime or [each for each in RUNTIMES.names() if each != "replay"]) if measure else ():
+        known = get_runtime(name)
+        reason = known.available()
+        if reason is not None:
+            if runtime:
+                raise ClusterError(f"{name} cannot be offered: {reason}")
+            continue
+        offered += [
+            WorkerSettings(name, count, precision, device).offer for precision in known.precisions for count in threads or [1]
+        ]
+    if not offered:
+        raise ClusterError("there is nothing to offer: --no-measure and --no-predict leave no work")
+    print_table(f"working for {scheduler}, offering:", ("",), [(name.removeprefix("latcast:"),) for name in offered])
+    serve(scheduler, dict.fromkeys(offered, 1.0), name=None)

@@ -1,0 +1,212 @@
+"""Work spread over machines by Dask: workers say what they offer, a task goes where that is, a lost worker's are done again.
+
+Anything that reaches a scheduler can run code on its workers, as with any Dask cluster: keep it inside a trusted network, or use
+Dask's TLS.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from latcast.errors import ClusterError, LatcastError, MissingExtraError
+from latcast.registry import nearest_names
+
+PREDICTS = "latcast:predict"
+"""What a worker offers that prices networks."""
+
+CONNECT_TIMEOUT_S = 10.0
+
+PATIENCE_S = 60.0
+"""How long work waits while no worker offers what it needs: one that was lost may be coming back."""
+
+POLL_S = 0.5
+
+
+def _require_distributed() -> None:
+    try:
+        import distributed  # noqa: F401
+    except ImportError as problem:
+        raise MissingExtraError("distributed", "dask", "working over several machines") from problem
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address such as ``tcp://192.168.0.10:8786``.
+
+    Raises:
+        MissingExtraError: Dask's scheduler package is not installed.
+        ClusterError: Nothing answers there.
+    """
+    _require_distributed()
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as problem:
+        raise ClusterError(
+            f"no scheduler answers at '{address}' ({problem}); start one with 'dask scheduler', which prints its address"
+        ) from problem
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def offers(client: Any) -> dict[str, int]:
+    """What the workers offer, with the number of workers that do."""
+    found: dict[str, int] = {}
+    for worker in client.scheduler_info(n_workers=-1)["workers"].values():
+        for name in worker["resources"]:
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def require_offer(client: Any, needed: str, patience_s: float = 0.0) -> int:
+    """How many workers offer something.
+
+    Raises:
+        ClusterError: None does, also after some patience; the message names what there is.
+    """
+    until = time.monotonic() + patience_s
+    while not (count := offers(client).get(needed, 0)):
+        if time.monotonic() >= until:
+            there = offers(client)
+            near = nearest_names(needed, list(there)) or sorted(there)
+            raise ClusterError(
+                f"no worker of {client.scheduler.address} offers '{needed}'; "
+                + (f"the nearest are {', '.join(near)}" if near else "there is no worker at all")
+                + "; start one on the machine that has it with: latcast worker "
+                + client.scheduler.address
+            )
+        time.sleep(POLL_S)
+    return count
+
+
+def spread(
+    client: Any,
+    function: Callable[..., Any],
+    parts: Sequence[Any],
+    needed: str,
+    *,
+    shared: Any = None,
+    patience_s: float = PATIENCE_S,
+) -> Iterator[tuple[int, Any]]:
+    """Calls a function on each part, on workers that offer what it needs, and yields each part's index and result as it comes.
+
+    A part whose worker is lost is done again on another. Whoever stops taking results cancels what is not done yet.
+
+    Args:
+        client: From :func:`connected`.
+        function: ``function(shared, part)``, or ``function(part)`` where nothing is shared; of a module that workers have.
+        parts: Arguments, one a task.
+        needed: What a worker must offer; each runs one such task at a time.
+        shared: A large argument that every part needs; sent once to each worker.
+        patience_s: How long to wait while no worker offers it.
+
+    Raises:
+        ClusterError: Nobody offers what is needed, a part took several workers down, or a worker runs another version.
+        LatcastError: What the function raised.
+    """
+    from distributed import as_completed
+
+    if not parts:
+        return
+    require_offer(client, needed, patience_s)
+    version = _version()
+    # A task's result, unlike scattered data, is made again where the worker that held it is lost.
+    common = [] if shared is None else [client.submit(_identity, shared, pure=False)]
+    futures = [client.submit(_checked, version, function, *common, part, pure=False, resources={needed: 1}) for part in parts]
+    index_of = {future.key: index for index, future in enumerate(futures)}
+    waiting = as_completed(futures, loop=client.loop, raise_errors=False)
+    offered = _Offered(client, needed, patience_s)
+    try:
+        while index_of:
+            if not waiting.has_ready():
+                offered.check()
+                time.sleep(0.02)
+                continue
+            future = waiting.next()
+            yield index_of.pop(future.key), _result(future)
+    finally:
+        client.cancel([future for future in futures if future.key in index_of])
+
+
+class _Offered:
+    """Watches, while results are waited for, that somebody still offers what is needed."""
+
+    def __init__(self, client: Any, needed: str, patience_s: float) -> None:
+        self._client, self._needed, self._patience_s = client, needed, patience_s
+        self._last_s = self._seen_s = time.monotonic()
+
+    def check(self) -> None:
+        """Asks the scheduler, now and then only."""
+        now = time.monotonic()
+        if now - self._last_s < POLL_S:
+            return
+        self._last_s = now
+        if offers(self._client).get(self._needed):
+            self._seen_s = now
+        elif now - self._seen_s > self._patience_s:
+            require_offer(self._client, self._needed)
+
+
+def _result(future: Any) -> Any:
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except LatcastError:
+        raise
+    except KilledWorker as problem:
+        raise ClusterError(f"a task took down every worker it ran on ({problem})") from problem
+    except Exception as problem:
+        raise ClusterError(f"a worker failed: {type(problem).__name__}: {problem}") from problem
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function on a worker, if that has the version of whoever asks."""
+    if version != _version():
+        raise ClusterError(
+            f"a worker runs latcast {_version()}, this is {version}; results of different versions do not compare: update one"
+        )
+    return function(*arguments)
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("latcast")
+    except PackageNotFoundError:
+        return "without metadata"
+
+
+def serve(address: str, offered: Mapping[str, float], name: str | None = None) -> None:
+    """Works for a scheduler until that goes or this process is ended; one task at a time, as tasks disturb each other's timings.
+
+    Raises:
+        MissingExtraError: Dask's scheduler package is not installed.
+        ClusterError: Nothing answers there.
+    """
+    _require_distributed()
+    import asyncio
+
+    from distributed import Worker
+
+    async def work() -> None:
+        worker = await Worker(address, nthreads=1, resources=dict(offered), name=name, death_timeout=CONNECT_TIMEOUT_S)
+        await worker.finished()
+
+    try:
+        asyncio.run(work())
+    except (OSError, ValueError, TimeoutError) as problem:
+        raise ClusterError(f"no scheduler answers at '{address}' ({problem}); start one with: dask scheduler") from problem

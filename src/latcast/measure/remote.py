@@ -1,0 +1,182 @@
+"""Measuring on other machines, through a Dask scheduler: the same records, from wherever the device is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Protocol
+
+from latcast.cluster import connected, require_offer, spread
+from latcast.errors import MeasurementError
+from latcast.measure.client import Item, MeasuringClient
+from latcast.measure.plan import MeasurePlan
+from latcast.measure.quiet import QuietTimes, QuietTimesFile
+from latcast.measure.settings import WorkerSettings
+from latcast.records import Measurement, Platform, Reference
+
+
+class Measurer(Protocol):
+    """Measures on one platform; :class:`latcast.measure.client.MeasuringClient` here, :class:`RemoteClient` elsewhere."""
+
+    @property
+    def platform(self) -> Platform:
+        """What it measures."""
+
+    @property
+    def lanes(self) -> int:
+        """How many batches it can measure at a time."""
+
+    def restart(self) -> None:
+        """Goes on in new processes."""
+
+    def measure(
+        self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
+    ) -> Iterator[tuple[int, Measurement]]:
+        """Yields each item's index and record."""
+
+    def __enter__(self) -> Measurer: ...
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+def open_measurer(settings: WorkerSettings, quiet_times: QuietTimes) -> Measurer:
+    """Starts measuring where the settings say.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+        ClusterError: The scheduler does not answer, or none of its workers offers the platform.
+    """
+    return RemoteClient(settings) if settings.scheduler else MeasuringClient(settings, quiet_times)
+
+
+class RemoteClient:
+    """Measures on one platform through the workers of a scheduler that offer it. A context manager.
+
+    Every batch is a task: it goes to a worker that is free, and to another if that is lost. A worker keeps its probe's quiet time
+    in a file of its own and writes it into each record.
+
+    Args:
+        settings: The platform and the scheduler.
+
+    Raises:
+        ClusterError: The scheduler does not answer, or none of its workers offers the platform.
+        RuntimeFailure: The worker could not start the runtime.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self._turn = 0
+        with ExitStack() as opened:
+            self._cluster = opened.enter_context(connected(settings.scheduler))
+            require_offer(self._cluster, settings.offer, patience_s=5.0)
+            [(_, platform)] = spread(self._cluster, platform_of, [_bare(settings)], settings.offer)
+            self.platform = Platform.parse(platform)
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> RemoteClient:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        self._opened.close()
+
+    @property
+    def lanes(self) -> int:
+        """Workers that offer the platform now."""
+        return require_offer(self._cluster, self.settings.offer, patience_s=60.0)
+
+    def restart(self) -> None:
+        """Each worker goes on in a new process."""
+        self._turn += 1
+
+    def measure(
+        self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
+    ) -> Iterator[tuple[int, Measurement]]:
+        """Measures all items in batches, several at a time, and yields each one's index and record as its batch is finished.
+
+        Raises:
+            MeasurementError: Two workers that offer one platform are not alike.
+            ClusterError: Nobody offers the platform any more.
+        """
+        starts = range(0, len(items), plan.batch_size)
+        parts = [
+            Batch(_bare(self.settings), self._turn, plan.to_json(), tuple(
+                (item.reference.to_json(), item.role) for item in items[start : start + plan.batch_size]
+            ))
+            for start in starts
+        ]  # fmt: skip
+        for item in items:
+            announce(item, "running")
+        for part, records in spread(self._cluster, measure_batch, parts, self.settings.offer):
+            for number, record in records:
+                measurement = Measurement.from_json(record)
+                if measurement.platform != self.platform.id:
+                    raise MeasurementError(
+                        f"two workers offer '{self.settings.offer}' and are not alike: {measurement.platform} and "
+                        f"{self.platform}; give them different names: latcast worker --device NAME"
+                    )
+                yield starts[part] + number, measurement
+
+
+def _bare(settings: WorkerSettings) -> WorkerSettings:
+    """Settings without what is this machine's own."""
+    return replace(settings, scheduler="", cpus=None, realtime=False)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one task measures.
+
+    Attributes:
+        settings: The platform.
+        turn: Batches of different turns are measured by different processes.
+        plan: As JSON.
+        items: Reference as JSON, and role, of each.
+    """
+
+    settings: WorkerSettings
+    turn: int
+    plan: Mapping[str, Any]
+    items: tuple[tuple[Mapping[str, Any], str], ...]
+
+
+@dataclass
+class _Host:
+    """What a worker's process knows of its machine, and the measuring client that it keeps open."""
+
+    cpus: tuple[int, ...] | None = None
+    realtime: bool = False
+    opened: tuple[WorkerSettings, int, MeasuringClient] | None = None
+
+    def client(self, settings: WorkerSettings, turn: int) -> MeasuringClient:
+        if self.opened is not None:
+            known, before, client = self.opened
+            if known == settings and (before == turn or turn < 0):
+                return client
+            self.opened = None
+            client.close()
+        own = replace(settings, cpus=self.cpus, realtime=self.realtime and settings.threads == 1)
+        client = MeasuringClient(own, QuietTimesFile())
+        self.opened = (settings, max(turn, 0), client)
+        return client
+
+
+_HOST = _Host()
+
+
+def describe_host(cpus: tuple[int, ...] | None, realtime: bool) -> None:
+    """Says, in a worker's process, what its measurements are pinned to and at which priority they run."""
+    _HOST.cpus, _HOST.realtime = cpus, realtime
+
+
+def platform_of(settings: WorkerSettings) -> str:
+    """The full id of a platform, asked of the worker that has it."""
+    return _HOST.client(settings, -1).platform.id
+
+
+def measure_batch(batch: Batch) -> list[tuple[int, dict[str, Any]]]:
+    """Measures a batch on the worker's machine: index in the batch and record of each item."""
+    items = [Item(Reference.from_json(reference), role) for reference, role in batch.items]
+    client = _HOST.client(batch.settings, batch.turn)
+    return [(number, record.to_json()) for number, record in client.measure(items, MeasurePlan.from_json(batch.plan))]

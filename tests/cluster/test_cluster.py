@@ -1,0 +1,149 @@
+"""Campaigns and predictions over several machines: real schedulers, real workers, one of them killed."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast import cluster as module
+from latcast.cluster import PREDICTS, connected, require_offer, spread
+from latcast.datasets.store import Store
+from latcast.errors import ClusterError, MissingExtraError
+from latcast.measure.campaign import Campaign, CampaignItem, Progress
+from latcast.measure.plan import MeasurePlan
+from latcast.predictors.forecast import load_predictor
+from latcast.predictors.spread import predict_spread
+from latcast.search import spread as search_spread
+from latcast.search.encodings import EncodingPredictor
+from latcast.search.spread import price_spread
+from latcast.spaces.catalogue import build, model
+from tests.cluster.clustering import Cluster, cluster
+from tests.measure.behaving import reference, settings
+
+pytest.importorskip("distributed", reason="needs the extra 'dask'")
+
+PHONE = "pixel4/tflite-2.10/1large/fp32"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as found:
+        for _ in range(3):
+            found.add("--no-measure")
+        found.wait_for(PREDICTS, 3)
+        yield found
+
+
+def test_encodings_are_priced_to_the_same_bits_though_a_worker_is_killed(
+    running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_spread, "ENCODINGS_AT_ONCE", 150)
+    here = EncodingPredictor(load_predictor(PHONE), "nas_bench_201")
+    encodings = here.supernet.sample_encodings(3_000, 3)
+    expected = here.predict_many(encodings)
+    progress: list[int] = []
+
+    def watch(done: int) -> None:
+        if not progress:
+            running.workers[0].send_signal(signal.SIGKILL)
+        progress.append(done)
+
+    found = price_spread(here, encodings, running.address, watch=watch)
+
+    assert np.array_equal(found.latency_ms, expected.latency_ms)
+    assert np.array_equal(found.low_ms, expected.low_ms)
+    assert np.array_equal(found.covered_share, expected.covered_share)
+    assert progress == list(range(150, 3_001, 150))
+    assert running.workers[0].wait(10) == -signal.SIGKILL
+    running.wait_for(PREDICTS, 2)
+
+
+def test_graphs_are_predicted_as_they_are_here(running: Cluster) -> None:
+    predictor = load_predictor(PHONE)
+    graphs = [build(model(name)) for name in ("resnet18", "mobilenet_v2", "squeezenet1_1")]
+
+    found = predict_spread(predictor, graphs, running.address, breakdown=True)
+
+    assert [each.to_json(breakdown=True) for each in found] == [
+        each.to_json(breakdown=True) for each in predictor.predict_many(graphs, breakdown=True)
+    ]
+
+
+def test_nothing_to_do_asks_nobody(running: Cluster) -> None:
+    assert predict_spread(load_predictor(PHONE), [], running.address) == []
+
+
+def test_what_nobody_offers_is_refused_with_what_there_is(running: Cluster) -> None:
+    with (
+        connected(running.address) as client,
+        pytest.raises(
+            ClusterError, match=r"no worker of tcp://127.0.0.1:\d+ offers 'latcast:prediction'; the nearest are latcast:predict"
+        ),
+    ):
+        require_offer(client, "latcast:prediction")
+
+
+def test_another_version_is_refused(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_version", lambda: "0.0.0")
+    with connected(running.address) as client, pytest.raises(ClusterError, match=r"this is 0\.0\.0; .*update one"):
+        list(spread(client, str, [1], PREDICTS))
+
+
+def test_what_a_task_raises_is_said(running: Cluster) -> None:
+    with connected(running.address) as client, pytest.raises(ClusterError, match="a worker failed: ValueError"):
+        list(spread(client, int, ["no number"], PREDICTS))
+
+
+def test_no_scheduler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONNECT_TIMEOUT_S", 0.5)
+    with pytest.raises(ClusterError, match=r"no scheduler answers at 'tcp://127.0.0.1:9'"), connected("tcp://127.0.0.1:9"):
+        pass
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"latcast\[dask\]"), connected("tcp://127.0.0.1:9"):
+        pass
+
+
+PLAN = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=0, batch_size=2)
+
+
+def test_a_campaign_measures_everything_once_though_a_worker_is_killed(tmp_path: Path) -> None:
+    items = [CampaignItem(reference("slow", number), plan=PLAN) for number in range(12)]
+    with cluster(tmp_path) as found, Store(tmp_path / "records.sqlite") as store:
+        for _ in range(3):
+            found.add(module="tests.cluster.behaving_worker")
+        remote = settings(scheduler=found.address)
+        found.wait_for(remote.offer, 3)
+        seen: list[Progress] = []
+
+        def watch(progress: Progress) -> None:
+            if progress.stage == "measured" and not any(each.stage == "measured" for each in seen):
+                found.workers[0].send_signal(signal.SIGKILL)
+            seen.append(progress)
+
+        report = Campaign(store, remote, items, processes=2, progress=watch).run()
+
+        records = list(store.measurements(platform=report.platform.id))
+        assert report.complete
+        assert report.failures == {}
+        assert Counter(record.reference.key for record in records) == {item.reference.key: 2 for item in items}
+        assert seen[-1].done == seen[-1].total == 24
+        assert found.workers[0].wait(10) == -signal.SIGKILL
+
+
+def test_a_campaign_that_nobody_can_measure_ends_with_a_reason(tmp_path: Path) -> None:
+    with (
+        cluster(tmp_path) as found,
+        Store(tmp_path / "records.sqlite") as store,
+        pytest.raises(ClusterError, match="there is no worker at all"),
+    ):
+        Campaign(store, settings(scheduler=found.address), [CampaignItem(reference(), plan=PLAN)]).run()
