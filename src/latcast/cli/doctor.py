@@ -15,6 +15,13 @@ OPTIONAL_PARTS = (
     ("tflite", "tflite", "read .tflite files"),
     ("torch", "torch", "read PyTorch modules and .pt2 files"),
     ("onnxscript", "torch", "read PyTorch modules and .pt2 files"),
+    ("pytorchcv", "pytorchcv", "build published networks as PyTorch modules"),
+    ("pyarrow", "parquet", "the benchmark of variants as Parquet"),
+    ("pymoo", "search", "search large spaces"),
+    ("fastapi", "server", "the shared repository"),
+    ("distributed", "dask", "campaigns and predictions over several machines"),
+    ("pyopencl", "opencl", "time work-group sizes under OpenCL"),
+    ("wgpu", "webgpu", "time work-group sizes under WebGPU"),
     ("matplotlib", "plots", "plots"),
 )
 """Distribution, the extra that brings it, what it is for."""
