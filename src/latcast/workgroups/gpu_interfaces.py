@@ -1,0 +1,126 @@
+"""Ways to run a kernel on a GPU, or on a CPU that plays one: OpenCL and WebGPU, behind one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from latcast.errors import MeasurementError
+from latcast.registry import Registry
+from latcast.workgroups.devices import DeviceProfile
+from latcast.workgroups.sizes import SizeLimits, WorkGroup
+from latcast.workgroups.workloads import Workload
+
+
+class KernelSession(Protocol):
+    """A workload's kernel on a device, ready to be launched with one work-group size after another."""
+
+    @property
+    def limits(self) -> SizeLimits:
+        """Sizes that this kernel can be launched with: the device's limits, or less where it needs many registers."""
+        ...
+
+    def prepare(self, size: WorkGroup) -> None:
+        """Compiles for a size, so that no timed launch does.
+
+        Raises:
+            MeasurementError: The device refuses the size.
+        """
+        ...
+
+    def run(self, size: WorkGroup) -> float:
+        """Launches once and waits.
+
+        Returns:
+            Milliseconds that the device worked on it, by the device's own clock.
+
+        Raises:
+            MeasurementError: The launch failed.
+        """
+        ...
+
+    def result(self) -> np.ndarray:
+        """What the last launch wrote, (out slices, out_h, out_w, 4), float32."""
+        ...
+
+    def clear(self) -> None:
+        """Overwrites the result, so that the next one cannot be an old one."""
+        ...
+
+    def close(self) -> None:
+        """Frees the device's memory."""
+        ...
+
+
+class GpuInterface(Protocol):
+    """OpenCL, WebGPU."""
+
+    def profiles(self) -> Sequence[DeviceProfile]:
+        """The devices here as far as the interface tells, best first; none where there is no driver.
+
+        Raises:
+            MissingExtraError: Its Python package is not installed.
+        """
+        ...
+
+    def session(self, device: int, workload: Workload) -> KernelSession:
+        """A workload on the device of this index in :meth:`profiles`.
+
+        Raises:
+            MissingExtraError: Its Python package is not installed.
+            MeasurementError: The kernels here do not compute the workload, or the device refuses them.
+        """
+        ...
+
+    def missing_driver(self) -> str:
+        """What to install where there is no device."""
+        ...
+
+
+GPU_INTERFACES: Registry[GpuInterface] = Registry(
+    "GPU interface",
+    {
+        "opencl": "latcast.workgroups.opencl.interface:INTERFACE",
+        "webgpu": "latcast.workgroups.webgpu.interface:INTERFACE",
+    },
+    "latcast.gpu_interfaces",
+)
+
+
+def is_queried(device: str) -> bool:
+    """Whether an option names a device that is here ("opencl", "webgpu:1") rather than a profile."""
+    return device.partition(":")[0] in GPU_INTERFACES
+
+
+def find_device(device: str) -> tuple[GpuInterface, int, DeviceProfile]:
+    """The device that an option names.
+
+    Args:
+        device: ``opencl`` or ``webgpu``, for the first of its devices; ``opencl:1`` or ``opencl:mali`` for the second one, or
+            the first whose title has this in it.
+
+    Returns:
+        Its interface, its index there, and its profile.
+
+    Raises:
+        UnknownNameError: No interface of this name.
+        MissingExtraError: The interface's Python package is not installed.
+        MeasurementError: No such device; the message lists those there are, or says what to install.
+    """
+    name, _, wanted = device.partition(":")
+    interface = GPU_INTERFACES.get(name)
+    profiles = interface.profiles()
+    if not profiles:
+        raise MeasurementError(f"{name} finds no device here; {interface.missing_driver()}")
+    for index, profile in enumerate(profiles):
+        if not wanted or wanted == str(index) or (not wanted.isdecimal() and wanted.lower() in profile.title.lower()):
+            return interface, index, profile
+    known = "; ".join(f"{name}:{index} is {profile.title}" for index, profile in enumerate(profiles))
+    raise MeasurementError(f"{name} has no device '{wanted}' here; {known}")
+
+
+def queried_profile(device: str) -> DeviceProfile:
+    """What is known of a device that is here; see :func:`find_device`."""
+    return find_device(device)[2]

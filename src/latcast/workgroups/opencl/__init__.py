@@ -1,0 +1,1 @@
+"""Convolutions on OpenCL devices; the kernels are the .cl files here."""

@@ -1,0 +1,1 @@
+"""Convolutions on WebGPU; the shaders are the .wgsl files here."""

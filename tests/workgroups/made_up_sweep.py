@@ -1,0 +1,50 @@
+"""Sweeps whose latencies follow a formula, so that what is found in them is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from latcast.workgroups.devices import DeviceProfile
+from latcast.workgroups.ranking import padding_share
+from latcast.workgroups.rules import Situation
+from latcast.workgroups.sizes import Grid, WorkGroup, candidate_sizes, sizes_array
+from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.workloads import CONV, KernelDescriptor, convolution
+
+DEVICE = DeviceProfile("made_up", "Made-up GPU", 256, 256, 256, 64, 4, 16, 64, source="made up")
+
+
+def sweep_of(
+    latency: Callable[[WorkGroup], float], sizes: Sequence[WorkGroup], *, grid: Grid | None = None, rounds: int = 4,
+    noise: float = 0.0, seed: int = 0, variant: dict[str, int] | None = None, device: DeviceProfile = DEVICE,
+    kernel: KernelDescriptor = CONV, operator: str = "conv:16x16x32,k3,s1,c32", interleaved: bool = True,
+) -> Sweep:  # fmt: skip
+    """A sweep whose sizes take what a function says, times a noise of at least 1."""
+    exact = np.array([latency(size) for size in sizes])[:, None]
+    excess = np.abs(np.random.default_rng(seed).normal(0.0, noise, (len(sizes), rounds))) if noise else 0.0
+    return Sweep(
+        device, operator, kernel, grid or convolution(16, 16, 32, 32).grid, tuple(sizes), exact * (1 + excess) * np.ones(rounds),
+        variant=variant or {}, interleaved=interleaved, tuning_ms=np.full(len(sizes), 100.0), filter_size=(3, 3),
+    )  # fmt: skip
+
+
+def many_sizes(grid: Grid, count: int, seed: int = 0) -> list[WorkGroup]:
+    """Some of all sizes that the made-up device allows."""
+    every = candidate_sizes(grid, DEVICE.limits)
+    rows = np.random.default_rng(seed).choice(len(every), min(count, len(every)), replace=False)
+    return [every[row] for row in sorted(rows)]
+
+
+def smooth_sweep(level_ms: float, tile: int, *, count: int = 60, device: DeviceProfile = DEVICE, seed: int = 0) -> Sweep:
+    """A kernel variant that likes long rows and exact division; how long depends on its tile."""
+    grid = Grid(48 // tile, 32, 4)
+    sizes = many_sizes(grid, count, seed)
+    situation = Situation(grid, CONV, device)
+
+    def latency(size: WorkGroup) -> float:
+        padding = float(padding_share(sizes_array([size]), situation)[0])
+        return level_ms * (1 + 0.2 * abs(np.log2(size.items / (32 * tile)))) / (1 - padding)
+
+    return sweep_of(latency, sizes, grid=grid, rounds=3, variant={"tile": tile}, device=device)

@@ -1,0 +1,70 @@
+"""OpenCL: sessions where there is a driver, and the messages where there is none."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from latcast.errors import MeasurementError, MissingExtraError
+from latcast.workgroups.gpu_interfaces import find_device
+from latcast.workgroups.opencl import interface
+from latcast.workgroups.opencl.session import build_options, kernel_source
+from latcast.workgroups.workloads import convolution
+from tests.workgroups.session_contract import SessionContract
+
+
+class TestOpenClSession(SessionContract):
+    interface = "opencl"
+
+
+@pytest.fixture
+def nothing_remembered() -> Iterator[None]:
+    interface._devices.cache_clear()
+    yield
+    interface._devices.cache_clear()
+
+
+def test_a_missing_package_names_the_extra(nothing_remembered: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.partition(".")[0] == "pyopencl":
+            raise ImportError(name)
+        return usual(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"pip install 'latcast\[opencl\]'"):
+        find_device("opencl")
+
+
+def test_a_missing_driver_says_what_to_install(nothing_remembered: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    cl = pytest.importorskip("pyopencl")
+
+    def none() -> list[Any]:
+        raise cl.LogicError("clGetPlatformIDs", -1001, "PLATFORM_NOT_FOUND_KHR")
+
+    monkeypatch.setattr(cl, "get_platforms", none)
+    with pytest.raises(MeasurementError, match=r"opencl finds no device here; install .* pip install pocl-binary-distribution"):
+        find_device("opencl")
+
+
+def test_a_profile_tells_all_that_opencl_knows() -> None:
+    try:
+        profile = find_device("opencl")[2]
+    except (MissingExtraError, MeasurementError) as problem:
+        pytest.skip(str(problem))
+
+    assert profile.name == "opencl"
+    assert profile.compute_units is not None
+    assert profile.simultaneous_items is not None
+    assert profile.max_work_group_size >= profile.simultaneous_items
+    assert "preferred work-group size multiple" in profile.source
+
+
+def test_the_constants_reach_the_compiler() -> None:
+    assert "-DBLOCK_X=2" in build_options(convolution(4, 4, 4, 4))
+    assert "__kernel void conv(" in kernel_source("conv")
+    assert "__kernel void dwconv(" in kernel_source("depthwise_conv")

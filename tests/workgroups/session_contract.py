@@ -1,0 +1,88 @@
+"""What every session must do, whatever it runs on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from latcast.errors import MeasurementError, MissingExtraError
+from latcast.workgroups.gpu_interfaces import GpuInterface, find_device
+from latcast.workgroups.measuring import SweepPlan, measure_sweep
+from latcast.workgroups.operands import make_operands
+from latcast.workgroups.sizes import WorkGroup
+from latcast.workgroups.workloads import KernelDescriptor, Workload, convolution, depthwise_convolution
+
+PLAIN = convolution(7, 9, 6, 10)
+WORKLOADS = [
+    PLAIN,
+    depthwise_convolution(9, 8, 6, 5, 2),
+    *(
+        pytest.param(workload, marks=pytest.mark.slow)
+        for workload in (
+            convolution(8, 8, 8, 8, 1),
+            replace(convolution(9, 8, 4, 12, 3, 2), descriptor=KernelDescriptor("conv_2x2x2", "conv", 2, 2, 2)),
+            replace(depthwise_convolution(7, 7, 20), descriptor=KernelDescriptor("dw_2x1x2", "depthwise_conv", 2, 1, 2)),
+        )
+    ),
+]
+SIZES = (WorkGroup(4, 2, 1), WorkGroup(3, 5, 2))
+"""One of them divides no grid."""
+
+
+class SessionContract:
+    """Subclass with the interface's name; tests are skipped where it has no device."""
+
+    interface: ClassVar[str]
+
+    @pytest.fixture
+    def found(self) -> tuple[GpuInterface, int]:
+        try:
+            interface, index, _ = find_device(self.interface)
+        except (MissingExtraError, MeasurementError) as problem:
+            pytest.skip(str(problem))
+        return interface, index
+
+    @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: f"{workload}-{workload.descriptor.name}")
+    def test_computes_the_convolution_with_every_size(self, found: tuple[GpuInterface, int], workload: Workload) -> None:
+        interface, index = found
+        operands = make_operands(workload)
+        session = interface.session(index, workload)
+        try:
+            for size in SIZES:
+                session.prepare(size)
+                session.clear()
+                assert np.isnan(session.result()).all()
+                assert session.run(size) > 0
+                operands.check(session.result(), f"{workload} with {size}")
+        finally:
+            session.close()
+
+    def test_a_size_beyond_the_limits_is_an_error(self, found: tuple[GpuInterface, int]) -> None:
+        interface, index = found
+        session = interface.session(index, PLAIN)
+        try:
+            too_large = WorkGroup(2 * session.limits.most_items)
+            assert not session.limits.allow(too_large)
+            with pytest.raises(MeasurementError, match=str(too_large)):
+                session.prepare(too_large)
+        finally:
+            session.close()
+
+    def test_a_sweep_is_measured(self, found: tuple[GpuInterface, int]) -> None:
+        interface, index = found
+        session = interface.session(index, PLAIN)
+        profile = interface.profiles()[index]
+        try:
+            sweep = measure_sweep(session, profile, PLAIN, SIZES, SweepPlan(rounds=3))
+        finally:
+            session.close()
+        assert sweep.times_ms.shape == (2, 3)
+        assert (sweep.sizes, sweep.failed) == (SIZES, {})
+
+    def test_what_the_kernels_cannot_compute_is_refused(self, found: tuple[GpuInterface, int]) -> None:
+        interface, index = found
+        with pytest.raises(MeasurementError, match="one image"):
+            interface.session(index, replace(PLAIN, batch=2))

@@ -1,0 +1,130 @@
+"""Rules I to V by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.workgroups.data_access import group_accesses, most_pixels, shape_balance
+from latcast.workgroups.devices import DeviceProfile
+from latcast.workgroups.rules import (
+    RULES,
+    Situation,
+    fills_arithmetic_units,
+    fills_cache_lines,
+    fills_shader_cores,
+    judge_sizes,
+    needs_no_padding,
+    reads_least_conv,
+    reads_least_depthwise,
+)
+from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup
+from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, KernelDescriptor
+
+DEVICE = DeviceProfile("made_up", "Made up", 384, 384, 384, 384, compute_units=12, simultaneous_items=16, cache_line_bytes=64)
+
+
+def sizes(*shapes: tuple[int, int, int]) -> np.ndarray:
+    return np.array(shapes, dtype=np.int64)
+
+
+def test_rule_one_counts_groups() -> None:
+    # 28x56x64 in groups of 8x4x3: 4 · 14 · 22 = 1232 groups, no multiple of 12; in 14x4x3: 2 · 14 · 22 = 616; in 7x4x2: 1792;
+    # in 10x8x4: 3 · 7 · 16 = 336 = 28 · 12.
+    found = fills_shader_cores(sizes((8, 4, 3), (14, 4, 3), (7, 4, 2), (10, 8, 4)), Grid(28, 56, 64), 12)
+
+    assert found.tolist() == [False, False, False, True]
+
+
+def test_rule_two_counts_items() -> None:
+    assert fills_arithmetic_units(sizes((8, 4, 3), (8, 3, 1), (1, 1, 16)), 16).tolist() == [True, False, True]
+
+
+def test_rule_three_fills_cache_lines_along_x() -> None:
+    # 8 numbers of 4 bytes are half a line of 64: even w_x fill whole lines.
+    assert fills_cache_lines(sizes((1, 8, 8), (2, 1, 1), (3, 2, 2)), 8, 4, 64).tolist() == [False, True, False]
+
+
+def test_rule_four_wants_exact_division_in_every_dimension() -> None:
+    found = needs_no_padding(sizes((7, 8, 64), (8, 8, 64), (7, 9, 64), (7, 8, 63)), Grid(28, 56, 64))
+
+    assert found.tolist() == [True, False, False, False]
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
+def test_rule_five_for_the_papers_block_is_equation_6(x: int, y: int, z: int) -> None:
+    exact = reads_least_conv(sizes((x, y, z)), CONV, tolerance=0.0)
+
+    assert exact.tolist() == [x * y == 2 * z]
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5))
+def test_rule_five_in_general_is_where_a_group_of_its_size_reads_least(
+    x: int, y: int, z: int, log_plane: int, log_z: int
+) -> None:
+    kernel = KernelDescriptor("blocked", "conv", x, y, z)
+    items = 2 ** (log_plane + log_z)
+    shapes = sizes(*((items // depth, 1, depth) for depth in range(1, items + 1) if items % depth == 0))
+    accesses = group_accesses(shapes, kernel)
+
+    # With bx·by·p + v·bs·N/p, the least over divisors of N is next to p = sqrt(v·bs·N / (bx·by)), where the balance is 1.
+    best = shape_balance(shapes, kernel)[accesses.argmin()]
+
+    assert 0.5 <= best <= 2 or best in (shape_balance(shapes, kernel).min(), shape_balance(shapes, kernel).max())
+    exact = reads_least_conv(shapes, kernel, tolerance=0.0)
+    if exact.any():
+        assert accesses[exact][0] == accesses.min()
+
+
+def test_accesses_of_a_group_by_hand() -> None:
+    # Two pixels an item: 2 · 4 · 2 input slices, 4 · 4 filter vectors; depthwise: 8 · 4 input slices and 4 filter vectors.
+    assert group_accesses(sizes((4, 2, 4)), CONV).tolist() == [32]
+    assert group_accesses(sizes((4, 2, 4)), DEPTHWISE_CONV).tolist() == [36]
+
+
+def test_rule_five_for_depthwise_is_equation_7_where_the_grid_is_large() -> None:
+    limits = SizeLimits(384, 16, 16, 64)
+
+    assert most_pixels(Grid(112, 112, 8), limits) == min(16 * 16, 384)
+    assert most_pixels(Grid(7, 7, 256), limits) == 49
+    assert reads_least_depthwise(sizes((16, 16, 1), (16, 13, 1), (16, 12, 1)), 256).tolist() == [True, True, False]
+
+
+def test_verdicts_name_what_was_compared() -> None:
+    found = judge_sizes([WorkGroup(4, 2, 4), WorkGroup(5, 2, 4)], Situation(Grid(28, 56, 64), CONV, DEVICE))
+
+    assert [judgement.rule for judgement in found] == ["I", "II", "III", "IV", "V"]
+    # 7 · 28 · 16 = 3136 groups = 261 · 12 + 4; 32 items; 4 · 32 bytes are two lines; divides; 2 · 8 = 4 · 4.
+    assert [judgement.verdict(0) for judgement in found] == ["fails", "passes", "passes", "passes", "passes"]
+    # 6 · 28 · 16 = 2688 groups = 224 · 12; 40 items; 160 bytes are two lines and a half; 28 / 5 is no whole number; 20 to 16.
+    assert [judgement.verdict(1) for judgement in found] == ["passes", "fails", "fails", "fails", "passes"]
+    assert "12 shader cores" in found[0].why
+    assert "2·wx·wy about 4·wz" in found[4].why
+
+
+@pytest.mark.parametrize(
+    ("field", "rule", "symbol"),
+    [("compute_units", "I", "N_sc"), ("simultaneous_items", "II", "K_ac"), ("cache_line_bytes", "III", "W_cache")],
+)
+def test_a_rule_without_its_number_says_so_and_judges_nothing(field: str, rule: str, symbol: str) -> None:
+    situation = Situation(Grid(28, 56, 64), CONV, replace(DEVICE, **{field: None}))
+
+    found = {judgement.rule: judgement for judgement in judge_sizes([WorkGroup(4, 2, 4)], situation)}
+
+    assert found[rule].verdict(0) == "cannot be evaluated"
+    assert symbol in found[rule].why
+    assert all(judgement.passes is not None for name, judgement in found.items() if name != rule)
+
+
+def test_rule_five_is_not_applied_to_kernels_whose_accesses_were_not_counted() -> None:
+    situation = Situation(Grid(28, 56, 64), replace(CONV, accesses_counted=False), DEVICE)
+
+    assert judge_sizes([WorkGroup(4, 2, 4)], situation)[-1].verdict(0) == "cannot be evaluated"
+
+
+def test_there_are_five_rules() -> None:
+    assert [rule.number for rule in RULES] == ["I", "II", "III", "IV", "V"]
