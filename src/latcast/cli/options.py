@@ -64,6 +64,13 @@ Realtime = Annotated[
         "[default: where it is permitted]",
     ),
 ]
+Scheduler = Annotated[
+    str,
+    typer.Option(
+        "--scheduler", help="Address of a Dask scheduler, whose workers do the work: see latcast worker.", metavar="ADDRESS"
+    ),
+]
+DeviceName = Annotated[str, typer.Option("--device", help="What the machine that measures is called in platform ids.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of every random choice.", min=0)]
 Budget = Annotated[float, typer.Option("--budget", help="Minutes to spend.", min=0.05)]
 Way = Annotated[
@@ -84,6 +91,15 @@ KernelModel = Annotated[
         callback=one_of(_models),
     ),
 ]
+Rules = Annotated[
+    str | None,
+    typer.Option(
+        "--rules",
+        help="Fusion rules by which networks fall into kernels: shipped, detected (what latcast fusion detect found here), "
+        "or a file. [default: shipped]",
+        metavar="shipped|detected|FILE",
+    ),
+]
 BundleOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where to save the bundle: a folder, or a .zip. [default: the user's folder]"),
@@ -91,12 +107,34 @@ BundleOutput = Annotated[
 
 
 def worker_settings(
-    runtime: str, threads: int = 1, precision: str = "fp32", cpus: str = "", realtime: bool | None = None
+    runtime: str,
+    threads: int = 1,
+    precision: str = "fp32",
+    cpus: str = "",
+    realtime: bool | None = None,
+    device: str = "local",
+    scheduler: str = "",
 ) -> WorkerSettings:
-    """The platform that the options ask for."""
+    """The platform that the options ask for. Where a scheduler is given, its workers choose CPUs and priority."""
     from latcast.measure.scheduling import realtime_permitted
 
     if realtime is None:
         realtime = threads == 1 and realtime_permitted()
     chosen = tuple(int(part) for part in cpus.split(",")) if cpus else None
-    return WorkerSettings(runtime, threads, precision, cpus=chosen, realtime=realtime)
+    return WorkerSettings(runtime, threads, precision, device, cpus=chosen, realtime=realtime, scheduler=scheduler)
+
+
+def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
+    """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
+    from latcast.folders import measurements_folder
+
+    parts = [
+        kind,
+        "" if settings.device == "local" else settings.device,
+        settings.runtime,
+        f"cpu{settings.threads}",
+        settings.precision,
+    ]
+    path = measurements_folder() / ("-".join(part for part in parts if part) + ".sqlite")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path

@@ -13,19 +13,25 @@ from latcast.cli.options import (
     Budget,
     BundleOutput,
     Cpus,
+    DeviceName,
     KernelModel,
     Precision,
     Realtime,
+    Rules,
     Runtime,
+    Scheduler,
     Seed,
     Threads,
     Way,
+    default_store_path,
     worker_settings,
 )
 from latcast.cli.output import percent, print_json, print_table, warn
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
+    from latcast.kernels.rules import FusionRules
+    from latcast.measure.settings import WorkerSettings
     from latcast.predictors.platform_predictor import PlatformPredictor
 
 KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
@@ -38,6 +44,7 @@ def command(
     budget: Budget = 5.0,
     way: Way = "operators",
     model: KernelModel = "physical_residual",
+    rules: Rules = None,
     sampler: Annotated[
         str | None,
         typer.Option("--sampler", help="What chooses the kernels to time alone; implies --way kernels. [default: adaptive]"),
@@ -53,6 +60,8 @@ def command(
     seed: Seed = 0,
     cpus: Cpus = "",
     realtime: Realtime = None,
+    device: DeviceName = "local",
+    scheduler: Scheduler = "",
     store: Annotated[
         Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
     ] = None,
@@ -61,7 +70,6 @@ def command(
 ) -> None:
     """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured."""
     from latcast.datasets.store import Store
-    from latcast.folders import measurements_folder
     from latcast.predictors.bundle import save_bundle
     from latcast.predictors.profiling import DEFAULT_SAMPLER, profile
     from latcast.predictors.shelf import bundle_path
@@ -70,13 +78,13 @@ def command(
         if way == "networks":
             raise typer.BadParameter("--sampler and --target-error choose kernels to time alone, not networks: use --way kernels")
         way = "kernels"
-    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
     if store is None:
-        store = measurements_folder() / f"{runtime}-cpu{threads}-{precision}.sqlite"
-        store.parent.mkdir(parents=True, exist_ok=True)
+        store = default_store_path(settings)
     with StageProgress() as progress, Store(store) as kept:
         found = profile(
             settings, store=kept, budget_s=60 * budget, way=way, model=model, seed=seed,
+            rules=_fusion_rules(rules, settings),
             sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100,
             watch=progress,
         )  # fmt: skip
@@ -92,6 +100,20 @@ def command(
         print(f"measurements: {store}")
         if found.predictor.card.get("kernel_errors"):
             _print_kernel_errors(found.predictor.card["kernel_errors"])
+
+
+def _fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | None:
+    """What ``--rules`` means for the platform that is about to be measured; None for the shipped rules."""
+    from latcast.fusion.detected_rules import SHIPPED, chosen_rules
+    from latcast.records import Platform, short_version
+    from latcast.runtimes import get_runtime
+
+    if source is None or source == SHIPPED:
+        return None
+    version = short_version(get_runtime(settings.runtime).version())
+    return chosen_rules(
+        source, Platform(settings.device, settings.runtime, version, f"cpu{settings.threads}", settings.precision)
+    )
 
 
 def described(predictor: PlatformPredictor, bundle: Path) -> dict[str, Any]:

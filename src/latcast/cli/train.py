@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, BundleOutput, KernelModel, Seed, Way
+from latcast.cli.options import AsJson, BundleOutput, KernelModel, Rules, Seed, Way
 from latcast.cli.output import print_json
 from latcast.cli.profile import described, summarise
 
@@ -20,6 +20,7 @@ def command(
     ] = None,
     way: Way = "operators",
     model: KernelModel = "physical_residual",
+    rules: Rules = None,
     leave_out: Annotated[
         str, typer.Option("--leave-out", help="Families or spaces not to train on, separated by commas, to evaluate by.")
     ] = "",
@@ -31,6 +32,7 @@ def command(
 ) -> None:
     """Train a bundle from stored measurements."""
     from latcast.datasets.opening import only_platform, open_measurements
+    from latcast.fusion.detected_rules import chosen_rules
     from latcast.predictors.bundle import save_bundle
     from latcast.predictors.shelf import bundle_path
     from latcast.predictors.stored import train_stored
@@ -38,7 +40,10 @@ def command(
     left_out = frozenset(name.strip() for name in leave_out.split(",") if name.strip())
     with open_measurements(store) as kept:
         chosen = only_platform(kept, platform)
-        predictor = train_stored(kept, chosen, way=way, model=model, seed=seed, tune=tune, leave_out=left_out, licence=licence)
+        predictor = train_stored(
+            kept, chosen, way=way, model=model, seed=seed, tune=tune, leave_out=left_out, licence=licence,
+            rules=chosen_rules(rules, chosen),
+        )  # fmt: skip
     bundle = save_bundle(predictor, output or bundle_path(chosen))
     if as_json:
         print_json(described(predictor, bundle))

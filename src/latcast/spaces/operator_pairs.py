@@ -77,6 +77,10 @@ class ChainBuilder(GraphBuilder):
             self._operand_nodes.update(node.name for node in self._nodes[start:])
         return self._operands[shape]
 
+    def has_operand(self, shape: Shape) -> bool:
+        """Whether an operator has read a second input of this shape."""
+        return shape in self._operands
+
     def _nodes_since(self, start: int) -> tuple[str, ...]:
         """Names of the nodes added since there were so many, without those that lead to second inputs."""
         return tuple(node.name for node in self._nodes[start:] if node.name not in self._operand_nodes)
@@ -278,13 +282,24 @@ OPERATORS: Mapping[str, Operator] = {
 
 WALLS: Mapping[str, Adder] = {
     "average_pool": lambda b, x: b.average_pool(x, (1, 3), 1, (0, 1)),
+    "max_pool": lambda b, x: b.max_pool(x, (1, 3), 1, (0, 1)),
     "softmax": lambda b, x: b.softmax(x),
     "transpose": _swap_last_axes,
+    "p_relu": lambda b, x: OPERATORS["p_relu"].add(b, x),
+    "hard_swish": lambda b, x: b.hard_swish(x),
 }
-"""A pooling works in whatever layout convolutions like; a softmax in the plain one; a transposition is cheap. The pooling is no
-maximum: activations may be moved past that."""
+"""No wall suits every runtime. A pooling works in whatever layout convolutions like; some runtimes move activations past a
+maximum, or fuse them into either. A softmax works in the plain layout. A transposition and the activations with which hardly
+anything is fused take little time where they are not themselves fused or cancelled."""
 
-WALL_FORMS: Mapping[str, tuple[str, ...]] = {"average_pool": (MAP,), "softmax": EVERY_FORM, "transpose": EVERY_FORM}
+WALL_FORMS: Mapping[str, tuple[str, ...]] = {
+    "average_pool": (MAP,),
+    "max_pool": (MAP,),
+    "softmax": EVERY_FORM,
+    "transpose": EVERY_FORM,
+    "p_relu": (MAP,),
+    "hard_swish": VECTORS,
+}
 
 
 def stands_behind(wall: str, name: str, form: str) -> bool:
@@ -360,7 +375,8 @@ def chain_network(
         size: Height and width of maps.
         channels: Channels of maps.
         form: ``map``, ``rows`` or ``tokens``.
-        operand: Whether the network has the second input that operators with two inputs read, even where none is there.
+        operand: Whether the network has the second input that operators with two inputs read, even where none is there. Where
+            it has one, the last result is added to it, so that networks with and without such operators end alike.
 
     Raises:
         UnknownNameError: An operator or a wall of unknown name.
@@ -372,13 +388,16 @@ def chain_network(
             raise ModelError(f"'{name}' does not work on the form '{form}'; it does on {', '.join(operator(name).forms)}")
     builder = ChainBuilder(f"{' '.join(map(_text, chain))} x{blocks}", _wall(wall, form))
     x = builder.wall(builder.input(shape))
-    idle = [builder.operand(x)] if operand else []
+    if operand:
+        builder.operand(x)
     for block in range(blocks):
         for element in chain:
             x = builder.add_element(element, x, block)
         if builder.shape(x) != shape:
             x = builder.wall(builder.restore(x, shape))
-    return ChainNetwork(builder.finish(x, *idle), tuple(builder.steps))
+    if builder.has_operand(shape):
+        x = builder.add(x, builder.operand(x))
+    return ChainNetwork(builder.finish(x), tuple(builder.steps))
 
 
 def _text(element: Element) -> str:

@@ -1,0 +1,157 @@
+"""``latcast fusion``: which operators a runtime fuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latcast.cli.options import AsJson, Cpus, Precision, Realtime, Runtime, Threads, worker_settings
+from latcast.cli.output import percent, print_json, print_table, warn
+from latcast.cli.progress import StageProgress
+
+if TYPE_CHECKING:
+    from latcast.fusion.detection import Detection
+    from latcast.fusion.score import Score
+    from latcast.kernels.rules import FusionRules
+
+KEPT_WHEN_INTERRUPTED = "what was timed is kept: the same command goes on with it"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+
+@app.callback()
+def fusion() -> None:
+    """Which operators a runtime fuses into one kernel."""
+
+
+@app.command()
+def detect(
+    runtime: Runtime = "onnxruntime",
+    threads: Threads = 1,
+    precision: Precision = "fp32",
+    isa: Annotated[
+        str, typer.Option("--isa", help="Highest instruction set to use (openvino): sse41, avx2, avx512_core...")
+    ] = "",
+    budget: Annotated[float, typer.Option("--budget", help="Minutes to spend on timing.", min=0.05)] = 4.0,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Score the rules by the kernels the runtime says it executed.")
+    ] = True,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="Part of the shorter operator's time that a fusion must save.", min=0.05, max=0.95)
+    ] = 0.5,
+    cpus: Cpus = "",
+    realtime: Realtime = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="SQLite file that keeps the timings. [default: the user's folder]")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to save the rules. [default: the user's folder]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find a runtime's fusion rules by timing small networks; run again, it goes on with what is undecided."""
+    from latcast.folders import measurements_folder
+    from latcast.fusion.detected_rules import rules_path, save_detected_rules
+    from latcast.fusion.detection import Step
+    from latcast.fusion.running import detect_rules
+    from latcast.predictors.profiling import Stage
+
+    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    if store is None:
+        unit = "+".join([f"cpu{threads}", *([isa] if isa else [])])
+        store = measurements_folder() / f"fusion-{runtime}-{unit}-{precision}.sqlite"
+        store.parent.mkdir(parents=True, exist_ok=True)
+    with StageProgress() as progress:
+
+        def watch(step: Step) -> None:
+            progress(Stage(step.name, step.share))
+
+        found, score = detect_rules(settings, store, isa=isa, budget_s=60 * budget, alpha=alpha, check=check, watch=watch)
+    path = save_detected_rules(found.rules(), output or rules_path(found.platform))
+    for name, reason in list(found.failures.items())[:3]:
+        warn(f"{name} was left out: {reason}")
+    if as_json:
+        print_json(described(found, score, path))
+    else:
+        summarise(found, score, path)
+
+
+@app.command()
+def show(
+    rules: Annotated[
+        str, typer.Argument(metavar="RULES", help="A rules file, a platform's id, or the name of a runtime.")
+    ] = "onnxruntime",
+    undecided: Annotated[bool, typer.Option("--undecided", help="List the pairs that have no answer, and why.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show detected rules, with the evidence as JSON."""
+    from latcast.fusion.detected_rules import detected_rules
+    from latcast.kernels.rules import load_rules
+
+    found = load_rules(rules) if rules.endswith(".json") else detected_rules(rules)
+    if as_json:
+        print_json(found.to_json())
+        return
+    pairs = found.evidence.get("pairs", {})
+    title = str(found.evidence.get("platform", f"{found.runtime} {found.version}"))
+    if undecided:
+        rows = [(name, said.get("problem", "")) for name, said in pairs.items() if said.get("fused") is None]
+        print_table(f"{title}: {len(rows)} of {len(pairs)} pairs undecided", ("pair", "why"), rows)
+    else:
+        print_rules(title, found)
+
+
+def described(found: Detection, score: Score | None, path: Path) -> dict[str, Any]:
+    """For scripts; shares are from 0 to 1."""
+    undecided = [list(pair) for pair, answer in found.pairs.items() if answer.fused is None]
+    return {
+        "runtime": found.platform.runtime,
+        "platform": found.platform.id,
+        "rules": found.rules().to_json(),
+        "pairs": len(found.pairs),
+        "decided": found.decided,
+        "agreement": None if score is None else score.agreement,
+        "judged": None if score is None else score.judged,
+        "precision": None if score is None else score.precision,
+        "recall": None if score is None else score.recall,
+        "disagreements": [] if score is None else [item.to_json() for item in score.disagreements],
+        "undecided": undecided,
+        "untold": {} if score is None else score.untold,
+        "failures": dict(found.failures),
+        "seconds": found.seconds,
+        "saved_to": str(path),
+    }
+
+
+def summarise(found: Detection, score: Score | None, path: Path) -> None:
+    """For people: what is fused into what, and how sure that is."""
+    rules = found.rules()
+    print_rules(found.platform.id, rules)
+    for name, reason in found.connections.reasons.items():
+        print(f"{name.replace('_', '-')}: {getattr(rules, name)} ({reason})")
+    count = len(found.pairs)
+    print(f"{percent(100 * found.decided)} % of {count} ordered pairs decided in {found.seconds:.0f} s")
+    if score is not None and score.agreement is not None:
+        print(
+            f"agreement with the kernels executed: {percent(100 * score.agreement)} % of {score.judged} decided pairs; "
+            f"of the fusions found {percent(_percentage(score.precision))} % were executed, "
+            f"of those executed {percent(_percentage(score.recall))} % found"
+        )
+        for item in score.disagreements:
+            said = "fused" if item.detected else "apart"
+            print(f"  {' + '.join(item.question)}: timing says {said}; {item.explanation}")
+    print(f"rules: {path}")
+
+
+def print_rules(title: str, rules: FusionRules) -> None:
+    """What is fused into what, and what costs nothing."""
+    rows = [(first, ", ".join(sorted(seconds))) for first, seconds in sorted(rules.pairs.items())]
+    print_table(f"{title} runs in one kernel", ("an operator", "with one of these behind it"), rows)
+    print(f"patterns in one kernel: {', '.join(rules.patterns) or 'none'}")
+    print(f"without cost: {', '.join(sorted(rules.free)) or 'none'}")
+
+
+def _percentage(share: float | None) -> float | None:
+    return None if share is None else 100 * share

@@ -1,0 +1,217 @@
+"""From rounds of latencies to an answer with a confidence: is time saved, and enough of it (Inequation 1)?
+
+A round times all networks of a case within a fraction of a second. What they have in common then is the host's state, which is
+divided out; differences are taken round by round. Ten rounds tell little about their own spread; it is steadied by what all
+networks of the batch spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from latcast.fusion.test_cases import Combination, Latencies, TestCase
+
+ALPHA = 0.5
+"""Part of the shorter operator's time that must be saved (nn-Meter §4.1): half-way between "separate" and "one kernel"."""
+
+CONFIDENCE = 0.99
+"""Probability that an answer must have to count."""
+
+PLAUSIBLE = (-1.0, 1.5)
+"""What may be saved, as shares of the shorter operator's time. Separate operators save nothing, one kernel saves that time;
+anything far from both tells of something else, of layouts for instance."""
+
+VISIBLE_ERRORS = 2.0
+"""An operator is visible where its own time is this many standard errors above 0."""
+
+SESSION_NOISE = 0.006
+"""Relative standard deviation of a network's latency from one loading to the next, which no number of rounds brings down: where
+its memory happens to lie. Half of what networks loaded twice were seen to differ by, on four runtimes."""
+
+PRIOR_ROUNDS = 8
+"""How many rounds the batch's common noise counts for beside a case's own."""
+
+_TRIMMED = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Networks timed together.
+
+    Attributes:
+        latencies: Their latencies by key, one a round.
+        worker: The process that timed them.
+    """
+
+    latencies: Latencies
+    worker: str = ""
+
+    @cached_property
+    def steady(self) -> Latencies:
+        """The latencies with what all networks of a round have in common divided out: the state of the host."""
+        if not self.latencies:
+            return {}
+        deviations = [np.log(rounds / np.median(rounds)) for rounds in self.latencies.values()]
+        common = np.exp(np.median(deviations, axis=0))
+        return {key: rounds / common for key, rounds in self.latencies.items()}
+
+    @cached_property
+    def levels_ms(self) -> Mapping[str, float]:
+        """Medians of the steady rounds."""
+        return {key: float(np.median(rounds)) for key, rounds in self.steady.items()}
+
+    @cached_property
+    def noise(self) -> float:
+        """Relative standard deviation of a network's steady rounds: the median over the networks."""
+        steady, levels_ms = self.steady, self.levels_ms
+        spreads = [float(np.median(np.abs(rounds - levels_ms[key]))) / levels_ms[key] for key, rounds in steady.items()]
+        return 1.4826 * float(np.median(spreads)) if spreads else 0.0
+
+
+def aligned(batch: Batch, levels_ms: Mapping[str, float]) -> Batch:
+    """The batch in the host's state of earlier ones: its latencies divided by how much longer networks took that both hold.
+
+    A host may be half as fast again at one time as at another, for minutes.
+    """
+    ratios = [level / levels_ms[key] for key, level in batch.levels_ms.items() if key in levels_ms]
+    if not ratios:
+        return batch
+    factor = float(np.median(ratios))
+    return Batch({key: rounds / factor for key, rounds in batch.latencies.items()}, batch.worker)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A time in milliseconds with its standard error."""
+
+    value: float
+    error: float
+    degrees: float
+
+    def probability_above(self, limit: float) -> float:
+        """How probable it is that the time is above a limit (Student's t)."""
+        from scipy.special import stdtr
+
+        if self.error == 0:
+            return float(self.value > limit)
+        return float(stdtr(self.degrees, (self.value - limit) / self.error))
+
+
+def estimate(combination: Combination, batches: Sequence[Batch]) -> Estimate | None:
+    """The value of a sum of latencies over all batches that hold its networks; None where none does.
+
+    Within a batch: the trimmed mean of the rounds with its standard error (Yuen), pooled with the error that the batch's common
+    noise explains, and the error that all rounds of a loaded network have in common. Over batches: weighted by precision, and
+    no surer than the batches agree with each other.
+    """
+    parts = [_in_batch(combination, batch) for batch in batches if combination.known(batch.latencies)]
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    values = np.array([part.value for part in parts])
+    errors = np.maximum(np.array([part.error for part in parts]), 1e-12)
+    weights = errors**-2 / np.sum(errors**-2)
+    mean = float(weights @ values)
+    # Birge's ratio: where batches differ by more than their errors, the errors were too small.
+    disagreement = float(np.sqrt(np.sum(((values - mean) / errors) ** 2) / (len(parts) - 1)))
+    return Estimate(mean, float(np.sum(errors**-2) ** -0.5) * max(disagreement, 1.0), sum(part.degrees for part in parts))
+
+
+def _in_batch(combination: Combination, batch: Batch) -> Estimate:
+    rounds = np.sort(combination.value(batch.steady))
+    count = len(rounds)
+    cut = int(_TRIMMED * count)
+    kept = rounds[cut : count - cut]
+    common = combination.spread(batch.levels_ms, batch.noise) / count**0.5
+    degrees = len(kept) - 1
+    winsorised = np.clip(rounds, kept[0], kept[-1])
+    winsorised -= winsorised.mean()
+    deviation = float(winsorised @ winsorised / max(count - 1, 1)) ** 0.5
+    own = deviation / ((1 - 2 * cut / count) * count**0.5)
+    session = combination.spread(batch.levels_ms, SESSION_NOISE)
+    error = ((degrees * own**2 + PRIOR_ROUNDS * common**2) / (degrees + PRIOR_ROUNDS) + session**2) ** 0.5
+    return Estimate(float(kept.mean()), error, degrees + PRIOR_ROUNDS)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the timings say about a case.
+
+    Attributes:
+        yes: Whether time is saved; None where that is undecided.
+        confidence: Probability of the likelier answer, from 0.5 to 1.
+        saved: The time that is saved, in milliseconds.
+        share: The time that one kernel would save.
+        visible: Whether that time is long enough to be seen.
+        plausible: Whether what is saved can be told neither from nothing nor from that time, or lies near one of them.
+        rounds: Rounds behind the answer.
+        batches: Times that the networks were loaded for it.
+    """
+
+    yes: bool | None
+    confidence: float
+    saved: Estimate
+    share: Estimate
+    visible: bool
+    rounds: int
+    batches: int = 1
+    plausible: bool = True
+
+    @property
+    def likelier(self) -> bool:
+        """The likelier answer, decided or not."""
+        return self.saved.value > ALPHA * self.share.value
+
+    def to_json(self) -> dict[str, float | int | bool | None]:
+        """Microseconds, and the margin as a share of what one kernel would save: 1 is all of it, 0 nothing."""
+        share = self.share.value
+        return {
+            "fused": self.yes,
+            "confidence": round(self.confidence, 4),
+            "saved_us": round(1e3 * self.saved.value, 4),
+            "saved_error_us": round(1e3 * self.saved.error, 4),
+            "own_us": round(1e3 * share, 4),
+            "margin": round((self.saved.value - ALPHA * share) / share, 3) if share > 0 else None,
+            "rounds": self.rounds,
+        }
+
+
+def decide(
+    case: TestCase, batches: Sequence[Batch], *, alpha: float = ALPHA, confidence: float = CONFIDENCE, hidden_ms: float = 0.0
+) -> Answer | None:
+    """Inequation 1 with its error: saved - α min(shares) is above 0, below 0, or cannot be told from it.
+
+    Args:
+        case: What is asked.
+        batches: What was timed.
+        alpha: Part of the shorter operator's time that must be saved.
+        confidence: Probability that an answer must have.
+        hidden_ms: What may be saved without a fusion, by sharing a change of layout: "fused" must be sure beyond it.
+
+    Returns:
+        None where no batch holds all networks of the case.
+    """
+    usable = [batch for batch in batches if case.known(batch.latencies)]
+    saved = estimate(case.saved, usable)
+    if saved is None:
+        return None
+    shares = [(found, share) for share in case.shares if (found := estimate(share, usable)) is not None]
+    shortest, combination = min(shares, key=lambda pair: pair[0].value)
+    visible = all(found.value > VISIBLE_ERRORS * found.error for found, _ in shares)
+    # One sum, so that what is common to both sides cancels round by round.
+    excess = estimate(case.saved - combination * alpha, usable)
+    assert excess is not None
+    above = excess.probability_above(0.0)
+    sure = max(above, 1 - above)
+    rounds = sum(len(next(iter(batch.latencies.values()))) for batch in usable)
+    low, high = (limit * shortest.value for limit in PLAUSIBLE)
+    plausible = saved.probability_above(high) < confidence and saved.probability_above(low) > 1 - confidence
+    yes = above > 0.5 if visible and plausible and sure >= confidence else None
+    if yes and excess.probability_above(hidden_ms) < confidence:
+        yes, plausible = None, False
+    return Answer(yes, sure, saved, shortest, visible, rounds, len(usable), plausible)

@@ -1,0 +1,346 @@
+"""Finding the fusion rules of a runtime from outside: time, decide, time again what is undecided, until the budget ends."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from typing import Any
+
+from latcast.fusion.connections import Connections, find_connections
+from latcast.fusion.decision import ALPHA, CONFIDENCE, Answer, Batch, aligned, decide, estimate
+from latcast.fusion.operators_under_test import OPERATORS, PATTERNS, SHRINKING, connectable
+from latcast.fusion.stopwatch import Stopwatch
+from latcast.fusion.surroundings import Surroundings, scout
+from latcast.fusion.test_cases import Setting, TestCase, distinct_networks, in_batches, pair_case, pattern_case
+from latcast.fusion.views import ViewAnswer, find_views
+from latcast.kernels.rules import FusionRules
+from latcast.records import Platform
+from latcast.spaces.operator_pairs import MAP, TOKENS, operator
+
+MOST_NETWORKS = 100
+"""In a batch: more would lie further apart in time than the host stays the same."""
+
+LATER_SHARE = 0.15
+"""Part of the budget kept for connections, patterns and views, which build on the pairs."""
+
+PASSES_A_SETTING = 2
+"""How often an undecided pair is timed in one setting before the next one is tried."""
+
+
+PATTERN_SETTINGS = 2
+"""In how many settings a pattern is tested until it is decided."""
+
+MOST_PASSES = 8
+"""How often a pair is timed in all: what is not decided by then lies on the border, or cannot be seen."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What detection is doing, for whoever watches: a name, and the part of the budget that is spent."""
+
+    name: str
+    share: float
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class PairAnswer:
+    """What is known of one pair.
+
+    Attributes:
+        case: The case by which it was decided, or the last one that was timed; None where none could be.
+        answer: What its timings say; None where there are none.
+        problem: Why there is no answer.
+    """
+
+    case: TestCase | None
+    answer: Answer | None
+    problem: str = ""
+
+    @property
+    def fused(self) -> bool | None:
+        return None if self.answer is None else self.answer.yes
+
+
+@dataclass(frozen=True)
+class Detection:
+    """All that was found.
+
+    Attributes:
+        platform: On which platform.
+        pairs: By first and second operator.
+        patterns: By name.
+        views: By operator.
+        connections: What happens at several inputs and several readers.
+        alpha: The threshold of Inequation 1.
+        seconds: How long it took.
+        failures: Operators that the runtime cannot run, and why.
+        not_connectable: Ordered pairs of which the second cannot read what the first makes.
+    """
+
+    platform: Platform
+    pairs: Mapping[tuple[str, str], PairAnswer]
+    patterns: Mapping[str, PairAnswer]
+    views: Mapping[str, ViewAnswer]
+    connections: Connections
+    alpha: float
+    seconds: float
+    failures: Mapping[str, str] = field(default_factory=dict)
+    not_connectable: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def decided(self) -> float:
+        """Share of the pairs that could be tested which have an answer."""
+        if not self.pairs:
+            return 0.0
+        return sum(1 for pair in self.pairs.values() if pair.fused is not None) / len(self.pairs)
+
+    def rules(self) -> FusionRules:
+        """The rules, in the format that kernel search reads, with the evidence beside each."""
+        fused: dict[str, set[str]] = {}
+        for (first, second), found in self.pairs.items():
+            if found.fused:
+                fused.setdefault(first, set()).add(second)
+        for first, join in self.connections.joined:
+            fused.setdefault(first, set()).add(join)
+        free = {name for view, found in self.views.items() if found.free for name in found.operators}
+        return FusionRules(
+            runtime=self.platform.runtime,
+            version=self.platform.runtime_version,
+            pairs={first: frozenset(seconds) for first, seconds in fused.items()},
+            patterns=tuple(name for name, found in self.patterns.items() if found.fused),
+            free=frozenset(free),
+            multi_inbound=self.connections.multi_inbound,
+            multi_outbound=self.connections.multi_outbound,
+            evidence=self.evidence(),
+        )
+
+    def evidence(self) -> dict[str, Any]:
+        """Times, margin and confidence behind every answer, undecided ones too, as JSON values."""
+        return {
+            "platform": self.platform.id,
+            "alpha": self.alpha,
+            "pairs": {f"{first} {second}": _evidence(found) for (first, second), found in self.pairs.items()},
+            "patterns": {name: _evidence(found) for name, found in self.patterns.items()},
+            "free": {name: found.to_json() for name, found in self.views.items()},
+            "connections": self.connections.to_json(),
+            "failures": dict(self.failures),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def _evidence(found: PairAnswer) -> dict[str, Any]:
+    if found.answer is None:
+        return {"fused": None, "problem": found.problem}
+    data: dict[str, Any] = found.answer.to_json()
+    if found.case is not None:
+        data |= asdict(found.case.setting)
+    if found.answer.yes is None:
+        data["problem"] = found.problem or _doubt(found.answer)
+    return data
+
+
+def _doubt(answer: Answer) -> str:
+    if not answer.visible:
+        return "an operator is too short to be seen between these walls"
+    if not answer.plausible:
+        return "what is saved is neither nothing nor the time of an operator: a layout may play a part"
+    return "the time saved lies too near the threshold for its error"
+
+
+class Detector:
+    """One detection.
+
+    Args:
+        stopwatch: What times.
+        budget_s: Seconds for everything.
+        operators: Every ordered pair of these is tested.
+        alpha: Part of the shorter operator's time that must be saved.
+        confidence: Probability that an answer must have.
+        watch: Told at every step.
+        clock: Seconds that pass; of a made-up runtime its own.
+    """
+
+    def __init__(
+        self,
+        stopwatch: Stopwatch,
+        *,
+        budget_s: float,
+        operators: Sequence[str] = OPERATORS,
+        alpha: float = ALPHA,
+        confidence: float = CONFIDENCE,
+        watch: Callable[[Step], None] = lambda step: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stopwatch = stopwatch
+        self._budget_s = budget_s
+        self._operators = tuple(operators)
+        self._alpha, self._confidence = alpha, confidence
+        self._watch, self._clock = watch, clock
+        self._start_s = clock()
+        self._levels_ms: dict[str, float] = {}
+        """What networks take in the host's state in which they were first timed, by key."""
+        self._earlier = [self._taken(batch) for batch in stopwatch.remembered()]
+        self._batches: dict[tuple[tuple[str, ...], Setting], list[Batch]] = {}
+        """By question and setting, the batches that hold all its networks."""
+        self._answers: dict[tuple[tuple[str, ...], Setting], Answer | None] = {}
+        self._surroundings: Surroundings | None = None
+        self._failures: dict[str, str] = {}
+        """Why a network could not be timed, by its key."""
+
+    def run(self) -> Detection:
+        """Detects until everything is decided or the budget is spent.
+
+        Raises:
+            MeasurementError: The runtime cannot be tested at all.
+            RuntimeFailure: The runtime cannot be started.
+        """
+        self._report("timing operators alone")
+        members = {name for spelling in PATTERNS.values() for name in operator(spelling).members}
+        surroundings, batches = scout(self._stopwatch, [*self._operators, *sorted(members - set(self._operators))], self._earlier)
+        self._surroundings = surroundings
+        self._earlier += [self._taken(batch) for batch in batches if batch not in self._earlier]
+        runnable = [name for name in self._operators if name not in surroundings.failures]
+        possible = list(product(runnable, runnable))
+        pairs = self._find_pairs(surroundings, [pair for pair in possible if connectable(*pair)])
+        fused = [pair for pair, found in pairs.items() if found.fused]
+        self._report("patterns")
+        patterns = self._find_patterns(surroundings)
+        self._report("connections")
+        connections = find_connections(self, surroundings, fused)
+        self._report("views")
+        views = find_views(self._stopwatch, surroundings)
+        return Detection(
+            self._stopwatch.platform, pairs, patterns, views, connections, self._alpha, self._clock() - self._start_s,
+            surroundings.failures, tuple(pair for pair in possible if not connectable(*pair)),
+        )  # fmt: skip
+
+    def decide(self, case: TestCase) -> Answer | None:
+        """What all timings so far say of a case."""
+        key = (case.question, case.setting)
+        if key not in self._answers:
+            self._answers[key] = decide(
+                case, self._batches_of(case), alpha=self._alpha, confidence=self._confidence, hidden_ms=self._hidden_ms(case)
+            )
+        return self._answers[key]
+
+    def _hidden_ms(self, case: TestCase) -> float:
+        """What the operators of a pair may save by sharing a change of layout, where that is too much to be neglected."""
+        found = self._surroundings
+        if found is None or len(case.question) != 2 or len(case.elements) != 2:
+            return 0.0
+        first, second = case.elements
+        hidden_ms = found.hidden_ms(case.setting, first, second) if found.misleads(case.setting, first, second) else 0.0
+        own = estimate(case.shares[1], self._batches_of(case)) if first in SHRINKING else None
+        return hidden_ms if own is None else max(hidden_ms, found.shrinking_ms(case.setting, second, own.value))
+
+    def _batches_of(self, case: TestCase) -> list[Batch]:
+        key = (case.question, case.setting)
+        if key not in self._batches:
+            self._batches[key] = [batch for batch in self._earlier if case.known(batch.latencies)]
+        return self._batches[key]
+
+    def time(self, cases: Sequence[TestCase], *, until: float = 1.0) -> None:
+        """Times the networks of some cases, those of a batch side by side, while the budget lasts.
+
+        Args:
+            cases: What is asked.
+            until: No batch is begun after this part of the budget.
+        """
+        for together in in_batches(cases, MOST_NETWORKS):
+            if self.spent_share() >= until:
+                return
+            networks = [r for r in distinct_networks(together) if r.key not in self._failures]
+            timing = self._stopwatch.time(networks)
+            self._failures.update(timing.failures)
+            batch = self._taken(timing.batch)
+            for case in together:
+                if case.known(batch.latencies):
+                    self._batches_of(case).append(batch)
+                    self._answers.pop((case.question, case.setting), None)
+            self._report("timing pairs", f"{together[0].question[0]}, {len(networks)} networks")
+
+    def _taken(self, batch: Batch) -> Batch:
+        """A batch in the same state of the host as all before it."""
+        found = aligned(batch, self._levels_ms)
+        for key, level_ms in found.levels_ms.items():
+            self._levels_ms.setdefault(key, level_ms)
+        return found
+
+    def spent_share(self) -> float:
+        """Part of the budget that is spent."""
+        return (self._clock() - self._start_s) / self._budget_s
+
+    def _report(self, name: str, detail: str = "") -> None:
+        self._watch(Step(name, min(self.spent_share(), 1.0), detail))
+
+    def _find_pairs(self, surroundings: Surroundings, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], PairAnswer]:
+        choices = {pair: [pair_case(*pair, setting) for setting in surroundings.choices(*pair)] for pair in pairs}
+        asked: Counter[tuple[str, str, Setting]] = Counter()
+        first_pass = True
+        while True:
+            found = {pair: self._answer(cases) for pair, cases in choices.items()}
+            waiting = [
+                case
+                for pair, cases in choices.items()
+                if not _settled(found[pair]) and (case := self._next_case(cases, asked)) is not None
+            ]
+            if not waiting or self.spent_share() >= 1 - LATER_SHARE:
+                return found
+            if not first_pass:
+                self._stopwatch.renew()
+            first_pass = False
+            asked.update((case.elements[0], case.elements[1], case.setting) for case in waiting)
+            self.time(waiting, until=1 - LATER_SHARE)
+
+    def _answer(self, cases: Sequence[TestCase]) -> PairAnswer:
+        """The answer of the first setting that gives one; otherwise of the first in which both operators can be seen."""
+        timed = [PairAnswer(case, answer) for case in cases if (answer := self.decide(case)) is not None]
+        decided = [found for found in timed if found.fused is not None]
+        visible = [found for found in timed if found.answer is not None and found.answer.visible]
+        for found in (*decided, *visible, *timed):
+            return found
+        if not cases:
+            return PairAnswer(None, None, "the runtime cannot run both between walls of one sort")
+        return PairAnswer(cases[0], None, self._problem(cases[0]))
+
+    def _next_case(self, cases: Sequence[TestCase], asked: Mapping[tuple[str, str, Setting], int]) -> TestCase | None:
+        """Where to time an undecided pair next; None where it cannot be timed anywhere.
+
+        In the same setting while noise is all that stands between it and an answer, for so many passes; else in the next one;
+        after the last, in the one that was timed least.
+        """
+        usable = [case for case in cases if not any(reference.key in self._failures for reference in case.networks)]
+        counts = [asked.get((case.elements[0], case.elements[1], case.setting), 0) for case in usable]
+        if sum(counts) >= MOST_PASSES:
+            return None
+        for case, count in zip(usable, counts, strict=True):
+            answer = self.decide(case)
+            if answer is None or answer.yes or (answer.visible and answer.plausible and count < PASSES_A_SETTING):
+                return case
+        return min(zip(counts, range(len(usable)), usable, strict=True))[2] if usable else None
+
+    def _problem(self, case: TestCase) -> str:
+        """Why a case has no timings."""
+        failed = next((self._failures[r.key] for r in case.networks if r.key in self._failures), "")
+        return failed or "not timed within the budget"
+
+    def _find_patterns(self, surroundings: Surroundings) -> dict[str, PairAnswer]:
+        cases: dict[str, list[TestCase]] = {}
+        for pattern, spelling in PATTERNS.items():
+            form = MAP if MAP in operator(spelling).forms and pattern != "unscaled_attention" else TOKENS
+            settings = surroundings.ordered_for(operator(spelling).members, form)
+            cases[pattern] = [pattern_case(pattern, spelling, setting) for setting in settings[:PATTERN_SETTINGS]]
+        for index in range(PATTERN_SETTINGS):
+            for _ in range(PASSES_A_SETTING):
+                open_cases = [c[index] for c in cases.values() if len(c) > index and self._answer(c).fused is None]
+                self.time(open_cases)
+        return {pattern: self._answer(found) for pattern, found in cases.items()}
+
+
+def _settled(found: PairAnswer) -> bool:
+    """Whether a pair need not be timed again. Few pairs are fused, so one that seems to be is timed by a second process."""
+    return found.fused is False or (found.fused is True and found.answer is not None and found.answer.batches > 1)

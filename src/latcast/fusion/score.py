@@ -1,0 +1,134 @@
+"""How well detected rules agree with the kernels that the runtime says it executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from latcast.fusion.detection import Detection, PairAnswer
+from latcast.fusion.operators_under_test import PATTERNS
+from latcast.fusion.stopwatch import Stopwatch
+from latcast.fusion.test_cases import TestCase, pair_case, pattern_case
+from latcast.fusion.truth import Truth, executed_truth
+
+NETWORKS_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A decided question to which the runtime's own kernels give the other answer.
+
+    Attributes:
+        question: The pair, or the pattern.
+        detected: Whether timing says "fused".
+        explanation: What the times and the kernels are.
+    """
+
+    question: tuple[str, ...]
+    detected: bool
+    explanation: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operators": list(self.question),
+            "detected": self.detected,
+            "executed": not self.detected,
+            "explanation": self.explanation,
+        }
+
+
+@dataclass(frozen=True)
+class Score:
+    """Detected answers against executed kernels.
+
+    Attributes:
+        truths: By question, for every question that was decided.
+        answers: The decided answers.
+        disagreements: Where they differ.
+    """
+
+    truths: Mapping[tuple[str, ...], Truth]
+    answers: Mapping[tuple[str, ...], bool]
+    disagreements: tuple[Disagreement, ...]
+
+    def _pairs(self) -> list[tuple[bool, bool]]:
+        """(detected, executed) of every pair that was decided and of which the runtime tells."""
+        return [
+            (answer, bool(self.truths[question].fused))
+            for question, answer in self.answers.items()
+            if len(question) == 2 and self.truths[question].fused is not None
+        ]
+
+    @property
+    def judged(self) -> int:
+        """Number of decided pairs of which the runtime tells what it did."""
+        return len(self._pairs())
+
+    @property
+    def agreement(self) -> float | None:
+        """Share of them in which timing and kernels agree."""
+        pairs = self._pairs()
+        return sum(detected == executed for detected, executed in pairs) / len(pairs) if pairs else None
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the fusions detected that were executed."""
+        return _share(executed for detected, executed in self._pairs() if detected)
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the fusions executed that were detected, among decided pairs."""
+        return _share(detected for detected, executed in self._pairs() if executed)
+
+    @property
+    def untold(self) -> dict[str, str]:
+        """Decided questions of which the runtime does not clearly say what it did, and why."""
+        return {" ".join(question): truth.reason for question, truth in self.truths.items() if truth.fused is None}
+
+
+def _share(values: Iterable[bool]) -> float | None:
+    found = list(values)
+    return sum(found) / len(found) if found else None
+
+
+def score(detection: Detection, stopwatch: Stopwatch, watch: Callable[[float], None] = lambda share: None) -> Score:
+    """Asks the runtime what it executed of the networks behind every decided answer.
+
+    One block tells as much as several. Nothing here has any influence on the answers.
+
+    Args:
+        detection: What was found by timing.
+        stopwatch: Of the same runtime.
+        watch: Told the share that is done.
+    """
+    decided: dict[tuple[str, ...], tuple[TestCase, PairAnswer]] = {}
+    for pair, found in detection.pairs.items():
+        if found.fused is not None and found.case is not None:
+            decided[pair] = pair_case(*pair, replace(found.case.setting, blocks=1)), found
+    for pattern, found in detection.patterns.items():
+        if found.fused is not None and found.case is not None:
+            case = pattern_case(pattern, PATTERNS[pattern], replace(found.case.setting, blocks=1))
+            decided[pattern,] = case, found
+    networks = list({r.key: r for case, _ in decided.values() for r in (case.together, *case.saved.networks)}.values())
+    kernels: dict[str, Any] = {}
+    for start in range(0, len(networks), NETWORKS_AT_ONCE):
+        watch(start / len(networks))
+        kernels |= stopwatch.executed(networks[start : start + NETWORKS_AT_ONCE]).kernels
+    truths = {question: executed_truth(case, kernels) for question, (case, _) in decided.items()}
+    answers = {question: bool(found.fused) for question, (_, found) in decided.items()}
+    disagreements = [
+        Disagreement(question, answers[question], _explained(found, truths[question]))
+        for question, (_, found) in decided.items()
+        if truths[question].fused is not None and truths[question].fused != answers[question]
+    ]
+    return Score(truths, answers, tuple(disagreements))
+
+
+def _explained(found: PairAnswer, truth: Truth) -> str:
+    assert found.answer is not None
+    saved, own = 1e3 * found.answer.saved.value, 1e3 * found.answer.share.value
+    times = f"{saved:.2f} ± {1e3 * found.answer.saved.error:.2f} µs of {own:.2f} µs are saved"
+    if truth.fused:
+        return f"one kernel that takes as long as separate ones: {times} ({truth.reason})"
+    return f"separate kernels that take as long as one: {times} ({truth.reason})"

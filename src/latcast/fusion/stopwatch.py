@@ -1,0 +1,171 @@
+"""Timing test networks side by side, in a worker, with a store that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+from uuid import uuid4
+
+import numpy as np
+
+from latcast.fusion.decision import Batch
+from latcast.measure.client import Item, MeasuringClient
+from latcast.measure.environment import MOMENT
+from latcast.measure.plan import MeasurePlan
+from latcast.measure.statistics import normalised_runs, round_medians
+from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+from latcast.spaces.operator_pairs import NAME
+
+BATCH = "batch"
+"""Key in a measurement's moment: which networks were timed side by side."""
+
+TIMING_PLAN = MeasurePlan(
+    rounds=100, runs_per_round=4, warmup_runs=3, max_ms_per_round=3.0, burst_runs=4, burst_ms=3.0, batch_size=200
+)
+"""Many short rounds over all networks of a batch. A network's time varies by a few per cent from round to round, however many
+runs a round has, so rounds are what counts."""
+
+EXECUTED_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=50, profile=True, profiled_runs=1)
+"""For asking a runtime what it executed."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What timing some networks came to.
+
+    Attributes:
+        batch: Their latencies.
+        failures: Why others have none, by network key.
+    """
+
+    batch: Batch
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a runtime says it executed, by network key, and why it says nothing of others."""
+
+    kernels: Mapping[str, tuple[ExecutedKernel, ...]]
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+class Sink(Protocol):
+    """Where records are kept; :class:`latcast.datasets.store.Store` is one."""
+
+    def add_all(self, measurements: Iterable[Measurement]) -> int:
+        """Commits many records at once."""
+
+
+class Stopwatch(Protocol):
+    """Whatever can time test networks: a runtime on this machine, or a made-up one in tests."""
+
+    platform: Platform
+
+    def time(self, networks: Sequence[Reference]) -> Timing:
+        """Times networks in the same rounds."""
+
+    def remembered(self) -> list[Batch]:
+        """What was timed before, in earlier calls of the program."""
+
+    def executed(self, networks: Sequence[Reference]) -> Execution:
+        """What the runtime says it executed of each network."""
+
+    def renew(self) -> None:
+        """Goes on in a new process, where memory lies elsewhere."""
+
+
+def round_latencies(measurement: Measurement) -> np.ndarray:
+    """A network's latency in each round: the median of the round's normalised runs, in milliseconds."""
+    return round_medians(normalised_runs(measurement), measurement.rounds)
+
+
+class WorkerStopwatch:
+    """Times in a worker process and commits the records of each batch at once: a batch without some of them is of little use.
+
+    Args:
+        client: The worker's other end.
+        sink: Takes the records.
+        stored: Earlier records of the platform, whose batches are remembered.
+        plan: How long a network is timed.
+    """
+
+    def __init__(
+        self,
+        client: MeasuringClient,
+        sink: Sink,
+        stored: Iterable[Measurement] = (),
+        plan: MeasurePlan = TIMING_PLAN,
+    ) -> None:
+        self.platform = client.platform
+        self._client = client
+        self._sink = sink
+        self._plan = plan
+        self._remembered, self._executed = _sorted_out(stored)
+
+    def time(self, networks: Sequence[Reference]) -> Timing:
+        tag = uuid4().hex[:12]
+        latencies: dict[str, np.ndarray] = {}
+        workers: set[str] = set()
+        failures: dict[str, str] = {}
+        records: list[Measurement] = []
+        for number, measurement in self._client.measure([Item(reference) for reference in networks], self._plan):
+            moment = {**measurement.environment.get(MOMENT, {}), BATCH: tag}
+            tagged = replace(measurement, environment={**measurement.environment, MOMENT: moment})
+            records.append(tagged)
+            key = networks[number].key
+            if tagged.ok:
+                latencies[key] = round_latencies(tagged)
+                workers.add(str(moment.get("worker")))
+            else:
+                failures[key] = str(tagged.error)
+        self._sink.add_all(records)
+        return Timing(_batch(latencies, workers), failures)
+
+    def remembered(self) -> list[Batch]:
+        return self._remembered
+
+    def executed(self, networks: Sequence[Reference]) -> Execution:
+        kernels = {r.key: self._executed[r.key] for r in networks if r.key in self._executed}
+        asked = [reference for reference in networks if reference.key not in kernels]
+        failures: dict[str, str] = {}
+        records: list[Measurement] = []
+        for number, measurement in self._client.measure([Item(reference) for reference in asked], EXECUTED_PLAN):
+            records.append(measurement)
+            if measurement.ok:
+                kernels[asked[number].key] = measurement.executed
+            else:
+                failures[asked[number].key] = str(measurement.error)
+        self._sink.add_all(records)
+        return Execution(kernels, failures)
+
+    def renew(self) -> None:
+        self._client.restart()
+
+
+def _batch(latencies: Mapping[str, np.ndarray], workers: set[str]) -> Batch:
+    """Networks with the same number of rounds; those that lost some in a crash are left out, they are timed again."""
+    if not latencies:
+        return Batch({})
+    most = max(len(rounds) for rounds in latencies.values())
+    whole = {key: rounds for key, rounds in latencies.items() if len(rounds) == most}
+    return Batch(whole, workers.pop() if len(workers) == 1 else "")
+
+
+def _sorted_out(stored: Iterable[Measurement]) -> tuple[list[Batch], dict[str, tuple[ExecutedKernel, ...]]]:
+    """Batches and executed kernels of earlier records."""
+    batches: dict[str, dict[str, np.ndarray]] = {}
+    workers: dict[str, set[str]] = {}
+    executed: dict[str, tuple[ExecutedKernel, ...]] = {}
+    for measurement in stored:
+        if measurement.reference.space != NAME or not measurement.ok:
+            continue
+        moment = measurement.environment.get(MOMENT, {})
+        tag = moment.get(BATCH)
+        if tag is not None:
+            batches.setdefault(tag, {})[measurement.reference.key] = round_latencies(measurement)
+            workers.setdefault(tag, set()).add(str(moment.get("worker")))
+        elif measurement.executed:
+            executed[measurement.reference.key] = measurement.executed
+    return [_batch(batches[tag], workers[tag]) for tag in batches], executed

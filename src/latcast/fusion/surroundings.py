@@ -1,0 +1,233 @@
+"""Choosing in what surroundings each pair is tested: how large the tensors are, and between which walls.
+
+A wall must not be fused itself, and must not hide a change of layout. A pooling between two operators that work in the plain
+layout alone makes a runtime change the layout around both; neighbours share one change, which looks like a fusion. What an
+operator takes between one sort of walls, more than between another, is what its layout costs there; a pair can gain as much as
+the smaller of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from latcast.errors import MeasurementError
+from latcast.fusion.decision import VISIBLE_ERRORS, Batch, Estimate, estimate
+from latcast.fusion.operators_under_test import forms
+from latcast.fusion.stopwatch import Stopwatch, Timing
+from latcast.fusion.test_cases import Combination, Setting, TestCase, distinct_networks, own_time, pair_case, wall_time
+from latcast.records import Reference
+from latcast.spaces.operator_pairs import MAP, OPERATORS, ROWS, TOKENS, WALL, WALL_FORMS, WALLS, operator, stands_behind
+
+LADDER = ((4, 4), (4, 8), (4, 16), (8, 8))
+"""Heights of maps and numbers of blocks, tried until networks take long enough and a short operator can be seen. The smaller the
+tensors, the larger a part of an operator's time is the start of its kernel, which is what fusing saves for sure; and the
+shorter the networks, the more of them fit into the budget. The more blocks, the less the call weighs."""
+
+SHORTEST_MS = 0.002
+"""A network of a few walls must take this long, or the clock and the call weigh too much."""
+
+LONG, SHORT = "conv", ("relu", "add")
+"""Operators by whose pairs the size is chosen: one that takes long before those that take least."""
+
+CLEAR_ERRORS = 6.0
+"""The shorter operator of a pair must take so many standard errors of what its fusion would save: half of that is the distance
+to the threshold, and 2.3 of them make an answer sure."""
+
+PREFERENCE = {"average_pool": 2.0, "max_pool": 1.8}
+"""Factors on how clearly a pair is seen. Between poolings data are in the layout that they have in most networks, and some
+runtimes fuse in that layout what they do not fuse in another. Past a maximum, activations may be moved."""
+
+SELF_FUSED_SHARE = 0.5
+"""An operator that takes less than this part behind another of its kind, of what it takes between any other walls, is no wall."""
+
+HIDDEN_SHARE = 0.25
+"""Part of the shorter operator's time that a change of layout may take without being taken for a fusion."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What scouting found out.
+
+    Attributes:
+        settings: By form, the healthy settings, that of the shortest wall first.
+        walls_ms: What a wall takes, by setting.
+        own_ms: What an operator takes by itself, by setting and name.
+        failures: Why an operator could not be run, by name.
+    """
+
+    settings: Mapping[str, tuple[Setting, ...]]
+    walls_ms: Mapping[Setting, float]
+    own_ms: Mapping[tuple[Setting, str], Estimate]
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def intrinsic_ms(self, name: str, form: str) -> float:
+        """What an operator takes in the layout that suits it: the least over all sorts of walls that show it, errors added.
+
+        A wall that swallows the operator says nothing of it.
+        """
+        known = [found for setting in self.settings[form] if (found := self.own_ms.get((setting, name))) is not None]
+        seen = [found for found in known if found.value > VISIBLE_ERRORS * found.error] or known
+        return min((max(found.value, 0.0) + found.error for found in seen), default=0.0)
+
+    def hidden_ms(self, setting: Setting, first: str, second: str) -> float:
+        """What neighbours may save by sharing a change of layout: the smaller of what theirs cost."""
+        costs = []
+        for name in (first, second):
+            # What changes the shape is timed with what restores it, so that nothing is known of its own layout.
+            unknown = not operator(name).keeps_shape
+            costs.append(np.inf if unknown else self.own_ms[setting, name].value - self.intrinsic_ms(name, setting.form))
+        return max(float(min(costs)), 0.0)
+
+    def shrinking_ms(self, setting: Setting, second: str, own_ms: float) -> float:
+        """What an operator that reads a shrunken tensor takes beyond its time on a whole one: a layout's, or a broadcast's."""
+        intrinsic = self.intrinsic_ms(second, setting.form)
+        return own_ms - intrinsic if own_ms > (1 + HIDDEN_SHARE) * intrinsic else 0.0
+
+    def misleads(self, setting: Setting, first: str, second: str) -> bool:
+        """Whether a change of layout that neighbours share could be taken for a fusion."""
+        intrinsic = min(self.intrinsic_ms(name, setting.form) for name in (first, second))
+        return self.hidden_ms(setting, first, second) > HIDDEN_SHARE * intrinsic
+
+    def choices(self, first: str, second: str) -> tuple[Setting, ...]:
+        """The settings for a pair, the best first; empty where the pair cannot be tested.
+
+        Settings in which a shared change of layout could be taken for a fusion come last; of the others, those come first in
+        which the shorter operator is seen most clearly, a pooling counting twice.
+        """
+        for form in forms(first, second):
+            known = [s for s in self.settings.get(form, ()) if (s, first) in self.own_ms and (s, second) in self.own_ms]
+            if known:
+                return tuple(sorted(known, key=lambda setting: self._preference(setting, first, second)))
+        return ()
+
+    def ordered_for(self, names: Sequence[str], form: str) -> tuple[Setting, ...]:
+        """Settings of a form in which all these operators run, those first in which they take least together."""
+        known = [s for s in self.settings.get(form, ()) if all((s, name) in self.own_ms for name in names)]
+        return tuple(sorted(known, key=lambda setting: sum(self.own_ms[setting, name].value for name in names)))
+
+    def _preference(self, setting: Setting, first: str, second: str) -> tuple[bool, bool, float]:
+        estimates = {name: self.own_ms[setting, name] for name in (first, second)}
+        unseen = any(found.value <= VISIBLE_ERRORS * found.error for found in estimates.values())
+        errors = max(sum(found.error**2 for found in estimates.values()) ** 0.5, 1e-12)
+        # What its layout costs here does not count: fusing would not save it.
+        shortest = min(min(found.value, self.intrinsic_ms(name, setting.form)) for name, found in estimates.items())
+        clearness = shortest / errors * PREFERENCE.get(setting.wall, 1.0)
+        return (self.misleads(setting, first, second), unseen, -clearness)
+
+
+def scout(stopwatch: Stopwatch, operators: Sequence[str], earlier: Sequence[Batch] = ()) -> tuple[Surroundings, list[Batch]]:
+    """Times every operator alone between every sort of wall.
+
+    Args:
+        stopwatch: What times.
+        operators: Whom.
+        earlier: Batches known already; one that holds all networks of a setting is not timed again.
+
+    Returns:
+        What was found, and the batches that it rests on (all operators of one setting side by side).
+
+    Raises:
+        MeasurementError: No wall works on this runtime.
+    """
+    base = _scouted(earlier) or _fitting(stopwatch)
+    operators = list(dict.fromkeys([*operators, *(wall for wall in WALLS if wall in OPERATORS)]))
+    settings: dict[str, tuple[Setting, ...]] = {}
+    walls_ms: dict[Setting, float] = {}
+    own_ms: dict[tuple[Setting, str], Estimate] = {}
+    failures: dict[str, str] = {}
+    batches: list[Batch] = []
+    for form in (MAP, ROWS, TOKENS):
+        healthy: list[Setting] = []
+        names = [name for name in operators if form in operator(name).forms and (form == MAP or _needed(name, form, operators))]
+        for wall in (wall for wall, its_forms in WALL_FORMS.items() if form in its_forms and names):
+            setting = replace(base, form=form, wall=wall)
+            wanted = [name for name in names if stands_behind(wall, name, form)]
+            networks = _scouting_networks(setting, wanted)
+            known = next((b for b in earlier if all(reference.key in b.latencies for reference in networks)), None)
+            timing = stopwatch.time(networks) if known is None else Timing(known)
+            batches.append(timing.batch)
+            found = _wall_ms(setting, timing.batch)
+            if found is None:
+                continue
+            elsewhere = [own_ms[other, wall].value for other in healthy if (other, wall) in own_ms]
+            if elsewhere and found < SELF_FUSED_SHARE * min(elsewhere):
+                continue
+            healthy.append(setting)
+            walls_ms[setting] = found
+            for name in wanted:
+                own = estimate(own_time(name, setting), [timing.batch])
+                if own is not None:
+                    own_ms[setting, name] = own
+                elif (problem := timing.failures.get(setting.network(name, WALL).key)) is not None:
+                    failures.setdefault(name, problem)
+        settings[form] = tuple(sorted(healthy, key=walls_ms.__getitem__))
+    if not settings[MAP]:
+        reason = next(iter(failures.values()), "no wall could be seen in the noise")
+        raise MeasurementError(
+            f"no wall works on {stopwatch.platform.id}, so that operators cannot be told apart ({reason}); "
+            "measure on a quieter machine"
+        )
+    runs = {name for _, name in own_ms}
+    return Surroundings(settings, walls_ms, own_ms, {k: v for k, v in failures.items() if k not in runs}), batches
+
+
+def _needed(name: str, form: str, operators: Sequence[str]) -> bool:
+    """Whether an operator is ever tested on this form: as a neighbour of one that works on it alone."""
+    return any(form in forms(name, other) or form in forms(other, name) for other in operators)
+
+
+def _scouting_networks(setting: Setting, names: Sequence[str]) -> list[Reference]:
+    chains = [(WALL,), (WALL, WALL), (WALL, WALL, WALL)]
+    networks = [setting.network(*chain) for chain in chains] + [setting.network(WALL, operand=True)]
+    networks += [r for name in names for r in own_time(name, setting).networks]
+    return list({reference.key: reference for reference in networks}.values())
+
+
+def _wall_ms(setting: Setting, batch: Batch) -> float | None:
+    """What a wall takes; None where it cannot be seen, or where a runtime makes one of several neighbouring walls."""
+    second = estimate(wall_time(setting), [batch])
+    longer, shorter = setting.network(WALL, WALL, WALL), setting.network(WALL, WALL)
+    third = estimate(Combination.of(setting.blocks, (1, longer), (-1, shorter)), [batch])
+    if second is None or third is None or second.value <= VISIBLE_ERRORS * second.error:
+        return None
+    return second.value if third.value > 0.5 * second.value else None
+
+
+def _scouted(earlier: Sequence[Batch]) -> Setting | None:
+    """The size that was chosen before, so that what was timed then counts; the last one where there are several."""
+    candidates = [Setting(size=size, blocks=blocks) for size, blocks in LADDER]
+    for batch in reversed(earlier):
+        for setting in candidates:
+            if all(setting.network(*[WALL] * walls).key in batch.latencies for walls in (1, 2, 3)):
+                return setting
+    return None
+
+
+def _fitting(stopwatch: Stopwatch) -> Setting:
+    """The smallest network that takes long enough and shows short operators.
+
+    Where no size shows them clearly, the one that shows them best.
+    """
+    clearest: list[tuple[float, Setting]] = []
+    for size, blocks in LADDER:
+        settings = [Setting(wall=wall, size=size, blocks=blocks) for wall in ("average_pool", "p_relu")]
+        network = settings[0].network(WALL, WALL, WALL)
+        cases = [pair_case(LONG, short, setting) for setting in settings for short in SHORT]
+        timing = stopwatch.time([settings[0].network(WALL), network, *distinct_networks(cases)])
+        rounds = timing.batch.latencies.get(network.key)
+        clear = max(min(_clearness(case, timing.batch) for case in cases if case.setting == setting) for setting in settings)
+        clearest.append((clear, settings[0]))
+        if rounds is None or (float(np.median(rounds)) >= SHORTEST_MS and clear >= CLEAR_ERRORS):
+            return settings[0]
+    return max(clearest, key=lambda found: found[0])[1]
+
+
+def _clearness(case: TestCase, batch: Batch) -> float:
+    """What the shorter operator takes, in standard errors of what the pair's fusion would save."""
+    saved, shares = estimate(case.saved, [batch]), [estimate(share, [batch]) for share in case.shares]
+    if saved is None or saved.error <= 0:
+        return 0.0
+    return min((found.value / saved.error for found in shares if found is not None), default=0.0)

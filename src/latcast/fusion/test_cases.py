@@ -1,0 +1,221 @@
+"""Test cases: which networks are timed to answer which question, and how the answer follows from their latencies.
+
+Every quantity (what an operator takes by itself, what two of them save by being neighbours) is a sum of latencies of networks
+with coefficients. Inequation 1 of nn-Meter §4.1, T(1) + T(2) - T(1, 2) > α min(T(1), T(2)), is two such sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from latcast.records import Reference
+from latcast.spaces.operator_pairs import MAP, WALL, Element, chain_reference, operator
+
+Latencies = Mapping[str, np.ndarray]
+"""Reference key to one latency a round, in milliseconds; all taken in the same rounds."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A sum of latencies with coefficients."""
+
+    terms: tuple[tuple[Reference, float], ...]
+
+    @classmethod
+    def of(cls, blocks: float, *terms: tuple[float, Reference]) -> Combination:
+        """The sum divided by the number of blocks; equal networks are put together and those that cancel left out."""
+        coefficients: dict[str, float] = {}
+        references: dict[str, Reference] = {}
+        for coefficient, reference in terms:
+            references[reference.key] = reference
+            coefficients[reference.key] = coefficients.get(reference.key, 0.0) + coefficient / blocks
+        return cls(tuple((references[key], value) for key, value in coefficients.items() if value))
+
+    def __add__(self, other: Combination) -> Combination:
+        return Combination.of(1, *((c, r) for r, c in (*self.terms, *other.terms)))
+
+    def __mul__(self, factor: float) -> Combination:
+        return Combination(tuple((reference, factor * coefficient) for reference, coefficient in self.terms))
+
+    def __sub__(self, other: Combination) -> Combination:
+        return self + other * -1.0
+
+    @property
+    def networks(self) -> tuple[Reference, ...]:
+        return tuple(reference for reference, _ in self.terms)
+
+    def known(self, latencies: Mapping[str, Any]) -> bool:
+        """Whether all its networks are among those measured."""
+        return all(reference.key in latencies for reference, _ in self.terms)
+
+    def value(self, latencies: Latencies) -> np.ndarray:
+        """The sum in each round, in milliseconds."""
+        return np.sum([coefficient * latencies[reference.key] for reference, coefficient in self.terms], axis=0)
+
+    def spread(self, levels_ms: Mapping[str, float], noise: float) -> float:
+        """Standard deviation of the sum in one round, if every latency had this relative noise of its own."""
+        return noise * sum((coefficient * levels_ms[r.key]) ** 2 for r, coefficient in self.terms) ** 0.5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """In what surroundings operators are tested; see :func:`latcast.spaces.operator_pairs.chain_network`."""
+
+    wall: str = "average_pool"
+    form: str = MAP
+    blocks: int = 4
+    size: int = 8
+    channels: int = 16
+
+    def network(self, *chain: Element, operand: bool = False) -> Reference:
+        """The reference of a network in these surroundings."""
+        parameters: dict[str, Any] = {
+            "wall": self.wall, "form": self.form, "blocks": self.blocks, "size": self.size, "channels": self.channels,
+        }  # fmt: skip
+        return chain_reference(chain, **parameters, **({"operand": True} if operand else {}))
+
+
+@dataclass(frozen=True)
+class TestCase:
+    """A question whose answer is whether a time is saved.
+
+    Attributes:
+        question: What is asked: ``("conv", "relu")``, or the name of a pattern.
+        setting: The surroundings.
+        elements: The elements of the chain that it is about, in order.
+        together: The network in which they may become one kernel.
+        saved: The time that is saved where the answer is yes; 0 otherwise.
+        shares: Times of which the smallest is what a fusion saves (min(T1, T2) of Inequation 1).
+    """
+
+    __test__ = False  # no class of tests
+
+    question: tuple[str, ...]
+    setting: Setting
+    elements: tuple[str, ...]
+    together: Reference
+    saved: Combination
+    shares: tuple[Combination, ...]
+    networks: tuple[Reference, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = {r.key: r for combination in (self.saved, *self.shares) for r in combination.networks}
+        object.__setattr__(self, "networks", tuple(found.values()))
+
+    def known(self, latencies: Mapping[str, Any]) -> bool:
+        return all(reference.key in latencies for reference in self.networks)
+
+
+def wall_time(setting: Setting) -> Combination:
+    """What one more wall takes."""
+    return Combination.of(setting.blocks, (1, setting.network(WALL, WALL)), (-1, setting.network(WALL)))
+
+
+def own_time(name: str, setting: Setting) -> Combination:
+    """What an operator takes between two walls; where it changes the shape, with what restores the shape, less a wall."""
+    found = operator(name)
+    base = setting.network(WALL, operand=found.two_inputs)
+    if found.keeps_shape:
+        return Combination.of(setting.blocks, (1, setting.network(name, WALL)), (-1, base))
+    once, twice = setting.network(name, WALL), setting.network(name, WALL, WALL)
+    return Combination.of(setting.blocks, (2, once), (-1, twice), (-1, base))
+
+
+def pair_case(first: str, second: str, setting: Setting) -> TestCase:
+    """Whether two operators run as one kernel when the second reads the first's result (single in- and outbound).
+
+    Where the first keeps the shape, the two are timed apart and together: T(1) + T(2) - T(1, 2), each between walls.
+    Where it does not, the second is timed on the shape that it makes, behind a wall and directly.
+    """
+    f, s = operator(first), operator(second)
+    network, blocks = setting.network, setting.blocks
+    together = network(first, second, WALL)
+    if f.keeps_shape:
+        base = network(WALL, operand=f.two_inputs and s.two_inputs)
+        saved = Combination.of(
+            blocks, (1, network(first, WALL)), (1, network(second, WALL)), (-1, together), (-1, base)
+        )  # fmt: skip
+        shares = (own_time(first, setting), own_time(second, setting))
+        return TestCase((first, second), setting, (first, second), together, saved, shares)
+    once, twice, apart = network(first, WALL), network(first, WALL, WALL), network(first, WALL, second, WALL)
+    saved = Combination.of(blocks, (1, apart), (-1, together), (-1, twice), (1, once))
+    own_second = Combination.of(blocks, (1, apart), (-1, twice)) if s.keeps_shape else own_time(second, setting)
+    shares = (own_time(first, setting), own_second)
+    return TestCase((first, second), setting, (first, second), together, saved, shares)
+
+
+def pattern_case(pattern: str, spelling: str, setting: Setting) -> TestCase:
+    """Whether the operators of a pattern run as one kernel: the sum of what they take apart, less what they take together.
+
+    One kernel saves at least all but the longest of them.
+    """
+    apart = [own_time(name, setting) for name in operator(spelling).members]
+    whole = Combination(())
+    for part in apart:
+        whole = whole + part
+    shares = tuple(whole - part for part in apart)
+    together, saved = setting.network(spelling, WALL), whole - own_time(spelling, setting)
+    return TestCase((pattern,), setting, (spelling,), together, saved, shares)
+
+
+def inbound_case(first: str, join: str, side: int, setting: Setting) -> TestCase:
+    """Whether an operator with two inputs is fused into the kernel of its first (0) or last (1) input; the other is a wall."""
+
+    def network(*branch: str) -> Reference:
+        branches = (list(branch), [WALL])
+        return setting.network([join, *(branches if side == 0 else branches[::-1])], WALL)
+
+    joined, apart, further = network(first), network(first, WALL), network(first, WALL, WALL)
+    # apart - joined holds one wall and what was saved; further - apart is one wall.
+    saved = Combination.of(setting.blocks, (2, apart), (-1, joined), (-1, further))
+    question = (first, join, "first input" if side == 0 else "last input")
+    shares = (own_time(first, setting), own_time(join, setting))
+    return TestCase(question, setting, (first, join), joined, saved, shares)
+
+
+def outbound_case(first: str, second: str, side: int, setting: Setting) -> TestCase:
+    """Whether an operator whose result has two readers takes the first (0) or last (1) of them in; the other is a wall."""
+    branches = ([second, WALL], [WALL])
+    readers = ["add", *(branches if side == 0 else branches[::-1])]
+    together = setting.network(first, readers, WALL)
+    apart, further = setting.network(first, WALL, readers, WALL), setting.network(first, WALL, WALL, readers, WALL)
+    saved = Combination.of(setting.blocks, (2, apart), (-1, together), (-1, further))
+    question = (first, second, "first reader" if side == 0 else "last reader")
+    shares = (own_time(first, setting), own_time(second, setting))
+    return TestCase(question, setting, (first, second), together, saved, shares)
+
+
+def view_time(name: str, setting: Setting) -> Combination:
+    """What a view takes; all but identity and dropout come in twos, there and back."""
+    network, blocks = setting.network, setting.blocks
+    if not operator(name).keeps_shape:
+        # The shape is restored by another view, behind a wall of its own.
+        return Combination.of(2 * blocks, (1, network(name, WALL)), (-1, network(WALL, WALL)))
+    views = 1 if name in ("identity", "dropout") else 2
+    return Combination.of(views * blocks, (1, network(name, WALL)), (-1, network(WALL)))
+
+
+def distinct_networks(cases: Iterable[TestCase]) -> list[Reference]:
+    """The networks of several cases, each once."""
+    return list({reference.key: reference for case in cases for reference in case.networks}.values())
+
+
+def in_batches(cases: Sequence[TestCase], most: int) -> list[list[TestCase]]:
+    """Cases in groups that share networks and have at most so many (unless one case alone has more)."""
+    ordered = sorted(range(len(cases)), key=lambda i: (cases[i].setting.form, cases[i].setting.wall, i))
+    batches: list[list[TestCase]] = []
+    keys: set[str] = set()
+    setting: Setting | None = None
+    for index in ordered:
+        case = cases[index]
+        new = {reference.key for reference in case.networks}
+        if not batches or case.setting != setting or len(keys | new) > most:
+            batches.append([])
+            keys, setting = set(), case.setting
+        keys |= new
+        batches[-1].append(case)
+    return batches

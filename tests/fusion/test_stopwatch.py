@@ -1,0 +1,84 @@
+"""Timing test networks in a worker, with a store that remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets.store import Store
+from latcast.fusion.decision import decide
+from latcast.fusion.stopwatch import WorkerStopwatch
+from latcast.fusion.test_cases import Setting, pair_case
+from latcast.measure.client import MeasuringClient
+from latcast.measure.plan import MeasurePlan
+from tests.fusion.made_up_worker import settings
+
+SETTING = Setting(wall="softmax")
+PLAN = MeasurePlan(rounds=8, runs_per_round=2, warmup_runs=0, batch_size=50, burst_runs=2)
+FUSED, APART = pair_case("conv", "relu", SETTING), pair_case("relu", "relu", SETTING)
+
+
+def test_networks_are_timed_side_by_side_and_remembered(tmp_path: Path) -> None:
+    networks = list({r.key: r for case in (FUSED, APART) for r in case.networks}.values())
+    refused = SETTING.network("conv_transpose", "wall")
+
+    with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
+        timing = WorkerStopwatch(client, store, plan=PLAN).time([*networks, refused])
+        records = list(store.measurements(platform=client.platform.id))
+        again = WorkerStopwatch(client, store, records, PLAN).remembered()
+
+    assert {len(rounds) for rounds in timing.batch.latencies.values()} == {8}
+    assert timing.failures == {refused.key: "no kernel for ConvTranspose"}
+    assert len(records) == len(networks)
+    [kept] = again
+    for batch in (timing.batch, kept):
+        assert decide(FUSED, [batch]).yes is True  # type: ignore[union-attr]
+        assert decide(APART, [batch]).yes is False  # type: ignore[union-attr]
+    assert kept.worker == timing.batch.worker != ""
+
+
+def test_networks_timed_in_different_calls_are_different_batches(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
+        stopwatch = WorkerStopwatch(client, store, plan=PLAN)
+        first = stopwatch.time(FUSED.networks).batch
+        stopwatch.renew()
+        second = stopwatch.time(FUSED.networks).batch
+        remembered = WorkerStopwatch(client, store, store.measurements()).remembered()
+
+    assert len(remembered) == 2
+    assert first.worker != second.worker
+
+
+def test_executed_kernels_are_asked_once(tmp_path: Path) -> None:
+    network = SETTING.network("conv", "relu", "wall")
+    refused = SETTING.network("conv_transpose", "wall")
+
+    with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
+        told = WorkerStopwatch(client, store).executed([network, refused])
+        count = len(store)
+        again = WorkerStopwatch(client, store, store.measurements()).executed([network])
+
+        assert len(store) == count
+    # Four blocks of a convolution with its ReLU and a wall, behind one wall.
+    assert [len(kernel.nodes) for kernel in told.kernels[network.key]] == [1, 2, 1, 2, 1, 2, 1, 2, 1]
+    assert again.kernels.keys() == {network.key}
+    assert "ConvTranspose" in told.failures[refused.key]
+
+
+def test_what_was_asked_is_no_batch(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
+        WorkerStopwatch(client, store).executed([SETTING.network("wall")])
+
+        assert WorkerStopwatch(client, store, store.measurements()).remembered() == []
+
+
+@pytest.mark.parametrize("other", ["resnet18"])
+def test_other_networks_in_the_store_are_left_alone(tmp_path: Path, other: str) -> None:
+    from latcast.records import Measurement
+    from latcast.spaces.catalogue import model
+
+    record = Measurement("local/madeup-1.0/cpu1/fp32", model(other), latency_ms=1.0)
+
+    with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
+        assert WorkerStopwatch(client, store, [record]).remembered() == []

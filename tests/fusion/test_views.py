@@ -1,0 +1,52 @@
+"""Which operators cost nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from latcast.fusion.surroundings import scout
+from latcast.fusion.views import find_views
+from latcast.kernels import FusionRules
+from tests.fusion.made_up_runtime import MadeUpStopwatch
+
+ALL = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "identity", "dropout"})
+
+
+def answers(rules: FusionRules, noise: float = 0.01) -> dict[str, bool | None]:
+    stopwatch = MadeUpStopwatch(rules, noise=noise)
+    surroundings, _ = scout(stopwatch, ("relu", "sigmoid"))
+    return {name: found.free for name, found in find_views(stopwatch, surroundings).items()}
+
+
+def test_views_that_the_runtime_does_not_execute_are_free() -> None:
+    assert answers(FusionRules("made-up", free=ALL)) == dict.fromkeys(
+        ("reshape", "flatten", "squeeze", "identity", "dropout"), True
+    )
+
+
+def test_views_that_copy_are_not() -> None:
+    free = ALL - {"reshape", "identity"}
+
+    found = answers(FusionRules("made-up", free=free))
+
+    # Flattening and back takes a reshape, so it is as dear as one.
+    assert (found["reshape"], found["identity"], found["dropout"], found["squeeze"]) == (False, False, True, True)
+    assert found["flatten"] is False
+
+
+@pytest.mark.parametrize("noise", [1.2])
+def test_what_noise_hides_is_undecided(noise: float) -> None:
+    assert None in answers(FusionRules("made-up", free=ALL), noise).values()
+
+
+def test_evidence_says_what_it_took_and_what_touching_every_element_takes() -> None:
+    stopwatch = MadeUpStopwatch(FusionRules("made-up", free=frozenset({"identity"})), noise=0.01)
+    surroundings, _ = scout(stopwatch, ("relu",))
+
+    found = find_views(stopwatch, surroundings)
+
+    # 16 x 64 x 64 elements at 0.2 ns each and a start of 1 µs.
+    assert found["identity"].to_json()["touch_us"] == pytest.approx(14.1, rel=0.1)
+    assert found["identity"].to_json()["own_us"] == pytest.approx(0.0, abs=0.5)
+    assert found["reshape"].to_json()["own_us"] == pytest.approx(14.1, rel=0.1)
+    assert found["squeeze"].operators == ("squeeze", "unsqueeze")
