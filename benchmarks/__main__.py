@@ -6,6 +6,7 @@ tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
 phones STORE       the shipped predictors of phones, from published measurements
 encodings          architectures of search spaces priced a second
+new_device STORE   a phone that nobody measured, from a few whole networks; --ship writes the model that is shipped
 samplers RUNTIME   random, prior and adaptive sampling of kernels side by side ("made-up" needs no measuring)
 """
 
@@ -153,6 +154,21 @@ def phones(
               f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
     for row in summary(folder or SHIPPED_FOLDER):
         print(json.dumps(row))
+
+
+@app.command(name="new_device")
+def new_device(
+    store: Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")],
+    folder: Annotated[Path, typer.Option(help="Where the errors of each split are kept; those there are not worked out again.")],
+    splits: Annotated[int, typer.Option(help="How many of the splits.", min=1)] = 6,
+    ship: Annotated[bool, typer.Option("--ship", help="Fit everything and write the shipped model, too.")] = False,
+) -> None:
+    """Phones held out in turn, predicted from 5, 10 and 30 of their networks; writes benchmarks/results/new_device.json."""
+    from benchmarks import new_device as phone
+
+    print(phone.figures_table(phone.run(store, folder, phone.SPLITS[:splits])))
+    if ship:
+        phone.ship(store)
 
 
 @app.command(name="all")

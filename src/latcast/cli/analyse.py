@@ -9,6 +9,7 @@ import typer
 from latcast.cli.lazy_group import lazy_group
 
 DATASETS: Mapping[str, tuple[str, str]] = {
+    "iiswc20": ("latcast.cli.analyse_iiswc20", "Clusters of phones and networks, latency and frequency (Ganesan et al., §II)."),
     "usc": ("latcast.cli.analyse_usc", "Cores, int8 and GPU kernels on phones (Li et al., PEVA 2024, §3)."),
 }
 """Dataset -> its module (with a function ``command``) and one line of help."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latcast.cli import data_variants
+from latcast.cli import data_benchmark, data_variants
 from latcast.cli.options import AsJson, one_of
 from latcast.cli.output import print_json, print_table, warn
 from latcast.cli.progress import StageProgress
@@ -32,6 +32,10 @@ def _datasets() -> Sequence[str]:
     return IMPORTERS.names()
 
 
+def _sources() -> Sequence[str]:
+    return [*_datasets(), data_benchmark.NAME]
+
+
 Dataset = Annotated[
     str,
     typer.Argument(metavar="DATASET", help="Name of a published dataset: usc.", callback=one_of(_datasets), show_default=False),
@@ -41,10 +45,38 @@ Folder = Annotated[
 ]
 
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET",
+        help="Name of a published dataset (usc, iiswc20, nb201, fbnet, ncnn_boards, tflite_blocks), or benchmark: what stock "
+        "tools printed.",
+        callback=one_of(_sources),
+        show_default=False,
+    ),
+]
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR|FILE...",
+        help="Folder with the dataset's files; or files that tools printed, or folders of such.",
+        exists=True,
+        show_default=False,
+    ),
+]
+
+
+def _folder(paths: Sequence[Path]) -> Path:
+    """The one folder of a published dataset."""
+    if len(paths) != 1 or not paths[0].is_dir():
+        raise typer.BadParameter(f"'{paths[-1]}' is no folder; expected one, with the dataset's files")
+    return paths[0]
+
+
 @app.command(name="import")
 def import_dataset(
-    dataset: Dataset,
-    folder: Folder,
+    dataset: Source,
+    paths: Paths,
     store: Annotated[
         str | None, typer.Option("--store", help="SQLite file or database URL to add to. [default: the user's folder]")
     ] = None,
@@ -56,15 +88,22 @@ def import_dataset(
             help="Match executed kernels with the networks' graphs; builds the networks, which takes minutes the first time.",
         ),
     ] = True,
+    platform: data_benchmark.PlatformId = None,
+    kit: data_benchmark.Kit = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read a published dataset into the one schema; measurements that the store holds already are not added again."""
+    """Read a published dataset, or what stock tools printed, into the one schema; what the store holds is not added again."""
     from latcast.datasets.importers import IMPORTERS
 
     if store is not None and output is not None:
         raise typer.BadParameter("--store and --output exclude each other")
+    if dataset == data_benchmark.NAME:
+        data_benchmark.import_outputs(paths, platform=platform, kit=kit, store=store, output=output, as_json=as_json)
+        return
+    if platform is not None or kit is not None:
+        raise typer.BadParameter("--platform and --kit are for benchmark; a published dataset says itself what it measured")
     importer = IMPORTERS.get(dataset)
-    imported = importer.read(folder)
+    imported = importer.read(_folder(paths))
     if nodes:
         with StageProgress() as progress:
             imported = importer.complete(imported, _watcher(imported, progress))
@@ -73,7 +112,7 @@ def import_dataset(
 
         added, place = jsonlines.write(output, imported.measurements), str(output)
     else:
-        added, place = _stored(dataset, store, imported)
+        added, place = data_benchmark.stored(dataset, store, imported.measurements)
     if as_json:
         print_json({**_described(dataset, importer.title, imported), "added": added, "store": place})
         return
@@ -103,18 +142,6 @@ def check_dataset(dataset: Dataset, folder: Folder, as_json: AsJson = False) -> 
             warn(f"refused: {row}")
     if imported.refused or found.exceptions:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _stored(dataset: str, store: str | None, imported: Imported) -> tuple[int, str]:
-    from latcast.datasets.store import Store
-    from latcast.folders import measurements_folder
-
-    if store is None:
-        file = measurements_folder() / f"{dataset}.sqlite"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        store = str(file)
-    with Store(store) as kept:
-        return kept.add_all(imported.measurements), kept.location
 
 
 def _watcher(imported: Imported, progress: StageProgress) -> Callable[[str], None]:

@@ -21,6 +21,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "platforms": ("latcast.cli.platforms", "What can be predicted for, and how well."),
     "measure": ("latcast.cli.measure", "The real latency here."),
     "profile": ("latcast.cli.profile", "Measure this machine and train a predictor bundle for it."),
+    "adapt": ("latcast.cli.adapt", "Transfer known predictors to a new platform from few samples."),
+    "fusion": ("latcast.cli.fusion", "Which operators a runtime fuses, found by timing."),
     "sample": ("latcast.cli.sample", "Draw configurations of a kernel type to measure."),
     "train": ("latcast.cli.train", "Train a bundle from stored measurements."),
     "evaluate": ("latcast.cli.evaluate", "Judge a bundle on stored measurements it was not trained on."),
@@ -30,7 +32,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("latcast.cli.serve", "The shared repository: upload, query, predictions, pages."),
     "share": ("latcast.cli.share", "Contribute measurements to a shared repository."),
     "repository": ("latcast.cli.repository", "Keep a shared repository: tokens, quarantine, refitting."),
+    "signature": ("latcast.cli.signature", "A few networks describe a device: choose them, run them there, predict the rest."),
     "search": ("latcast.cli.search", "The best networks of a search space under a latency limit."),
+    "workgroups": ("latcast.cli.workgroups", "GPU work-group sizes: advice by rules, measuring, replaying sweeps."),
+    "worker": ("latcast.cli.worker", "Measure and predict here for a Dask scheduler."),
     "doctor": ("latcast.cli.doctor", "What works here, what is missing and how to add it."),
 }
 """Command -> its module (with a Typer ``app`` or a function ``command``) and one line of help."""

@@ -84,7 +84,7 @@ def command(
     with StageProgress() as progress, Store(store) as kept:
         found = profile(
             settings, store=kept, budget_s=60 * budget, way=way, model=model, seed=seed,
-            rules=_fusion_rules(rules, settings),
+            rules=fusion_rules(rules, settings),
             sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100,
             watch=progress,
         )  # fmt: skip
@@ -102,7 +102,7 @@ def command(
             _print_kernel_errors(found.predictor.card["kernel_errors"])
 
 
-def _fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | None:
+def fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | None:
     """What ``--rules`` means for the platform that is about to be measured; None for the shipped rules."""
     from latcast.fusion.detected_rules import SHIPPED, chosen_rules
     from latcast.records import Platform, short_version

@@ -11,8 +11,11 @@ from latcast.cli.output import milliseconds, print_table
 from latcast.reproduce.comparison import Cell, Comparison
 
 PAPERS: Mapping[str, tuple[str, str]] = {
+    "iiswc20": ("latcast.cli.reproduce_iiswc20", "Ganesan et al. (IISWC 2020), from its published measurements."),
     "nn-meter": ("latcast.cli.reproduce_nn_meter", "nn-Meter (Zhang et al., MobiSys 2021), on variants measured here."),
+    "litepred": ("latcast.cli.reproduce_litepred", "LitePred (Feng et al., NSDI 2024), from kernels measured here."),
     "peva": ("latcast.cli.reproduce_peva", "Li et al. (PEVA 2024), from its published measurements, or live."),
+    "workgroups": ("latcast.cli.reproduce_workgroups", "Jiang et al. (APSys 2020), from measured sweeps of work-group sizes."),
 }
 """Paper -> its module (with a function ``command``) and one line of help."""
 

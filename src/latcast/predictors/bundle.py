@@ -31,11 +31,12 @@ from latcast.predictors.card import card_text
 from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import MODELS, KernelPredictor
+from latcast.predictors.kernel_predictor import STORED_MODELS, KernelPredictor
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
+from latcast.predictors.transferred_base import KernelSource, TransferredBase
 from latcast.records import Platform
 
 BUNDLE_SCHEMA = 1
@@ -44,6 +45,12 @@ MOST_JSON_BYTES = 16_000_000
 
 _REGRESSOR = "regressor."
 """Prefix of a regressor's arrays in a safetensors file, beside ``low`` and ``high``."""
+
+_SOURCE = "source_{}."
+"""Prefix of the arrays of a transferred kernel predictor's sources, by their place."""
+
+MOST_SOURCES, DEEPEST_SOURCES = 8, 4
+"""Sources of one kernel predictor, and of theirs in turn."""
 
 _NETWORK_KIND = "affine"
 """The kind of network model that this version knows; another would be a bundle of a later one."""
@@ -161,7 +168,9 @@ def _json_bytes(document: Mapping[str, Any]) -> bytes:
 
 def _index_entry(found: KernelPredictor) -> dict[str, Any]:
     kind = kernel_type(found.kernel_type)
+    transferred = {} if found.base is None else {"transferred": _base_entry(found.base)}
     return {
+        **transferred,
         "file": f"kernels/{found.kernel_type}.safetensors",
         "model": found.model,
         "regressor": None if found.regressor is None else found.regressor.kind,
@@ -171,13 +180,35 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
     }
 
 
+def _base_entry(base: TransferredBase) -> dict[str, Any]:
+    """What of a transferred base is no array."""
+    return {
+        "coefficients_ms": {name: values.tolist() for name, values in sorted(base.coefficients.items())},
+        "sources": [
+            {
+                "platform": source.platform,
+                "coefficients_ms": source.physical.to_json(),
+                "kernel": _index_entry(source.predictor),
+            }
+            for source in base.sources
+        ],
+    }
+
+
 def _arrays(found: KernelPredictor) -> bytes:
     from safetensors.numpy import save
 
+    arrays = _named_arrays(found)
+    return bytes(save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}))
+
+
+def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
     arrays = {"low": found.low.astype(np.int64), "high": found.high.astype(np.int64)}
     if found.regressor is not None:
         arrays |= {f"{_REGRESSOR}{name}": array for name, array in found.regressor.arrays().items()}
-    return bytes(save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}))
+    for place, source in enumerate(found.base.sources if found.base is not None else ()):
+        arrays |= {f"{_SOURCE.format(place)}{name}": array for name, array in _named_arrays(source.predictor).items()}
+    return arrays
 
 
 def _refuse_constant(text: str) -> None:
@@ -201,6 +232,18 @@ def _document(files: BundleFiles, name: str) -> dict[str, Any]:
             f"{files.path}: {name}: found schema {schema}, expected {BUNDLE_SCHEMA} or older; update latcast to read it"
         )
     return document
+
+
+def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]:
+    """Classes with their coefficients, one of them for whatever has no class of its own."""
+    if POOLED not in table:
+        raise ValueError(f"found no coefficients of the class '{POOLED}'")
+    found = {}
+    for name, values in table.items():
+        if len(values) != width:
+            raise ValueError(f"found {len(values)} coefficients of '{name}', expected {width}")
+        found[str(name)] = np.array([_number(value, above=0) for value in values])
+    return found
 
 
 def _number(value: Any, *, above: float = -math.inf) -> float:
@@ -255,12 +298,7 @@ class _Reader:
         data = self.document["physical"]
         if data["terms"] != list(TERMS) or POOLED not in data["coefficients_ms"]:
             raise ValueError(f"found the physical terms {data['terms']}, expected {list(TERMS)} with a class '{POOLED}'")
-        coefficients = {}
-        for name, values in data["coefficients_ms"].items():
-            if len(values) != len(TERMS):
-                raise ValueError(f"found {len(values)} coefficients of '{name}', expected {len(TERMS)}")
-            coefficients[str(name)] = np.array([_number(value, above=0) for value in values])
-        return PhysicalTerms(coefficients)
+        return PhysicalTerms(_coefficients(data["coefficients_ms"], len(TERMS)))
 
     def network(self) -> NetworkModel:
         kind = self.document["network"]["kind"]
@@ -302,7 +340,7 @@ class _Reader:
                 )
             if len(set(entry[key])) != len(entry[key]):
                 raise ValueError(f"found {key} of '{name}' twice, expected each once")
-        if entry["model"] not in MODELS or entry["file"] != f"kernels/{name}.safetensors":
+        if entry["model"] not in STORED_MODELS or entry["file"] != f"kernels/{name}.safetensors":
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
     def arrays(self, file: str) -> dict[str, np.ndarray]:
@@ -315,7 +353,9 @@ class _Reader:
         except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as problem:
             raise self.files.damaged(file, f"found no safetensors ({problem})") from problem
 
-    def kernel_from(self, name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> KernelPredictor:
+    def kernel_from(
+        self, name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: int = 0
+    ) -> KernelPredictor:
         low, high = arrays["low"], arrays["high"]
         fields, kind = list(entry["fields"]), kernel_type(name)
         expected = (len(fields),)
@@ -323,13 +363,33 @@ class _Reader:
             raise ValueError(f"found a range of shape {low.shape}, expected whole numbers of shape {expected}")
         own = {key.removeprefix(_REGRESSOR): array for key, array in arrays.items() if key.startswith(_REGRESSOR)}
         for key, array in own.items():
-            if array.dtype not in (np.float64, np.int32, np.int64):
-                raise ValueError(f"found the array '{key}' of {array.dtype}, expected float64 or integers")
+            if array.dtype not in (np.float32, np.float64, np.int32, np.int64):
+                raise ValueError(f"found the array '{key}' of {array.dtype}, expected floats or integers")
         regressor = None if entry["regressor"] is None else regressor_from_arrays(str(entry["regressor"]), own)
         return KernelPredictor(
             name, entry["model"], regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
-            int(entry["samples"]), tuple(entry["features"]),
+            int(entry["samples"]), tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
         )  # fmt: skip
+
+    def base(
+        self, name: str, entry: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray], depth: int
+    ) -> TransferredBase | None:
+        if entry is None:
+            return None
+        listed = list(entry["sources"])
+        if not 1 <= len(listed) <= MOST_SOURCES or depth >= DEEPEST_SOURCES:
+            raise ValueError(
+                f"found {len(listed)} sources at depth {depth}, expected 1 to {MOST_SOURCES}, {DEEPEST_SOURCES} deep"
+            )
+        sources = []
+        for place, each in enumerate(listed):
+            prefix = _SOURCE.format(place)
+            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+            self.check_entry(name, each["kernel"])
+            physical = PhysicalTerms(_coefficients(each["coefficients_ms"], len(TERMS)))
+            kernel = self.kernel_from(name, each["kernel"], own, depth + 1)
+            sources.append(KernelSource(Platform.parse(str(each["platform"])).id, physical, kernel))
+        return TransferredBase(tuple(sources), _coefficients(entry["coefficients_ms"], len(TERMS) + len(sources)))
 
     def refuse_strays(self, index: Mapping[str, Any]) -> None:
         known = {f"kernels/{name}.safetensors" for name in index}

@@ -67,11 +67,24 @@ def card_text(predictor: PlatformPredictor) -> str:
         ("kernel type", "model", "configurations trained on"),
         [(name, found.model, str(found.samples)) for name, found in sorted(predictor.kernels.items())],
     )
+    if card.get("transfer"):
+        lines += ["", "## Transferred from", ""]
+        lines += _table(_TRANSFER, [_transfer_row(name, found) for name, found in sorted(card["transfer"].items())])
     lines += ["", "## What the device does well", ""]
     lines += _table(("kernel class", *_THROUGHPUTS), _throughputs(predictor.physical, predictor.platform.precision))
     lines += ["", "## Environment of the measurements", ""]
     lines += _table(("", ""), _flattened(card.get("environment") or {})) if card.get("environment") else [_NOT_STATED]
     return "\n".join(lines) + "\n"
+
+
+_TRANSFER = ("kernel type", "learned", "sources", "divergence of the nearest", "samples")
+
+
+def _transfer_row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """One kernel type of ``card["transfer"]``, as :mod:`latcast.transfer.adaptation` writes it."""
+    nearest = found.get("similar") or [{}]
+    sources = ", ".join(found.get("sources") or ()) or "-"
+    return name, _show(found.get("way")), sources, _show(nearest[0].get("divergence")), _show(found.get("samples"))
 
 
 _THROUGHPUTS = ("GFLOP/s", "GB/s of activations", "GB/s of weights", "µs a kernel")

@@ -10,6 +10,7 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.features import feature_matrix, feature_names
 from latcast.predictors.physical import PhysicalTerms
 from latcast.predictors.regressors import Regressor, fit_regressor
+from latcast.predictors.transferred_base import TransferredBase
 
 PHYSICAL = "physical"
 """Way to model a kernel type by its physical terms alone."""
@@ -18,6 +19,15 @@ RESIDUAL = "physical_residual"
 """By physical terms and boosted trees on the logarithm of what they leave."""
 
 MODELS = (RESIDUAL, PHYSICAL, "lasso", "random_forest", "gbdt", "mlp")
+
+TRANSFERRED = "transferred"
+"""By physical terms with the predictions of other platforms beside them, and boosted trees where they help."""
+
+KERNEL_MLP = "kernel_mlp"
+"""LitePred's perceptron."""
+
+STORED_MODELS = (*MODELS, TRANSFERRED, KERNEL_MLP)
+"""What a bundle may hold; the last two come from transfer."""
 
 FEW_SAMPLES = 12
 """Below this many samples a type keeps its physical terms alone."""
@@ -32,11 +42,12 @@ class KernelPredictor:
 
     Attributes:
         kernel_type: Its name.
-        model: One of :data:`MODELS`.
-        regressor: None where the physical terms stand alone.
+        model: One of :data:`STORED_MODELS`.
+        regressor: None where the physical terms, or the base, stand alone.
         low, high: (fields,) the range of configurations trained on.
         samples: How many distinct configurations it was trained on; 0 where only networks were.
         features: Names of what the regressor sees, in its order; all features of the type where None.
+        base: What stands in the place of the platform's physical terms where it was transferred; None where it was not.
     """
 
     kernel_type: str
@@ -46,17 +57,23 @@ class KernelPredictor:
     high: np.ndarray
     samples: int
     features: tuple[str, ...] | None = None
+    base: TransferredBase | None = None
 
     def latency_ms(self, physical: PhysicalTerms, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, (kernels,)."""
         kind = kernel_type(self.kernel_type)
         if self.regressor is None:
-            return physical.latency_ms(kind, configurations)
+            return self._base_ms(physical, configurations)
         features = feature_matrix(kind, configurations, self.features)
-        if self.model == RESIDUAL:
+        if self.model in (RESIDUAL, TRANSFERRED):
             factor = np.clip(self.regressor.predict(features), 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
-            return physical.latency_ms(kind, configurations) * factor
+            return self._base_ms(physical, configurations) * factor
         return self.regressor.predict(features)
+
+    def _base_ms(self, physical: PhysicalTerms, configurations: np.ndarray) -> np.ndarray:
+        if self.base is not None:
+            return self.base.latency_ms(self.kernel_type, configurations)
+        return physical.latency_ms(kernel_type(self.kernel_type), configurations)
 
     def outside(self, configurations: np.ndarray) -> np.ndarray:
         """Whether each kernel has a field outside the range trained on, (kernels,)."""

@@ -21,13 +21,13 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.measure.plan import KERNEL_PLAN
-from latcast.predictors.kernel_predictor import RESIDUAL, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.physical import fit_from_kernels
+from latcast.predictors.physical import PhysicalTerms, fit_from_kernels
 from latcast.records import Platform
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
-from latcast.spaces.kernel_space import kernel_reference, kernel_spaces
+from latcast.spaces.kernel_space import KernelSpace, kernel_reference, kernel_spaces
 from latcast.spaces.kernel_zoo import KernelZoo
 
 TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
@@ -90,6 +90,7 @@ class KernelRounds:
         types: Only these kernel types.
         model: How a kernel type is modelled.
         target_error: Mean relative error on its test set at which a type gets no more samples.
+        weights: What the plan's kernels are shared out by, by type; a type's share in networks where None.
 
     Raises:
         UnknownNameError: No such sampler.
@@ -107,6 +108,7 @@ class KernelRounds:
         types: Sequence[str] | None = None,
         model: str = RESIDUAL,
         target_error: float | None = None,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
         make = SAMPLERS.get(sampler)
         spaces = kernel_spaces(rules) if types is None else kernel_spaces(rules, types)
@@ -117,7 +119,8 @@ class KernelRounds:
         self._seed = seed
         self._target_error = target_error
         self._plans: dict[str, _Plan] = {}
-        counts = _counts({name: len(zoo.get(name, {})) for name in spaces}, count)
+        counts = _counts({name: len(zoo.get(name, {})) if weights is None else weights.get(name, 0) for name in spaces}, count)
+        self.spaces: Mapping[str, KernelSpace] = spaces
         for name, space in spaces.items():
             listed = zoo.get(name, {})
             test_set = fixed_test_set(space, listed, max(round(TEST_SHARE * counts[name]), 2), seed)
@@ -158,11 +161,24 @@ class KernelRounds:
                 plan.sampler.observe(rows, errors=relative.tolist())
                 mean = float(np.minimum(relative, 1.0).mean())
             # Where the fit is right there is little to gain, however many kernels of the type networks have.
-            reached = self._target_error is not None and mean <= self._target_error
-            weights[name] = 0.0 if reached else plan.share * mean
+            weights[name] = 0.0 if self.reached(name, errors[name][1] if name in errors else None) else plan.share * mean
         wanted = _portions(weights, max(round(ROUND_SHARE * self._count), LEAST_OF_A_ROUND))
         lists = [[_item(name, row) for row in self._plans[name].sampler.suggest(number)] for name, number in wanted.items()]
         return _mixed(lists, Random(self._seed))
+
+    def reached(self, type_name: str, relative: np.ndarray | None) -> bool:
+        """Whether a type needs no more samples, by the relative errors on its test set; None where they are not known."""
+        if relative is None or self._target_error is None:
+            return False
+        return float(np.minimum(relative, 1.0).mean()) <= self._target_error
+
+    def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[PhysicalTerms, Mapping[str, KernelPredictor]]:
+        """The predictors that the rounds are steered by, from configurations and milliseconds by type."""
+        physical = fit_from_kernels(samples)
+        return physical, {
+            name: fit_kernel_predictor(name, rows, latency_ms, physical, model=self._model, seed=self._seed)
+            for name, (rows, latency_ms) in samples.items()
+        }
 
     def assess(self, known: KnownKernels) -> Mapping[str, tuple[list[Configuration], np.ndarray]]:
         """How a fit to all known kernels but those of the test sets does on these; :attr:`errors` keeps the metrics.
@@ -184,11 +200,10 @@ class KernelRounds:
         self.errors = {}
         if not samples:
             return {}
-        physical = fit_from_kernels(samples)
+        physical, fitted = self.fit(samples)
         errors, metrics = {}, {}
         for name, (test_rows, actual) in tests.items():
-            fitted = fit_kernel_predictor(name, *samples[name], physical, model=self._model, seed=self._seed)
-            predicted = fitted.latency_ms(physical, np.array(test_rows))
+            predicted = fitted[name].latency_ms(physical, np.array(test_rows))
             errors[name] = (test_rows, np.abs(predicted / actual - 1))
             metrics[name] = judge(predicted, actual)
         self.errors = metrics
@@ -229,7 +244,7 @@ def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[
     return reports
 
 
-def _counts(sizes: Mapping[str, int], count: int) -> dict[str, int]:
+def _counts(sizes: Mapping[str, float], count: int) -> dict[str, int]:
     """Planned kernels of each type: some of each, and the rest by their shares in networks."""
     least = min(LEAST_OF_A_TYPE, LEAST_SHARE * count / len(sizes))
     rest = (count - least * len(sizes)) / max(sum(sizes.values()), 1)

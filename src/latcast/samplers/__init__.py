@@ -9,6 +9,7 @@ SAMPLERS: Registry[SamplerMaker] = Registry(
         "random": "latcast.samplers.random:RandomSampler",
         "prior": "latcast.samplers.prior:PriorSampler",
         "adaptive": "latcast.samplers.adaptive:AdaptiveSampler",
+        "vae": "latcast.samplers.vae:VaeSampler",
     },
     group="latcast.samplers",
 )

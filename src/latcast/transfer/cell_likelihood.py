@@ -45,6 +45,10 @@ class Posterior:
 class Cells(Protocol):
     """Measured cells."""
 
+    @property
+    def values(self) -> np.ndarray:
+        """(devices, networks) logarithms less the networks' means, NaN where not measured."""
+
     def likelihood(self, a: np.ndarray, b: np.ndarray, noise: np.ndarray) -> Derivatives:
         """See :class:`Derivatives`."""
 

@@ -124,6 +124,17 @@ def _fitted(start: CrossDeviceModel, empty: np.ndarray, seed: int) -> CrossDevic
     return model
 
 
+def refitted(model: CrossDeviceModel, signature: Sequence[int] | np.ndarray, *, seed: int = 0) -> CrossDeviceModel:
+    """The model with variances for devices that are compared by other networks; a matter of few steps.
+
+    Args:
+        model: Fitted to the same devices and networks.
+        signature: Indices of the networks by which devices are compared.
+        seed: As for the fit.
+    """
+    return _most_likely(replace(model, signature=tuple(int(index) for index in signature)), LATER_STEPS, seed)
+
+
 def _most_likely(model: CrossDeviceModel, steps: int, seed: int) -> CrossDeviceModel:
     """The model with variances that make its cells likely, a priori spreads taken into account."""
     from scipy.optimize import minimize

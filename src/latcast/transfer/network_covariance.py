@@ -25,6 +25,10 @@ STRENGTH = 0.1
 """How strongly a class's coefficients are drawn to those of all classes. With a dozen classes of four coefficients for a
 hundred networks, a free fit would explain its own networks and leave nothing to learn efficiencies from."""
 
+MINOR_SHARE = 0.15
+"""A class that never has this part of a known network's latency is a minor one. Its coefficients rest on little: those of the
+tiny sigmoids of channel attention take up what other classes leave, and would price a large one a thousand times too high."""
+
 POOLED = ""
 """The class that prices kernels whose own class no known network has."""
 
@@ -81,11 +85,14 @@ class LayerShareModel:
         coefficients: Physical class (alignment left out) to (terms,); :data:`POOLED` is always there.
         overhead: Constant beside the kernels.
         scales: Of the kernels' covariance.
+        largest: Minor class (:data:`MINOR_SHARE`) to the largest of each term that a known kernel of it has, (terms,). What a
+            kernel has beyond that costs no more than in all classes together.
     """
 
     coefficients: Mapping[str, np.ndarray]
     overhead: float
     scales: CovarianceScales = field(default_factory=CovarianceScales)
+    largest: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def describe(self, networks: Sequence[Sequence[Kernel]]) -> KernelShares:
         """Networks by their kernels."""
@@ -93,7 +100,9 @@ class LayerShareModel:
         traits = KernelTraits.of(table)
         pooled = self.coefficients[POOLED]
         prices = np.array([self.coefficients.get(name, pooled) for name in traits.classes]).reshape(-1, len(TERMS))
-        latency = np.maximum((_terms(table) * prices).sum(axis=1), 1e-12)
+        terms, none = _terms(table), np.full(len(TERMS), np.inf)
+        known = np.minimum(terms, np.array([self.largest.get(name, none) for name in traits.classes]).reshape(-1, len(TERMS)))
+        latency = np.maximum((known * prices + (terms - known) * np.minimum(prices, pooled)).sum(axis=1), 1e-12)
         parts = _occurrences(table) * latency
         total = parts.sum(axis=1) + self.overhead
         return KernelShares(np.log(total), parts / total[:, None], traits)
@@ -145,13 +154,19 @@ class LayerShareFit:
         one = np.ones((table.networks, 1))
         pooled = fit_nonnegative(np.hstack([table.sum_by_network(terms), one]), latency, strength=1e-6)
         names = sorted(set(traits.classes))
-        design = np.zeros((len(terms), len(names), len(TERMS)))
-        design[np.arange(len(terms)), [names.index(name) for name in traits.classes]] = terms
-        sums = table.sum_by_network(design.reshape(len(terms), -1))
+        by_kernel = np.zeros((len(terms), len(names), len(TERMS)))
+        by_kernel[np.arange(len(terms)), [names.index(name) for name in traits.classes]] = terms
+        sums = table.sum_by_network(by_kernel.reshape(len(terms), -1))
         prior = np.concatenate([np.tile(pooled[:-1], len(names)), pooled[-1:]])
         fitted = fit_nonnegative(np.hstack([sums, one]), latency, prior, self.strength)
-        by_class = dict(zip(names, fitted[:-1].reshape(len(names), len(TERMS)), strict=True))
-        return LayerShareModel({POOLED: pooled[:-1], **by_class}, float(fitted[-1]), self.scales)
+        prices = fitted[:-1].reshape(len(names), len(TERMS))
+        shares = (sums.reshape(-1, len(names), len(TERMS)) * prices).sum(axis=2) / latency[:, None]
+        largest = {
+            name: terms[traits.classes == name].max(axis=0) for name, share in zip(names, shares.max(axis=0), strict=True)
+            if share < MINOR_SHARE
+        }  # fmt: skip
+        by_class = dict(zip(names, prices, strict=True))
+        return LayerShareModel({POOLED: pooled[:-1], **by_class}, float(fitted[-1]), self.scales, largest)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ REGRESSORS: Registry[type[Regressor]] = Registry(
         "random_forest": "latcast.predictors.regressors.forest:RandomForest",
         "gbdt": "latcast.predictors.regressors.forest:GradientBoosting",
         "mlp": "latcast.predictors.regressors.mlp:MultiLayerPerceptron",
+        "kernel_mlp": "latcast.predictors.regressors.kernel_mlp:KernelMlp",
         "log_residual": "latcast.predictors.regressors.residual:LogResidual",
         "smooth_factor": "latcast.predictors.regressors.smooth_factor:SmoothFactor",
     },

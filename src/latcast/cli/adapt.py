@@ -1,0 +1,141 @@
+"""``latcast adapt``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latcast.cli.options import (
+    AsJson,
+    Budget,
+    BundleOutput,
+    Cpus,
+    Precision,
+    Realtime,
+    Rules,
+    Runtime,
+    Seed,
+    Threads,
+    default_store_path,
+    one_of,
+    worker_settings,
+)
+from latcast.cli.output import percent, print_json, print_table, warn
+from latcast.cli.profile import fusion_rules, described, summarise
+from latcast.cli.progress import StageProgress
+
+if TYPE_CHECKING:
+    from latcast.transfer.adaptation import AdaptationResult
+
+KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
+
+
+def _samplers() -> list[str]:
+    from latcast.samplers import SAMPLERS
+
+    return SAMPLERS.names()
+
+
+def command(
+    runtime: Runtime = "onnxruntime",
+    threads: Threads = 1,
+    precision: Precision = "fp32",
+    pool: Annotated[
+        list[Path] | None,
+        typer.Option("--pool", help="Folder of bundles to transfer from; may be repeated. [default: the user's and the shipped]"),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help='Stop where every kernel type is so accurate: "±10=95" is 95 % of them within ±10 %.'),
+    ] = None,
+    budget: Budget = 5.0,
+    rules: Rules = None,
+    sampler: Annotated[
+        str, typer.Option("--sampler", help="What chooses the kernels to time.", callback=one_of(_samplers))
+    ] = "prior",
+    seed: Seed = 0,
+    cpus: Cpus = "",
+    realtime: Realtime = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
+    ] = None,
+    output: BundleOutput = None,
+    as_json: AsJson = False,
+) -> None:
+    """Transfer known predictors to a new platform: few kernels are measured, the most similar predictors adapted to them."""
+    from latcast.datasets.store import Store
+    from latcast.predictors.bundle import save_bundle
+    from latcast.predictors.profiling import Stage
+    from latcast.predictors.shelf import bundle_path
+    from latcast.transfer.adaptation import adapt
+    from latcast.transfer.adaptation_rounds import parse_target
+    from latcast.transfer.pool import open_pool
+
+    wanted = None if target is None else parse_target(target)
+    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    if store is None:
+        store = default_store_path(settings, "adapt")
+    chosen_rules = fusion_rules(rules, settings)
+    with StageProgress() as progress, Store(store) as kept:
+        known = open_pool(pool, watch=lambda name, share: progress(Stage("loading the pool", share)))
+        found = adapt(
+            settings, kept, known, budget_s=60 * budget, target=wanted, rules=chosen_rules, sampler=sampler, seed=seed,
+            watch=progress,
+        )  # fmt: skip
+    for problem in known.problems[:3]:
+        warn(f"not in the pool: {problem}")
+    for name, reason in list(found.failures.items())[:3]:
+        warn(f"{name} could not be measured: {reason}")
+    if found.rounds.unlike:
+        warn(_unlike(found))
+    bundle = save_bundle(found.predictor, output or bundle_path(found.predictor.platform))
+    if as_json:
+        print_json(_document(found, bundle, store))
+    else:
+        summarise(found.predictor, bundle)
+        print(f"measurements: {store}")
+        _print_transfer(found)
+
+
+def _unlike(found: AdaptationResult) -> str:
+    """Why nothing was transferred."""
+    from latcast.transfer.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
+
+    nearest = [found.rounds.similar[name][0] for name in CONVOLUTIONS if found.rounds.similar.get(name)]
+    if not nearest:
+        return "no predictor of the pool knows convolutions: profiled from scratch instead"
+    best = min(nearest, key=lambda each: each.divergence)
+    return (
+        f"unlike every platform of the pool (the nearest, {best.platform}, has a divergence of {best.divergence:.2f}, "
+        f"at most {UNLIKE_DIVERGENCE:g} is alike): profiled from scratch instead"
+    )
+
+
+def _document(found: AdaptationResult, bundle: Path, store: Path) -> dict[str, Any]:
+    card = found.predictor.card
+    return {
+        **described(found.predictor, bundle),
+        "store": str(store),
+        "failed": len(found.failures),
+        "unlike": found.rounds.unlike,
+        "pool": card["pool"],
+        "target": card["target"],
+        "transfer": card["transfer"],
+        "kernel_errors": card["kernel_errors"],
+    }
+
+
+def _print_transfer(found: AdaptationResult) -> None:
+    """How each kernel type was learned, and how well it did on the fixed test set before that was learned from too."""
+    card = found.predictor.card
+    rows = []
+    for name, each in sorted(card["transfer"].items()):
+        similar = each["similar"][0] if each["similar"] else None
+        errors = card["kernel_errors"].get(name)
+        nearest = [similar["platform"], f"{similar['divergence']:.3f}"] if similar else ["-", "-"]
+        figures = [percent(errors["mape"]), percent(errors["within_10"], 0)] if errors else ["-", "-"]
+        rows.append([name, each["way"], *nearest, str(each["samples"]), *figures])
+    head = ["kernel type", "learned", "most similar", "divergence", "samples", "MAPE %", "within ±10 %"]
+    print_table("kernels, judged on their fixed test sets", head, rows)

@@ -1,0 +1,91 @@
+"""``latcast data import benchmark``: what the runtimes' own benchmark tools printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latcast.cli.output import milliseconds, print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from latcast.records import Measurement
+
+NAME = "benchmark"
+
+PlatformId = Annotated[
+    str | None,
+    typer.Option(
+        "--platform", help="benchmark: where the tools ran, device/runtime-version/unit/precision, where they do not say it."
+    ),
+]
+Kit = Annotated[
+    Path | None,
+    typer.Option("--kit", help="benchmark: the folder of the kit that was run, by which networks are known.", file_okay=False),
+]
+
+
+def import_outputs(
+    paths: Sequence[Path], *, platform: str | None, kit: Path | None, store: str | None, output: Path | None, as_json: bool
+) -> None:
+    """Reads files and keeps their measurements."""
+    from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs
+    from latcast.records import Platform
+
+    if kit is None and len(paths) == 1 and (paths[0] / MANIFEST_FILE).is_file():
+        kit = paths[0]
+    found = read_outputs(
+        output_files(paths),
+        kit=None if kit is None else KitManifest.read(kit),
+        platform=None if platform is None else Platform.parse(platform),
+    )
+    if output is not None:
+        from latcast.datasets import jsonlines
+
+        added, place = jsonlines.write(output, found.measurements), str(output)
+    else:
+        added, place = stored(NAME, store, found.measurements)
+    for note in found.notes:
+        warn(note)
+    if as_json:
+        print_json(
+            {
+                "measurements": len(found.measurements),
+                "networks": len({item.reference.key for item in found.measurements}),
+                "platforms": sorted({item.platform for item in found.measurements}),
+                "executed_kernels": sum(len(item.executed) for item in found.measurements),
+                "files": [{"name": name, "tools": list(tools)} for name, tools in found.tools.items()],
+                "notes": list(found.notes),
+                "added": added,
+                "store": place,
+            }
+        )
+        return
+    print_table(
+        "",
+        ("network", "platform", "latency ms", "what it is"),
+        [
+            (item.reference.name, item.platform, milliseconds(item.latency_ms or 0.0), item.statistic)
+            for item in found.measurements
+        ],
+    )
+    print(f"{len(found.measurements)} measurements, {added} of them new, in {place}")
+
+
+def stored(dataset: str, store: str | None, measurements: Sequence[Measurement]) -> tuple[int, str]:
+    """Adds measurements to a store, by default the dataset's in the user's folder.
+
+    Returns:
+        How many are new, and where the store is.
+    """
+    from latcast.datasets.store import Store
+    from latcast.folders import measurements_folder
+
+    if store is None:
+        file = measurements_folder() / f"{dataset}.sqlite"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        store = str(file)
+    with Store(store) as kept:
+        return kept.add_all(measurements), kept.location

@@ -1,0 +1,107 @@
+"""The list of networks in a kit, by which results are told what was run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import DatasetError
+from latcast.records import SCHEMA_VERSION, Reference
+
+MANIFEST_FILE = "manifest.json"
+
+RESULTS_FOLDER = "results"
+
+
+@dataclass(frozen=True)
+class KitNetwork:
+    """One network of a kit.
+
+    Attributes:
+        name: What its files, and so the tools, call it: letters, digits, ``_``, ``-`` and dots.
+        reference: How to build it again.
+        files: Format ("tflite", "onnx", "ncnn") to names of its files, in the kit's folder of networks.
+        input_shape: Of its only or first input, batch first.
+    """
+
+    name: str
+    reference: Reference
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    input_shape: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "reference": self.reference.to_json(),
+            "files": {kind: list(names) for kind, names in self.files.items()},
+            "input_shape": list(self.input_shape),
+        }
+
+
+@dataclass(frozen=True)
+class KitManifest:
+    """What is in a kit.
+
+    Attributes:
+        networks: In the order in which they are run.
+        precision: Of the files.
+        chosen: How the networks were chosen: method, seed, from how many.
+    """
+
+    networks: tuple[KitNetwork, ...]
+    precision: str = "fp32"
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def references(self) -> dict[str, Reference]:
+        """Name of each network to its reference."""
+        return {network.name: network.reference for network in self.networks}
+
+    def write(self, folder: Path) -> None:
+        """Writes the manifest into a kit's folder."""
+        document = {
+            "schema": SCHEMA_VERSION,
+            "kit": "latcast signature",
+            "precision": self.precision,
+            "chosen": dict(self.chosen),
+            "networks": [network.to_json() for network in self.networks],
+        }
+        (folder / MANIFEST_FILE).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> KitManifest:
+        """Reads a kit's manifest.
+
+        Args:
+            folder: The kit's.
+
+        Raises:
+            DatasetError: The folder is no kit, or its manifest is malformed or newer than this latcast.
+        """
+        file = folder / MANIFEST_FILE
+        try:
+            document = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as problem:
+            raise DatasetError(
+                f"{folder} is no kit: cannot read {file.name} ({problem}); expected a folder written by latcast signature kit"
+            ) from problem
+        try:
+            if document["schema"] > SCHEMA_VERSION:
+                raise DatasetError(
+                    f"{file} is of schema {document['schema']}, this latcast reads {SCHEMA_VERSION}; update latcast"
+                )
+            networks = tuple(
+                KitNetwork(
+                    str(item["name"]),
+                    Reference.from_json(item["reference"]),
+                    {kind: tuple(names) for kind, names in item["files"].items()},
+                    tuple(item["input_shape"]),
+                )
+                for item in document["networks"]
+            )
+            return cls(networks, str(document["precision"]), dict(document["chosen"]))
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise DatasetError(f"{file} is no manifest of a kit: {problem}; write the kit again") from problem

@@ -1,0 +1,138 @@
+"""From a tool's timing to a measurement: which network it was, and on which platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
+from latcast.datasets.importers.benchmark_tools.ncnn import NcnnReader
+from latcast.datasets.importers.benchmark_tools.output import Section, Timing, ToolReader, network_name
+from latcast.datasets.importers.named_only import UNSTATED
+from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
+from latcast.datasets.importers.ncnn_boards import device_name
+from latcast.errors import LatcastError, UnknownNameError
+from latcast.measure.environment import MOMENT
+from latcast.measure.single import file_reference
+from latcast.records import Measurement, Platform, Reference
+from latcast.spaces.catalogue import model
+
+PLATFORM_FORM = "device/runtime-version/unit/precision"
+
+
+class Named:
+    """Networks by what tools call them: those of a kit, published ones, files, and ncnn's own.
+
+    Args:
+        kit: The kit that was run, if one was.
+    """
+
+    def __init__(self, kit: KitManifest | None) -> None:
+        self.kit = kit
+        self.notes: dict[str, None] = {}
+
+    def reference(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
+        """Which network was run.
+
+        Raises:
+            DatasetError: None is known by that name.
+        """
+        name = section.header.get("network") or (
+            network_name(timing.network) if timing.network else section.file.name.partition(".")[0]
+        )
+        if self.kit is not None:
+            if name in self.kit.references:
+                return self.kit.references[name]
+            raise section.refused(f"the kit has no network '{name}'; it has {', '.join(self.kit.references)}", timing.line)
+        if isinstance(reader, NcnnReader) and timing.network == name and "network" not in section.header:
+            return Reference(NCNN_BENCHMARK, {"name": name}, name)
+        if timing.network and Path(timing.network).is_file():
+            return file_reference(timing.network)
+        try:
+            published = model(name)
+        except UnknownNameError:
+            raise section.refused(
+                f"the network '{name}' is not known: name the kit that was run with --kit DIR, or call the file that was run "
+                "after a published network",
+                timing.line,
+            ) from None
+        note = f"'{name}' was taken for the published network of that name; a kit (--kit DIR) would make sure of it"
+        self.notes[note] = None
+        return published
+
+
+def measurement_of(reader: ToolReader, section: Section, timing: Timing, named: Named, platform: Platform | None) -> Measurement:
+    """A record of the one schema.
+
+    Raises:
+        DatasetError: Network or platform are not known, or the platform is another one than the output says.
+    """
+    header = section.header
+    where = _checked(reader, section, timing, platform) if platform else _said(reader, section, timing)
+    moment = {"row": f"{section.file.name}:{timing.line.number}", "runs": timing.runs, "figures_ms": dict(timing.figures_ms)}
+    told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus") if header.get(name)}
+    return Measurement(
+        where.id,
+        named.reference(reader, section, timing),
+        latency_ms=timing.latency_ms,
+        raw_latency_ms=timing.latency_ms,
+        statistic=f"{timing.statistic}, {timing.runs} runs, by {reader.name}",
+        warmup_runs=timing.warmup_runs,
+        taken_at=header.get("taken_at", ""),
+        executed=timing.executed,
+        environment={"tool": reader.name, "device": told, MOMENT: moment},
+    )
+
+
+def _said(reader: ToolReader, section: Section, timing: Timing) -> Platform:
+    """The platform that the output, and the kit's script before it, name."""
+    header = section.header
+    device = device_name(header.get("device", "").replace("_", "-"))
+    if not device:
+        raise section.refused(
+            f"the output does not say which device it is of; name the platform with --platform {PLATFORM_FORM}", timing.line
+        )
+    unit = header.get("unit") or _unit(section, timing, header)
+    version = timing.version or header.get("version") or UNSTATED
+    precision = "int8" if header.get("precision") == "int8" else timing.precision or header.get("precision") or "fp32"
+    runtime = header.get("runtime") or reader.runtimes[0]
+    try:
+        return Platform.parse(f"{device}/{runtime}-{version}/{unit}/{precision}")
+    except LatcastError as problem:
+        raise section.refused(str(problem), timing.line) from problem
+
+
+def _unit(section: Section, timing: Timing, header: Mapping[str, str]) -> str:
+    if timing.gpu:
+        return "gpu"
+    said = header.get("threads", "")
+    threads = timing.threads or (int(said) if said.isdecimal() else 0)
+    if threads < 1:
+        raise section.refused(
+            f"the output does not say on how many threads it ran; name the platform with --platform {PLATFORM_FORM}", timing.line
+        )
+    return f"cpu{threads}{timing.cores}"
+
+
+def _checked(reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Platform:
+    """The platform that the user names, where the output says nothing else."""
+    if not any(platform.runtime == name or platform.runtime.startswith(f"{name}-") for name in reader.runtimes):
+        raise section.refused(
+            f"this is the output of {reader.name}, and {platform.id} is a platform of {platform.runtime}; expected "
+            f"{' or '.join(reader.runtimes)}",
+            timing.line,
+        )
+    on_gpu = platform.unit.partition("+")[0] == "gpu"
+    if timing.gpu is not None and timing.gpu != on_gpu:
+        ran = "a GPU" if timing.gpu else "a CPU"
+        raise section.refused(f"it ran on {ran}, and the unit of {platform.id} is {platform.unit}", timing.line)
+    if not on_gpu and timing.threads is not None and timing.threads != platform.threads:
+        raise section.refused(
+            f"it ran on {timing.threads} threads, and the unit of {platform.id}, {platform.unit}, has {platform.threads}",
+            timing.line,
+        )
+    if timing.version is not None and timing.version != platform.runtime_version:
+        raise section.refused(
+            f"it ran on version {timing.version}, and {platform.id} is of {platform.runtime_version}", timing.line
+        )
+    return platform

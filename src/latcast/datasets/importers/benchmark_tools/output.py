@@ -1,0 +1,116 @@
+"""What the readers of stock tools' output share: numbered lines in, timings out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Protocol
+
+from latcast.errors import DatasetError
+from latcast.records import ExecutedKernel
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line with its number in the file."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """The output of one run of a tool.
+
+    Attributes:
+        file: Where it stands.
+        lines: From the tool's first line on; at least one.
+        header: What the kit's script said of the run: network, device, threads...
+    """
+
+    file: Path
+    lines: tuple[Line, ...]
+    header: Mapping[str, str] = field(default_factory=dict)
+
+    def refused(self, reason: str, line: Line | None = None) -> DatasetError:
+        """The error for output that cannot be used; of the last line where none is to blame."""
+        return DatasetError(f"{self.file}:{(line or self.lines[-1]).number}: {reason}")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a tool says of one network.
+
+    Attributes:
+        network: What it calls the network, mostly a path; None where it does not say.
+        line: Where the latency stands.
+        latency_ms: The best figure for a typical run that the tool gives.
+        statistic: What that figure is.
+        runs: How many timed runs are behind it.
+        warmup_runs: How many untimed ones were before.
+        figures_ms: The other figures by name: "min", "max", "mean"...
+        threads: Threads of the CPU; None where the tool does not say.
+        cores: Qualifier of the unit where they ran on some of the cores only: ``+big``.
+        gpu: Whether it ran on a GPU; None where the tool does not say.
+        precision: What it computes in; None where the tool does not say.
+        version: The runtime's version; None where the tool does not say.
+        executed: Kernels, where it profiled them.
+    """
+
+    network: str | None
+    line: Line
+    latency_ms: float
+    statistic: str
+    runs: int
+    warmup_runs: int = 0
+    figures_ms: Mapping[str, float] = field(default_factory=dict)
+    threads: int | None = None
+    cores: str = ""
+    gpu: bool | None = None
+    precision: str | None = None
+    version: str | None = None
+    executed: tuple[ExecutedKernel, ...] = ()
+
+
+class ToolReader(Protocol):
+    """How the output of one tool is read."""
+
+    name: str
+    """The tool's."""
+
+    runtimes: Sequence[str]
+    """What the runtime may be called in a platform id; the first one by default."""
+
+    def begins(self, text: str) -> bool:
+        """Whether a line can only be the first one of this tool's output."""
+
+    def read(self, section: Section) -> list[Timing]:
+        """The timings of one run of the tool.
+
+        Raises:
+            DatasetError: The output is cut off or malformed; the message gives file and line.
+        """
+
+
+def network_name(path: str) -> str:
+    """The file's name without folder and model endings: ``/data/local/tmp/a.tflite`` is ``a``."""
+    plain = PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name
+    for ending in (".tflite", ".onnx", ".param", ".ncnn", ".xml"):
+        plain = plain.removesuffix(ending)
+    return plain
+
+
+def positive(section: Section, line: Line, what: str, text: str, *, scale: float = 1.0) -> float:
+    """A latency in milliseconds.
+
+    Raises:
+        DatasetError: It is not a finite number above 0.
+    """
+    try:
+        value = float(text) * scale
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise section.refused(f"{what} is {text}; expected a finite number above 0", line)
+    return value

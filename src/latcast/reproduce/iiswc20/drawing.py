@@ -1,0 +1,53 @@
+"""What all plots of this paper have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import LatcastError, MissingExtraError
+
+COLOURS = ("#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f")
+"""Of series, in their order."""
+
+DOTS_PER_INCH = 110
+
+
+def new_figure(width: float, height: float, title: str) -> Any:
+    """An empty figure, in inches.
+
+    Raises:
+        MissingExtraError: Matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as problem:
+        raise MissingExtraError("matplotlib", "plots", "drawing figures") from problem
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def plain(axes: Any, below: str, beside: str, *, small_ticks: str = "both") -> None:
+    """Titles of the axes, no frame, a pale grid."""
+    axes.set_xlabel(below, fontsize="small")
+    axes.set_ylabel(beside, fontsize="small")
+    axes.tick_params(axis=small_ticks, labelsize="small")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", linewidth=0.4, alpha=0.6)
+    axes.set_axisbelow(True)
+
+
+def save(figure: Any, folder: Path, name: str) -> Path:
+    """Writes a figure; returns its file.
+
+    Raises:
+        LatcastError: The folder cannot be written to.
+    """
+    path = folder / f"{name.replace(' ', '-')}.png"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=DOTS_PER_INCH)
+    except OSError as problem:
+        raise LatcastError(f"cannot write {path}: {problem.strerror}") from problem
+    return path

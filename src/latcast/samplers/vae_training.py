@@ -1,0 +1,183 @@
+"""The variational autoencoder behind the sampler (LitePred §4.2, Fig. 4): training by torch, decoding by numpy.
+
+Encoder and decoder have five layers of 256 and a latent space of 128 dimensions. The loss is the evidence bound of Kingma and
+Welling: half the squared error over the variance of the decoder's noise, and the divergence of the encoder's normal
+distribution from the standard one,
+
+    KL = -1/2 Σ (1 + log σ² - μ² - σ²),
+
+summed over the latent dimensions and averaged over the batch. The released code has the 1/2 inside the sum, before the 1
+alone; what it trains towards is N(0, ½ I), so that draws from N(0, I) lie √2 too far out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import BundleError, MissingExtraError
+from latcast.folders import cache_folder
+
+LATENT, HIDDEN, LAYERS = 128, 256, 5
+
+BATCH = 64
+"""The paper has 16, and many more steps."""
+
+LEARNING_RATE = 1e-3
+"""As in §6."""
+
+WARM_UP = 0.6
+"""Part of the steps over which the divergence's weight rises to 1: with all of it from the start, most latent dimensions collapse
+before the decoder has learned to use them."""
+
+STEPS_PER_ROW, LEAST_STEPS, MOST_STEPS = 10, 400, 2_000
+"""Gradient steps. The paper makes 2,000 passes over 2,000 kernels, 250,000 steps, which is hours of one core."""
+
+DECODER_NOISE = 0.05
+"""Standard deviation of what the decoder leaves open, of a dimension's whole range; it weighs the error against the
+divergence. With 1, as where the two are simply added, all latent dimensions collapse."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """From latent vectors to kernels in normalised dimensions.
+
+    Attributes:
+        weights: (inputs, outputs) of each layer.
+        biases: (outputs,) of each layer.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+
+    def decode(self, latent: np.ndarray) -> np.ndarray:
+        """(kernels, LATENT) to (kernels, dimensions), each between 0 and 1."""
+        x = latent
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = np.maximum(x @ weight + bias, 0)
+        return np.asarray(1 / (1 + np.exp(-np.clip(x @ self.weights[-1] + self.biases[-1], -30, 30))))
+
+    def save(self, path: Path) -> None:
+        """Writes a checkpoint (safetensors)."""
+        from safetensors.numpy import save
+
+        arrays = {f"weight_{index}": weight for index, weight in enumerate(self.weights)}
+        arrays |= {f"bias_{index}": bias for index, bias in enumerate(self.biases)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_bytes(save(arrays))
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Decoder:
+        """Reads a checkpoint.
+
+        Raises:
+            BundleError: The file is damaged, or of other layers.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        try:
+            arrays: Mapping[str, np.ndarray] = load(path.read_bytes())
+            weights = tuple(arrays[f"weight_{index}"] for index in range(LAYERS))
+            biases = tuple(arrays[f"bias_{index}"] for index in range(LAYERS))
+        except (OSError, SafetensorError, KeyError, ValueError) as problem:
+            raise BundleError(
+                f"{path}: found no decoder of {LAYERS} layers ({problem}); delete it, it is trained again"
+            ) from problem
+        return cls(weights, biases)
+
+
+def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
+    """A decoder that learned kernels: from this process's memory, from the cache's file, or trained now.
+
+    Args:
+        name: The kernel type, for the file's name.
+        rows: (kernels, dimensions), each between 0 and 1.
+        importance: (kernels,) how often each is seen, summing to 1.
+        seed: Of weights, batches and noise.
+
+    Raises:
+        MissingExtraError: torch is not installed and there is no file.
+    """
+    data = np.ascontiguousarray(np.column_stack([rows, importance]), dtype=np.float64)
+    return _decoder(name, data.shape, data.tobytes(), seed)
+
+
+@lru_cache(maxsize=64)
+def _decoder(name: str, shape: tuple[int, int], data: bytes, seed: int) -> Decoder:
+    plan = f"{name}/{shape}/{seed}/{STEPS_PER_ROW}/{MOST_STEPS}/{BATCH}/{WARM_UP}/{DECODER_NOISE}".encode()
+    key = hashlib.sha256(plan + data).hexdigest()[:16]
+    path = cache_folder() / "vae" / f"{name}-{key}.safetensors"
+    if path.is_file():
+        return Decoder.load(path)
+    table = np.frombuffer(data).reshape(shape)
+    decoder = train_decoder(table[:, :-1], table[:, -1], seed)
+    decoder.save(path)
+    return decoder
+
+
+def kl_divergence(mean: Any, log_variance: Any) -> Any:
+    """Of N(mean, exp(log_variance)) from N(0, I): (batch, latent) tensors to one number, summed over latent dimensions and
+    averaged over the batch."""
+    return -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(dim=1).mean()
+
+
+def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
+    """Trains encoder and decoder and keeps the decoder.
+
+    Args:
+        rows: (kernels, dimensions), each between 0 and 1.
+        importance: (kernels,) probability of each in a batch.
+        seed: Of weights, batches and noise.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    try:
+        import torch
+    except ImportError as problem:
+        raise MissingExtraError("torch", "torch", "training the sampler 'vae'") from problem
+    steps = int(np.clip(STEPS_PER_ROW * len(rows), LEAST_STEPS, MOST_STEPS))
+    batches = np.random.default_rng(seed).choice(len(rows), size=(steps, BATCH), p=importance / importance.sum())
+    inputs = torch.from_numpy(np.asarray(rows, dtype=np.float32))
+
+    def layers(sizes: list[int], last: bool) -> Any:
+        parts: list[Any] = []
+        for before, after in pairwise(sizes):
+            parts += [torch.nn.Linear(before, after), torch.nn.ReLU()]
+        return torch.nn.Sequential(*(parts[:-1] if last else parts))
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        width = rows.shape[1]
+        encoder = layers([width, *[HIDDEN] * (LAYERS - 1)], last=False)
+        heads = torch.nn.Linear(HIDDEN, 2 * LATENT)
+        decoder = layers([LATENT, *[HIDDEN] * (LAYERS - 1), width], last=True)
+        optimiser = torch.optim.Adam([*encoder.parameters(), *heads.parameters(), *decoder.parameters()], lr=LEARNING_RATE)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+        for step, batch in enumerate(torch.from_numpy(batches), start=1):
+            x = inputs[batch]
+            mean, log_variance = heads(encoder(x)).chunk(2, dim=1)
+            log_variance = log_variance.clamp(-12, 6)
+            latent = mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean)
+            error = ((torch.sigmoid(decoder(latent)) - x) ** 2).sum(dim=1).mean()
+            warmth = min(1.0, step / (WARM_UP * steps))
+            loss = error / (2 * DECODER_NOISE**2) + warmth * kl_divergence(mean, log_variance)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+        linear = [layer for layer in decoder if isinstance(layer, torch.nn.Linear)]
+        return Decoder(
+            tuple(np.ascontiguousarray(layer.weight.detach().numpy().T.astype(np.float64)) for layer in linear),
+            tuple(layer.bias.detach().numpy().astype(np.float64) for layer in linear),
+        )

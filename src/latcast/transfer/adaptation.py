@@ -1,0 +1,202 @@
+"""Adapting to a new platform: measure in rounds, transfer from a pool, judge, and leave a predictor (LitePred §5).
+
+Everything measured is in the store, and what comes next follows from it and from the seed. So an adaptation that was killed
+goes on from its store, as a profile does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import TrainingError
+from latcast.kernels.kernel import KernelTable
+from latcast.kernels.rules import FusionRules, rules_for
+from latcast.measure.campaign import CampaignReport
+from latcast.measure.settings import WorkerSettings
+from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.intervals import calibrate, calibration_networks
+from latcast.predictors.kernel_predictor import TRANSFERRED
+from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
+from latcast.predictors.metrics import judge
+from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.profiling import COMPANY_SHARE, TRAINING_SHARE, Stage, measure_for_training
+from latcast.predictors.samples import NetworkSample, TrainingData, kernel_samples
+from latcast.predictors.stored import OWN_MEASUREMENTS, collect_stored, environment_of
+from latcast.predictors.training import group_folds
+from latcast.records import Platform, short_version
+from latcast.transfer.adaptation_rounds import AdaptationRounds, Target
+from latcast.transfer.pool import Pool
+
+FEWEST_KERNELS = 10
+"""Measured kernels below which nothing can be transferred."""
+
+FEWEST_NETWORKS = 5
+"""Whole networks below which overhead is not fitted: a network is then the sum of its kernels."""
+
+FEWEST_CALIBRATION = 10
+"""Whole networks below which no interval is calibrated."""
+
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class AdaptationResult:
+    """Attributes:
+    predictor: Of the new platform, with its card.
+    rounds: What was measured and transferred, with the similarities.
+    reports: What the campaigns came to.
+    seconds: Measuring and training together.
+    """
+
+    predictor: PlatformPredictor
+    rounds: AdaptationRounds
+    reports: tuple[CampaignReport, ...]
+    seconds: float
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def adapt(
+    settings: WorkerSettings,
+    store: Any,
+    pool: Pool,
+    *,
+    budget_s: float = 360.0,
+    target: Target | None = None,
+    rules: FusionRules | None = None,
+    sampler: str = "prior",
+    by: str = "divergence",
+    seed: int = 0,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> AdaptationResult:
+    """Measures a new platform within a budget and adapts the most similar predictors of a pool to it.
+
+    Args:
+        settings: The platform.
+        store: A :class:`latcast.datasets.store.Store` that keeps every measurement.
+        pool: Predictors of other platforms; the platform's own, if there is one, is left out.
+        budget_s: Seconds for everything.
+        target: Kernel types that meet it get no more samples; without one the whole budget is used.
+        rules: Fusion rules; the shipped ones of the runtime where None.
+        sampler, by, seed: As for :class:`latcast.transfer.adaptation_rounds.AdaptationRounds`.
+        watch: Called at every step.
+
+    Raises:
+        TrainingError: Too little could be measured.
+        RuntimeFailure: The runtime cannot be started.
+    """
+    from latcast.spaces.kernel_zoo import kernel_zoo
+
+    start = time.monotonic()
+    watch(Stage("choosing kernels", 0.0))
+    rules = rules or rules_for(settings.runtime, settings.precision)
+    measuring_s = budget_s * (1 - TRAINING_SHARE)
+    count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * measuring_s)
+    others = pool.without(lambda platform: _is_measured_by(settings, platform))
+    rounds = AdaptationRounds(
+        rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
+    )
+    measuring_s -= min(time.monotonic() - start, measuring_s / 2)
+    reports = measure_for_training(
+        settings, store, budget_s=measuring_s, way="kernels", seed=seed, rules=rules, rounds=rounds, watch=watch
+    )
+    watch(Stage("transferring", 1.0))
+    platform = reports[0].platform
+    predictor = transferred_predictor(collect_stored(store, platform, rules), platform, rules, rounds, seed=seed)
+    card = {
+        **predictor.card,
+        "seconds": time.monotonic() - start,
+        "environment": environment_of(store, platform),
+        "pool": sorted(others),
+        "sampler": sampler,
+        "target": None if target is None else str(target),
+    }
+    failures = {name: error for report in reports for name, error in report.failures.items()}
+    return AdaptationResult(predictor.with_card(card), rounds, reports, time.monotonic() - start, failures)
+
+
+def _is_measured_by(settings: WorkerSettings, platform: Platform) -> bool:
+    """Whether a platform is the one that is measured, which would be its own source; another version of the runtime is not."""
+    from latcast.runtimes import get_runtime
+
+    unit = "+".join([f"cpu{settings.threads}", *settings.qualifiers])
+    described = (platform.device, platform.runtime, platform.unit, platform.precision)
+    if described != (settings.device, settings.runtime, unit, settings.precision):
+        return False
+    return platform.runtime_version == short_version(get_runtime(settings.runtime).version())
+
+
+def transferred_predictor(
+    data: TrainingData, platform: Platform, rules: FusionRules, rounds: AdaptationRounds, *, seed: int = 0
+) -> PlatformPredictor:
+    """A platform's predictor from measured kernels and a pool, with overhead and interval from whole networks.
+
+    The figures of the card are on networks held out by whole families from overhead and interval; the kernel predictors learn
+    from kernels timed alone, never from these networks.
+
+    Args:
+        data: Samples of the platform.
+        platform, rules: What it is for.
+        rounds: Adapts the pool to the samples; its ``errors``, from the last round, go into the card.
+        seed: Of folds.
+
+    Raises:
+        TrainingError: Fewer than ten kernels were measured.
+    """
+    if len(data.isolated) < FEWEST_KERNELS:
+        failed = f"; {data.skipped[0]}" if data.skipped else ""
+        raise TrainingError(
+            f"transfer to {platform} needs at least {FEWEST_KERNELS} measured kernels, found {len(data.isolated)}{failed}; "
+            "give it a longer --budget"
+        )
+    samples = {name: (found.configurations, found.latency_ms) for name, found in kernel_samples(data.isolated).items()}
+    errors = rounds.errors_to_json()
+    physical, kernels = rounds.fit(samples)
+    predictor = PlatformPredictor(platform, rules, physical, kernels)
+    counts = f"{len(data.isolated)} kernels timed alone, {len(data.networks)} networks"
+    sources = sorted({source for found in rounds.transfer_to_json().values() for source in found["sources"]})
+    card: dict[str, Any] = {
+        "trained_on": f"{counts}; " + (f"transferred from {', '.join(sources)}" if sources else "nothing transferred"),
+        "way": "kernels",
+        "model": TRANSFERRED if sources else "physical_residual",
+        TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
+        "measurements": len(data.networks) + len(data.isolated),
+        "licence": OWN_MEASUREMENTS,
+        "kernel_errors": errors,
+        "transfer": rounds.transfer_to_json(),
+    }
+    if len(data.networks) < FEWEST_NETWORKS:
+        return predictor.with_card(card)
+    predictor = replace(predictor, network=_network_model(predictor, data.networks, seed))
+    if len(data.networks) < FEWEST_CALIBRATION:
+        return predictor.with_card(card)
+    held_out = _held_out(predictor, data.networks, seed)
+    chosen = calibration_networks(np.array([sample.processes for sample in data.networks]))
+    actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
+    predictor = replace(predictor, interval=calibrate(actual, held_out))
+    figures = judge(held_out, actual).to_json()
+    return predictor.with_card({**card, **figures, "held_out_by": "family or space, within the measured networks"})
+
+
+def _network_model(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> NetworkModel:
+    table = KernelTable.of([sample.kernels for sample in networks])
+    sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
+    latency_ms = np.array([sample.latency_ms for sample in networks])
+    return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed)
+
+
+def _held_out(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> np.ndarray:
+    """Prediction of each network with the overhead fitted to those of other folds, (networks,)."""
+    fold = group_folds([sample.family for sample in networks], FOLDS, seed)
+    predicted = np.empty(len(networks))
+    for part in np.unique(fold):
+        rest = [sample for sample, number in zip(networks, fold, strict=True) if number != part]
+        judged = [sample for sample, number in zip(networks, fold, strict=True) if number == part]
+        fitted = replace(predictor, network=_network_model(predictor, rest, seed)) if rest else predictor
+        predicted[fold == part] = fitted.price([sample.kernels for sample in judged]).latency_ms
+    return predicted

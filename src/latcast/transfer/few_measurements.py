@@ -1,0 +1,242 @@
+"""From a few measured networks to all of them: a new platform among those known, by Gaussian regression over platforms.
+
+The known platforms' latencies are rows over networks. What is measured on a new platform says which rows it is like: the
+others are regressed on the measured networks (relative to their mean, in logarithms), linearly and by closeness; platforms of
+another runtime, unit or precision count less. What the regression leaves unexplained on whole devices left out is alike
+between networks, and that covariance corrects the forecast once more and says how sure it is. A measured value that the
+others contradict is dropped: a phone that throttles, another app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from latcast.errors import TrainingError
+from latcast.kernels.rules import unit_kind
+from latcast.records import Platform
+
+OTHER_RUNTIME = 0.3
+OTHER_UNIT = 0.1
+OTHER_PRECISION = 0.6
+"""How alike a platform is whose runtime, kind of unit (CPU or GPU) or precision is another one; they multiply."""
+
+CLOSENESS = 1.0
+LINEAR = 1.0
+"""Variances of what close platforms share, and of what follows the measured networks linearly, against that of the mean."""
+
+RIDGE = 0.3
+"""Variance of what is a platform's own, against the same."""
+
+OWN_SHARE = 0.2
+"""Part of the unexplained variance of a network that is not alike between networks."""
+
+MEASUREMENT_VARIANCE = 1e-4
+"""Of a measured latency's logarithm: 1 %."""
+
+MOST_UNEXPLAINED = 0.7
+"""Logarithm beyond which what the regression leaves unexplained is an accident, and is drawn in."""
+
+DROPPED_AT = 3.0
+DROPPED_FROM = 0.2
+MOST_DROPPED = 3
+"""A measured value is dropped that lies further than so many standard deviations, and so far in logarithms, from what the
+others say; so many at most, and never more than a third."""
+
+
+LEVEL_VARIANCE = 0.25
+"""Of the logarithm of how fast a device is, before anything was measured."""
+
+FEWEST_PLATFORMS = 3
+"""Fewer known platforms say nothing of how platforms differ."""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A new platform.
+
+    Attributes:
+        log_ms: (networks,) expected logarithms of milliseconds.
+        deviation: (networks,) their standard deviations.
+        dropped: Positions among the measured networks of values that were dropped.
+        surprise: How far the measured values lie from what the known platforms made expect: the root mean square of
+            standardised differences, about 1 for a device like the others.
+    """
+
+    log_ms: np.ndarray
+    deviation: np.ndarray
+    dropped: tuple[int, ...]
+    surprise: float
+
+
+def kind_likeness(platforms: Sequence[str], others: Sequence[str]) -> np.ndarray:
+    """How alike platforms are by runtime, kind of unit and precision alone, (platforms, others)."""
+    first, second = ([_kind(name) for name in names] for names in (platforms, others))
+    found = np.ones((len(first), len(second)))
+    for position, factor in enumerate((OTHER_RUNTIME, OTHER_UNIT, OTHER_PRECISION)):
+        a, b = (np.array([each[position] for each in kinds]) for kinds in (first, second))
+        found *= np.where(a[:, None] == b[None, :], 1.0, factor)
+    return found
+
+
+@cache
+def _kind(name: str) -> tuple[str, str, str]:
+    platform = Platform.parse(name)
+    return platform.runtime, "gpu" if "gpu" in unit_kind(platform.unit) else "cpu", "int8" if platform.precision == "int8" else ""
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """What is known of other platforms.
+
+    Attributes:
+        log_ms: (platforms, networks) measured or predicted logarithms.
+        among: (platforms, platforms) :func:`kind_likeness`.
+        devices: (platforms,) numbers; platforms of the same device are left out together.
+    """
+
+    log_ms: np.ndarray
+    among: np.ndarray
+    devices: np.ndarray
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is not known of networks that no known platform ran, whose rows are predictions.
+
+    Attributes:
+        variance: (networks,) of the logarithm of a predicted column; 0 where it was measured.
+        covariance: (networks, measured) the same between networks: who measures one of a family learns of the others.
+    """
+
+    variance: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def none(cls, networks: int, measured: int) -> Doubt:
+        """Of networks that the known platforms ran."""
+        return cls(np.zeros(networks), np.zeros((networks, measured)))
+
+
+def adapt(
+    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, doubt: Doubt | None = None
+) -> Adapted:
+    """Predicts all networks on a new platform.
+
+    Args:
+        known: The known platforms.
+        likeness: (platforms,) of the new one to them, by kind.
+        measured: (measured,) columns of the measured networks.
+        log_ms: (measured,) their measured logarithms.
+        doubt: Of columns that are predictions.
+
+    Raises:
+        TrainingError: Nothing was measured, or fewer than three platforms are known.
+    """
+    if not len(measured) or len(known.log_ms) < FEWEST_PLATFORMS:
+        raise TrainingError(
+            f"{len(measured)} measured networks and {len(known.log_ms)} known platforms; expected at least one network and "
+            f"{FEWEST_PLATFORMS} platforms"
+        )
+    doubt = doubt or Doubt.none(known.log_ms.shape[1], len(measured))
+    kept = np.ones(len(measured), dtype=bool)
+    while True:
+        part = Doubt(doubt.variance, doubt.covariance[:, kept])
+        found, contradiction = _regress(known, likeness, measured[kept], log_ms[kept], part)
+        most = min(MOST_DROPPED, len(measured) // 3)
+        if contradiction is None or (~kept).sum() >= most:
+            dropped = tuple(int(position) for position in np.flatnonzero(~kept))
+            return Adapted(found.log_ms, found.deviation, dropped, found.surprise)
+        kept[np.flatnonzero(kept)[contradiction]] = False
+
+
+def _regress(
+    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, doubt: Doubt
+) -> tuple[Adapted, int | None]:
+    """The new platform, and the measured value that the others contradict the most, if any."""
+    rows = known.log_ms - known.log_ms[:, measured].mean(axis=1, keepdims=True)
+    level = float(log_ms.mean())
+    signature = rows[:, measured]
+    covariance, cross = _platform_covariance(signature, log_ms - level, known.among, likeness)
+    inverse = np.linalg.inv(covariance + RIDGE * np.eye(len(rows)))
+    mean = rows.mean(axis=0)
+    weights = inverse @ (rows - mean)
+    expected = mean + cross @ weights
+    unexplained = np.clip(_left_out(inverse, weights, known.devices), -MOST_UNEXPLAINED, MOST_UNEXPLAINED)
+    weighted = unexplained * np.sqrt(likeness / likeness.sum())[:, None]
+    own = (weighted**2).sum(axis=0)
+    joint = (1 - OWN_SHARE) * weighted.T @ weighted[:, measured]
+    joint[measured, np.arange(len(measured))] += OWN_SHARE * own[measured]
+    own, joint = own + doubt.variance, joint + doubt.covariance
+    observed = joint[measured] + MEASUREMENT_VARIANCE * np.eye(len(measured))
+    precision = np.linalg.inv(observed)
+    difference = log_ms - level - expected[measured]
+    dual = precision @ difference
+    left = own - ((joint @ precision) * joint).sum(axis=1)
+    found = Adapted(
+        level + expected + joint @ dual,
+        np.sqrt(np.maximum(left, MEASUREMENT_VARIANCE)),
+        (),
+        float(np.sqrt(difference @ dual / len(measured))),
+    )
+    by_others = dual / np.diag(precision)
+    standardised = np.abs(by_others) * np.sqrt(np.diag(precision))
+    worst = int(np.argmax(standardised))
+    contradicted = len(measured) > 1 and standardised[worst] > DROPPED_AT and abs(by_others[worst]) > DROPPED_FROM
+    return found, worst if contradicted else None
+
+
+def _platform_covariance(
+    signature: np.ndarray, new: np.ndarray, among: np.ndarray, likeness: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of the known platforms (platforms, platforms), and of the new one with them (platforms,)."""
+    centred = signature - signature.mean(axis=0)
+    new_centred = new - signature.mean(axis=0)
+    squares = (centred**2).sum(axis=1)
+    distance = np.maximum(squares[:, None] + squares - 2 * centred @ centred.T, 0.0)
+    to_new = ((centred - new_centred) ** 2).sum(axis=1)
+    usual = max(float(np.median(distance)), 1e-12)
+    spread = max(float(squares.mean()), 1e-12)
+    covariance = among * (1 + CLOSENESS * np.exp(-distance / (2 * usual)) + LINEAR * centred @ centred.T / spread)
+    cross = likeness * (1 + CLOSENESS * np.exp(-to_new / (2 * usual)) + LINEAR * centred @ new_centred / spread)
+    return covariance, cross
+
+
+def _left_out(inverse: np.ndarray, weights: np.ndarray, devices: np.ndarray) -> np.ndarray:
+    """What is left unexplained of each platform when its whole device is left out, (platforms, networks)."""
+    found = np.empty_like(weights)
+    for device in np.unique(devices):
+        rows = np.flatnonzero(devices == device)
+        found[rows] = np.linalg.solve(inverse[np.ix_(rows, rows)], weights[rows])
+    return found
+
+
+def choose_measured(log_ms: np.ndarray, count: int, likeness: np.ndarray | None = None) -> list[int]:
+    """Networks whose measurement tells most of all others: the expected variance of the whole row falls the fastest.
+
+    Args:
+        log_ms: (platforms, networks) of the known platforms.
+        count: How many to choose; all where there are fewer.
+        likeness: (platforms,) weight of each.
+
+    Returns:
+        Columns, in the order in which they were chosen.
+    """
+    weight = np.ones(len(log_ms)) if likeness is None else likeness
+    rows = log_ms - log_ms.mean(axis=1, keepdims=True)
+    rows = np.clip(rows - np.average(rows, axis=0, weights=weight), -1.0, 1.0)
+    covariance = (rows * weight[:, None]).T @ rows / weight.sum()
+    # A level is not known, and a part of every network's latency is its own.
+    covariance = covariance + np.diag(OWN_SHARE * np.diag(covariance)) + LEVEL_VARIANCE
+    chosen: list[int] = []
+    for _ in range(min(count, log_ms.shape[1])):
+        gain = (covariance**2).sum(axis=0) / (np.diag(covariance) + MEASUREMENT_VARIANCE)
+        gain[chosen] = -1.0
+        best = int(np.argmax(gain))
+        chosen.append(best)
+        column = covariance[:, best]
+        covariance = covariance - np.outer(column, column) / (column[best] + MEASUREMENT_VARIANCE)
+    return chosen

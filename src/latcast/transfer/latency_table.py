@@ -1,0 +1,112 @@
+"""Latencies of networks on platforms as one table; cells that nobody measured are NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from latcast.errors import DatasetError
+from latcast.measure.statistics import combine
+from latcast.records import Measurement, Reference
+
+
+@dataclass(frozen=True)
+class LatencyTable:
+    """Attributes:
+    platforms: Platform ids, one a row.
+    networks: References, one a column.
+    latency_ms: (platforms, networks) float64, NaN where not measured.
+    """
+
+    platforms: tuple[str, ...]
+    networks: tuple[Reference, ...]
+    latency_ms: np.ndarray
+
+    def __post_init__(self) -> None:
+        expected = (len(self.platforms), len(self.networks))
+        if self.latency_ms.shape != expected:
+            raise DatasetError(f"a table of shape {self.latency_ms.shape} for {expected[0]} platforms and {expected[1]} networks")
+        if np.any(self.latency_ms <= 0) or np.any(np.isinf(self.latency_ms)):
+            raise DatasetError(
+                "a table holds latencies that are not above 0 and finite; expected milliseconds, or NaN for no value"
+            )
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell was measured."""
+        return not bool(np.isnan(self.latency_ms).any())
+
+    def rows(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
+        """The table of some platforms."""
+        return replace(self, platforms=tuple(self.platforms[i] for i in indices), latency_ms=self.latency_ms[list(indices)])
+
+    def columns(self, indices: Sequence[int] | np.ndarray) -> LatencyTable:
+        """The table of some networks."""
+        return replace(self, networks=tuple(self.networks[i] for i in indices), latency_ms=self.latency_ms[:, list(indices)])
+
+    def complete_part(self) -> LatencyTable:
+        """Without the platforms and networks that have to go so that no cell is missing.
+
+        One after the other, the platform or network goes that the greatest share is missing of; of equal ones a platform, then
+        the last one.
+        """
+        missing = np.isnan(self.latency_ms)
+        rows, columns = (np.ones(count, dtype=bool) for count in missing.shape)
+        by_row, by_column = missing.sum(axis=1), missing.sum(axis=0)
+        while by_row[rows].any():
+            row_share = np.where(rows, by_row / max(columns.sum(), 1), -1.0)
+            column_share = np.where(columns, by_column / max(rows.sum(), 1), -1.0)
+            if row_share.max() >= column_share.max():
+                worst = len(rows) - 1 - int(row_share[::-1].argmax())
+                rows[worst] = False
+                by_column = by_column - missing[worst]
+            else:
+                worst = len(columns) - 1 - int(column_share[::-1].argmax())
+                columns[worst] = False
+                by_row = by_row - missing[:, worst]
+        return self.rows(np.flatnonzero(rows)).columns(np.flatnonzero(columns))
+
+    def column_of(self) -> dict[str, int]:
+        """Key of each network's reference to its column."""
+        return {reference.key: index for index, reference in enumerate(self.networks)}
+
+
+def table_of(measurements: Iterable[Measurement], *, role: str = "network") -> LatencyTable:
+    """One cell for each platform and network, the label of all its measurements.
+
+    Platforms and networks stand in the order in which they first occur.
+
+    Raises:
+        DatasetError: No measurement of this role succeeded.
+    """
+    cells: dict[tuple[str, str], list[Measurement]] = {}
+    references: dict[str, Reference] = {}
+    keys: dict[int, str] = {}
+    for item in measurements:
+        if item.role == role and item.ok:
+            # Records of one import share their references, and hashing one is the costly part.
+            key = keys.setdefault(id(item.reference), "") or item.reference.key
+            keys[id(item.reference)] = key
+            references.setdefault(key, item.reference)
+            cells.setdefault((item.platform, key), []).append(item)
+    if not cells:
+        raise DatasetError(f"found no measurement of a {role} that succeeded; expected at least one platform and network")
+    return _filled({cell: _label_ms(items) for cell, items in cells.items()}, references)
+
+
+def _label_ms(items: Sequence[Measurement]) -> float:
+    first = items[0]
+    if len(items) == 1 and not first.runs_ms and first.latency_ms is not None:
+        return first.latency_ms
+    return combine(items).latency_ms
+
+
+def _filled(cells: Mapping[tuple[str, str], float], references: Mapping[str, Reference]) -> LatencyTable:
+    platforms = {name: index for index, name in enumerate(dict.fromkeys(platform for platform, _ in cells))}
+    columns = {key: index for index, key in enumerate(references)}
+    latency_ms = np.full((len(platforms), len(columns)), np.nan)
+    for (platform, key), value in cells.items():
+        latency_ms[platforms[platform], columns[key]] = value
+    return LatencyTable(tuple(platforms), tuple(references.values()), latency_ms)

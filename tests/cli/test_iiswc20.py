@@ -1,0 +1,65 @@
+"""``latcast reproduce iiswc20`` and ``latcast analyse iiswc20``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Latcast
+from tests.reproduce.iiswc20.made_up_phones import PHONES, made_up
+
+
+@pytest.fixture
+def made_up_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is read as made-up phones; finished pieces are kept beside it."""
+    monkeypatch.setattr("latcast.reproduce.iiswc20.published.read_published", lambda folder: made_up())
+    monkeypatch.setattr("latcast.folders.cache_folder", lambda: tmp_path / "cache")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def test_a_figure_is_printed_beside_the_papers(latcast: Latcast, made_up_data: Path) -> None:
+    found = latcast("reproduce", "iiswc20", "--data", made_up_data, "--only", "Figure 8", "--splits", 1, "--jobs", 1)
+
+    assert found.code == 0
+    assert "0.13" in found.out
+    assert "CPUs apart" in found.out
+
+
+def test_a_figure_as_json_names_splits_and_noise(latcast: Latcast, made_up_data: Path) -> None:
+    command = ("reproduce", "iiswc20", "--data", made_up_data, "--only", "figure 8", "--splits", 1, "--jobs", 1, "--json")
+    found = latcast(*command).json
+
+    assert found["splits"] == 1
+    assert 0 < found["noise_floor"] < 3
+    assert [item["name"] for item in found["comparisons"]] == ["figure 8"]
+    # The second time nothing is computed: what was done is kept.
+    assert len(list((made_up_data.parent / "cache" / "reproduce-iiswc20").iterdir())) == 4
+    assert latcast(*command).json == found
+
+
+def test_an_unknown_figure_is_refused_in_one_line(latcast: Latcast, made_up_data: Path) -> None:
+    found = latcast("reproduce", "iiswc20", "--data", made_up_data, "--only", "figure 99")
+
+    assert found.code == 1
+    assert "'figure 99' of Ganesan et al. is not reproduced" in found.err
+
+
+def test_a_folder_without_the_dataset_is_refused(latcast: Latcast, tmp_path: Path) -> None:
+    for command in ("reproduce", "analyse"):
+        found = latcast(command, "iiswc20", "--data", tmp_path)
+        assert found.code == 1
+        assert "latency_ms.csv" in found.err
+
+
+def test_phones_are_analysed_and_drawn(latcast: Latcast, made_up_data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = latcast(
+        "analyse", "iiswc20", "--data", made_up_data, "--only", "figure 5", "--plots", tmp_path / "plots", "--json"
+    ).json
+
+    assert found["comparisons"][0]["rows"][0]["phones"] == PHONES
+    assert [Path(file).name for file in found["plots"]] == ["figure-5.png"]
+    assert Path(found["plots"][0]).is_file()

@@ -1,0 +1,34 @@
+"""``latcast reproduce litepred``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Latcast
+
+
+def test_it_asks_for_something_to_reproduce_from(latcast: Latcast) -> None:
+    found = latcast("reproduce", "litepred")
+
+    assert found.code == 2
+    assert "--store for figures 6 to 8" in found.err
+
+
+def test_table_6_is_printed_from_a_benchmark(latcast: Latcast, tmp_path: Path) -> None:
+    arm = {"kernel_type": "conv", "sampler": "vae", "seed": 0}
+    curve = [{"trained_on": "everything", "within_10": 42.0, "mape": 12.0}]
+    (tmp_path / "made-up.json").write_text(json.dumps({"count": 300, "arms": [{**arm, "curve": curve}]}))
+
+    [found] = latcast("reproduce", "litepred", "--samplers", tmp_path / "made-up.json", "--json").json["comparisons"]
+
+    assert found["name"] == "table 6"
+    assert found["rows"][-1]["Conv within ±10 %"] == 42.0
+
+
+def test_a_store_without_such_kernels_is_refused(latcast: Latcast, bundle: Path) -> None:
+    from tests.cli.dataset import DATASET
+
+    found = latcast("reproduce", "litepred", "--store", DATASET, "--pool", bundle.parent, "--kernel-type", "conv")
+
+    assert "measured kernels of type 'conv'" in found.reason

@@ -1,0 +1,56 @@
+"""``latcast signature predict --model``: a fitted model of known platforms in place of their latencies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.datasets import jsonlines
+from latcast.transfer.latency_table import LatencyTable
+from latcast.transfer.shared_terms_file import save_shared_terms
+from tests.cli.conftest import Latcast
+from tests.transfer.made_up_phones import PHONES, fitted, networks, true_ms
+from tests.transfer.runtimes import records
+
+NEW = f"phone{PHONES - 1}/tflite-2.10/1large/fp32"
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """Eight networks on a phone that the model does not know."""
+    columns = fitted().model.signature(8, NEW)
+    given = [fitted().model.networks[column] for column in columns]
+    latencies = dict(zip(networks(), true_ms(PHONES - 1, "fp32"), strict=True))
+    table = LatencyTable((NEW,), tuple(given), np.array([[latencies[network] for network in given]]))
+    jsonlines.write(tmp_path / "few.jsonl", records(table))
+    return tmp_path / "few.jsonl"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return save_shared_terms(fitted().model, tmp_path / "phones.safetensors")
+
+
+def test_known_networks_are_predicted_by_a_models_file(latcast: Latcast, few: Path, file: Path) -> None:
+    found = latcast("signature", "predict", "--measured", few, "--model", file, "--json").json
+
+    assert (found["platform"], found["measured"], found["known_platforms"]) == (NEW, 8, 2 * PHONES - 2)
+    assert len(found["predictions"]) == len(fitted().model.networks)
+    assert all(each["low_ms"] < each["latency_ms"] < each["high_ms"] for each in found["predictions"])
+    assert sum(each["measured_ms"] is not None for each in found["predictions"]) == 8
+
+
+def test_a_model_and_known_latencies_are_one_too_many(latcast: Latcast, few: Path, file: Path) -> None:
+    found = latcast("signature", "predict", "--measured", few, "--model", file, "--data", few)
+
+    assert found.code == 2
+    assert "leave out --data" in found.err
+
+
+def test_a_file_that_is_no_model_is_refused_in_one_line(latcast: Latcast, few: Path) -> None:
+    found = latcast("signature", "predict", "--measured", few, "--model", few)
+
+    assert found.code == 1
+    assert "no model of known platforms" in found.err

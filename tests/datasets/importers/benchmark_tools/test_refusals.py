@@ -1,0 +1,272 @@
+"""Output that is cut off, of no known tool, or of something else than is said of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from latcast.datasets.importers.benchmark_tools import output_files, read_outputs
+from latcast.datasets.importers.benchmark_tools.manifest import KitManifest, KitNetwork
+from latcast.errors import DatasetError
+from latcast.records import Platform
+from latcast.spaces.catalogue import model
+
+RECORDED = Path(__file__).parent / "recorded"
+
+KIT = KitManifest((KitNetwork("squeezenet1_1", model("squeezenet1_1")),))
+
+PLATFORMS = {
+    "tflite.txt": "pixel4/tflite-2.17/cpu1/fp32",
+    "tflite_profile.txt": "pixel4/tflite-2.10/cpu4/fp32",
+    "tflite_profile_xnnpack.txt": "pixel4/tflite-2.17/cpu1/fp32",
+    "benchncnn_param.txt": "pixel4/ncnn-1.0/gpu/fp16",
+    "onnxruntime_perf_test.txt": "board/onnxruntime-1.31/cpu1/fp32",
+    "benchmark_app.txt": "xeon/openvino-2026.4/cpu1/fp32",
+    "benchmark_app_cpp.txt": "nuc/openvino-2024.6/gpu/fp16",
+}
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "squeezenet1_1.txt"
+    file.write_text(text)
+    return file
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text()
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_output_cut_off_anywhere_is_refused_with_file_and_line_or_was_whole_already(tmp_path: Path, name: str) -> None:
+    text, platform = recorded(name), Platform.parse(PLATFORMS[name])
+    [whole] = read_outputs([written(tmp_path, text)], kit=KIT, platform=platform).measurements
+    reasons: list[tuple[int, str]] = []
+    for end in range(0, len(text), 7):
+        file = written(tmp_path, text[:end])
+        try:
+            [found] = read_outputs([file], kit=KIT, platform=platform).measurements
+        except DatasetError as problem:
+            reasons.append((text[:end].count("\n") + 1, str(problem)))
+        else:
+            assert (found.latency_ms, found.executed) == (whole.latency_ms, whole.executed)
+    assert len(reasons) > 10
+    for lines, reason in reasons:
+        number = re.fullmatch(rf"{re.escape(str(file))}:(\d+): .*", reason)
+        assert number, reason
+        assert int(number[1]) <= lines
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "CONV_2D 3.0 ms\n", "adb: device offline\n"])
+def test_output_of_no_known_tool_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DatasetError, match=r"squeezenet1_1.txt:1: no output of a tool that is known; expected that of TFLite's"):
+        read_outputs([written(tmp_path, text)], kit=KIT)
+
+
+def test_a_run_that_was_announced_and_wrote_something_else_is_refused(tmp_path: Path) -> None:
+    first = f"# latcast network=squeezenet1_1 device=p\n{recorded('tflite.txt')}"
+    text = f"{first}# latcast network=other device=p\nSegmentation fault\n"
+
+    with pytest.raises(
+        DatasetError, match=r":\d+: no output .*; the run of 'other' that is announced before wrote something else"
+    ):
+        read_outputs([written(tmp_path, text)], kit=KIT)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"\x00\xff\xfe\x93")
+
+    with pytest.raises(DatasetError, match="cannot read"):
+        read_outputs([file])
+    with pytest.raises(DatasetError, match="cannot read"):
+        read_outputs([tmp_path / "missing.txt"])
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "reason"),
+    [
+        ("tflite.txt", "median=23905", "median=0", "17: the median is 0; expected a finite number above 0"),
+        ("tflite.txt", "avg=23958.2 ", "avg=nan ", "17: the average is nan"),
+        ("tflite_profile.txt", "2.031\t    2.036", "2.031\t    soon", "43: .* is no row .*; expected 7 numbers and a name"),
+        ("tflite_profile.txt", "[times called]\t[Name]\n\t                 CONV_2D\t            0", "[Name]\n\tC\t 0",
+         "42: the profile has the columns .*; expected node type, avg ms, times called, Name"),
+        ("benchncnn_param.txt", "avg =    8.90", "avg =   18.90", "6: the mean 18.9 does not lie between the smallest 8.66"),
+        ("benchncnn_param.txt", "num_threads = 1\n", "", "5: num_threads is not said before the first network"),
+        ("benchmark_app.txt", "batch size: 1", "batch size: 8", "73: a batch of 8; expected 1"),
+        ("benchmark_app.txt", "Median:        27.21", "Median:        -1", "73: median is -1"),
+        ("onnxruntime_perf_test.txt", "P50 Latency: 0.0167086", "P50 Latency: inf", "16: the median is inf"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(tmp_path: Path, name: str, old: str, new: str, reason: str) -> None:
+    text = recorded(name)
+    assert old in text
+
+    with pytest.raises(DatasetError, match=rf"squeezenet1_1.txt:{reason}"):
+        read_outputs([written(tmp_path, text.replace(old, new))], kit=KIT, platform=Platform.parse(PLATFORMS[name]))
+
+
+@pytest.mark.parametrize(
+    ("name", "platform", "reason"),
+    [
+        (
+            "tflite.txt",
+            "p/ncnn-1.0/cpu1/fp32",
+            "TFLite's benchmark_model, and p/ncnn-1.0/cpu1/fp32 is a platform of ncnn; expected tflite",
+        ),
+        ("tflite.txt", "p/tflite-2.17/cpu4/fp32", "it ran on 1 threads, and the unit of p/tflite-2.17/cpu4/fp32, cpu4, has 4"),
+        (
+            "tflite.txt",
+            "p/tflite-2.17/2large/fp32",
+            "it ran on 1 threads, and the unit of p/tflite-2.17/2large/fp32, 2large, has 2",
+        ),
+        ("benchncnn_param.txt", "p/ncnn-1.0/cpu1/fp32", "it ran on a GPU, and the unit of p/ncnn-1.0/cpu1/fp32 is cpu1"),
+        ("benchmark_app.txt", "p/openvino-2026.4/gpu/fp16", "it ran on a CPU, and the unit"),
+        (
+            "benchmark_app.txt",
+            "p/openvino-2025.1/cpu1/fp32",
+            "it ran on version 2026.4, and p/openvino-2025.1/cpu1/fp32 is of 2025.1",
+        ),
+    ],
+)
+def test_a_platform_that_it_did_not_run_on_is_refused(tmp_path: Path, name: str, platform: str, reason: str) -> None:
+    with pytest.raises(DatasetError, match=reason):
+        read_outputs([written(tmp_path, recorded(name))], kit=KIT, platform=Platform.parse(platform))
+
+
+class TestPlatformsFromTheKit:
+    def read(self, tmp_path: Path, header: str, name: str = "tflite.txt") -> str:
+        file = written(tmp_path, f"# latcast {header}\n{recorded(name)}")
+        return read_outputs([file], kit=KIT).measurements[0].platform
+
+    def test_device_version_and_precision_are_the_script_s_threads_the_tool_s(self, tmp_path: Path) -> None:
+        found = self.read(tmp_path, "network=squeezenet1_1 device=Pixel_4 version=2.17 threads=4 precision=int8")
+
+        assert found == "pixel-4/tflite-2.17/cpu1/int8"
+
+    def test_a_version_that_nobody_says_is_unstated(self, tmp_path: Path) -> None:
+        assert self.read(tmp_path, "device=rpi5") == "rpi5/tflite-unstated/cpu1/fp32"
+
+    def test_named_cores_are_the_unit(self, tmp_path: Path) -> None:
+        assert self.read(tmp_path, "device=s10 version=2.10 unit=1large runtime=litert") == "s10/litert-2.10/1large/fp32"
+
+    def test_without_a_device_the_platform_must_be_named(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match="does not say which device it is of; name the platform with --platform device/"):
+            self.read(tmp_path, "network=squeezenet1_1")
+
+    def test_without_threads_too(self, tmp_path: Path) -> None:
+        text = recorded("onnxruntime_perf_test.txt").replace("Setting intra_op_num_threads to 1\n", "")
+        file = written(tmp_path, f"# latcast device=board\n{text}")
+
+        with pytest.raises(DatasetError, match="does not say on how many threads it ran"):
+            read_outputs([file], kit=KIT)
+
+    def test_a_unit_that_is_none_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match="is not a platform id"):
+            self.read(tmp_path, "device=s10 unit=/")
+
+
+class TestNetworks:
+    def test_a_published_network_goes_by_its_name_and_that_is_said(self) -> None:
+        found = read_outputs([RECORDED / "tflite.txt"], platform=Platform.parse(PLATFORMS["tflite.txt"]))
+
+        assert found.measurements[0].reference == model("squeezenet1_1")
+        assert found.notes == (
+            "'squeezenet1_1' was taken for the published network of that name; a kit (--kit DIR) would make sure of it",
+        )
+
+    def test_an_unknown_network_is_refused(self, tmp_path: Path) -> None:
+        file = written(tmp_path, recorded("tflite.txt").replace("squeezenet1_1.tflite", "mystery.tflite"))
+
+        with pytest.raises(DatasetError, match=r":17: the network 'mystery' is not known: name the kit"):
+            read_outputs([file], platform=Platform.parse(PLATFORMS["tflite.txt"]))
+        with pytest.raises(DatasetError, match=r":17: the kit has no network 'mystery'; it has squeezenet1_1"):
+            read_outputs([file], kit=KIT, platform=Platform.parse(PLATFORMS["tflite.txt"]))
+
+    def test_a_file_that_is_here_is_itself(self, tmp_path: Path) -> None:
+        (tmp_path / "own.tflite").write_bytes(b"a model")
+        file = written(
+            tmp_path, recorded("tflite.txt").replace("/data/local/tmp/latcast/networks/squeezenet1_1", f"{tmp_path}/own")
+        )
+
+        [found] = read_outputs([file], platform=Platform.parse(PLATFORMS["tflite.txt"])).measurements
+
+        assert (found.reference.space, found.reference.name) == ("file", "own")
+
+
+def test_a_log_of_several_runs_gives_all_of_them(tmp_path: Path) -> None:
+    second = recorded("tflite.txt").replace("median=23905", "median=47810")
+
+    file = written(tmp_path, recorded("tflite.txt") + second)
+
+    found = read_outputs([file], kit=KIT, platform=Platform.parse(PLATFORMS["tflite.txt"])).measurements
+    assert [each.latency_ms for each in found] == pytest.approx([23.905, 47.81])
+
+
+def test_runs_of_several_tools_in_one_log_are_told_apart(tmp_path: Path) -> None:
+    header = "# latcast network=squeezenet1_1 device=board threads=1\n"
+    text = "".join(header + recorded(name) for name in ("tflite.txt", "onnxruntime_perf_test.txt", "benchmark_app.txt"))
+
+    found = read_outputs([written(tmp_path, text)], kit=KIT)
+
+    assert [each.platform for each in found.measurements] == [
+        "board/tflite-unstated/cpu1/fp32", "board/onnxruntime-unstated/cpu1/fp32", "board/openvino-2026.4/cpu1/fp32",
+    ]  # fmt: skip
+    assert list(found.tools.values()) == [
+        ("TFLite's benchmark_model", "onnxruntime_perf_test", "OpenVINO's benchmark_app"),
+    ]
+
+
+def test_windows_shells_and_terminals_do_no_harm(tmp_path: Path) -> None:
+    file = tmp_path / "squeezenet1_1.txt"
+    file.write_bytes(recorded("tflite.txt").replace("\n", "\r\n").encode("utf-16"))
+
+    [found] = read_outputs([file], kit=KIT, platform=Platform.parse(PLATFORMS["tflite.txt"])).measurements
+
+    assert found.latency_ms == pytest.approx(23.905)
+
+
+class TestFiles:
+    def test_of_a_kit_s_folder_those_of_its_results(self, tmp_path: Path) -> None:
+        KIT.write(tmp_path)
+        (tmp_path / "README.txt").write_text("")
+        (tmp_path / "results" / "board").mkdir(parents=True)
+        (tmp_path / "results" / "board" / "b.log").write_text("")
+        (tmp_path / "results" / "a.txt").write_text("")
+        (tmp_path / "results" / "c.json").write_text("")
+
+        assert output_files([tmp_path]) == [tmp_path / "results" / "a.txt", tmp_path / "results" / "board" / "b.log"]
+
+    def test_a_folder_without_results_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match=r"holds no results: no file \.txt or \.log"):
+            output_files([tmp_path])
+
+
+class TestManifest:
+    def test_survives_its_file(self, tmp_path: Path) -> None:
+        written = KitManifest(
+            (KitNetwork("a", model("squeezenet1_1"), {"onnx": ("a.onnx",)}, (1, 3, 224, 224)),), "int8", {"method": "random"}
+        )
+        written.write(tmp_path)
+
+        assert KitManifest.read(tmp_path) == written
+
+    def test_a_folder_that_is_no_kit_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match=r"is no kit: cannot read manifest.json"):
+            KitManifest.read(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ('{"schema": 99}', "is of schema 99, this latcast reads 1; update latcast"),
+            ('{"schema": 1}', "is no manifest of a kit: 'networks'"),
+            ("[]", "is no manifest of a kit"),
+            ("{", "is no kit"),
+        ],
+    )
+    def test_a_manifest_that_is_none_is_refused(self, tmp_path: Path, text: str, reason: str) -> None:
+        (tmp_path / "manifest.json").write_text(text)
+
+        with pytest.raises(DatasetError, match=reason):
+            KitManifest.read(tmp_path)

@@ -1,0 +1,58 @@
+"""Blocks of a phone from those of two others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.errors import DatasetError
+from latcast.reproduce.litepred.blocks import blocks_comparison, from_scratch, read_blocks, transfer_blocks
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """200 blocks; each phone is the first one times a level for each kind of block."""
+    rng = np.random.default_rng(0)
+    names = [f"{kind}_{size}_{width}_relu" for kind in ("conv", "pool") for size in range(1, 11) for width in range(8, 88, 8)]
+    first = {name: float(rng.uniform(0.1, 5)) for name in names}
+    levels = {"pixel1": (1.0, 1.0), "xiaomi11": (0.5, 0.8), "pixel4": (0.7, 2.0)}
+    for phone, (conv, pool) in levels.items():
+        table = {name: latency * (conv if name.startswith("conv") else pool) for name, latency in first.items()}
+        (tmp_path / f"{phone}_ln_v3.json").write_text(json.dumps({**table, f"only_{phone}": 1.0}))
+    return tmp_path
+
+
+def test_blocks_that_all_phones_have_are_read_with_their_kinds(folder: Path) -> None:
+    blocks = read_blocks(folder)
+
+    assert blocks.sources_ms.shape == (200, 2)
+    assert np.bincount(blocks.kinds).tolist() == [100, 100]
+
+
+def test_levels_of_kinds_are_learned_from_few_blocks_where_scratch_knows_nothing(folder: Path) -> None:
+    blocks = read_blocks(folder)
+    train, test = np.split(np.random.default_rng(1).permutation(200), [20])
+
+    errors = [
+        np.abs(learn(blocks, train)[test] / blocks.latency_ms[test] - 1).mean() for learn in (transfer_blocks, from_scratch)
+    ]
+
+    assert errors[0] < 0.01
+    assert errors[1] > 0.3
+
+
+def test_the_comparison_has_no_more_samples_than_half_the_blocks(folder: Path) -> None:
+    found = blocks_comparison(folder, (20, 50, 500))
+
+    assert found.column("blocks measured") == [20, 50]
+    assert max(found.column("transferred, MAPE %")) < 1  # type: ignore[type-var, operator]
+
+
+def test_phones_without_common_blocks_are_refused(folder: Path) -> None:
+    (folder / "pixel4_ln_v3.json").write_text('{"only_pixel4": 1.0}')
+
+    with pytest.raises(DatasetError, match="found no block that pixel4, pixel1, xiaomi11 all have"):
+        read_blocks(folder)

@@ -1,0 +1,91 @@
+"""LitePred's sampler against the contract, and what is its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.errors import BundleError
+from latcast.samplers import vae_training
+from latcast.samplers.contract import SamplerContract, listed_in, space_of
+from latcast.samplers.vae import VaeSampler
+from latcast.samplers.vae_training import LATENT, Decoder, kl_divergence, train_decoder
+
+torch = pytest.importorskip("torch", reason="the sampler 'vae' learns with torch")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of its own, kept for all tests of this file, and short trainings."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LATCAST_HOME", str(folder))
+        patch.setattr(vae_training, "LEAST_STEPS", 30)
+        patch.setattr(vae_training, "STEPS_PER_ROW", 1)
+        patch.setattr(vae_training, "HIDDEN", 48)
+        vae_training._decoder.cache_clear()
+        yield folder
+        vae_training._decoder.cache_clear()
+
+
+class TestVae(SamplerContract):
+    sampler_name = "vae"
+
+
+def test_the_divergence_from_the_standard_normal_distribution_is_the_closed_form() -> None:
+    # N(0, 1) is no distance away; N(1, 1) half a nat in each dimension; N(0, e) half of (e - 2).
+    mean, log_variance = torch.zeros(4, 3), torch.zeros(4, 3)
+
+    assert float(kl_divergence(mean, log_variance)) == pytest.approx(0.0)
+    assert float(kl_divergence(mean + 1, log_variance)) == pytest.approx(1.5)
+    assert float(kl_divergence(mean, log_variance + 1)) == pytest.approx(3 * (np.e - 2) / 2, rel=1e-5)
+
+
+def test_what_is_drawn_is_spread_as_what_was_learned() -> None:
+    # Two clusters whose dimensions go together: (0.1, 0.9) or (0.9, 0.1), never (0.1, 0.1) or (0.9, 0.9).
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.1, 0.9], [0.9, 0.1]])[np.arange(200) % 2]
+    rows = np.clip(centres + 0.02 * rng.standard_normal((200, 2)), 0, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vae_training, "LEAST_STEPS", 400)
+        decoder = train_decoder(rows, np.full(200, 1 / 200), seed=0)
+
+    drawn = decoder.decode(np.random.default_rng(1).standard_normal((1000, LATENT)))
+
+    near = [np.mean(np.abs(drawn - centre).max(axis=1) < 0.2) for centre in ([0.1, 0.9], [0.9, 0.1], [0.1, 0.1], [0.9, 0.9])]
+    assert min(near[:2]) > 0.2
+    assert max(near[2:]) < 0.05
+
+
+def test_a_large_kernel_is_seen_more_often_than_its_frequency() -> None:
+    space = space_of("conv")
+    rows = sorted(listed_in(space))
+    sampler = VaeSampler(space, dict.fromkeys(rows, 1), 0)
+    kind = space.kernel_type
+    flops = kind.quantities(kind.columns(np.array(sampler._rows))).flops
+
+    assert sampler._importance.sum() == pytest.approx(1.0)
+    # All are equally frequent: a thirtieth each, were it not for what they compute and move.
+    assert sampler._importance[np.argmax(flops)] > 1.15 / len(rows) > 0.85 / len(rows) > sampler._importance[np.argmin(flops)]
+    assert sampler._importance.min() >= 0.5 / len(rows)
+
+
+def test_a_decoder_is_trained_once_and_then_read_from_its_checkpoint(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of("conv")
+    first = VaeSampler(space, listed_in(space), 7).suggest(10)
+    monkeypatch.setattr(vae_training, "train_decoder", None)
+    vae_training._decoder.cache_clear()
+
+    again = VaeSampler(space, listed_in(space), 7).suggest(10)
+
+    assert again == first
+    assert list((cache / "cache" / "vae").glob("conv-*.safetensors"))
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    (tmp_path / "conv-0.safetensors").write_bytes(b"no tensors")
+
+    with pytest.raises(BundleError, match=r"conv-0.safetensors: found no decoder of 5 layers .* delete it"):
+        Decoder.load(tmp_path / "conv-0.safetensors")

@@ -1,0 +1,150 @@
+"""Adapting to a new platform in rounds, on latencies that a law gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.errors import TrainingError
+from latcast.kernels.kernel import Configuration, Kernel
+from latcast.kernels.types import kernel_type
+from latcast.measure.campaign import CampaignItem
+from latcast.measure.settings import WorkerSettings
+from latcast.predictors.bundle import load_bundle, save_bundle
+from latcast.predictors.samples import KernelObservation, TrainingData
+from latcast.records import Platform, short_version
+from latcast.runtimes import get_runtime
+from latcast.transfer.adaptation import _is_measured_by, transferred_predictor
+from latcast.transfer.adaptation_rounds import AdaptationRounds, Target, parse_target
+from latcast.transfer.pool import Pool
+from latcast.transfer.residual_transfer import SCRATCH
+from tests.transfer.made_up_pool import COMPUTE, MEMORY, RULES, conv, law_ms, platform_of
+
+ZOO = {"conv": {conv(size, ins, outs): 1 + ins // 32 for size in (7, 14, 28, 56) for ins in (16, 32, 64) for outs in (32, 96)}}
+PLATFORM = Platform.parse("new/onnxruntime-1.31/cpu1/fp32")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Pool:
+    return Pool.of([platform_of("phone", COMPUTE), platform_of("board", MEMORY)])
+
+
+def rounds_of(pool: Pool, count: int = 60, target: Target | None = None) -> AdaptationRounds:
+    return AdaptationRounds(RULES, ZOO, count, pool, target=target, types=("conv",))
+
+
+def measured(items: list[CampaignItem], coefficients: np.ndarray) -> Mapping[str, dict[Configuration, float]]:
+    """What a campaign over these items would find on a platform of this law."""
+    rows = [kernel_type("conv").configuration(item.reference.parameters) for item in items]
+    return {"conv": dict(zip(rows, law_ms(np.array(rows), coefficients).tolist(), strict=True))}
+
+
+class TestTargets:
+    @pytest.mark.parametrize("text", ["±10=95", "10=95", "+-10=95", " ±10 % = 95 % "])
+    def test_a_target_is_a_tolerance_and_a_share(self, text: str) -> None:
+        assert parse_target(text) == Target(0.1, 0.95)
+        assert str(parse_target(text)) == "±10=95"
+
+    @pytest.mark.parametrize("text", ["", "95", "±10", "±0=95", "±10=0", "±10=101", "ten=95", "±1.2.3=95"])
+    def test_anything_else_is_refused(self, text: str) -> None:
+        with pytest.raises(TrainingError, match=r"expected such as ±10=95"):
+            parse_target(text)
+
+    def test_it_is_met_by_nineteen_of_twenty_within_ten_percent(self) -> None:
+        relative = np.full(20, 0.09)
+        relative[0] = 0.5
+
+        assert Target(0.1, 0.95).met(relative)
+        relative[1] = 0.11
+        assert not Target(0.1, 0.95).met(relative)
+
+
+class TestRounds:
+    def test_the_beginning_has_representative_kernels_first_and_nothing_twice(self, pool: Pool) -> None:
+        items = rounds_of(pool).beginning()
+
+        keys = [item.reference.key for item in items]
+        # A fifth of 60 is representative, another the test set, two fifths are samples.
+        assert 40 <= len(items) <= 48
+        assert len(set(keys)) == len(keys)
+        assert [item.reference.key for item in rounds_of(pool).beginning()] == keys
+
+    def test_without_a_pool_nothing_is_representative_and_the_platform_is_unlike(self) -> None:
+        rounds = rounds_of(Pool({}))
+
+        known = measured(rounds.beginning(), COMPUTE)
+        rounds.assess(known)
+
+        assert rounds.unlike
+        assert {found.way for found in rounds.transferred.values()} == {SCRATCH}
+
+    def test_the_platform_of_the_same_law_is_found_and_transferred_from(self, pool: Pool) -> None:
+        rounds = rounds_of(pool)
+
+        rounds.assess(measured(rounds.beginning(), 3 * COMPUTE))
+
+        assert not rounds.unlike
+        assert rounds.similar["conv"][0].platform == "phone/onnxruntime-1.31/cpu1/fp32"
+        transfer = rounds.transfer_to_json()["conv"]
+        assert transfer["sources"][0] == "phone/onnxruntime-1.31/cpu1/fp32"
+        assert transfer["similar"][0]["scale"] == pytest.approx(3, rel=0.1)
+        assert rounds.errors["conv"].mape < 15
+
+    def test_a_type_that_meets_its_target_gets_no_more_samples(self, pool: Pool) -> None:
+        easy, hard = rounds_of(pool, target=Target(10.0, 0.5)), rounds_of(pool, target=Target(1e-9, 1.0))
+
+        items = easy.beginning()
+        known = measured(items, COMPUTE)
+
+        assert easy.next_round(known) == []
+        more = [item.reference.key for item in hard.next_round(known)]
+        assert len(more) >= 10
+        assert set(more).isdisjoint(item.reference.key for item in items)
+
+    def test_rounds_made_anew_go_on_from_what_was_measured(self, pool: Pool) -> None:
+        first, again = rounds_of(pool), rounds_of(pool)
+        known = measured(first.beginning(), COMPUTE)
+
+        expected = [item.reference.key for item in first.next_round(known)]
+        again.beginning()
+
+        assert [item.reference.key for item in again.next_round(known)] == expected
+
+
+class TestThePredictor:
+    def test_its_card_names_sources_similarity_and_samples_and_survives_a_bundle(self, pool: Pool, tmp_path: Path) -> None:
+        rounds = rounds_of(pool)
+        known = measured(rounds.beginning(), 3 * COMPUTE)
+        rounds.assess(known)
+        kernels = [(Kernel("conv", row, "conv", ("conv",), ("Conv",)), ms) for row, ms in known["conv"].items()]
+        isolated = tuple(KernelObservation(*each) for each in kernels)
+
+        predictor = transferred_predictor(TrainingData(isolated=isolated), PLATFORM, RULES, rounds)
+        path = save_bundle(predictor, tmp_path / "bundle")
+
+        text = (path / "CARD.md").read_text()
+        assert "transferred from phone/onnxruntime-1.31/cpu1/fp32" in text or "transferred from board" in text
+        assert "## Transferred from" in text
+        assert f"| {len(isolated)} |" in text
+        rows = {"conv": np.array(list(known["conv"]))}
+        np.testing.assert_allclose(
+            load_bundle(path).raw_kernel_latency_ms(rows), predictor.raw_kernel_latency_ms(rows), rtol=1e-9
+        )
+
+    def test_too_few_kernels_are_refused_with_what_to_do(self, pool: Pool) -> None:
+        with pytest.raises(TrainingError, match=r"at least 10 measured kernels, found 0; give it a longer --budget"):
+            transferred_predictor(TrainingData(), PLATFORM, RULES, rounds_of(pool))
+
+
+def test_a_platform_is_never_its_own_source_but_another_version_of_its_runtime_is() -> None:
+    version = short_version(get_runtime("onnxruntime").version())
+    settings = WorkerSettings("onnxruntime", threads=2)
+
+    assert _is_measured_by(settings, Platform("local", "onnxruntime", version, "cpu2", "fp32"))
+    assert not _is_measured_by(settings, Platform("local", "onnxruntime", "0.1", "cpu2", "fp32"))
+    assert not _is_measured_by(settings, Platform("local", "onnxruntime", version, "cpu1", "fp32"))
+    assert not _is_measured_by(settings, Platform("local", "onnxruntime", version, "cpu2", "int8"))
+    assert not _is_measured_by(settings, Platform("pixel4", "onnxruntime", version, "cpu2", "fp32"))

@@ -1,0 +1,125 @@
+"""A new platform among known ones, from a few measured networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.errors import TrainingError
+from latcast.transfer.few_measurements import Doubt, KnownRows, adapt, choose_measured, kind_likeness
+
+PLATFORMS, NETWORKS = 40, 12
+
+
+def known(seed: int = 0, platforms: int = PLATFORMS) -> KnownRows:
+    """Rows on a line: each network follows one number of the platform, beside its level."""
+    rng = np.random.default_rng(seed)
+    slopes = np.linspace(-1, 1, NETWORKS)
+    rows = (
+        rng.normal(0, 1, (platforms, 1))
+        + rng.normal(0, 0.3, (platforms, 1)) * slopes
+        + rng.normal(0, 0.01, (platforms, NETWORKS))
+    )
+    return KnownRows(rows, np.ones((platforms, platforms)), np.arange(platforms) // 2)
+
+
+NEW = 1.5 + 0.4 * np.linspace(-1, 1, NETWORKS)
+EVENLY = np.array([0, 4, 7, 11])
+
+
+def test_a_platform_like_the_known_ones_is_predicted_from_four_networks() -> None:
+    found = adapt(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY])
+
+    assert np.abs(found.log_ms - NEW).max() < 0.05
+    assert found.dropped == ()
+    assert found.surprise < 3
+
+
+def test_its_level_alone_is_not_enough_to_know_its_slope() -> None:
+    one = adapt(known(), np.ones(PLATFORMS), np.array([5]), NEW[[5]])
+
+    assert abs(one.log_ms[11] - NEW[11]) > 0.2
+    assert one.deviation[11] > 5 * adapt(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY]).deviation[11]
+
+
+@given(st.floats(-5, 5))
+def test_a_platform_so_many_times_as_slow_takes_so_many_times_as_long(shift: float) -> None:
+    once, slower = (adapt(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY] + by) for by in (0.0, shift))
+
+    assert slower.log_ms - once.log_ms == pytest.approx(np.full(NETWORKS, shift), abs=1e-9)
+    assert slower.deviation == pytest.approx(once.deviation)
+
+
+def test_a_measured_value_that_the_others_contradict_is_dropped() -> None:
+    measured = np.array([0, 2, 4, 6, 8, 10])
+    values = NEW[measured].copy()
+    values[3] += 1.0
+
+    found = adapt(known(), np.ones(PLATFORMS), measured, values)
+
+    assert found.dropped == (3,)
+    assert np.abs(found.log_ms - NEW).max() < 0.06
+
+
+def test_platforms_of_another_kind_count_less() -> None:
+    """One measured network says nothing of the slope: it is then that of the platforms of the same kind."""
+    rows = known()
+    steeper = rows.log_ms + np.where(np.arange(PLATFORMS)[:, None] < 20, 0.0, np.linspace(0, 1, NETWORKS))
+    own_kind = np.where(np.arange(PLATFORMS) < 20, 1.0, 0.05)
+    among = np.where((own_kind == 1.0)[:, None] == (own_kind == 1.0), 1.0, 0.05)
+    first = np.array([0])
+
+    alike = adapt(KnownRows(steeper, np.ones_like(among), rows.devices), np.ones(PLATFORMS), first, NEW[first])
+    apart = adapt(KnownRows(steeper, among, rows.devices), own_kind, first, NEW[first])
+
+    slopes = [found.log_ms[11] - found.log_ms[0] for found in (alike, apart)]
+    mean_slope = (rows.log_ms[:20, 11] - rows.log_ms[:20, 0]).mean()
+    assert slopes[1] == pytest.approx(mean_slope, abs=0.2)
+    assert slopes[0] > mean_slope + 0.35
+
+
+def test_likeness_falls_with_each_difference_of_kind() -> None:
+    names = ["a/tflite-2.10/4large/fp32", "a/tflite-2.11/cpu2/fp32", "a/tflite-2.10/gpu/fp16", "a/pytorch-2.0/1large/int8"]
+
+    assert kind_likeness(names[:1], names)[0].tolist() == pytest.approx([1.0, 1.0, 0.1, 0.18])
+
+
+def test_a_column_that_is_only_predicted_is_less_sure_and_learns_from_one_that_is_alike() -> None:
+    variance = np.zeros(NETWORKS)
+    variance[[10, 11]] = 0.04
+    measured = np.array([0, 4, 7, 10])
+    alone, together = np.zeros((NETWORKS, 4)), np.zeros((NETWORKS, 4))
+    alone[10, 3] = together[10, 3] = 0.04
+    together[11, 3] = 0.039
+    truth = NEW.copy()
+    truth[[10, 11]] += 0.3
+
+    sure = adapt(known(), np.ones(PLATFORMS), measured, truth[measured], Doubt.none(NETWORKS, 4))
+    apart, alike = (
+        adapt(known(), np.ones(PLATFORMS), measured, truth[measured], Doubt(variance, covariance))
+        for covariance in (alone, together)
+    )
+
+    assert apart.deviation[11] == pytest.approx(0.2, abs=0.03)
+    assert alike.deviation[11] < 0.1 < apart.deviation[11]
+    assert abs(alike.log_ms[11] - truth[11]) < abs(apart.log_ms[11] - truth[11])
+    assert sure.deviation[5] <= apart.deviation[5] + 0.02
+
+
+def test_nothing_measured_or_hardly_any_platform_is_refused() -> None:
+    with pytest.raises(TrainingError, match="0 measured networks"):
+        adapt(known(), np.ones(PLATFORMS), np.array([], dtype=int), np.array([]))
+    with pytest.raises(TrainingError, match="2 known platforms"):
+        adapt(known(platforms=2), np.ones(2), EVENLY, NEW[EVENLY])
+
+
+def test_networks_are_chosen_that_tell_platforms_apart() -> None:
+    """Ends of the line show the slope; of networks in the middle one is as good as all."""
+    chosen = choose_measured(known().log_ms, 3)
+
+    assert len(set(chosen)) == 3
+    assert min(chosen) < 3
+    assert max(chosen) > 8
+    assert sorted(choose_measured(known().log_ms, 99)) == list(range(NETWORKS))

@@ -1,0 +1,58 @@
+"""Kernels of networks from whatever is known of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from latcast.errors import DatasetError
+from latcast.kernels.rules import load_rules
+from latcast.records import Reference
+from latcast.spaces.catalogue import build, model
+from latcast.transfer.network_kernels import all_kernels, common_rules, has_kernels, network_kernels
+
+SQUEEZENET = model("squeezenet1_1")
+
+ONE_CONVOLUTION = [[0, 224, 112, 3, 32, 3, 2, 1]]
+
+
+def test_a_graph_and_its_reference_have_the_same_kernels() -> None:
+    rules = load_rules("onnxruntime")
+
+    assert network_kernels(build(SQUEEZENET), rules) == network_kernels(SQUEEZENET, rules)
+    assert [len(kernels) for kernels in all_kernels([SQUEEZENET, build(SQUEEZENET)], rules)] == [
+        len(network_kernels(SQUEEZENET, rules))
+    ] * 2
+
+
+def test_published_layers_are_kernels_too() -> None:
+    layers = Reference("iiswc20", {"index": 0, "layers": ONE_CONVOLUTION}, "iiswc20-0")
+
+    [kernel] = network_kernels(layers, load_rules("none"))
+
+    assert has_kernels(layers)
+    assert (kernel.kernel_type, kernel.operators) == ("conv", ("conv",))
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        (Reference("usc_nas", {"name": "net7"}, "net7"), "the kernels of 'net7' are not known: Li et al"),
+        (Reference("iiswc20", {"index": 3}, "iiswc20-3"), "the kernels of 'iiswc20-3' are not known: Ganesan et al"),
+    ],
+)
+def test_of_names_alone_no_kernel_is_known(reference: Reference, reason: str) -> None:
+    assert not has_kernels(reference)
+    with pytest.raises(DatasetError, match=reason):
+        network_kernels(reference, load_rules("none"))
+
+
+def test_the_common_rules_are_those_that_most_platforms_run_by() -> None:
+    onnxruntime, ncnn = "a/onnxruntime-1.31/cpu1/fp32", "a/ncnn-1.0/cpu1/fp32"
+
+    assert common_rules([onnxruntime, ncnn, "b/onnxruntime-1.31/cpu1/fp32"]).runtime == "onnxruntime"
+    assert common_rules([onnxruntime, ncnn, "b/ncnn-1.0/cpu1/fp32"]).runtime == "ncnn"
+
+
+def test_runtimes_that_are_not_known_fuse_nothing() -> None:
+    assert common_rules(["a/magic-1.0/cpu1/fp32"]) == load_rules("none")
+    assert common_rules([]) == load_rules("none")
