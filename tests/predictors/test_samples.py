@@ -8,6 +8,8 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels import find_kernels
 from latcast.kernels.kernel import Kernel
+from latcast.kernels.search import kernel_of
+from latcast.kernels.types import kernel_type
 from latcast.predictors.samples import (
     SCALE_LIMIT,
     KernelObservation,
@@ -33,6 +35,14 @@ def two_convolutions() -> Graph:
     return b.finish(b.linear(b.flatten(x), 5))
 
 
+def residual() -> Graph:
+    """conv_0 (the shortcut), conv_1, their sum add_0, relu_0."""
+    b = GraphBuilder("residual")
+    x = b.input((1, 4, 8, 8))
+    shortcut = b.conv(x, 8, 1)
+    return b.finish(b.relu(b.add(b.conv(x, 8, 3), shortcut)))
+
+
 def executed(latency_ms: float, *nodes: str) -> ExecutedKernel:
     return ExecutedKernel("+".join(nodes) or "reorder", "kind", nodes, latency_ms)
 
@@ -51,6 +61,10 @@ def build_example(reference: Reference) -> Graph:
 @pytest.fixture
 def kernels() -> tuple[Kernel, ...]:
     return find_kernels(two_convolutions(), RULES)
+
+
+def named(kernel: Kernel) -> dict[str, int]:
+    return dict(zip(kernel_type(kernel.kernel_type).fields, kernel.configuration, strict=True))
 
 
 def names(pairs: list[tuple[Kernel, float]]) -> dict[str, float]:
@@ -81,6 +95,30 @@ class TestAttribution:
 
         assert pairs == []
         assert (given, whole) == (0.0, 0.75)
+
+    def test_one_that_spans_two_of_ours_is_a_sample_of_what_it_is(self) -> None:
+        """The runtime fused the sum into the shortcut, the rules into the branch: the time of neither is lost."""
+        graph = residual()
+        kernels = find_kernels(graph, RULES)
+        assert [kernel.nodes for kernel in kernels] == [("conv_0",), ("conv_1", "add_0", "relu_0")]
+        measurement = measured(NETWORK, 1.0, executed(0.5, "conv_1"), executed(0.25, "conv_0", "add_0", "relu_0"))
+
+        pairs, given, whole = attribute_executed(kernels, measurement, lambda nodes: kernel_of(graph, RULES, nodes))
+
+        assert sorted((kernel.nodes, latency_ms) for kernel, latency_ms in pairs) == [
+            (("conv_0", "add_0", "relu_0"), 0.25), (("conv_1",), 0.5),
+        ]  # fmt: skip
+        fused = {kernel.nodes[0]: named(kernel)["fused_inputs"] for kernel, _ in pairs}
+        assert fused == {"conv_0": 1, "conv_1": 0}
+        assert (given, whole) == (0.75, 0.75)
+
+    def test_one_that_spans_two_products_is_no_sample(self, kernels: tuple[Kernel, ...]) -> None:
+        graph = two_convolutions()
+        measurement = measured(NETWORK, 1.0, executed(0.5, "conv_0", "gemm_0"), executed(0.25, "relu_0"))
+
+        pairs, _, _ = attribute_executed(kernels, measurement, lambda nodes: kernel_of(graph, RULES, nodes))
+
+        assert [kernel.nodes for kernel, _ in pairs] == [("relu_0",)]
 
     def test_a_view_inside_an_executed_kernel_does_not_spoil_it(self, kernels: tuple[Kernel, ...]) -> None:
         pairs, _, _ = attribute_executed(kernels, measured(NETWORK, 1.0, executed(0.5, "flatten_0", "gemm_0")))

@@ -112,6 +112,29 @@ def test_the_prior_makes_depthwise_slower_and_memory_bound_classes_surer() -> No
 
 
 @pytest.mark.parametrize(
+    ("platform", "expected"),
+    [
+        ("pixel4/tflite-2.10/1large/int8", [20.0, 2.0, 2.0, 2.0]),
+        ("pixel4/pytorch-2.0/1large/fp32", [20.0, 20.0, 20.0, 20.0]),
+        ("iphonexs/pytorch-2.0/gpu/fp16", [20.0, 2.0, 2.0, 2.0]),
+    ],
+)
+def test_a_generic_path_may_compute_slowly_and_where_it_copies_do_everything_slowly(platform: str, expected: list[float]) -> None:
+    _, deviation = prior_coefficients(Platform.parse(platform), ["conv grouped"])
+
+    assert deviation[:4].tolist() == expected
+
+
+def test_learning_leaves_the_terms_as_they_were(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
+    terms = NetworkTerms.of(networks)
+    before = terms.counts.toarray()
+
+    learn(terms, latency_ms, PLATFORM)
+
+    np.testing.assert_array_equal(terms.counts.toarray(), before)
+
+
+@pytest.mark.parametrize(
     ("fine", "coarse"),
     [("conv 3x3 strided unaligned", "conv kxk"), ("depthwise kxk", "depthwise"), ("max pool", "pool"), ("softmax", "softmax")],
 )

@@ -23,7 +23,7 @@ from latcast.cli.options import (
     worker_settings,
 )
 from latcast.cli.output import percent, print_json, print_table, warn
-from latcast.cli.profile import fusion_rules, described, summarise
+from latcast.cli.profile import described, fusion_rules, summarise
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ def command(
     kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Kernel type: conv, depthwise_conv, linear, concat...")],
     count: Annotated[int, typer.Option("--count", "-n", help="How many configurations.", min=1)] = 20,
     sampler: Annotated[
-        str, typer.Option("--sampler", "-s", help="random, prior or adaptive.", callback=one_of(_samplers))
+        str, typer.Option("--sampler", "-s", help="random, prior, adaptive or vae.", callback=one_of(_samplers))
     ] = "prior",
     seed: Seed = 0,
     runtime: Runtime = "onnxruntime",

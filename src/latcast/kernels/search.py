@@ -229,6 +229,33 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     return tuple(_selected(kernel, selection) for kernel in kernels)
 
 
+def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel | None:
+    """The kernel that a runtime made of just these operators, wherever the rules would have drawn its borders.
+
+    Args:
+        graph: The network.
+        rules: For the operators' patterns and the backend's selection.
+        names: Operators of the graph.
+
+    Returns:
+        None where no operator of the graph is named, or where several are heavy (:data:`HEAVY`), as the first of them
+        alone would not describe what was computed.
+    """
+    wanted = frozenset(names)
+    nodes = [node for node in graph.nodes if node.name in wanted]
+    classes = [operator_class(graph, node) for node in nodes]
+    if not nodes or sum(name in HEAVY for name in classes) > 1:
+        return None
+    first, own = classes[0], nodes[:1]
+    match = matched_patterns(graph, rules).get(own[0].name)
+    if match is not None and wanted.issuperset(node.name for node in match.nodes):
+        first, own = match.pattern, list(match.nodes)
+    group = _Group(first, own, 0)
+    group.nodes.extend(node for node in nodes if node not in own)
+    kernel = _kernel(graph, rules, group)
+    return _selected(kernel, selection_of(rules.selection)) if rules.selection else kernel
+
+
 def _selected(kernel: Kernel, selection: Selection) -> Kernel:
     """The kernel that the backend runs for it."""
     if kernel.free:

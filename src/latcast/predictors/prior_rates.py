@@ -35,7 +35,11 @@ BOUND_BY_MEMORY = frozenset(
 """Classes that read and write at the device's speed and do little else, so that the prior says much of them."""
 
 FREE_CLASSES = frozenset({"conv grouped", "conv grouped split"})
-"""Classes that some runtimes run by a generic path, tens of times slower than others do."""
+"""Classes that some runtimes run by a generic path, computing tens of times slower than others do."""
+
+COPYING_RUNTIMES = frozenset({"pytorch"})
+"""Runtimes whose generic path on CPUs also rearranges its input for every filter tap, one group after another, so that
+moving an element, reading a weight and starting a kernel may cost as many times more."""
 
 MEMORY_DEVIATION = 0.4
 USUAL_DEVIATION = 2.0
@@ -71,13 +75,14 @@ def prior_coefficients(platform: Platform, classes: list[str]) -> tuple[np.ndarr
         if name.startswith("depthwise"):
             row[0] *= DEPTHWISE_SLOWDOWN
         rows.append(row)
-        deviations += [_deviation(name)] * len(row)
+        deviations += _deviations(name, copies=sort != "gpu" and platform.runtime in COPYING_RUNTIMES)
     prior = np.concatenate([*rows, [PRIOR_OVERHEAD_MS[sort]]])
     return prior, np.array([*deviations, OVERHEAD_DEVIATION])
 
 
-def _deviation(name: str) -> float:
+def _deviations(name: str, *, copies: bool) -> list[float]:
+    """Of the coefficients of a class: what a generic path computes is free, and all that it does where it copies."""
     name = coarse_class(name)
     if name in FREE_CLASSES:
-        return FREE_DEVIATION
-    return MEMORY_DEVIATION if name in BOUND_BY_MEMORY else USUAL_DEVIATION
+        return [FREE_DEVIATION] * 4 if copies else [FREE_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION]
+    return [MEMORY_DEVIATION if name in BOUND_BY_MEMORY else USUAL_DEVIATION] * 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from latcast.datasets.splits import family_of
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.search import find_kernels
+from latcast.kernels.search import find_kernels, kernel_of
 from latcast.records import Measurement, Reference
 
 
@@ -83,18 +84,31 @@ class TrainingData:
     skipped: tuple[str, ...] = field(default_factory=tuple)
 
 
-def attribute_executed(kernels: Sequence[Kernel], measurement: Measurement) -> tuple[list[tuple[Kernel, float]], float, float]:
+def attribute_executed(
+    kernels: Sequence[Kernel],
+    measurement: Measurement,
+    as_executed: Callable[[Sequence[str]], Kernel | None] = lambda _: None,
+) -> tuple[list[tuple[Kernel, float]], float, float]:
     """Gives the time of executed kernels to the kernels of the rules.
 
     An executed kernel that computes nodes of one kernel of ours is that kernel's (several add up). One that spans several of
-    ours cannot be split, so neither gets a sample. One that the runtime inserted (a layout change) or that the rules call
-    free is charged to the kernel that runs next, for whose sake it is there.
+    ours cannot be split between them; the runtime drew the borders elsewhere (the operand of an addition that it fuses
+    depends on the order in which a converter writes two branches), so it is a sample of the kernel that it is, as are the
+    others that share kernels of ours with it. One that the runtime inserted (a layout change) or that the rules call free
+    is charged to the kernel that runs next, for whose sake it is there.
+
+    Args:
+        kernels: Of the rules.
+        measurement: Of the network, with what was executed.
+        as_executed: The kernel that nodes executed together are; None where they cannot be described as one.
 
     Returns:
         (kernel, milliseconds) pairs, the time given away, and the whole time.
     """
     owner = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
     time_of: dict[int, float] = {}
+    parts_of: dict[int, list[tuple[Sequence[str], float]]] = {}
+    spanning: list[tuple[Sequence[str], float]] = []
     spoiled: set[int] = set()
     whole = waiting = 0.0
     for executed in measurement.executed:
@@ -103,16 +117,23 @@ def attribute_executed(kernels: Sequence[Kernel], measurement: Measurement) -> t
         owners = {index for index in owners if not kernels[index].free}
         if not owners:
             waiting += executed.latency_ms
-        elif len(owners) > 1:
+            continue
+        part = (executed.nodes, executed.latency_ms + waiting)
+        waiting = 0.0
+        if len(owners) > 1:
             spoiled |= owners
-            waiting = 0.0
+            spanning.append(part)
         else:
             index = owners.pop()
-            time_of[index] = time_of.get(index, 0.0) + executed.latency_ms + waiting
-            waiting = 0.0
+            time_of[index] = time_of.get(index, 0.0) + part[1]
+            parts_of.setdefault(index, []).append(part)
     pairs = [
         (kernels[index], latency_ms) for index, latency_ms in sorted(time_of.items()) if index not in spoiled and latency_ms > 0
     ]
+    for nodes, latency_ms in (*spanning, *(part for index in sorted(spoiled) for part in parts_of.get(index, ()))):
+        kernel = as_executed(nodes)
+        if kernel is not None and latency_ms > 0:
+            pairs.append((kernel, latency_ms))
     return pairs, sum(latency_ms for _, latency_ms in pairs), whole
 
 
@@ -156,7 +177,7 @@ def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Call
             continue
         latencies.setdefault(reference.key, []).append(measurement.latency_ms)
         if measurement.executed:
-            pairs, some, total = attribute_executed(kernels, measurement)
+            pairs, some, total = attribute_executed(kernels, measurement, _kernels_of_nodes(build, reference, rules))
             given, whole = given + some, whole + total
             scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
             profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
@@ -165,6 +186,14 @@ def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Call
         for key, values in latencies.items()
     )
     return TrainingData(tuple(isolated), tuple(profiled), networks, given / whole if whole else 1.0, tuple(skipped))
+
+
+def _kernels_of_nodes(
+    build: Callable[[Reference], Graph], reference: Reference, rules: FusionRules
+) -> Callable[[Sequence[str]], Kernel | None]:
+    """For :func:`attribute_executed`; the network is built when the first kernel is asked for, once."""
+    graph = cache(lambda: build(reference))
+    return lambda nodes: kernel_of(graph(), rules, nodes)
 
 
 def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:

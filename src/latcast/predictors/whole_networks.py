@@ -127,6 +127,21 @@ def _together(related: Learned, level: float, own: Learned) -> Learned:
     return Learned({**coefficients, **own.coefficients}, own.overhead_ms, factors)
 
 
+@dataclass(frozen=True)
+class _Solution:
+    """A posterior.
+
+    Attributes:
+        weights: (points,).
+        log_overhead: Of the overhead's factor, in standard deviations.
+        left_out_errors: (networks,) logarithmic error of each network when it alone is left out.
+    """
+
+    weights: np.ndarray
+    log_overhead: float
+    left_out_errors: np.ndarray
+
+
 class _Process:
     """The posterior of the kernels' factors, given networks."""
 
@@ -140,22 +155,20 @@ class _Process:
         column = np.concatenate([kernels.point_of + start for kernels, start in zip(terms.types, starts, strict=False)])
         counts = terms.counts
         spent = counts.data * prices_ms[counts.indices]
-        merged = csr_matrix((spent, column[counts.indices], counts.indptr), shape=(counts.shape[0], int(starts[-1])))
+        # Adding duplicates up changes the arrays in place, and the terms are still needed.
+        merged = csr_matrix((spent, column[counts.indices], counts.indptr.copy()), shape=(counts.shape[0], int(starts[-1])))
         merged.sum_duplicates()
         self.spent = merged
         """(networks, points): milliseconds at the prices to begin with."""
         self.blocks = [slice(int(start), int(end)) for start, end in pairwise(starts)]
 
-    def fit(self, noise: float, rows: np.ndarray | None = None) -> tuple[list[np.ndarray], float]:
+    def fit(self, solution: _Solution) -> tuple[list[np.ndarray], float]:
         """Weights of the points of each type, and the factor on the overhead."""
-        weights, log_overhead, _ = self._solve(noise, rows)
-        return [weights[block] for block in self.blocks], float(np.exp(OVERHEAD_DEVIATION * log_overhead))
+        weights, overhead = solution.weights, solution.log_overhead
+        return [weights[block] for block in self.blocks], float(np.exp(OVERHEAD_DEVIATION * overhead))
 
-    def left_out_errors(self, noise: float, rows: np.ndarray) -> np.ndarray:
-        """Logarithmic error of each of some networks when it alone is left out."""
-        return self._solve(noise, rows)[2]
-
-    def _solve(self, noise: float, rows: np.ndarray | None) -> tuple[np.ndarray, float, np.ndarray]:
+    def solve(self, noise: float, rows: np.ndarray | None = None) -> _Solution:
+        """The posterior at a noise, from all networks or from some; the steps begin at the physical terms."""
         spent = self.spent if rows is None else self.spent[rows]
         target = self.log_latency if rows is None else self.log_latency[rows]
         huber = max(HUBER_NOISES * noise, LEAST_HUBER)
@@ -189,7 +202,7 @@ class _Process:
             if gain < 1e-3 * max(cost, 1.0):
                 break
         inverse = np.linalg.inv(system)
-        return weights, log_overhead, (inverse @ residual) / np.diag(inverse)
+        return _Solution(weights, log_overhead, (inverse @ residual) / np.diag(inverse))
 
     def _state(self, spent: Any, logs: np.ndarray, log_overhead: float) -> tuple[Any, np.ndarray, float]:
         """Shares of the points in each network's latency (sparse), the latencies, and the overhead."""
@@ -218,14 +231,16 @@ def _cost(error: np.ndarray, huber: float, noise: float) -> float:
     return float(np.where(size < huber, size**2, huber * (2 * size - huber)).sum() / noise**2)
 
 
-def _choose_noise(process: _Process) -> float:
-    """The noise at which networks that are left out one at a time are predicted best."""
+def _choose_noise(process: _Process) -> _Solution:
+    """The posterior at the noise at which networks that are left out one at a time are predicted best."""
     networks = len(process.log_latency)
-    rows = np.arange(networks)
+    rows = None
     if networks > MOST_FOR_NOISE:
         rows = np.sort(np.random.default_rng(0).permutation(networks)[:MOST_FOR_NOISE])
-    errors = [np.minimum(np.abs(process.left_out_errors(noise, rows)), 0.3).mean() for noise in NOISES]
-    return NOISES[int(np.argmin(errors))]
+    found = [process.solve(noise, rows) for noise in NOISES]
+    errors = [np.minimum(np.abs(solution.left_out_errors), 0.3).mean() for solution in found]
+    best = int(np.argmin(errors))
+    return found[best] if rows is None else process.solve(NOISES[best])
 
 
 def predictors(learned: Learned, terms: NetworkTerms) -> tuple[PhysicalTerms, dict[str, KernelPredictor], NetworkModel]:

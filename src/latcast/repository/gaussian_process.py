@@ -97,7 +97,7 @@ class GaussianProcessModel:
             "log_ms": _rows(process.log_ms),
             "filled": _rows(process.filled),
             "cells": "grid" if isinstance(process.cells, Grid) else "scattered",
-            "values": _rows(np.asarray(process.cells.values)),  # type: ignore[attr-defined]
+            "values": _rows(np.asarray(process.cells.values)),
             "scales": process.scales.logarithms().tolist(),
             "noise": process.noise.tolist(),
             "signature": list(process.signature),

@@ -103,7 +103,8 @@ class TestConvolution:
         ("kernel", "stride", "channels", "expected"),
         [
             (1, 1, 16, "conv 1x1"), (1, 2, 16, "conv 1x1 strided"), (3, 1, 16, "conv 3x3"), (3, 2, 16, "conv 3x3 strided"),
-            (5, 1, 16, "conv kxk"), (7, 2, 3, "conv first"),
+            (5, 1, 16, "conv kxk"), (7, 2, 3, "conv first"), (1, 1, 3, "conv first"),
+            (1, 1, 4, "conv 1x1"), (3, 2, 6, "conv first"),
         ],
     )  # fmt: skip
     def test_convolutions_that_run_by_different_algorithms_are_different_classes(
@@ -113,6 +114,12 @@ class TestConvolution:
         kind = kernel_type("conv")
 
         assert kind.physical_class(kind.columns(np.array([found.configuration]))).tolist() == [expected]
+
+    def test_a_vector_of_few_channels_is_no_image(self) -> None:
+        found = last(lambda b: b.conv(b.input((1, 3, 1, 1)), 8, 1))
+        kind = kernel_type("conv")
+
+        assert kind.physical_class(kind.columns(np.array([found.configuration]))).tolist() == ["conv on a vector unaligned"]
 
     @pytest.mark.parametrize(
         ("size", "out", "window", "stride", "at_least", "expected"),

@@ -28,8 +28,8 @@ def regressor(request: pytest.FixtureRequest) -> Regressor:
 
 
 def test_every_regressor_that_learns_from_kernels_is_tested_here() -> None:
-    """What learns from whole networks alone, ``smooth_factor``, has tests of its own."""
-    assert REGRESSORS.names() == ["gbdt", "lasso", "log_residual", "mlp", "random_forest", "smooth_factor"]
+    """What learns from whole networks alone, ``smooth_factor``, and what needs PyTorch, ``kernel_mlp``, have tests of their own."""
+    assert REGRESSORS.names() == ["gbdt", "kernel_mlp", "lasso", "log_residual", "mlp", "random_forest", "smooth_factor"]
 
 
 class TestContract:

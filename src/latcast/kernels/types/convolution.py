@@ -97,8 +97,8 @@ def _unaligned(c: Columns) -> np.ndarray:
 
 
 def dense_class(c: Columns) -> np.ndarray:
-    """Dense convolutions run by different algorithms: 1x1 as a product, 3x3 at stride 1 perhaps as Winograd, few input
-    channels (the first layer) apart."""
+    """Dense convolutions run by different algorithms: 1x1 as a product, 3x3 at stride 1 perhaps as Winograd, and the first
+    layer apart, whatever its filter: it has the few channels of an image."""
     k = np.maximum(c["kernel_h"], c["kernel_w"])
     strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
     names = np.select(
@@ -106,8 +106,10 @@ def dense_class(c: Columns) -> np.ndarray:
         [np.where(strided, "conv 1x1 strided", "conv 1x1"), np.where(strided, "conv 3x3 strided", "conv 3x3")],
         "conv kxk",
     )
-    names = np.where(c["in_channels"] * c["in_h"] * c["in_w"] == c["in_channels"], "conv on a vector", names)
-    first = (c["in_channels"] < 8) & (k > 1)
+    pixels = c["in_h"] * c["in_w"]
+    names = np.where(pixels == 1, "conv on a vector", names)
+    # Narrow networks have 1x1 convolutions of four or six channels inside; an image has three at most.
+    first = np.where(k > 1, c["in_channels"] < 8, (c["in_channels"] <= 3) & (pixels > 1))
     return np.where(first, "conv first", np.char.add(names, _unaligned(c))).astype(object)
 
 
