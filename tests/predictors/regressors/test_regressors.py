@@ -28,7 +28,7 @@ def regressor(request: pytest.FixtureRequest) -> Regressor:
 
 
 def test_every_regressor_that_learns_from_kernels_is_tested_here() -> None:
-    """What learns from whole networks alone, ``smooth_factor``, and what needs PyTorch, ``kernel_mlp``, have tests of their own."""
+    """``smooth_factor``, which learns from whole networks, and ``kernel_mlp``, which needs PyTorch, have tests of their own."""
     assert REGRESSORS.names() == ["gbdt", "kernel_mlp", "lasso", "log_residual", "mlp", "random_forest", "smooth_factor"]
 
 
