@@ -124,6 +124,15 @@ def worker_settings(
     return WorkerSettings(runtime, threads, precision, device, cpus=chosen, realtime=realtime, scheduler=scheduler)
 
 
+def parse_block(text: str) -> tuple[int, int, int]:
+    """What ``--block`` says that a work item computes: columns, rows and slices."""
+    parts = text.replace("x", ",").split(",")
+    if len(parts) != 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
+        raise typer.BadParameter(f"--block '{text}' is not of the form 2,1,1")
+    x, y, z = (int(part) for part in parts)
+    return (x, y, z)
+
+
 def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
     """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
     from latcast.folders import measurements_folder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latcast.cli.options import AsJson
+from latcast.cli.options import AsJson, parse_block
 from latcast.cli.output import parse_shapes, percent, print_json, print_table
 from latcast.errors import LatcastError
 
@@ -51,7 +51,7 @@ def command(
     from latcast.workgroups.gpu_interfaces import is_queried, queried_profile
 
     profile = queried_profile(device) if is_queried(device) else load_profile(device)
-    found = _launches(what, profile, _block(block), direct, shape)
+    found = _launches(what, profile, parse_block(block), direct, shape)
     advised = [(launch, None if launch.workload is None else advise(launch.workload, profile, count)) for launch in found]
     if as_json:
         print_json(
@@ -88,14 +88,6 @@ def _launches(
     if workload.kind == "conv" and block != (2, 1, 1):
         workload = replace(workload, descriptor=conv_kernel(block))
     return [launch_of(workload, profile.family, direct=direct)]
-
-
-def _block(text: str) -> tuple[int, int, int]:
-    parts = text.replace("x", ",").split(",")
-    if len(parts) != 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise typer.BadParameter(f"--block '{text}' is not of the form 2,1,1")
-    x, y, z = (int(part) for part in parts)
-    return (x, y, z)
 
 
 def _print(what: str, profile: DeviceProfile, advised: Sequence[tuple[Launch, Advice | None]]) -> None:

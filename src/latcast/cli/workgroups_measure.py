@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latcast.cli.options import AsJson, Seed, one_of
+from latcast.cli.options import AsJson, Seed, one_of, parse_block
 from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
 from latcast.cli.progress import StageProgress
 from latcast.errors import LatcastError, MeasurementError
@@ -135,7 +135,7 @@ def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]
     """What is to be computed, equal convolutions of a model once."""
     from latcast.workgroups.networks import conv_kernel, is_operator, parse_operator
 
-    blocks = _block(block)
+    blocks = parse_block(block)
     if is_operator(what):
         workload = parse_operator(what)
         if workload.kind == "conv" and blocks != (2, 1, 1):
@@ -162,14 +162,6 @@ def _convolutions(model: str, block: tuple[int, int, int], shape: list[str] | No
     if not found:
         raise LatcastError(f"{model} has no convolution that the kernels here compute: plain and depthwise ones, one image")
     return list(dict.fromkeys(found))
-
-
-def _block(text: str) -> tuple[int, int, int]:
-    parts = text.replace("x", ",").split(",")
-    if len(parts) != 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise typer.BadParameter(f"--block '{text}' is not of the form 2,1,1")
-    x, y, z = (int(part) for part in parts)
-    return (x, y, z)
 
 
 def _paths(output: Path | None, device: str, sizes: str, workloads: Sequence[Workload]) -> list[Path]:

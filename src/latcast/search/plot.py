@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from latcast.errors import LatcastError, MissingExtraError
+from latcast.errors import LatcastError
+from latcast.report.drawing import new_figure
 from latcast.search.result import SearchResult
 
 
@@ -22,14 +23,8 @@ def draw_front(result: SearchResult, path: Path, measured_ms: np.ndarray | None 
         MissingExtraError: Matplotlib is not installed.
         LatcastError: The file cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as problem:
-        raise MissingExtraError("matplotlib", "plots", "drawing the front") from problem
     front = result.front
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(7, 4.5, purpose="drawing the front")
     axes = figure.add_subplot()
     interval = np.stack([front.latency_ms - front.low_ms, front.high_ms - front.latency_ms])
     axes.errorbar(

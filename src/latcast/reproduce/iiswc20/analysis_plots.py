@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from latcast.report.drawing import COLOURS, new_figure, plain, save
 from latcast.reproduce.iiswc20.analysis import cpu_names, frequency_network
-from latcast.reproduce.iiswc20.drawing import COLOURS, new_figure, plain, save
 from latcast.reproduce.iiswc20.paper import CLUSTERS
 from latcast.reproduce.iiswc20.phones import NETWORK_CLUSTERS, network_clusters, speed_clusters
 from latcast.reproduce.iiswc20.published import Published

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from latcast.report.drawing import COLOURS, new_figure, plain, save
 from latcast.reproduce.comparison import Cell, Comparison
-from latcast.reproduce.iiswc20.drawing import COLOURS, new_figure, plain, save
 
 
 def draw(comparisons: Iterable[Comparison], folder: Path) -> list[Path]:

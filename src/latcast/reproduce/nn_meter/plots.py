@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.errors import LatcastError, MissingExtraError
+from latcast.report.drawing import new_figure, save
 from latcast.reproduce.comparison import Comparison
 
 BARS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -39,31 +39,18 @@ def draw(comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
         MissingExtraError: Matplotlib is not installed.
         LatcastError: The folder cannot be written to.
     """
-    try:
-        import matplotlib
-    except ImportError as problem:
-        raise MissingExtraError("matplotlib", "plots", "drawing figures") from problem
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
     files = []
     for comparison in comparisons:
         fill = _fill_of(comparison.name)
         if fill is None or not comparison.rows:
             continue
-        figure = Figure(figsize=(max(6.0, 0.75 * len(comparison.rows) + 2), 4.2), layout="constrained")
+        figure = new_figure(max(6.0, 0.75 * len(comparison.rows) + 2), 4.2)
         axes = figure.add_subplot()
         fill(axes, comparison)
         axes.set_title(comparison.title, fontsize="medium")
         axes.set_xticks(range(len(comparison.rows)), [str(row[0]) for row in comparison.rows], rotation=35, ha="right")
         axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        path = folder / f"{comparison.name.replace(' ', '-')}.png"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=130)
-        except OSError as problem:
-            raise LatcastError(f"cannot write {path}: {problem.strerror}") from problem
-        files.append(path)
+        files.append(save(figure, folder, comparison.name, dots_per_inch=130))
     return files
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.errors import LatcastError, MissingExtraError
+from latcast.report.drawing import new_figure, save
 from latcast.reproduce.comparison import Cell, Comparison
 
 COLOURS = (
@@ -128,25 +128,13 @@ def draw(comparisons: Iterable[Comparison], folder: Path) -> list[Path]:
         MissingExtraError: Matplotlib is not installed.
         LatcastError: The folder cannot be written to.
     """
-    try:
-        import matplotlib
-    except ImportError as problem:
-        raise MissingExtraError("matplotlib", "plots", "drawing figures") from problem
-    matplotlib.use("Agg")
-
     files = []
     for comparison in comparisons:
         spec = FIGURES.get(comparison.name)
         figure = None if spec is None else _figure(comparison, spec)
         if figure is None:
             continue
-        path = folder / f"{comparison.name.replace(' ', '-')}.png"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=110)
-        except OSError as problem:
-            raise LatcastError(f"cannot write {path}: {problem.strerror}") from problem
-        files.append(path)
+        files.append(save(figure, folder, comparison.name))
     return files
 
 
@@ -155,8 +143,6 @@ Record = Mapping[str, Cell]
 
 def _figure(comparison: Comparison, spec: Dots | Bars) -> Any:
     """None where there is no number to draw."""
-    from matplotlib.figure import Figure
-
     records = [dict(zip(comparison.columns, row, strict=True)) for row in comparison.rows]
     apart = (spec.panel,) if isinstance(spec, Dots) else spec.panel
     panels: dict[str, list[Record]] = {}
@@ -169,8 +155,8 @@ def _figure(comparison: Comparison, spec: Dots | Bars) -> Any:
         max(map(len, panels.values())) if isinstance(spec, Dots) else max(_bar_slots(found, spec) for found in panels.values())
     )
     width = min(max(LEAST_WIDTH, INCHES_PER_SLOT * slots + 2.5), MOST_WIDTH)
-    figure = Figure(figsize=(width, PANEL_HEIGHT * len(panels) + 0.9), layout="constrained")
-    figure.suptitle(f"{comparison.name[:1].upper()}{comparison.name[1:]}: {comparison.title}", fontsize="medium")
+    title = f"{comparison.name[:1].upper()}{comparison.name[1:]}: {comparison.title}"
+    figure = new_figure(width, PANEL_HEIGHT * len(panels) + 0.9, title)
     for place, (name, found) in enumerate(panels.items()):
         axes = figure.add_subplot(len(panels), 1, place + 1)
         if isinstance(spec, Dots):

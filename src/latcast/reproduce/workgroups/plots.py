@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from latcast.errors import LatcastError, MissingExtraError
+from latcast.report.drawing import new_figure, save
 from latcast.reproduce.workgroups.tables import Judged
 from latcast.workgroups.sweep import COMPETITIVE
 
@@ -25,17 +25,11 @@ def draw(judged: Judged, folder: Path) -> list[Path]:
         MissingExtraError: matplotlib is not installed.
         LatcastError: The folder cannot be written to.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as problem:
-        raise MissingExtraError("matplotlib", "plots", "drawing figures") from problem
     panels = [(group.title, [found for found in audits if not found.refused]) for group, audits in judged]
     panels = [panel for panel in panels if panel[1]]
     if not panels:
         return []
-    figure = Figure(figsize=(7.0, 2.5 * len(panels)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(7.0, 2.5 * len(panels))
     for axes, (title, audits) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
         relative = [found.sweep.relative for found in audits]
         outcomes = [outcome for found in audits if (outcome := found.outcome("kFast")) is not None]
@@ -57,10 +51,4 @@ def draw(judged: Judged, folder: Path) -> list[Path]:
         axes.set_ylabel("sizes, %")
         axes.legend(fontsize=8, frameon=False)
     figure.supxlabel("latency over that of the best size", fontsize=10)
-    path = folder / "figure-5.png"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-    except OSError as problem:
-        raise LatcastError(f"cannot draw into {folder}: {problem}") from problem
-    return [path]
+    return [save(figure, folder, "figure 5", dots_per_inch=130)]

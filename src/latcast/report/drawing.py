@@ -1,4 +1,4 @@
-"""What all plots of this paper have in common."""
+"""What all plots have in common: how a figure is begun, looks and is written."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ COLOURS = ("#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f")
 DOTS_PER_INCH = 110
 
 
-def new_figure(width: float, height: float, title: str) -> Any:
-    """An empty figure, in inches.
+def new_figure(width: float, height: float, title: str = "", *, purpose: str = "drawing figures") -> Any:
+    """An empty figure, in inches. It draws without a screen and leaves pyplot's state alone.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure
     except ImportError as problem:
-        raise MissingExtraError("matplotlib", "plots", "drawing figures") from problem
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(title, fontsize="medium")
+        raise MissingExtraError("matplotlib", "plots", purpose) from problem
+    figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize="medium")
     return figure
 
 
@@ -38,8 +39,8 @@ def plain(axes: Any, below: str, beside: str, *, small_ticks: str = "both") -> N
     axes.set_axisbelow(True)
 
 
-def save(figure: Any, folder: Path, name: str) -> Path:
-    """Writes a figure; returns its file.
+def save(figure: Any, folder: Path, name: str, *, dots_per_inch: int = DOTS_PER_INCH) -> Path:
+    """Writes a figure into a folder, which is made where there is none; returns its file.
 
     Raises:
         LatcastError: The folder cannot be written to.
@@ -47,7 +48,7 @@ def save(figure: Any, folder: Path, name: str) -> Path:
     path = folder / f"{name.replace(' ', '-')}.png"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+        figure.savefig(path, dpi=dots_per_inch)
     except OSError as problem:
         raise LatcastError(f"cannot write {path}: {problem.strerror}") from problem
     return path
