@@ -1,17 +1,10 @@
-"""The experiments in pieces, each computed once and kept, so that an interrupted run goes on where it was.
-
-A piece is kept under a name made of what it is, of the measurements and of the source code that computes it: no figure
-outlives the code or the data that gave it.
-"""
+"""The experiments in pieces, each computed once and kept, so that an interrupted run goes on where it was."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,6 +12,7 @@ from typing import Any
 
 from latcast.predictors.profiling import Stage
 from latcast.reproduce.iiswc20.published import Published
+from latcast.reproduce.kept_pieces import KeptPieces, files_digest, one_thread, source_digest
 
 ROOMS = ("transfer", "reproduce/iiswc20", "datasets/importers/iiswc20")
 """Folders whose source decides what a piece comes to."""
@@ -46,58 +40,27 @@ class Piece:
 @cache
 def code_digest() -> str:
     """Of the source in :data:`ROOMS`."""
-    root = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for room in ROOMS:
-        for file in sorted((root / room).rglob("*.py")):
-            digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
-    return digest.hexdigest()
+    return source_digest(ROOMS)
 
 
 def data_digest(folder: Path) -> str:
     """Of the files of a folder."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
-        if file.is_file():
-            digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()
+    return files_digest(folder.iterdir())
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A folder of finished pieces.
+class Kept(KeptPieces[list[Row]]):
+    """A folder of finished pieces, each a list of rows."""
 
-    Attributes:
-        folder: Where they are; made when the first is kept.
-        data: Digest of the measurements.
-        fresh: Whether pieces that are there are computed again.
-    """
+    def code(self) -> str:
+        return code_digest()
 
-    folder: Path
-    data: str
-    fresh: bool = False
+    def encode(self, result: list[Row]) -> Any:
+        return result
 
-    def _file(self, piece: Piece) -> Path:
-        text = json.dumps([asdict(piece), self.data, code_digest()], sort_keys=True)
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
-
-    def get(self, piece: Piece) -> list[Row] | None:
-        """A finished piece; None where there is none, or its file is no good."""
-        if self.fresh:
-            return None
-        try:
-            rows = json.loads(self._file(piece).read_text())
-        except (OSError, ValueError):
-            return None
-        return rows if isinstance(rows, list) else None
-
-    def put(self, piece: Piece, rows: Sequence[Row]) -> None:
-        """Keeps a piece, whole or not at all."""
-        file = self._file(piece)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(rows))
-        part.replace(file)
+    def decode(self, document: Any) -> list[Row]:
+        if not isinstance(document, list):
+            raise TypeError(f"found {type(document).__name__}, expected a list of rows")
+        return document
 
 
 def run_pieces(
@@ -152,10 +115,8 @@ _OF_PROCESS: dict[str, Published] = {}
 
 
 def _begin(published: Published) -> None:
-    """Keeps the linear algebra of a process to its own core, and the measurements at hand."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    threadpool_limits(1)
+    """Keeps a process to its own core, and the measurements at hand."""
+    one_thread()
     _OF_PROCESS["published"] = published
 
 

@@ -1,22 +1,17 @@
-"""The evaluation in pieces: one predictor on one split each, computed once and kept.
-
-A piece is kept under a name made of what it is, of the data and of the source code that computes it, so that an interrupted
-evaluation goes on where it was and no figure outlives the code that gave it.
-"""
+"""The evaluation in pieces: one predictor on one split each, computed once and kept."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from latcast.predictors.profiling import Stage
+from latcast.reproduce.kept_pieces import KeptPieces, files_digest, one_thread, source_digest
 from latcast.reproduce.peva.published import Published
 
 
@@ -82,57 +77,25 @@ ROOMS = ("kernels", "datasets/importers/usc", "predictors", "reproduce/peva")
 @cache
 def code_digest() -> str:
     """Of the source in :data:`ROOMS`."""
-    root = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for room in ROOMS:
-        for file in sorted((root / room).rglob("*")):
-            if file.suffix in (".py", ".json"):
-                digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
-    return digest.hexdigest()
+    return source_digest(ROOMS, (".py", ".json"))
 
 
 def data_digest(folder: Path) -> str:
     """Of the CSV files of a folder."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.csv")):
-        digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()
+    return files_digest(folder.glob("*.csv"))
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A folder of finished pieces.
+class Kept(KeptPieces[Outcome]):
+    """A folder of finished pieces."""
 
-    Attributes:
-        folder: Where they are; made when the first is kept.
-        data: Digest of the measurements.
-        fresh: Whether pieces that are there are computed again.
-    """
+    def code(self) -> str:
+        return code_digest()
 
-    folder: Path
-    data: str
-    fresh: bool = False
+    def encode(self, result: Outcome) -> Any:
+        return result.to_json()
 
-    def _file(self, piece: Piece) -> Path:
-        text = json.dumps([asdict(piece), self.data, code_digest()], sort_keys=True)
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
-
-    def get(self, piece: Piece) -> Outcome | None:
-        """A finished piece; None where there is none, or its file is no good."""
-        if self.fresh:
-            return None
-        try:
-            return Outcome.from_json(json.loads(self._file(piece).read_text()))
-        except (OSError, ValueError, TypeError):
-            return None
-
-    def put(self, piece: Piece, outcome: Outcome) -> None:
-        """Keeps a piece, whole or not at all."""
-        file = self._file(piece)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(outcome.to_json()))
-        part.replace(file)
+    def decode(self, document: Any) -> Outcome:
+        return Outcome.from_json(document)
 
 
 def run_pieces(
@@ -178,7 +141,7 @@ def run_pieces(
         for task in tasks:
             step(_compute(*task))
     elif tasks:
-        with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), initializer=_one_thread) as pool:
+        with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), initializer=one_thread) as pool:
             running = [pool.submit(_compute, *task) for task in tasks]
             try:
                 for future in as_completed(running):
@@ -213,13 +176,6 @@ def _parts(group: Sequence[Piece]) -> list[list[Piece]]:
         parts[-1].append(piece)
         spent += _cost(piece)
     return parts
-
-
-def _one_thread() -> None:
-    """Keeps the linear algebra of a process to its own core."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    threadpool_limits(1)
 
 
 def _compute(pieces: Sequence[Piece], published: Published, kept: Kept) -> dict[Piece, Outcome]:
