@@ -26,7 +26,9 @@ from latcast.predictors.profiling import Stage
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
 
-PIECES = ("labels1", "operators", "labels2", "calibration", "kernels", "labels3", "networks", "labels4")
+PIECES = (
+    "labels1", "operators", "labels2", "calibration", "labels3", "kernels", "labels4", "networks", "labels5", "labels6",
+)  # fmt: skip
 
 
 class Reporter:

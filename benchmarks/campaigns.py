@@ -38,7 +38,7 @@ CALIBRATION_NETWORKS = 40
 
 LABEL_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_round=300.0)
 
-LABEL_PROCESSES = 4
+LABEL_PROCESSES = 6
 
 PUBLISHED_PER_FAMILY = 4
 

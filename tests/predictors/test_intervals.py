@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.predictors.intervals import Interval, calibrate, calibration_networks, conformal_quantile
+from latcast.predictors.samples import NetworkSample
+from latcast.records import Reference
 
 
 @pytest.mark.parametrize(
@@ -48,11 +50,22 @@ def test_a_biased_predictor_gets_a_lopsided_interval_that_holds_its_prediction()
     assert interval.high > 1.6
 
 
-def test_networks_that_three_processes_measured_are_calibrated_on_where_there_are_twenty() -> None:
-    processes = np.array([3] * 20 + [1] * 80 + [2] * 5)
+def networks(space: str, count: int, processes: int) -> list[NetworkSample]:
+    return [NetworkSample(Reference(space, {"seed": seed}), (), 1.0, processes) for seed in range(count)]
 
-    assert calibration_networks(processes).nonzero()[0].tolist() == list(range(20))
-    assert calibration_networks(processes[1:]).all()
+
+def test_steady_networks_are_calibrated_on_where_there_are_twenty() -> None:
+    samples = networks("resnet", 20, 3) + networks("resnet", 80, 1) + networks("resnet", 5, 2)
+
+    assert calibration_networks(samples).nonzero()[0].tolist() == list(range(20))
+    assert calibration_networks(samples[1:]).all()
+
+
+def test_designed_networks_are_calibrated_on_where_twenty_of_them_are_steady() -> None:
+    samples = networks("random_mixed", 30, 3) + networks("resnet", 20, 3) + networks("vgg", 9, 1)
+
+    assert calibration_networks(samples).nonzero()[0].tolist() == list(range(30, 50))
+    assert calibration_networks(samples[:-10]).nonzero()[0].tolist() == list(range(49))
 
 
 def test_without_networks_the_interval_is_wide() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from latcast.predictors.samples import NetworkSample
 
 LEVEL = 0.9
 """Share of networks whose latency should lie inside the interval."""
@@ -45,20 +47,20 @@ STEADY_PROCESSES = 3
 """A network measured by so many processes has a latency with little chance left in it."""
 
 FEWEST_STEADY = 20
-"""With fewer steady networks than this, all are calibrated on."""
+"""With fewer steady networks than this, the unsteady are calibrated on as well; with fewer designed ones, the random ones."""
 
 
-def calibration_networks(processes: np.ndarray) -> np.ndarray:
-    """Which networks to calibrate on, (networks,) booleans: the steady ones where there are enough, otherwise all.
+def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
+    """Which networks to calibrate on, (networks,) booleans: steady ones that people designed, where there are enough.
 
     An interval is to hold what a careful measurement would give. Calibrated on networks that were measured once, it would hold
-    the chance in those measurements as well, and be too wide.
-
-    Args:
-        processes: (networks,) how many processes measured each.
+    the chance in those measurements as well, and be too wide. So it would from random networks, which are stranger than
+    those that forecasts are asked for, and harder to predict.
     """
-    steady = processes >= STEADY_PROCESSES
-    return steady if steady.sum() >= FEWEST_STEADY else np.ones(len(processes), dtype=bool)
+    designed = np.array([sample.designed for sample in networks])
+    steady = np.array([sample.processes >= STEADY_PROCESSES for sample in networks])
+    chosen = steady if steady.sum() >= FEWEST_STEADY else np.ones(len(networks), dtype=bool)
+    return chosen & designed if (chosen & designed).sum() >= FEWEST_STEADY else chosen
 
 
 def conformal_quantile(scores: np.ndarray, level: float) -> float:

@@ -22,6 +22,7 @@ from latcast.predictors.samples import TrainingData
 from latcast.predictors.stored import collect_stored, environment_of, trained_with_card
 from latcast.predictors.training import WAYS
 from latcast.records import Platform
+from latcast.spaces.catalogue import SYNTHETIC_NAMES
 
 OPERATOR_PLAN = MeasurePlan(rounds=2, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0, profile=True, profiled_runs=8)
 """For networks whose operators the runtime's profiler times: many networks count for more than many runs of each."""
@@ -228,7 +229,9 @@ def measure_again(
     budget_s: float,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> CampaignReport:
-    """Measures the first of the networks that a store holds in further processes, so that their latencies are steady.
+    """Measures some of the networks that a store holds in further processes, so that their latencies are steady.
+
+    The designed ones come first, as intervals are calibrated on them (:func:`intervals.calibration_networks`).
 
     Args:
         settings: How to start the platform's worker.
@@ -241,7 +244,10 @@ def measure_again(
     """
     tallies = store.tallies(platform.id, "network")
     known = {key for key, tally in tallies.items() if tally.succeeded and not tally.failed}
-    chosen = [replace(item, plan=WHOLE_PLAN) for item in items if item.reference.key in known][:count]
+    measured = sorted(
+        (item for item in items if item.reference.key in known), key=lambda item: item.reference.space in SYNTHETIC_NAMES
+    )
+    chosen = [replace(item, plan=WHOLE_PLAN) for item in measured][:count]
 
     def step(progress: Progress) -> None:
         watch(Stage("timing networks again", min(1.0, progress.seconds / budget_s), progress))

@@ -18,6 +18,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels, kernel_of
 from latcast.records import Measurement, Reference
+from latcast.spaces.catalogue import SYNTHETIC_NAMES
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ class NetworkSample:
     def family(self) -> str:
         """What it is held out with."""
         return family_of(self.reference)
+
+    @property
+    def designed(self) -> bool:
+        """Whether it is of a family that people designed, not of a synthetic space."""
+        return self.reference.space not in SYNTHETIC_NAMES
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def trained_with_card(
     }
     held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed)
     if held_out is not None:
-        chosen = calibration_networks(np.array([sample.processes for sample in data.networks]))
+        chosen = calibration_networks(data.networks)
         actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
         predictor = replace(predictor, interval=calibrate(actual, held_out))
         low_ms, high_ms = _bounds_of_halves(held_out, actual, seed)

@@ -187,5 +187,5 @@ def _calibrate(data: TrainingData, platform: Platform, rules: FusionRules, way: 
         return Interval()
     predicted = cross_predict(data, platform, rules, way=way, model=model, seed=seed)
     actual = np.array([sample.latency_ms for sample in data.networks])
-    chosen = calibration_networks(np.array([sample.processes for sample in data.networks]))
+    chosen = calibration_networks(data.networks)
     return calibrate(actual[chosen], predicted[chosen])

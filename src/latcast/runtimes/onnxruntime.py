@@ -62,6 +62,10 @@ def _new_session(graph: Graph, model: bytes, threads: int, entries: Mapping[str,
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     # Only errors: it warns of optimised models that are for this machine alone, which is what is wanted.
     options.log_severity_level = 3
+    # Made-up weights give numbers too small to be normal (masked scores after a softmax), on which a processor computes many
+    # times slower: how many there are depends on values, which no forecast reads, so they count as zero. ONNX Runtime takes
+    # this from the first session of a process, and for the thread that makes it.
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")
     for name, value in entries.items():
         setattr(options, name, value)
     try:

@@ -57,7 +57,7 @@ FAMILY_NAMES = (
     "mobilevit",
 )  # fmt: skip
 
-SYNTHETIC_NAMES = ("block_sequence", "random_mobile", "random_mixed")
+SYNTHETIC_NAMES = ("block_sequence", "random_mobile", "random_mixed", "random_small")
 
 SPACES: Registry[Space] = Registry(
     "space",

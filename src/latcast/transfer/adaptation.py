@@ -176,7 +176,7 @@ def transferred_predictor(
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
     held_out = _held_out(predictor, data.networks, seed)
-    chosen = calibration_networks(np.array([sample.processes for sample in data.networks]))
+    chosen = calibration_networks(data.networks)
     actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
     predictor = replace(predictor, interval=calibrate(actual, held_out))
     figures = judge(held_out, actual).to_json()

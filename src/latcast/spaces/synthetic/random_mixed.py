@@ -50,18 +50,19 @@ def kinds_in(**parameters: Any) -> Counter[str]:
     return Counter(_assemble(**parameters).kinds)
 
 
-def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None) -> Graph:
+def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None) -> Graph:
     """A member of the space.
 
     Args:
         seed: Decides the structure.
         width: Multiplier of all drawn widths.
         kinds: The kinds of blocks to use (of ``block_kinds``); drawn from the seed where None.
+        input_size: Height and width of the input; drawn from the seed where None.
 
     Raises:
         ModelError: An unknown kind of block.
     """
-    b = _assemble(seed, width, kinds)
+    b = _assemble(seed, width, kinds, input_size)
     return b.finish(b.last)
 
 
@@ -71,14 +72,17 @@ class _Assembly(MixedBuilder):
     last: str = ""
 
 
-def _assemble(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None) -> _Assembly:
+def _assemble(
+    seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, input_size: tuple[int, int] | None = None
+) -> _Assembly:
     for kind in kinds or ():
         if kind not in BLOCKS:
             raise ModelError(f"no kind of block is called '{kind}'; expected some of {', '.join(BLOCKS)}")
     rng = Random(seed)
     b = _Assembly(NAME, rng, width)
     palette = tuple(kinds) if kinds else _palette(rng)
-    x = b.input((1, 3, *_input_size(rng)))
+    drawn_size = _input_size(rng)
+    x = b.input((1, 3, *(input_size or drawn_size)))
     input_height = b.size(x)[0]
     stem = weighted(rng, {kind: share for kind, (_, share) in STEMS.items()})
     b.kinds.append(stem)
@@ -137,18 +141,18 @@ def _fits(kind: str, size: tuple[int, int]) -> bool:
     return kind not in FITS or FITS[kind](size)
 
 
-def fitted_multiplier(seed: int, target_macs: float) -> float | None:
+def fitted_multiplier(seed: int, target_macs: float, input_size: tuple[int, int] | None = None) -> float | None:
     """The width multiplier that brings a structure near a number of multiply-accumulates; None if beyond its limits.
 
     They grow with the square of the width where convolutions dominate and less where limits on widths bite, so one trial
     at the squared estimate shows the true exponent.
     """
     low, high = MULTIPLIER_LIMITS
-    at_one = graph_macs(build(seed))
+    at_one = graph_macs(build(seed, input_size=input_size))
     trial = (target_macs / at_one) ** 0.5
     if not low <= trial <= high:
         return None
-    at_trial = graph_macs(build(seed, trial))
+    at_trial = graph_macs(build(seed, trial, input_size=input_size))
     exponent = 2.0
     if abs(log(trial)) > 0.05 and at_trial != at_one:
         exponent = min(max(log(at_trial / at_one) / log(trial), 0.7), 2.0)
