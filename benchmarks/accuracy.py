@@ -99,7 +99,7 @@ def judge_way(
     platform, rules = bench.platform(), rules_for(bench.runtime, bench.precision)
     if data is None:
         data = training_data(bench, way, seconds)
-        predictor = train(data, platform, rules, way=way, model=model, seed=seed, calibrated=False)
+        predictor = train(data, platform, rules, way=way, model=model, seed=seed)
     else:
         with bench.store() as store:
             environment = environment_of(store, platform)

@@ -11,9 +11,11 @@ import pytest
 from latcast.errors import TrainingError
 from latcast.kernels import find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
+from latcast.predictors.folds import group_folds
 from latcast.predictors.physical import term_values
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
-from latcast.predictors.training import WAYS, cross_predict, group_folds, train
+from latcast.predictors.stored import trained_with_card
+from latcast.predictors.training import WAYS, cross_predict, train
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 from tests.predictors.made_up_platform import RULES, TRUTH
@@ -52,7 +54,7 @@ class TestEachWay:
         held_out = [sample for sample in data.networks if sample.family == "googlenet"]
         rest = restrict(data, lambda sample: sample.family != "googlenet")
 
-        predictor = train(rest, PLATFORM, RULES, way=way, model="physical", calibrated=False)
+        predictor = train(rest, PLATFORM, RULES, way=way, model="physical")
 
         assert errors(predictor.price([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
         assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
@@ -62,7 +64,7 @@ class TestEachWay:
         few = restrict(data, lambda sample: sample.family in ("googlenet", "densenet", "resnet"))
         few = replace(few, isolated=few.isolated[:300])
 
-        first, second = (train(few, PLATFORM, RULES, way=way, seed=7, calibrated=False) for _ in range(2))
+        first, second = (train(few, PLATFORM, RULES, way=way, seed=7) for _ in range(2))
 
         kernels = [sample.kernels for sample in data.networks]
         assert first.price(kernels).latency_ms.tolist() == second.price(kernels).latency_ms.tolist()
@@ -80,31 +82,6 @@ class TestEachWay:
 
         with pytest.raises(TrainingError, match=rf"at least 10 {needed} of {PLATFORM}, found 9; measure more"):
             train(few, PLATFORM, RULES, way=way)
-
-
-class TestFolds:
-    def test_small_groups_stay_whole_and_folds_are_even(self) -> None:
-        groups = [name for name in "abcdefghij" for _ in range(3)]
-
-        fold = group_folds(groups, 5, seed=0)
-
-        assert all(len({part for part, group in zip(fold, groups, strict=True) if group == name}) == 1 for name in "abcdefghij")
-        assert np.bincount(fold).tolist() == [6, 6, 6, 6, 6]
-
-    def test_a_group_larger_than_a_fold_is_spread_over_all(self) -> None:
-        groups = ["large"] * 20 + ["small"] * 4 + ["tiny"] * 1
-
-        fold = group_folds(groups, 5, seed=0)
-
-        assert np.bincount(fold[:20]).tolist() == [4, 4, 4, 4, 4]
-        assert len(set(fold[20:24])) == 1
-        assert fold[24] != fold[20]
-
-    def test_a_seed_gives_the_same_folds_and_another_other_ones(self) -> None:
-        groups = ["large"] * 40
-
-        assert group_folds(groups, 5, 1).tolist() == group_folds(groups, 5, 1).tolist()
-        assert group_folds(groups, 5, 1).tolist() != group_folds(groups, 5, 2).tolist()
 
 
 class TestCrossPrediction:
@@ -144,7 +121,7 @@ class TestIntervals:
             truth = OVERHEAD_MS + sum(true_ms(kernel) for kernel in kernels if not kernel.free)
             samples.append(NetworkSample(reference, kernels, truth * float(np.exp(rng.normal(0, 0.1)))))
 
-        predictor = train(TrainingData(networks=tuple(samples[:80])), PLATFORM, RULES, way="networks")
+        predictor = trained_with_card(TrainingData(networks=tuple(samples[:80])), PLATFORM, RULES, way="networks")
         priced = predictor.price([sample.kernels for sample in samples[80:]])
         low, high = predictor.interval.bounds_ms(priced.latency_ms, np.zeros(80))
 
@@ -157,4 +134,4 @@ class TestIntervals:
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
         few = replace(data, networks=data.networks[:9])
 
-        assert train(few, PLATFORM, RULES, way="operators", model="physical").interval.networks == 0
+        assert trained_with_card(few, PLATFORM, RULES, way="operators", model="physical").interval.networks == 0

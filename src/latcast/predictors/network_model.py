@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from latcast.kernels.kernel import KernelTable
+from latcast.predictors.folds import group_folds
 from latcast.predictors.physical import fit_nonnegative
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
 latency cannot pull its weight away from 1, whatever the noise."""
+
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def sums_by_type(table: KernelTable, kernel_latency_ms: np.ndarray) -> tuple[np.
 
 
 def fit_network_model(
-    sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, groups: Sequence[object], *, seed: int = 0
+    sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0
 ) -> NetworkModel:
     """Fits overhead and weights to measured networks.
 
@@ -79,11 +82,7 @@ def fit_network_model(
         seed: Order of the groups.
     """
     design = np.hstack([sums, np.ones((len(sums), 1))])
-    labels = np.unique([str(group) for group in groups])
-    fold_of = {label: index % 5 for index, label in enumerate(np.random.default_rng(seed).permutation(labels))}
-    fold = np.array([fold_of[str(group)] for group in groups])
-    if len(labels) < 5:
-        fold = np.random.default_rng(seed).permutation(np.arange(len(latency_ms)) % 5)
+    fold = group_folds(groups, FOLDS, seed)
     prior = np.concatenate([np.ones(len(names)), [0.0, 0.0]])
     prior_scale = np.concatenate([np.ones(len(names)), [np.nan, np.nan]])
 

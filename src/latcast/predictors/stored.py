@@ -96,7 +96,7 @@ def trained_with_card(
 
     Both rest on the networks that several processes measured, where there are enough of them.
     """
-    predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune, calibrated=False)
+    predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
     card: dict[str, Any] = {
         "trained_on": _what(data, way),
         "way": way,

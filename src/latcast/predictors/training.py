@@ -2,8 +2,7 @@
 
 ``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
 runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,
-its terms are not. Each then fits the network model (overhead, and what running in company changes) and calibrates its
-interval on networks left out by whole groups.
+its terms are not. Each then fits the network model (overhead, and what running in company changes).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
-from latcast.predictors.intervals import Interval, calibrate, calibration_networks
+from latcast.predictors.folds import group_folds
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.network_terms import NetworkTerms
@@ -35,7 +34,7 @@ from latcast.records import Platform
 
 WAYS = ("operators", "kernels", "networks")
 
-CALIBRATION_FOLDS = 5
+FOLDS = 5
 
 
 def train(
@@ -47,9 +46,8 @@ def train(
     model: str = RESIDUAL,
     seed: int = 0,
     tune: bool = False,
-    calibrated: bool = True,
 ) -> PlatformPredictor:
-    """Trains a predictor.
+    """Trains a predictor, without an interval (:func:`latcast.predictors.stored.trained_with_card` calibrates one).
 
     Args:
         data: Samples of the platform.
@@ -60,22 +58,12 @@ def train(
             physical terms, and for ``physical_residual`` factors on them that are smooth in a kernel's sizes.
         seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation.
-        calibrated: Whether to calibrate the interval, which trains the predictor several times more.
 
     Raises:
         TrainingError: An unknown way, or too few measurements for it.
     """
     if way not in WAYS:
         raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
-    predictor = _fit(data, platform, rules, way, model, seed, tune)
-    if calibrated:
-        predictor = replace(predictor, interval=_calibrate(data, platform, rules, way, model, seed))
-    return predictor
-
-
-def _fit(
-    data: TrainingData, platform: Platform, rules: FusionRules, way: str, model: str, seed: int, tune: bool
-) -> PlatformPredictor:
     if way == "networks":
         return _fit_from_networks(data.networks, platform, rules, model)
     observations = data.isolated if way == "kernels" else data.profiled
@@ -134,25 +122,6 @@ def _fit_from_networks(
     return PlatformPredictor(platform, rules, physical, kernels, NetworkModel(constant_ms=overhead_ms))
 
 
-def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
-    """Fold of each network. Groups (families, spaces) stay whole unless one is larger than a fold, which is then spread."""
-    rng = np.random.default_rng(seed)
-    names, counts = np.unique(groups, return_counts=True)
-    fold = np.zeros(len(groups), dtype=int)
-    load = np.zeros(parts)
-    labels = np.array(groups)
-    for index in np.argsort(-counts, kind="stable"):
-        members = np.flatnonzero(labels == names[index])
-        if counts[index] > len(groups) / parts:
-            fold[members] = rng.permutation(np.arange(len(members)) % parts)
-            load += len(members) / parts
-        else:
-            target = int(np.argmin(load))
-            fold[members] = target
-            load[target] += len(members)
-    return fold
-
-
 def cross_predict(
     data: TrainingData,
     platform: Platform,
@@ -161,7 +130,7 @@ def cross_predict(
     way: str,
     model: str = RESIDUAL,
     seed: int = 0,
-    parts: int = CALIBRATION_FOLDS,
+    parts: int = FOLDS,
     groups: Sequence[str] | None = None,
 ) -> np.ndarray:
     """Prediction of each training network, in order, by a predictor that saw nothing of its fold.
@@ -177,15 +146,6 @@ def cross_predict(
         if not len(rows):
             continue
         rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
-        trained = _fit(rest, platform, rules, way, model, seed, False)
+        trained = train(rest, platform, rules, way=way, model=model, seed=seed)
         predicted[rows] = trained.price([data.networks[row].kernels for row in rows]).latency_ms
     return predicted
-
-
-def _calibrate(data: TrainingData, platform: Platform, rules: FusionRules, way: str, model: str, seed: int) -> Interval:
-    if len(data.networks) < 2 * CALIBRATION_FOLDS:
-        return Interval()
-    predicted = cross_predict(data, platform, rules, way=way, model=model, seed=seed)
-    actual = np.array([sample.latency_ms for sample in data.networks])
-    chosen = calibration_networks(data.networks)
-    return calibrate(actual[chosen], predicted[chosen])

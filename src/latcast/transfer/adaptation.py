@@ -19,6 +19,7 @@ from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.folds import group_folds
 from latcast.predictors.intervals import calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
@@ -28,7 +29,6 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import COMPANY_SHARE, TRAINING_SHARE, Stage, measure_for_training
 from latcast.predictors.samples import NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.stored import OWN_MEASUREMENTS, collect_stored, environment_of
-from latcast.predictors.training import group_folds
 from latcast.records import Platform, short_version
 from latcast.transfer.adaptation_rounds import AdaptationRounds, Target
 from latcast.transfer.pool import Pool

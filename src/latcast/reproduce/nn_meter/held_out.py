@@ -70,7 +70,7 @@ def train_without(
     rest = without_family(benchmark.data, family)
     if way == ALONE:
         way, rest = "kernels", replace(rest, networks=(), profiled=())
-    return train(rest, benchmark.platform, benchmark.rules, way=way, model=model, seed=seed, calibrated=False)
+    return train(rest, benchmark.platform, benchmark.rules, way=way, model=model, seed=seed)
 
 
 def operator_level_ms(predictor: PlatformPredictor, samples: Sequence[NetworkSample]) -> np.ndarray:

@@ -138,7 +138,7 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Callable[[Stage], 
         part = restrict(data, keep)
         for title, way, kind in LEARNERS:
             watch(Stage(f"learning from {size} synthetic networks", place / len(sizes)))
-            predictor = train(part, platform, rules, way=way, model=kind, seed=SEED, calibrated=False)
+            predictor = train(part, platform, rules, way=way, model=kind, seed=SEED)
             found = judge(predictor.price([sample.kernels for sample in tested]).latency_ms, actual_ms)
             rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), floor))
     note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"

@@ -80,7 +80,7 @@ def train_on_networks(
     rules = platform_rules(platform)
     rules = rules if fused else without_fusion(rules)
     data = TrainingData(networks=tuple(samples(published, kernels, platform, names, rules)))
-    return train(data, platform, rules, way="networks", seed=seed, calibrated=False)
+    return train(data, platform, rules, way="networks", seed=seed)
 
 
 def train_on_operations(
@@ -90,7 +90,7 @@ def train_on_operations(
     rules = platform_rules(platform)
     of = published.of_platform(platform)
     data = collect([of[name] for name in names], rules, kernels.graph)
-    return train(data, platform, rules, way="operators", seed=seed, calibrated=False)
+    return train(data, platform, rules, way="operators", seed=seed)
 
 
 def predicted_ms(predictor: PlatformPredictor, kernels: KernelsOfNetworks, references: Sequence[Reference]) -> dict[str, float]:

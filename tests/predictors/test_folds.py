@@ -1,0 +1,33 @@
+"""Which networks are left out together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latcast.predictors.folds import group_folds
+
+
+def test_small_groups_stay_whole_and_folds_are_even() -> None:
+    groups = [name for name in "abcdefghij" for _ in range(3)]
+
+    fold = group_folds(groups, 5, seed=0)
+
+    assert all(len({part for part, group in zip(fold, groups, strict=True) if group == name}) == 1 for name in "abcdefghij")
+    assert np.bincount(fold).tolist() == [6, 6, 6, 6, 6]
+
+
+def test_a_group_larger_than_a_fold_is_spread_over_all() -> None:
+    groups = ["large"] * 20 + ["small"] * 4 + ["tiny"] * 1
+
+    fold = group_folds(groups, 5, seed=0)
+
+    assert np.bincount(fold[:20]).tolist() == [4, 4, 4, 4, 4]
+    assert len(set(fold[20:24])) == 1
+    assert fold[24] != fold[20]
+
+
+def test_a_seed_gives_the_same_folds_and_another_other_ones() -> None:
+    groups = ["large"] * 40
+
+    assert group_folds(groups, 5, 1).tolist() == group_folds(groups, 5, 1).tolist()
+    assert group_folds(groups, 5, 1).tolist() != group_folds(groups, 5, 2).tolist()
