@@ -11,7 +11,7 @@ from latcast.errors import BundleError
 from latcast.samplers import vae_training
 from latcast.samplers.contract import SamplerContract, listed_in, space_of
 from latcast.samplers.vae import VaeSampler
-from latcast.samplers.vae_training import LATENT, Decoder, kl_divergence, train_decoder
+from latcast.samplers.vae_training import Decoder, kl_divergence, train_decoder
 
 torch = pytest.importorskip("torch", reason="the sampler 'vae' learns with torch")
 
@@ -52,11 +52,36 @@ def test_what_is_drawn_is_spread_as_what_was_learned() -> None:
         patch.setattr(vae_training, "LEAST_STEPS", 400)
         decoder = train_decoder(rows, np.full(200, 1 / 200), seed=0)
 
-    drawn = decoder.decode(np.random.default_rng(1).standard_normal((1000, LATENT)))
+    drawn = decoder.draw(1000, np.full(200, 1 / 200), np.random.default_rng(1))
 
     near = [np.mean(np.abs(drawn - centre).max(axis=1) < 0.2) for centre in ([0.1, 0.9], [0.9, 0.1], [0.1, 0.1], [0.9, 0.9])]
     assert min(near[:2]) > 0.2
     assert max(near[2:]) < 0.05
+
+
+def test_what_is_drawn_resembles_the_kernels_that_are_asked_for_more_often() -> None:
+    rows = np.array([[0.1, 0.9], [0.9, 0.1]])[np.arange(100) % 2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vae_training, "LEAST_STEPS", 300)
+        decoder = train_decoder(rows, np.full(100, 1 / 100), seed=0)
+
+    drawn = decoder.draw(1000, np.where(np.arange(100) % 2, 0.0, 1.0), np.random.default_rng(1))
+
+    assert np.mean(drawn[:, 0] < drawn[:, 1]) > 0.95
+
+
+def test_channels_are_multiples_as_those_of_networks_are() -> None:
+    space = space_of("conv")
+    listed = {}
+    for row in listed_in(space):
+        aligned = space.moved(row, {name: max(value // 8, 1) * 8 for name, value in space.spans(row).items()})
+        if aligned is not None:
+            listed[aligned] = 1
+
+    suggested = VaeSampler(space, listed, 3).suggest(20)
+
+    assert len(suggested) == 20
+    assert all(value % 8 == 0 for row in suggested for value in space.spans(row).values())
 
 
 def test_a_large_kernel_is_seen_more_often_than_its_frequency() -> None:

@@ -81,18 +81,19 @@ class PriorSampler:
         if a == b:
             low, high = LONE_FACTORS
             factor = low * (high / low) ** self._rng.random()
-            return {name: _rounded(factor * value, _grain(value)) for name, value in a.items()}
+            return {name: on_grain(factor * value, grain(value)) for name, value in a.items()}
         part = self._rng.random()
-        return {name: _rounded(a[name] ** (1 - part) * b[name] ** part, _grain(a[name], b[name])) for name in a}
+        return {name: on_grain(a[name] ** (1 - part) * b[name] ** part, grain(a[name], b[name])) for name in a}
 
 
-def _grain(*values: int) -> int:
+def grain(*values: int) -> int:
     """The largest of 8, 4, 2 and 1 that divides all values."""
-    grain = GRAIN
-    while any(value % grain for value in values):
-        grain //= 2
-    return grain
+    found = GRAIN
+    while any(value % found for value in values):
+        found //= 2
+    return found
 
 
-def _rounded(value: float, grain: int) -> int:
+def on_grain(value: float, grain: int) -> int:
+    """The nearest multiple, at least one."""
     return max(round(value / grain) * grain, grain)

@@ -2,9 +2,10 @@
 draws new ones from that distribution.
 
 What it learns from are the kernels of networks in logarithms of their dimensions, each between 0 and 1. What its decoder gives
-is rounded to the nearest valid kernel: dimensions on the grid (HW, K, S) to values that networks have, channels to whole
-numbers. Where a draw is no kernel, or one that is known, another is drawn; a space that is exhausted in this way is gone on
-with by the prior sampler, and so is a type of which networks have too few kernels to learn from.
+is rounded to the nearest valid kernel: dimensions on the grid (HW, K, S) to values that networks have, channels to multiples
+of 8, 4 or 2 as the nearest kernel of networks has them, since an odd width costs more than its neighbours. Where a draw is no
+kernel, or one that is known, another is drawn; a space that is exhausted in this way is gone on with by the prior sampler, and
+so is a type of which networks have too few kernels to learn from.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 
 from latcast.kernels.kernel import Configuration
 from latcast.samplers.distinct import distinct
-from latcast.samplers.prior import PriorSampler
-from latcast.samplers.vae_training import LATENT, Decoder, trained_decoder
+from latcast.samplers.prior import PriorSampler, grain, on_grain
+from latcast.samplers.vae_training import Decoder, trained_decoder
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import Listed
 
@@ -112,7 +113,7 @@ class VaeSampler:
     def _draw(self) -> Configuration | None:
         if not self._drawn:
             assert self._decoder is not None
-            self._drawn = list(self._decoder.decode(self._rng.standard_normal((DRAWN_AT_ONCE, LATENT))))
+            self._drawn = list(self._decoder.draw(DRAWN_AT_ONCE, self._importance, self._rng))
         return self._nearest_valid(self._drawn.pop())
 
     def _nearest_valid(self, decoded: np.ndarray) -> Configuration | None:
@@ -121,12 +122,12 @@ class VaeSampler:
         values = 2.0 ** (low + decoded * (self._logs.max(axis=0) - low)) - 1.0
         wanted = dict(zip(self._names, values.tolist(), strict=True))
         free = set(self._spans)
-        channels = {name: max(round(wanted[name]), 1) for name in self._spans}
         place = [index for index, name in enumerate(self._names) if name not in free]
         # The nearest kernel of networks gives whatever is no channel, all of it at once: windows and their padding go together.
         distance = ((self._normalised[:, place] - decoded[place]) ** 2).sum(axis=1)
         own = ((self._normalised - decoded) ** 2).sum(axis=1)
         nearest = int(np.lexsort((own, distance))[0])
+        channels = {name: on_grain(wanted[name], grain(self._dimensions[nearest][name])) for name in self._spans}
         tried = (int(np.flatnonzero(distance == distance[nearest])[0]), *channels.values())
         if tried in self._tried:
             return None  # building it once more, to learn that it is known, takes a hundred times as long as drawing

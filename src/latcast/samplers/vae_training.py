@@ -8,6 +8,9 @@ distribution from the standard one,
 
 summed over the latent dimensions and averaged over the batch. The released code has the 1/2 inside the sum, before the 1
 alone; what it trains towards is N(0, ½ I), so that draws from N(0, I) lie √2 too far out.
+
+New kernels are decoded from where the encoder puts the known ones, with its own noise, not from all of N(0, I): what it gives
+for a few thousand kernels leaves much of that ball empty, and what is decoded from there resembles no kernel.
 """
 
 from __future__ import annotations
@@ -37,10 +40,13 @@ WARM_UP = 0.6
 """Part of the steps over which the divergence's weight rises to 1: with all of it from the start, most latent dimensions collapse
 before the decoder has learned to use them."""
 
+LOG_VARIANCES = (-12.0, 6.0)
+"""Limits of the encoder's, so that no step overflows."""
+
 STEPS_PER_ROW, LEAST_STEPS, MOST_STEPS = 10, 400, 2_000
 """Gradient steps. The paper makes 2,000 passes over 2,000 kernels, 250,000 steps, which is hours of one core."""
 
-DECODER_NOISE = 0.05
+DECODER_NOISE = 0.02
 """Standard deviation of what the decoder leaves open, of a dimension's whole range; it weighs the error against the
 divergence. With 1, as where the two are simply added, all latent dimensions collapse."""
 
@@ -52,10 +58,18 @@ class Decoder:
     Attributes:
         weights: (inputs, outputs) of each layer.
         biases: (outputs,) of each layer.
+        means, deviations: (kernels, LATENT) the normal distribution that the encoder gives for each kernel that was learned.
     """
 
     weights: tuple[np.ndarray, ...]
     biases: tuple[np.ndarray, ...]
+    means: np.ndarray
+    deviations: np.ndarray
+
+    def draw(self, count: int, importance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """New kernels, (count, dimensions), each like one of those learned, which are chosen with these probabilities."""
+        like = rng.choice(len(self.means), size=count, p=importance / importance.sum())
+        return self.decode(self.means[like] + self.deviations[like] * rng.standard_normal((count, LATENT)))
 
     def decode(self, latent: np.ndarray) -> np.ndarray:
         """(kernels, LATENT) to (kernels, dimensions), each between 0 and 1."""
@@ -70,6 +84,7 @@ class Decoder:
 
         arrays = {f"weight_{index}": weight for index, weight in enumerate(self.weights)}
         arrays |= {f"bias_{index}": bias for index, bias in enumerate(self.biases)}
+        arrays |= {"means": self.means, "deviations": self.deviations}
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(path.name + ".part")
         part.write_bytes(save(arrays))
@@ -89,11 +104,12 @@ class Decoder:
             arrays: Mapping[str, np.ndarray] = load(path.read_bytes())
             weights = tuple(arrays[f"weight_{index}"] for index in range(LAYERS))
             biases = tuple(arrays[f"bias_{index}"] for index in range(LAYERS))
+            means, deviations = arrays["means"], arrays["deviations"]
         except (OSError, SafetensorError, KeyError, ValueError) as problem:
             raise BundleError(
                 f"{path}: found no decoder of {LAYERS} layers ({problem}); delete it, it is trained again"
             ) from problem
-        return cls(weights, biases)
+        return cls(weights, biases, means, deviations)
 
 
 def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
@@ -114,7 +130,7 @@ def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: i
 
 @lru_cache(maxsize=64)
 def _decoder(name: str, shape: tuple[int, int], data: bytes, seed: int) -> Decoder:
-    plan = f"{name}/{shape}/{seed}/{STEPS_PER_ROW}/{MOST_STEPS}/{BATCH}/{WARM_UP}/{DECODER_NOISE}".encode()
+    plan = f"2/{name}/{shape}/{seed}/{STEPS_PER_ROW}/{MOST_STEPS}/{BATCH}/{WARM_UP}/{DECODER_NOISE}".encode()
     key = hashlib.sha256(plan + data).hexdigest()[:16]
     path = cache_folder() / "vae" / f"{name}-{key}.safetensors"
     if path.is_file():
@@ -132,7 +148,7 @@ def kl_divergence(mean: Any, log_variance: Any) -> Any:
 
 
 def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
-    """Trains encoder and decoder and keeps the decoder.
+    """Trains encoder and decoder and keeps the decoder, and where the encoder puts the kernels.
 
     Args:
         rows: (kernels, dimensions), each between 0 and 1.
@@ -167,7 +183,7 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
         for step, batch in enumerate(torch.from_numpy(batches), start=1):
             x = inputs[batch]
             mean, log_variance = heads(encoder(x)).chunk(2, dim=1)
-            log_variance = log_variance.clamp(-12, 6)
+            log_variance = log_variance.clamp(*LOG_VARIANCES)
             latent = mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean)
             error = ((torch.sigmoid(decoder(latent)) - x) ** 2).sum(dim=1).mean()
             warmth = min(1.0, step / (WARM_UP * steps))
@@ -177,7 +193,11 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
             optimiser.step()
             schedule.step()
         linear = [layer for layer in decoder if isinstance(layer, torch.nn.Linear)]
+        with torch.no_grad():
+            mean, log_variance = heads(encoder(inputs)).chunk(2, dim=1)
         return Decoder(
             tuple(np.ascontiguousarray(layer.weight.detach().numpy().T.astype(np.float64)) for layer in linear),
             tuple(layer.bias.detach().numpy().astype(np.float64) for layer in linear),
+            np.ascontiguousarray(mean.numpy()),
+            np.ascontiguousarray(torch.exp(0.5 * log_variance.clamp(*LOG_VARIANCES)).numpy()),
         )
