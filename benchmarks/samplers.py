@@ -16,12 +16,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.campaigns import FOLDER, Bench
+from benchmarks.campaigns import FOLDER, Bench, test_networks
 from benchmarks.made_up_device import measured_ms
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.measure.plan import KERNEL_PLAN
@@ -31,6 +32,7 @@ from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.physical import fit_from_kernels
 from latcast.samplers import SAMPLERS
 from latcast.samplers.test_set import fixed_test_set
+from latcast.spaces import build
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference
 from latcast.spaces.kernel_zoo import KernelZoo, kernel_zoo
 
@@ -181,17 +183,46 @@ def _judged(
     return judge(predictor.latency_ms(physical, np.array(judged)), actual)
 
 
+def unseen_kernels(rules: FusionRules, types: Sequence[str]) -> dict[str, Rows]:
+    """Kernels of the published networks that accuracy is judged on, each once."""
+    found: dict[str, dict[Configuration, None]] = {name: {} for name in types}
+    spaces = {name: KernelSpace(name, rules) for name in types}
+    for reference in test_networks():
+        for kernel in find_kernels(build(reference), rules):
+            if kernel.kernel_type in found and spaces[kernel.kernel_type].within_limits(kernel.configuration):
+                found[kernel.kernel_type][kernel.configuration] = None
+    return {name: list(rows) for name, rows in found.items()}
+
+
 def compare(
-    device: Device, *, types: Sequence[str] = TYPES, seeds: int = 3, count: int = 300, models: Sequence[str] = (RESIDUAL,)
+    device: Device,
+    *,
+    types: Sequence[str] = TYPES,
+    seeds: int = 3,
+    count: int = 300,
+    models: Sequence[str] = (RESIDUAL,),
+    judged_on: str = "grid",
 ) -> dict[str, Any]:
     """All samplers with all seeds, wave by wave, so that everything wanted at one time is measured in one campaign.
+
+    Args:
+        device: What measures.
+        types: Kernel types.
+        seeds: How many of each sampler.
+        count: Kernels that each sampler may have measured.
+        models: Models of a kernel type.
+        judged_on: ``grid`` for the fixed test set of nn-Meter, spread evenly over (HW, K, S); ``networks`` for the kernels of
+            published networks of families that no sampler learned from, which is what a forecast needs.
 
     Raises:
         OutOfTime: The device had no time to measure everything.
     """
     rules = device.rules
     zoo = kernel_zoo(rules)
-    judged = {name: fixed_test_set(KernelSpace(name, rules), zoo.get(name, {}), JUDGED, JUDGED_SEED) for name in types}
+    if judged_on == "networks":
+        judged = unseen_kernels(rules, types)
+    else:
+        judged = {name: fixed_test_set(KernelSpace(name, rules), zoo.get(name, {}), JUDGED, JUDGED_SEED) for name in types}
     arms = [Arm(name, sampler, seed, count, rules, zoo) for name in types for sampler in SAMPLERS for seed in range(seeds)]
 
     def items(name: str, rows: Rows) -> list[CampaignItem]:
@@ -207,6 +238,7 @@ def compare(
                 arm.judge(known, judged[arm.kernel_type], model)
     return {
         "count": count,
+        "judged_on": judged_on,
         "judged": {name: len(rows) for name, rows in judged.items()},
         "arms": [{"kernel_type": arm.kernel_type, "sampler": arm.sampler, "seed": arm.seed, "curve": arm.curve} for arm in arms],
     }
