@@ -33,6 +33,7 @@ from latcast.records import ExecutedKernel, Measurement, Reference
 PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"
 NETWORK = Reference("resnet", {"depth": 18}, "resnet18")
 QUIET_MS = (0.01, 0.02)
+PARTS = ("compute", "memory")
 
 
 def record(
@@ -68,17 +69,23 @@ def record(
 
 class TestHostFactors:
     def test_a_quiet_host_has_the_factor_one(self) -> None:
-        assert host_factors([QUIET_MS, QUIET_MS], QUIET_MS, (1.0, 0.5)).tolist() == [1.0, 1.0]
+        assert host_factors([QUIET_MS, QUIET_MS], QUIET_MS, (1.0, 0.5), PARTS).tolist() == [1.0, 1.0]
 
     def test_a_host_at_half_speed_divides_the_runs_by_almost_as_much(self) -> None:
         # ln 2 = 0.6931; shrunk: 0.6931**3 / (0.6931**2 + 0.09) = 0.5838
-        (factor,) = host_factors([(0.02, 0.02)], QUIET_MS, (1.0, 0.5))
+        (factor,) = host_factors([(0.02, 0.02)], QUIET_MS, (1.0, 0.5), PARTS)
         assert factor == pytest.approx(exp(0.5838), rel=1e-4)
 
     def test_the_memory_part_counts_by_its_weight(self) -> None:
-        # ln(3) / 2 = 0.5493; shrunk: 0.5493**3 / (0.5493**2 + 0.09) = 0.4231
-        (factor,) = host_factors([(0.01, 0.06)], QUIET_MS, (1.0, 0.5))
-        assert factor == pytest.approx(exp(0.4231), rel=1e-4)
+        # ln(1.9) / 2 = 0.3209; shrunk: 0.3209**3 / (0.3209**2 + 0.09) = 0.1713
+        (factor,) = host_factors([(0.01, 0.038)], QUIET_MS, (1.0, 0.5), PARTS)
+        assert factor == pytest.approx(exp(0.1713), rel=1e-3)
+
+    def test_a_memory_reading_of_page_faults_counts_as_quiet_and_a_slow_core_does_not(self) -> None:
+        assert host_factors([(0.01, 0.16)], QUIET_MS, (1.0, 0.5), PARTS).tolist() == [1.0]
+        # ln 4 = 1.3863; shrunk: 1.3863**3 / (1.3863**2 + 0.09) = 1.3243
+        (factor,) = host_factors([(0.04, 0.16)], QUIET_MS, (1.0, 0.5), PARTS)
+        assert factor == pytest.approx(exp(1.3243), rel=1e-3)
 
     def test_a_deviation_of_the_probes_own_uncertainty_counts_half(self) -> None:
         assert shrink(np.array([0.3, -0.3])).tolist() == pytest.approx([0.15, -0.15])
@@ -91,11 +98,11 @@ class TestHostFactors:
 
     def test_a_clock_that_stands_still_is_refused(self) -> None:
         with pytest.raises(MeasurementError, match="not positive"):
-            host_factors([(0.0, 0.02)], QUIET_MS, (1.0, 0.5))
+            host_factors([(0.0, 0.02)], QUIET_MS, (1.0, 0.5), PARTS)
 
     def test_weights_of_another_probe_are_refused(self) -> None:
         with pytest.raises(MeasurementError, match="2 quiet times and 1 weights"):
-            host_factors([QUIET_MS], QUIET_MS, (1.0,))
+            host_factors([QUIET_MS], QUIET_MS, (1.0,), PARTS)
 
     def test_a_working_set_of_twice_the_cache_has_half_the_largest_memory_weight(self) -> None:
         assert memory_weight(4 << 20, 2 << 20) == pytest.approx(0.15)
@@ -132,7 +139,7 @@ class TestRecord:
 
 class TestRenormalisation:
     def test_another_quiet_time_gives_what_measuring_with_it_would_have_given(self) -> None:
-        readings = [(0.012, 0.03), (0.02, 0.05), (0.011, 0.022)]
+        readings = [(0.012, 0.03), (0.02, 0.035), (0.011, 0.022)]
         other = (0.008, 0.018)
         kernels = (ExecutedKernel("a", "Conv", ("conv_0",), 2.0),)
         first = record(3.0, 6.0, 3.3, readings=readings, executed=kernels)
@@ -145,6 +152,12 @@ class TestRenormalisation:
         assert first.latency_ms is not None
         assert second.latency_ms is not None
         assert found.executed[0].latency_ms == pytest.approx(2.0 * second.latency_ms / first.latency_ms)
+
+    def test_a_record_that_an_earlier_version_normalised_is_normalised_as_now(self) -> None:
+        now = record(3.0, 6.0, readings=[QUIET_MS, QUIET_MS])
+        earlier = replace(now, latency_ms=2.0, probe_ms=(0.02, 0.02))
+        assert renormalised(earlier, QUIET_MS).latency_ms == pytest.approx(4.5)
+        assert renormalised(now, QUIET_MS) is now
 
     def test_raw_and_failed_records_stay_as_they_are(self) -> None:
         for found in (record(1.0, 2.0), failed("why", PLATFORM, NETWORK, "network")):

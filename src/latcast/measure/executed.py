@@ -32,6 +32,7 @@ def profile_kernels(
     after = probe.read_ms() if probe is not None else ()
     factor = 1.0
     if probe is not None and quiet_ms:
-        factor = float(host_factors([[min(pair) for pair in zip(before, after, strict=True)]], quiet_ms, weights)[0])
+        reading = [min(pair) for pair in zip(before, after, strict=True)]
+        factor = float(host_factors([reading], quiet_ms, weights, probe.parts)[0])
     scaled = (replace(kernel, latency_ms=kernel.latency_ms / factor) for kernel in kernels)
     return replace(measurement, executed=tuple(scaled))

@@ -54,7 +54,7 @@ def finished(
     if not raw_ms > 0:
         text = f"{len(runs)} runs took {raw_ms:.3f} ms each: the runtime returned without running the network"
         return failed(text, platform, reference, role, environment)
-    factors = host_factors(log.readings_ms, quiet_ms, weights) if log.readings_ms else np.ones(len(runs))
+    factors = host_factors(log.readings_ms, quiet_ms, weights, parts) if log.readings_ms else np.ones(len(runs))
     normalised = runs / factors
     return Measurement(
         platform=platform,
