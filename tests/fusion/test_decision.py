@@ -27,12 +27,21 @@ def batch(first: float, second: float, together: float, base: float = 10.0, *, n
 def test_inequation_1_by_hand() -> None:
     # Two blocks: conv takes 6 / 2 = 3, relu 2 / 2 = 1; together they take 8 / 2 - 2 = 3.5 instead of 4: 0.5 is saved.
     batches = [batch(16.0, 12.0, 17.0) for _ in range(60)]
-    answer = decide(CASE, batches, alpha=0.4)
+    answer = decide(CASE, batches, alpha=0.3)
 
     assert answer is not None
     assert (answer.saved.value, answer.share.value) == pytest.approx((0.5, 1.0))
     assert answer.yes is True
     assert decide(CASE, batches, alpha=0.6).yes is False  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("together", "yes"), [(16.9, None), (16.7, True), (17.1, False)])
+def test_hardly_more_than_alpha_is_no_fusion(together: float, yes: bool | None) -> None:
+    # conv takes 3, relu 1, and 0.55, 0.65 or 0.45 of it are saved: 0.55 is surely more than α, but not by a tenth of relu's time.
+    answer = decide(CASE, [batch(16.0, 12.0, together) for _ in range(600)])
+
+    assert answer is not None
+    assert answer.yes is yes
 
 
 def test_the_margin_is_a_share_of_the_shorter_operator() -> None:

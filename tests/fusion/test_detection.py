@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from latcast.errors import MeasurementError
 from latcast.fusion.decision import Batch
 from latcast.fusion.detection import Detection, Detector, Step
 from latcast.fusion.stopwatch import Timing
+from latcast.fusion.test_cases import Setting, pair_case
 from latcast.kernels import FusionRules
 from latcast.kernels.rules import load_rules
 from latcast.records import Reference
@@ -101,6 +103,27 @@ def test_what_a_wall_takes_in_is_seen_between_other_walls() -> None:
     assert answers["conv", "relu"].fused is True
     assert answers["average_pool", "relu"].fused is True
     assert answers["add", "relu"].fused is False
+
+
+@pytest.mark.parametrize(("between_pools_us", "fused"), [(13.0, None), (12.0, True)])
+def test_what_looks_fused_between_one_sort_of_walls_and_apart_between_others_is_undecided(
+    between_pools_us: float, fused: bool | None
+) -> None:
+    # conv takes 2, relu 1. Between softmaxes they take 2 together; between poolings 3, as apart, or 2.
+    cases = [pair_case("conv", "relu", Setting(wall, blocks=1)) for wall in ("softmax", "average_pool")]
+    batches = []
+    for case, together_us in zip(cases, (12.0, between_pools_us), strict=True):
+        chains = {("wall",): 10.0, ("conv", "wall"): 12.0, ("relu", "wall"): 11.0, ("conv", "relu", "wall"): together_us}
+        batches.append(Batch({case.setting.network(*chain).key: np.full(20, us / 1e3) for chain, us in chains.items()}))
+
+    class Remembering(MadeUpStopwatch):
+        def remembered(self) -> list[Batch]:
+            return batches * 3
+
+    found = Detector(Remembering(RULES), budget_s=1.0)._answer(cases)
+
+    assert found.case == cases[0]
+    assert (found.fused, found.problem) == (fused, "" if fused else "other walls give the opposite answer")
 
 
 def test_a_layout_that_neighbours_share_is_no_fusion() -> None:

@@ -18,6 +18,10 @@ from latcast.fusion.test_cases import Combination, Latencies, TestCase
 ALPHA = 0.5
 """Part of the shorter operator's time that must be saved (nn-Meter §4.1): half-way between "separate" and "one kernel"."""
 
+FUSION_MARGIN = 0.1
+"""So much more than α must be saved for "fused". Few pairs are fused, and one kernel saves nearly all of the shorter operator's
+time: what saves a little more than half of it is rather a part of a layout's change."""
+
 CONFIDENCE = 0.99
 """Probability that an answer must have to count."""
 
@@ -144,7 +148,7 @@ class Answer:
 
     Attributes:
         yes: Whether time is saved; None where that is undecided.
-        confidence: Probability of the likelier answer, from 0.5 to 1.
+        confidence: Probability of the likelier answer; of "fused", that :data:`FUSION_MARGIN` more than α is saved.
         saved: The time that is saved, in milliseconds.
         share: The time that one kernel would save.
         visible: Whether that time is long enough to be seen.
@@ -204,14 +208,15 @@ def decide(
     shortest, combination = min(shares, key=lambda pair: pair[0].value)
     visible = all(found.value > VISIBLE_ERRORS * found.error for found, _ in shares)
     # One sum, so that what is common to both sides cancels round by round.
-    excess = estimate(case.saved - combination * alpha, usable)
+    likelier = saved.value > alpha * shortest.value
+    excess = estimate(case.saved - combination * (alpha + FUSION_MARGIN if likelier else alpha), usable)
     assert excess is not None
     above = excess.probability_above(0.0)
-    sure = max(above, 1 - above)
+    sure = above if likelier else 1 - above
     rounds = sum(len(next(iter(batch.latencies.values()))) for batch in usable)
     low, high = (limit * shortest.value for limit in PLAUSIBLE)
     plausible = saved.probability_above(high) < confidence and saved.probability_above(low) > 1 - confidence
-    yes = above > 0.5 if visible and plausible and sure >= confidence else None
+    yes = likelier if visible and plausible and sure >= confidence else None
     if yes and excess.probability_above(hidden_ms) < confidence:
         yes, plausible = None, False
     return Answer(yes, sure, saved, shortest, visible, rounds, len(usable), plausible)

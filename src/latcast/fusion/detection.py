@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -35,6 +35,9 @@ PATTERN_SETTINGS = 2
 
 MOST_PASSES = 8
 """How often a pair is timed in all: what is not decided by then lies on the border, or cannot be seen."""
+
+
+CONTRADICTION = "other walls give the opposite answer"
 
 
 @dataclass(frozen=True)
@@ -297,12 +300,19 @@ class Detector:
             self.time(waiting, until=1 - LATER_SHARE)
 
     def _answer(self, cases: Sequence[TestCase]) -> PairAnswer:
-        """The answer of the first setting that gives one; otherwise of the first in which both operators can be seen."""
-        timed = [PairAnswer(case, answer) for case in cases if (answer := self.decide(case)) is not None]
-        decided = [found for found in timed if found.fused is not None]
-        visible = [found for found in timed if found.answer is not None and found.answer.visible]
-        for found in (*decided, *visible, *timed):
-            return found
+        """The answer of the first setting that gives one; otherwise of the first in which both operators can be seen.
+
+        A runtime fuses a pair between any walls or between none. Where two sorts give opposite answers, one of them shows
+        something else, and there is no answer.
+        """
+        timed = [(case, answer) for case in cases if (answer := self.decide(case)) is not None]
+        decided = [(case, answer) for case, answer in timed if answer.yes is not None]
+        visible = [(case, answer) for case, answer in timed if answer.visible]
+        if len({answer.yes for _, answer in decided}) == 2:
+            case, answer = decided[0]
+            return PairAnswer(case, replace(answer, yes=None), CONTRADICTION)
+        for case, answer in (*decided, *visible, *timed):
+            return PairAnswer(case, answer)
         if not cases:
             return PairAnswer(None, None, "the runtime cannot run both between walls of one sort")
         return PairAnswer(cases[0], None, self._problem(cases[0]))
