@@ -4,10 +4,11 @@ accuracy RUNTIME   measure (resumable) and judge one platform
 table RUNTIME      judge again from what was measured
 tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
-phones STORE       the shipped predictors of phones, from published measurements
+phones STORE       the shipped predictors of phones, from published measurements; --seeds 20 judges random splits of them
 encodings          architectures of search spaces priced a second
 new_device STORE   a phone that nobody measured, from a few whole networks; --ship writes the model that is shipped
-samplers RUNTIME   random, prior and adaptive sampling of kernels side by side ("made-up" needs no measuring)
+samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
+platforms ...      transfer over more than twenty platforms of one machine: draw, list, measure NAME..., judge
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Annotated
 
 import typer
 
+from benchmarks import platforms_command
 from benchmarks.campaigns import LABEL_PROCESSES, PROFILE_SECONDS, WAY_SECONDS, Bench, take_calibration, take_labels, take_way
 from latcast.cli.output import console
 from latcast.measure.campaign import Progress
 from latcast.predictors.profiling import Stage
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
+app.add_typer(platforms_command.app, name="platforms")
 
 PIECES = (
     "labels1", "operators", "labels2", "calibration", "labels3", "kernels", "labels4", "networks", "labels5", "labels6",
@@ -116,19 +119,23 @@ def samplers(
     count: Annotated[int, typer.Option(help="Kernels of a type that each sampler may have measured.")] = 300,
     minutes: Annotated[float, typer.Option(help="Of measuring; where they do not suffice, the same command goes on.")] = 60.0,
     models: Annotated[str, typer.Option(help="Models of a kernel type, separated by commas.")] = "physical_residual",
+    judged_on: Annotated[str, typer.Option(help="grid: evenly spread; networks: kernels of unseen families.")] = "grid",
 ) -> None:
-    """Random, prior and adaptive sampling at equal numbers of measurements; writes benchmarks/results/samplers."""
+    """All samplers at equal numbers of measurements; writes benchmarks/results/samplers."""
     from benchmarks.samplers import MadeUpDevice, OutOfTime, RealDevice, compare, samplers_table, write
 
     reporter = Reporter(f"samplers {runtime} {precision}").campaign
     made_up = runtime == "made-up"
     device = MadeUpDevice() if made_up else RealDevice(Bench(runtime, precision, cpu), 60 * minutes, report=reporter)
     try:
-        found = compare(device, types=tuple(types.split(",")), seeds=seeds, count=count, models=tuple(models.split(",")))
+        found = compare(
+            device, types=tuple(types.split(",")), seeds=seeds, count=count, models=tuple(models.split(",")), judged_on=judged_on
+        )
     except OutOfTime:
         print("the time is over; the same command goes on with what was measured")
         raise typer.Exit(3) from None
-    write(runtime if made_up else f"{runtime}-{precision}", found)
+    name = runtime if made_up else f"{runtime}-{precision}"
+    write(name if judged_on == "grid" else f"{name}-{judged_on}", found)
     print(samplers_table(found))
 
 
@@ -147,15 +154,36 @@ def phones(
     store: Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")],
     folder: Annotated[Path | None, typer.Option(help="Where bundles go; the package's own folder by default.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes; one a CPU by default.")] = None,
+    seeds: Annotated[int, typer.Option(help="Random 70/30 splits to judge instead; no bundles are written.", min=0)] = 0,
+    intervals: Annotated[int, typer.Option(help="How many of the splits also judge the interval.", min=0)] = 5,
+    held_out: Annotated[str, typer.Option(help="What the splits hold out, separated by commas.")] = "network,family",
+    only: Annotated[str, typer.Option(help='Platforms to judge, such as "*/gpu/*,*/1large/fp32".')] = "*",
 ) -> None:
     """Trains the shipped predictors of phones; bundles that are there are kept. Prints the mean figures."""
     from benchmarks.phones import SHIPPED_FOLDER, build_all, summary
 
+    if seeds:
+        _phone_splits(store, seeds, intervals, held_out, only, jobs)
+        return
     for found in build_all(store, folder or SHIPPED_FOLDER, jobs):
         print(f"{found['platform']}: {found['way']}, MAPE {found['mape']:.1f} by family, "
               f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
     for row in summary(folder or SHIPPED_FOLDER):
         print(json.dumps(row))
+
+
+def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: str, jobs: int | None) -> None:
+    from benchmarks import phone_splits
+
+    rows = []
+    for name, found in phone_splits.judge_splits(
+        store, seeds=seeds, intervals=intervals, held_out=held_out.split(","), only=only.split(","), jobs=jobs
+    ):
+        rows += found
+        console(stderr=True).print(f"{name}: {len(found)} splits")
+    summary = phone_splits.summary(rows)
+    phone_splits.write(rows, summary)
+    print(phone_splits.splits_table(summary))
 
 
 @app.command(name="new_device")

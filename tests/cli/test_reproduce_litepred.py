@@ -32,3 +32,17 @@ def test_a_store_without_such_kernels_is_refused(latcast: Latcast, bundle: Path)
     found = latcast("reproduce", "litepred", "--store", DATASET, "--pool", bundle.parent, "--kernel-type", "conv")
 
     assert "measured kernels of type 'conv'" in found.reason
+
+
+def test_table_8_without_measurements_has_the_papers_figures(latcast: Latcast, bundle: Path) -> None:
+    [found] = latcast("reproduce", "litepred", "--on", bundle, "--only", "table 8", "--json").json["comparisons"]
+
+    assert found["rows"][0]["±10 %"] == 100.0
+    assert found["rows"][-1]["networks"] == 0
+
+
+def test_a_budget_needs_a_store_to_measure_into(latcast: Latcast, bundle: Path) -> None:
+    found = latcast("reproduce", "litepred", "--on", bundle, "--budget", 1)
+
+    assert found.code == 2
+    assert "name it with --measured" in found.err

@@ -88,3 +88,15 @@ def test_measured_picks_are_told_beside_the_predictions(latcast: Latcast, made_u
     assert [pick["name"] for pick in found.json["picks"]] == [reference.name for reference in asked]
     assert found.json["within_limit"] == 50  # of the two that could be measured
     assert "could not be measured: made up" in found.err
+
+
+def test_a_zero_cost_proxy_is_searched_for_and_called_one(latcast: Latcast, made_up: Path) -> None:
+    pytest.importorskip("torch")
+    found = latcast(
+        "search", "nas_bench_201", "--on", made_up, "--max-latency-ms", 100, "--objective", "naswot", "--evaluations", 12,
+        "--population", 6, "--picks", 2, "--json",
+    )  # fmt: skip
+    assert found.code == 0, found
+    assert found.json["objective"] == "naswot"
+    assert found.json["evaluations"] >= 12
+    assert "'naswot' is a proxy at random weights, not an accuracy" in found.err

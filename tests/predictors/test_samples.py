@@ -17,6 +17,7 @@ from latcast.predictors.samples import (
     by_platform,
     collect,
     kernel_samples,
+    profiler_overhead_ms,
     restrict,
 )
 from latcast.records import ExecutedKernel, Measurement, Reference
@@ -214,3 +215,37 @@ class TestCollecting:
         first, second = measured(NETWORK), Measurement("pixel4/tflite-2.10/gpu/fp16", NETWORK)
 
         assert by_platform([first, second, first]) == {PLATFORM: [first, first], second.platform: [second]}
+
+
+class TestProfilerOverhead:
+    def profiled(self, count: int, kernel_ms: float, added_ms: float, factor: float = 1.0) -> Measurement:
+        """A network of equal kernels, whose profiler adds a constant to each and ran while the host was slower by a factor."""
+        kernels = [executed(factor * kernel_ms + added_ms, f"conv_{index}") for index in range(count)]
+        return measured(NETWORK, count * kernel_ms, *kernels)
+
+    def test_what_is_added_to_each_kernel_is_found_from_networks_of_small_and_large_kernels(self) -> None:
+        networks = [self.profiled(20, 0.005 * 2**size, 0.003) for size in range(10)]
+
+        assert profiler_overhead_ms(networks) == pytest.approx(0.003)
+
+    def test_a_slower_host_alone_is_no_overhead(self) -> None:
+        networks = [self.profiled(20, 0.005 * 2**size, 0.0, factor=1.3) for size in range(10)]
+
+        assert profiler_overhead_ms(networks) == 0.0
+
+    def test_few_networks_tell_nothing(self) -> None:
+        assert profiler_overhead_ms([self.profiled(20, 0.005, 0.003)] * 9) == 0.0
+
+    def test_it_is_taken_off_before_kernels_are_scaled_to_their_network(self) -> None:
+        # Ten networks, the convolution 0.01 to 5.12 ms and the linear layer 0.04 ms, 4 µs added to each.
+        networks = []
+        for size in range(10):
+            reference = Reference("example", {"depth": size}, "two convolutions")
+            convolution, linear = 0.01 * 2**size, 0.04
+            kernels = (executed(convolution + 0.004, "conv_0"), executed(linear + 0.004, "gemm_0"))
+            networks.append(measured(reference, convolution + linear, *kernels))
+
+        found = collect(networks, RULES, build_example).profiled
+
+        smallest = [observation.latency_ms for observation in found[:2]]
+        assert smallest == pytest.approx([0.01, 0.04], rel=1e-3)

@@ -12,12 +12,10 @@ from latcast.errors import TrainingError
 from latcast.kernels.kernel import Configuration, Kernel
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem
-from latcast.measure.settings import WorkerSettings
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.samples import KernelObservation, TrainingData
-from latcast.records import Platform, short_version
-from latcast.runtimes import get_runtime
-from latcast.transfer.adaptation import _is_measured_by, transferred_predictor
+from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
+from latcast.records import Platform, Reference
+from latcast.transfer.adaptation import FEWEST_INSIDE, transferred_predictor
 from latcast.transfer.adaptation_rounds import AdaptationRounds, Target, parse_target
 from latcast.transfer.pool import Pool
 from latcast.transfer.residual_transfer import SCRATCH
@@ -138,13 +136,22 @@ class TestThePredictor:
         with pytest.raises(TrainingError, match=r"at least 10 measured kernels, found 0; give it a longer --budget"):
             transferred_predictor(TrainingData(), PLATFORM, RULES, rounds_of(pool))
 
+    def test_kernels_timed_inside_networks_replace_those_timed_alone_where_they_are_enough(self, pool: Pool) -> None:
+        rounds = rounds_of(pool)
+        known = measured(rounds.beginning(), COMPUTE)["conv"]
+        kernels = [Kernel("conv", row, "conv", ("conv",), ("Conv",)) for row in known]
+        # Alone, everything takes twice as long as inside networks.
+        alone = tuple(KernelObservation(kernel, 2 * ms) for kernel, ms in zip(kernels, known.values(), strict=True))
+        network = NetworkSample(Reference("vgg", {"n": 1}), tuple(kernels), 1.0)
+        inside = tuple(
+            KernelObservation(kernel, ms, network.reference.key) for kernel, ms in zip(kernels, known.values(), strict=True)
+        )
+        rows, actual = {"conv": np.array(list(known))}, np.array(list(known.values()))
 
-def test_a_platform_is_never_its_own_source_but_another_version_of_its_runtime_is() -> None:
-    version = short_version(get_runtime("onnxruntime").version())
-    settings = WorkerSettings("onnxruntime", threads=2)
-
-    assert _is_measured_by(settings, Platform("local", "onnxruntime", version, "cpu2", "fp32"))
-    assert not _is_measured_by(settings, Platform("local", "onnxruntime", "0.1", "cpu2", "fp32"))
-    assert not _is_measured_by(settings, Platform("local", "onnxruntime", version, "cpu1", "fp32"))
-    assert not _is_measured_by(settings, Platform("local", "onnxruntime", version, "cpu2", "int8"))
-    assert not _is_measured_by(settings, Platform("pixel4", "onnxruntime", version, "cpu2", "fp32"))
+        for count, least, most in ((len(inside), 0.95, 1.05), (FEWEST_INSIDE - 1, 1.5, 2.1)):
+            data = TrainingData(isolated=alone, profiled=inside[:count], networks=(network,))
+            predictor = transferred_predictor(data, PLATFORM, RULES, rounds)
+            ratio = predictor.raw_kernel_latency_ms(rows)[FEWEST_INSIDE:] / actual[FEWEST_INSIDE:]
+            assert least < np.median(ratio) < most
+            # The network's own latency is known through its kernels alone.
+            assert f"{count} timed inside 1 networks, 0 whole networks" in predictor.card["trained_on"]

@@ -12,6 +12,7 @@ from latcast.cli.options import (
     Budget,
     BundleOutput,
     Cpus,
+    LibraryPath,
     Precision,
     Realtime,
     Rules,
@@ -58,6 +59,7 @@ def command(
     seed: Seed = 0,
     cpus: Cpus = "",
     realtime: Realtime = None,
+    library_path: LibraryPath = None,
     store: Annotated[
         Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
     ] = None,
@@ -74,7 +76,7 @@ def command(
     from latcast.transfer.pool import open_pool
 
     wanted = None if target is None else parse_target(target)
-    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
     if store is None:
         store = default_store_path(settings, "adapt")
     chosen_rules = fusion_rules(rules, settings)

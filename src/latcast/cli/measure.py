@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latcast.cli.options import AsJson, Cpus, Precision, Realtime, Runtime, Threads, worker_settings
+from latcast.cli.options import AsJson, Cpus, LibraryPath, Precision, Realtime, Runtime, Threads, worker_settings
 from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
 from latcast.errors import MeasurementError
 from latcast.records import Measurement
@@ -25,6 +25,7 @@ def command(
     warmup_runs: Annotated[int, typer.Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
     cpus: Cpus = "",
     realtime: Realtime = None,
+    library_path: LibraryPath = None,
     kernels: Annotated[bool, typer.Option("--kernels", help="Show the kernels that the runtime executed.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -35,7 +36,7 @@ def command(
 
     shapes = parse_shapes(shape or [])
     references = [model_reference(model, shapes) for model in models]
-    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=kernels)
     found = []
     for model, reference in zip(models, references, strict=True):

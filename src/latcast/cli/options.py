@@ -70,6 +70,14 @@ Scheduler = Annotated[
         "--scheduler", help="Address of a Dask scheduler, whose workers do the work: see latcast worker.", metavar="ADDRESS"
     ),
 ]
+LibraryPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--library-path",
+        help="Folder with another version of the runtime's library, as pip install --no-deps --target FOLDER puts it there.",
+        metavar="FOLDER",
+    ),
+]
 DeviceName = Annotated[str, typer.Option("--device", help="What the machine that measures is called in platform ids.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of every random choice.", min=0)]
 Budget = Annotated[float, typer.Option("--budget", help="Minutes to spend.", min=0.05)]
@@ -114,6 +122,7 @@ def worker_settings(
     realtime: bool | None = None,
     device: str = "local",
     scheduler: str = "",
+    library_path: Path | None = None,
 ) -> WorkerSettings:
     """The platform that the options ask for. Where a scheduler is given, its workers choose CPUs and priority."""
     from latcast.measure.scheduling import realtime_permitted
@@ -121,7 +130,10 @@ def worker_settings(
     if realtime is None:
         realtime = threads == 1 and realtime_permitted()
     chosen = tuple(int(part) for part in cpus.split(",")) if cpus else None
-    return WorkerSettings(runtime, threads, precision, device, cpus=chosen, realtime=realtime, scheduler=scheduler)
+    return WorkerSettings(
+        runtime, threads, precision, device, cpus=chosen, realtime=realtime, scheduler=scheduler,
+        library_path="" if library_path is None else str(library_path),
+    )  # fmt: skip
 
 
 def parse_block(text: str) -> tuple[int, int, int]:

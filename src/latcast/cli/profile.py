@@ -15,6 +15,7 @@ from latcast.cli.options import (
     Cpus,
     DeviceName,
     KernelModel,
+    LibraryPath,
     Precision,
     Realtime,
     Rules,
@@ -62,6 +63,7 @@ def command(
     realtime: Realtime = None,
     device: DeviceName = "local",
     scheduler: Scheduler = "",
+    library_path: LibraryPath = None,
     store: Annotated[
         Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
     ] = None,
@@ -78,7 +80,7 @@ def command(
         if way == "networks":
             raise typer.BadParameter("--sampler and --target-error choose kernels to time alone, not networks: use --way kernels")
         way = "kernels"
-    settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
+    settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path)
     if store is None:
         store = default_store_path(settings)
     with StageProgress() as progress, Store(store) as kept:
@@ -105,15 +107,11 @@ def command(
 def fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | None:
     """What ``--rules`` means for the platform that is about to be measured; None for the shipped rules."""
     from latcast.fusion.detected_rules import SHIPPED, chosen_rules
-    from latcast.records import Platform, short_version
-    from latcast.runtimes import get_runtime
+    from latcast.measure.single import platform_of
 
     if source is None or source == SHIPPED:
         return None
-    version = short_version(get_runtime(settings.runtime).version())
-    return chosen_rules(
-        source, Platform(settings.device, settings.runtime, version, f"cpu{settings.threads}", settings.precision)
-    )
+    return chosen_rules(source, platform_of(settings))
 
 
 def described(predictor: PlatformPredictor, bundle: Path) -> dict[str, Any]:

@@ -41,14 +41,20 @@ def command(
         typer.Option(
             "--objective",
             help="What to maximise: package.module:function of a network's parameters, a table (.csv or .json, with a column "
-            "accuracy), or, as a stand-in that needs no training and is no accuracy, macs or parameters.",
+            "accuracy), or, as a stand-in that needs no training and is no accuracy, macs, parameters, or a zero-cost proxy: "
+            "grad_norm, jacob_cov, naswot, snip, synflow (torch).",
         ),
     ] = "macs",
     confident: Annotated[
         bool, typer.Option("--confident", help="Hold the upper bound of the 90 % interval to the limit, not the prediction.")
     ] = False,
-    evaluations: Annotated[int, typer.Option("--evaluations", help="Networks to look at.", min=1)] = 20_000,
-    population: Annotated[int, typer.Option("--population", help="Networks of a generation.", min=4)] = 200,
+    evaluations: Annotated[
+        int | None, typer.Option("--evaluations", help="Networks to look at. [default: 20000; 400 with a zero-cost proxy]", min=1)
+    ] = None,
+    population: Annotated[
+        int | None,
+        typer.Option("--population", help="Networks of a generation. [default: 200; 40 with a zero-cost proxy]", min=4),
+    ] = None,
     picks: Annotated[int, typer.Option("--picks", help="Best networks to list.", min=1)] = 10,
     measure: Annotated[bool, typer.Option("--measure", help="Measure the picks here.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the front to this file (.png).")] = None,
@@ -67,16 +73,18 @@ def command(
     from latcast.search.measured import check_measurable, measure_picks
     from latcast.search.objective import SIZES, objective_named
     from latcast.search.plot import draw_front
+    from latcast.search.proxies.proxy import PROXIES
     from latcast.search.result import result_json
-    from latcast.search.searching import SearchPlan, search
+    from latcast.search.searching import EVALUATIONS, POPULATION, PROXY_EVALUATIONS, PROXY_POPULATION, SearchPlan, search
     from latcast.search.state import default_state_path
 
     predictor = EncodingPredictor(load_predictor(on), space)
     platform = predictor.predictor.platform
     if measure:
         check_measurable(platform)  # before the search, not after it
-    aim = objective_named(objective, predictor)
-    plan = SearchPlan(max_latency_ms, confident, evaluations, population, seed)
+    aim = objective_named(objective, predictor, seed)
+    usual = (PROXY_EVALUATIONS, PROXY_POPULATION) if objective in PROXIES else (EVALUATIONS, POPULATION)
+    plan = SearchPlan(max_latency_ms, confident, evaluations or usual[0], population or usual[1], seed)
     kept = state or default_state_path({"space": space, "platform": platform.id, "objective": objective, **vars(plan)})
     measurements: list[Measurement] = []
     with StageProgress() as progress:
@@ -99,6 +107,8 @@ def command(
             print(f"front: {plot}")
     if objective in SIZES:
         warn(f"'{objective}' is a size, not an accuracy: --objective takes a function or a table of accuracies")
+    if objective in PROXIES:
+        warn(f"'{objective}' is a proxy at random weights, not an accuracy: train the picks before relying on their order")
     for each in measurements:
         if not each.ok:
             warn(f"{each.reference.name} could not be measured: {each.error}")

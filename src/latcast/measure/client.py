@@ -37,6 +37,9 @@ CALIBRATION_INTERVAL_S = 10.0
 
 LOG_TAIL_CHARACTERS = 300
 
+_FOR_THE_START = ("variables", "scheduler", "library_path")
+"""Settings that a process is started with; it is asked for the others once it runs."""
+
 
 @dataclass(frozen=True)
 class Item:
@@ -294,7 +297,7 @@ class MeasuringClient:
     def _start(self) -> WorkerProcess:
         process = WorkerProcess(self.settings)
         try:
-            arguments = {name: value for name, value in asdict(self.settings).items() if name not in ("variables", "scheduler")}
+            arguments = {name: value for name, value in asdict(self.settings).items() if name not in _FOR_THE_START}
             (opened,) = process.ask({"request": "open", "settings": arguments}, START_TIMEOUT_S)
             self.platform = Platform.parse(opened["platform"])
             process.probe_key = opened["probe"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from latcast.errors import MeasurementError
 from latcast.records import PRECISIONS
@@ -29,6 +30,8 @@ class WorkerSettings:
         probe: Whether the host's state is read and divided out.
         variables: Environment variables of the process, set before anything is loaded.
         imports: Modules the worker imports first: plug-ins that register themselves.
+        library_path: Folder from which the worker imports before all others: where ``pip install --target`` put another version
+            of the runtime's library. The version that the platform id has is the one the worker found.
         scheduler: Address of a Dask scheduler; the process is then started by one of its workers that offers :attr:`offer`, with
             CPUs and priority as that worker was told. Empty: by this machine.
     """
@@ -44,12 +47,22 @@ class WorkerSettings:
     variables: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
     scheduler: str = ""
+    library_path: str = ""
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise MeasurementError(f"{self.threads} threads were asked for; at least 1 is needed")
         if self.precision not in PRECISIONS:
             raise MeasurementError(f"no precision is called '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
+        if self.library_path and not Path(self.library_path).is_dir():
+            raise MeasurementError(
+                f"found no folder '{self.library_path}' to import the runtime's library from; "
+                f"fill one with: pip install --no-deps --target {self.library_path} PACKAGE==VERSION"
+            )
+        if self.library_path and self.scheduler:
+            raise MeasurementError(
+                "the workers of a scheduler import the libraries of their own machines; start them with the version you want"
+            )
 
     @property
     def offer(self) -> str:
@@ -63,5 +76,12 @@ class WorkerSettings:
             "OMP_NUM_THREADS": str(self.threads),
             **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1"),
             "PYTHONUNBUFFERED": "1",
+            **self._import_variables(),
             **self.variables,
         }
+
+    def _import_variables(self) -> dict[str, str]:
+        if not self.library_path:
+            return {}
+        folders = [str(Path(self.library_path).absolute()), os.environ.get("PYTHONPATH", "")]
+        return {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder)}

@@ -11,9 +11,10 @@ from latcast.errors import ModelError, UnknownNameError
 from latcast.measure.client import Item, MeasuringClient
 from latcast.measure.plan import NETWORK_PLAN, MeasurePlan
 from latcast.measure.quiet import QuietTimes, QuietTimesFile
+from latcast.measure.remote import open_measurer
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import renormalised
-from latcast.records import Measurement, Reference
+from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import is_model_name
 from latcast.spaces.catalogue import model as published_model
 
@@ -50,6 +51,16 @@ def model_reference(model: str, shapes: Mapping[str, Sequence[int]] | None = Non
         return published_model(model)
     except UnknownNameError as problem:
         raise ModelError(f"there is no file '{model}', and {problem}") from problem
+
+
+def platform_of(settings: WorkerSettings) -> Platform:
+    """The platform that a worker with these settings says it is, with the version of the library that it found.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+    """
+    with open_measurer(settings, QuietTimesFile()) as client:
+        return client.platform
 
 
 def measure_graph(

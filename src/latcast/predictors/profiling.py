@@ -113,7 +113,7 @@ def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> 
         raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
     if way == "kernels":
         return [networks(WHOLE_PLAN, COMPANY_SHARE * budget_s)]
-    return [networks(OPERATOR_PLAN if way == "operators" else WHOLE_PLAN, budget_s)]
+    return [networks(WHOLE_PLAN if way == "networks" else OPERATOR_PLAN, budget_s)]
 
 
 def measure_for_training(

@@ -7,7 +7,7 @@ inside networks (Li et al.), and whole networks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -146,12 +146,51 @@ def attribute_executed(
 SCALE_LIMIT = 2.0
 """A network's profiled kernels are not scaled by more than this."""
 
+PROFILER_OVERHEADS_MS = np.arange(0.0, 0.0085, 0.0005)
+"""What a profiler may add to each kernel."""
+
+FEWEST_FOR_OVERHEAD = 10
+"""Profiled networks below which a profiler is taken to add nothing."""
+
+LEAST_LEFT = 0.1
+"""Part of a kernel's reading that is left, however short it is."""
+
+
+def profiler_overhead_ms(measurements: Sequence[Measurement]) -> float:
+    """What the profiler adds to each kernel: what makes networks of small and of large kernels agree.
+
+    Without it, the kernels of a network would add up to the network's latency but for one factor, the host's state. A profiler
+    that adds a constant to each makes networks of many small kernels add up to more. Of :data:`PROFILER_OVERHEADS_MS` the one
+    is taken whose sums vary least against the latencies.
+
+    Args:
+        measurements: Whole networks with their executed kernels, of one platform.
+    """
+    if len(measurements) < FEWEST_FOR_OVERHEAD:
+        return 0.0
+    whole = np.array([sum(kernel.latency_ms for kernel in found.executed) for found in measurements])
+    counts = np.array([len(found.executed) for found in measurements])
+    latency_ms = np.array([found.latency_ms for found in measurements], dtype=np.float64)
+    left = np.maximum(whole - PROFILER_OVERHEADS_MS[:, None] * counts, LEAST_LEFT * whole)
+    ratio = np.log(latency_ms / left)
+    spread = np.abs(ratio - np.median(ratio, axis=1, keepdims=True))
+    return float(PROFILER_OVERHEADS_MS[np.argmin(np.minimum(spread, 0.5).mean(axis=1))])
+
+
+def _without_overhead(measurement: Measurement, overhead_ms: float) -> Measurement:
+    kernels = (
+        replace(kernel, latency_ms=max(kernel.latency_ms - overhead_ms, LEAST_LEFT * kernel.latency_ms))
+        for kernel in measurement.executed
+    )
+    return replace(measurement, executed=tuple(kernels))
+
 
 def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Callable[[Reference], Graph]) -> TrainingData:
     """Turns measurements into samples; several of the same network are combined by their median.
 
-    A profiler times a few runs at another moment than the network was timed, and costs time itself. So the kernels of a
-    network are scaled to add up to what the network took: the host's state and the profiler's share both cancel.
+    A profiler times a few runs at another moment than the network was timed, and costs time itself. What it adds to each
+    kernel (:func:`profiler_overhead_ms`) is taken off; then the kernels of a network are scaled to add up to what the
+    network took, so that the host's state cancels.
 
     Args:
         measurements: Of one platform; failed ones are skipped and named.
@@ -164,7 +203,11 @@ def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Call
     first: dict[str, tuple[Reference, tuple[Kernel, ...]]] = {}
     skipped: list[str] = []
     given = whole = 0.0
-    for measurement in measurements:
+    listed = list(measurements)
+    overhead_ms = profiler_overhead_ms(
+        [found for found in listed if found.ok and found.latency_ms and found.role == "network" and found.executed]
+    )
+    for measurement in listed:
         reference = measurement.reference
         if not measurement.ok or measurement.latency_ms is None:
             skipped.append(f"{reference.name or reference.key}: {measurement.error}")
@@ -183,7 +226,8 @@ def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Call
             continue
         latencies.setdefault(reference.key, []).append(measurement.latency_ms)
         if measurement.executed:
-            pairs, some, total = attribute_executed(kernels, measurement, _kernels_of_nodes(build, reference, rules))
+            profiled_alone = _without_overhead(measurement, overhead_ms)
+            pairs, some, total = attribute_executed(kernels, profiled_alone, _kernels_of_nodes(build, reference, rules))
             given, whole = given + some, whole + total
             scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
             profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)

@@ -149,5 +149,6 @@ def _what(data: TrainingData, way: str) -> str:
     kernels = {
         "kernels": f"; {len(data.isolated)} kernels timed alone",
         "operators": f"; {len(data.profiled)} kernels timed inside networks",
+        "averaged": f"; {len(data.profiled)} kernels timed inside networks",
     }
     return f"{len(data.networks)} networks ({listed}){kernels.get(way, '')}"

@@ -2,7 +2,8 @@
 
 ``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
 runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,
-its terms are not. Each then fits the network model (overhead, and what running in company changes).
+its terms are not. Each then fits the network model (overhead, and what running in company changes). ``averaged``: the mean
+of what operators and whole networks teach (:mod:`latcast.predictors.averaged`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
+from latcast.predictors.averaged import averaged
 from latcast.predictors.folds import group_folds
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
@@ -32,7 +34,7 @@ from latcast.predictors.whole_networks import learn
 from latcast.predictors.whole_networks import predictors as whole_network_parts
 from latcast.records import Platform
 
-WAYS = ("operators", "kernels", "networks")
+WAYS = ("operators", "kernels", "networks", "averaged")
 
 FOLDS = 5
 
@@ -66,6 +68,11 @@ def train(
         raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
     if way == "networks":
         return _fit_from_networks(data.networks, platform, rules, model)
+    if way == "averaged":
+        return averaged(
+            train(data, platform, rules, way="operators", model=model, seed=seed, tune=tune),
+            train(data, platform, rules, way="networks", model=model, seed=seed, tune=tune),
+        )
     observations = data.isolated if way == "kernels" else data.profiled
     if len(observations) < 10:
         needed = "isolated kernels" if way == "kernels" else "profiled operators"

@@ -1,6 +1,7 @@
-"""What a search maximises: accuracy from a function or a table, or a size as a stand-in that needs no training.
+"""What a search maximises: accuracy from a function or a table, or a stand-in that needs no training: a size, a zero-cost proxy.
 
-Sizes are no accuracy. Within one space larger members tend to be better, and that is all that "macs" and "parameters" say.
+Stand-ins are no accuracy. Within one space larger members tend to be better, and that is all that "macs" and "parameters" say;
+what proxies say is in :mod:`latcast.search.proxies`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.search.encodings import EncodingPredictor
+from latcast.search.proxies.proxy import PROXIES
+from latcast.search.proxies.small_member import small_graph
 from latcast.spaces.nas.supernet import Supernet
 
 SIZES = ("macs", "parameters")
@@ -118,13 +121,26 @@ class TableObjective:
         return np.array([self._known[tuple(row)] for row in encodings.tolist()])
 
 
-def objective_named(text: str, predictor: EncodingPredictor) -> Objective:
+def proxy_objective(name: str, supernet: Supernet, seed: int = 0) -> CallableObjective:
+    """A zero-cost proxy of members on small images; each member is looked at once.
+
+    Args:
+        name: In :data:`latcast.search.proxies.proxy.PROXIES`.
+        supernet: The space.
+        seed: Of weights, images and labels.
+    """
+    proxy = PROXIES.get(name)
+    return CallableObjective(name, lambda parameters: proxy.score(small_graph(supernet, parameters), seed), supernet)
+
+
+def objective_named(text: str, predictor: EncodingPredictor, seed: int = 0) -> Objective:
     """An objective as the command line names it.
 
     Args:
-        text: "macs" or "parameters"; "package.module:function", called with a member's JSON parameters; or the path of a
-            table (.csv, .json) of members with a column "accuracy" (another column: "table.csv:top1").
+        text: "macs" or "parameters"; a zero-cost proxy; "package.module:function", called with a member's JSON parameters; or
+            the path of a table (.csv, .json) of members with a column "accuracy" (another column: "table.csv:top1").
         predictor: Of the space.
+        seed: Of what a proxy draws.
 
     Raises:
         UnknownNameError: None of these.
@@ -132,13 +148,16 @@ def objective_named(text: str, predictor: EncodingPredictor) -> Objective:
     """
     if text in SIZES:
         return SizeObjective(text, predictor)
+    if text in PROXIES:
+        return proxy_objective(text, predictor.supernet, seed)
     file, _, column = text.rpartition(":") if ".csv:" in text or ".json:" in text else (text, "", VALUE_COLUMN)
     if Path(file).suffix in (".csv", ".json"):
         return table_objective(Path(file), predictor.supernet, column)
     module, colon, name = text.partition(":")
     if not colon:
         raise UnknownNameError(
-            f"no objective is called '{text}'; expected {' or '.join(SIZES)}, package.module:function, or a .csv or .json table"
+            f"no objective is called '{text}'; expected {' or '.join(SIZES)}, a zero-cost proxy ({', '.join(PROXIES.names())}), "
+            "package.module:function, or a .csv or .json table"
         )
     try:
         function = getattr(importlib.import_module(module), name)

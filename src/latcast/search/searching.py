@@ -21,6 +21,15 @@ EXHAUSTIVE_SIZE = 200_000
 POPULATION = 200
 EVALUATIONS = 20_000
 
+PROXY_POPULATION = 40
+PROXY_EVALUATIONS = 400
+"""Where a zero-cost proxy takes a tenth of a second or more for each network."""
+
+
+class NothingWithinLimitError(LatcastError):
+    """A limit that no network that was looked at meets."""
+
+
 Watch = Callable[[float], None]
 """Called with the share that is done."""
 
@@ -63,7 +72,7 @@ def search(
         watch: Sees the progress.
 
     Raises:
-        LatcastError: No network within the limit was found.
+        NothingWithinLimitError: No network within the limit was found.
         MissingExtraError: pymoo is not installed and the space is too large to look at whole.
     """
     watch = watch or (lambda share: None)
@@ -79,7 +88,7 @@ def search(
     else:
         front, evaluations, fastest_ms = _evolved(predictor, objective, plan, state_path, watch)
     if not len(front):
-        raise LatcastError(
+        raise NothingWithinLimitError(
             f"no network of {predictor.supernet.name} within {plan.max_latency_ms:g} ms was found; the fastest of {evaluations} "
             f"looked at takes {fastest_ms:.3g} ms: raise --max-latency-ms"
         )

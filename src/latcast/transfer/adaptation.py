@@ -18,6 +18,7 @@ from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
+from latcast.measure.single import platform_of
 from latcast.predictors.evaluation import TRAINING_KEYS
 from latcast.predictors.folds import group_folds
 from latcast.predictors.intervals import calibrate, calibration_networks
@@ -27,14 +28,17 @@ from latcast.predictors.metrics import judge
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import COMPANY_SHARE, TRAINING_SHARE, Stage, measure_for_training
-from latcast.predictors.samples import NetworkSample, TrainingData, kernel_samples
+from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.stored import OWN_MEASUREMENTS, collect_stored, environment_of
-from latcast.records import Platform, short_version
+from latcast.records import Platform
 from latcast.transfer.adaptation_rounds import AdaptationRounds, Target
 from latcast.transfer.pool import Pool
 
 FEWEST_KERNELS = 10
 """Measured kernels below which nothing can be transferred."""
+
+FEWEST_INSIDE = 25
+"""Kernels of a type timed inside networks from which on those timed alone, which run another way, are left out of it."""
 
 FEWEST_NETWORKS = 5
 """Whole networks below which overhead is not fitted: a network is then the sum of its kernels."""
@@ -97,7 +101,9 @@ def adapt(
     rules = rules or rules_for(settings.runtime, settings.precision)
     measuring_s = budget_s * (1 - TRAINING_SHARE)
     count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * measuring_s)
-    others = pool.without(lambda platform: _is_measured_by(settings, platform))
+    # Another version of the runtime is another platform; the same one would be its own source.
+    own = platform_of(settings)
+    others = pool.without(lambda platform: platform == own)
     rounds = AdaptationRounds(
         rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
     )
@@ -120,27 +126,16 @@ def adapt(
     return AdaptationResult(predictor.with_card(card), rounds, reports, time.monotonic() - start, failures)
 
 
-def _is_measured_by(settings: WorkerSettings, platform: Platform) -> bool:
-    """Whether a platform is the one that is measured, which would be its own source; another version of the runtime is not."""
-    from latcast.runtimes import get_runtime
-
-    unit = "+".join([f"cpu{settings.threads}", *settings.qualifiers])
-    described = (platform.device, platform.runtime, platform.unit, platform.precision)
-    if described != (settings.device, settings.runtime, unit, settings.precision):
-        return False
-    return platform.runtime_version == short_version(get_runtime(settings.runtime).version())
-
-
 def transferred_predictor(
     data: TrainingData, platform: Platform, rules: FusionRules, rounds: AdaptationRounds, *, seed: int = 0
 ) -> PlatformPredictor:
     """A platform's predictor from measured kernels and a pool, with overhead and interval from whole networks.
 
     The figures of the card are on networks held out by whole families from overhead and interval; the kernel predictors learn
-    from kernels timed alone, never from these networks.
+    from kernels timed alone or inside other networks, never from these networks.
 
     Args:
-        data: Samples of the platform.
+        data: Samples of the platform. Networks inside which kernels were timed count for these alone.
         platform, rules: What it is for.
         rounds: Adapts the pool to the samples; its ``errors``, from the last round, go into the card.
         seed: Of folds.
@@ -148,24 +143,28 @@ def transferred_predictor(
     Raises:
         TrainingError: Fewer than ten kernels were measured.
     """
-    if len(data.isolated) < FEWEST_KERNELS:
+    inside = {each.network for each in data.profiled}
+    data = replace(data, networks=tuple(sample for sample in data.networks if sample.reference.key not in inside))
+    measured = len(data.isolated) + len(data.profiled)
+    if measured < FEWEST_KERNELS:
         failed = f"; {data.skipped[0]}" if data.skipped else ""
         raise TrainingError(
-            f"transfer to {platform} needs at least {FEWEST_KERNELS} measured kernels, found {len(data.isolated)}{failed}; "
+            f"transfer to {platform} needs at least {FEWEST_KERNELS} measured kernels, found {measured}{failed}; "
             "give it a longer --budget"
         )
-    samples = {name: (found.configurations, found.latency_ms) for name, found in kernel_samples(data.isolated).items()}
+    samples = {name: (found.configurations, found.latency_ms) for name, found in _samples(data).items()}
     errors = rounds.errors_to_json()
     physical, kernels = rounds.fit(samples)
     predictor = PlatformPredictor(platform, rules, physical, kernels)
-    counts = f"{len(data.isolated)} kernels timed alone, {len(data.networks)} networks"
+    profiled = f"{len(data.profiled)} timed inside {len(inside)} networks, " if inside else ""
+    counts = f"{len(data.isolated)} kernels timed alone, {profiled}{len(data.networks)} whole networks"
     sources = sorted({source for found in rounds.transfer_to_json().values() for source in found["sources"]})
     card: dict[str, Any] = {
         "trained_on": f"{counts}; " + (f"transferred from {', '.join(sources)}" if sources else "nothing transferred"),
         "way": "kernels",
         "model": TRANSFERRED if sources else "physical_residual",
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
-        "measurements": len(data.networks) + len(data.isolated),
+        "measurements": len(data.networks) + measured,
         "licence": OWN_MEASUREMENTS,
         "kernel_errors": errors,
         "transfer": rounds.transfer_to_json(),
@@ -181,6 +180,14 @@ def transferred_predictor(
     predictor = replace(predictor, interval=calibrate(actual, held_out))
     figures = judge(held_out, actual).to_json()
     return predictor.with_card({**card, **figures, "held_out_by": "family or space, within the measured networks"})
+
+
+def _samples(data: TrainingData) -> dict[str, KernelSamples]:
+    """Kernels by type: as they ran inside networks where enough of a type were timed there, otherwise also those timed alone."""
+    inside = kernel_samples(data.profiled)
+    enough = {name: found for name, found in inside.items() if len(found.latency_ms) >= FEWEST_INSIDE}
+    rest = [each for each in (*data.isolated, *data.profiled) if each.kernel.kernel_type not in enough]
+    return {**enough, **kernel_samples(rest)}
 
 
 def _network_model(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> NetworkModel:

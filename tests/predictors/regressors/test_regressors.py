@@ -55,6 +55,13 @@ class TestContract:
         assert np.isfinite(predicted).all()
         assert (predicted > 0).all()
 
+    def test_a_feature_that_never_varied_in_training_has_no_say(self, regressor: Regressor) -> None:
+        assert set(TRAIN[0][:, 4]) == {1.0}
+        other = TEST[0].copy()
+        other[:, 4] = 8.0
+
+        np.testing.assert_array_equal(regressor.predict(other), regressor.predict(TEST[0]))
+
     def test_the_same_seed_trains_the_same_model(self, regressor: Regressor) -> None:
         again = fit_regressor(regressor.kind, *TRAIN, seed=3, tune=False)
 

@@ -11,7 +11,7 @@ from latcast.reproduce.comparison import Comparison
 from latcast.reproduce.peva.analysis import ITEMS, analyse
 from latcast.reproduce.peva.breakdown import figure_9, figure_10, figure_14
 from latcast.reproduce.peva.cores import equal_cores, mixed_cores
-from latcast.reproduce.peva.plots import FIGURES, draw
+from latcast.reproduce.peva.plots import FIGURES, _cut, draw
 from latcast.reproduce.peva.published import core_set_order, cores_of
 from latcast.reproduce.peva.quantisation import by_family, by_scenario
 from tests.reproduce.peva.made_up import OVERHEAD_MS, made_up_published
@@ -80,3 +80,19 @@ def test_figures_are_drawn_and_an_unknown_one_is_refused(published, tmp_path: Pa
     assert all(file.stat().st_size > 5000 for file in files)
     with pytest.raises(LatcastError, match="'figure 1' is not analysed"):
         analyse(published, ["figure 1"])
+
+
+def test_a_bar_that_would_hide_the_others_is_cut_and_its_value_written() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    axes.bar(range(20), [10.0] * 19 + [2236.0])
+    _cut(axes)
+    assert axes.get_ylim()[1] == pytest.approx(4 * 10)
+    assert [text.get_text() for text in axes.texts] == ["2236"]
+
+    level = Figure().add_subplot()
+    level.bar(range(20), [10.0] * 19 + [39.0])
+    _cut(level)
+    assert level.get_ylim()[1] > 39
+    assert not level.texts

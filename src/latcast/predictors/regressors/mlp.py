@@ -11,13 +11,16 @@ import numpy as np
 from latcast.predictors.regressors.cross_validation import Predict, choose
 from latcast.predictors.regressors.regressor import Arrays
 
+CONSTANT = 1e-6
+"""Standard deviation of a log feature below which it tells samples apart by rounding alone."""
+
 
 @dataclass(frozen=True)
 class MultiLayerPerceptron:
     """ReLU layers from standardised log features to log latency.
 
     The paper trains on latency itself; in its logarithm a squared error is, for small errors, the squared percentage
-    error, and no prediction can be negative.
+    error, and no prediction can be negative. A feature that never varied in training has an infinite deviation, and so no say.
     """
 
     weights: tuple[np.ndarray, ...]
@@ -43,7 +46,9 @@ class MultiLayerPerceptron:
         from sklearn.neural_network import MLPRegressor
 
         logs = np.log1p(np.maximum(features, 0))
-        mean, deviation = logs.mean(axis=0), logs.std(axis=0) + 1e-6
+        mean, spread = logs.mean(axis=0), logs.std(axis=0)
+        # Divided by almost nothing, the first other value of a feature that was constant would outweigh all others.
+        deviation = np.where(spread > CONSTANT, spread, np.inf)
         target = np.log(latency_ms)
         model = MLPRegressor(
             hidden_layer_sizes=layers, alpha=1e-3, learning_rate_init=5e-3, max_iter=300, random_state=seed,

@@ -57,7 +57,7 @@ def figure_8(
         taken = [data.isolated[index] for index in order[: round(share * len(order))]]
         cells: list[Cell] = [len(taken)]
         for sources in (False, True):
-            predictor = _trained(replace(data, isolated=tuple(taken)), platform, rules, pool, sources, seed)
+            predictor = trained_on_kernels(replace(data, isolated=tuple(taken)), platform, rules, pool, sources, seed)
             figures = judge(predictor.price([sample.kernels for sample in data.networks]).latency_ms, actual)
             cells += [figures.mape, figures.within_5, figures.within_10]
         rows.append(tuple(cells))
@@ -73,9 +73,10 @@ def figure_8(
     )  # fmt: skip
 
 
-def _trained(
+def trained_on_kernels(
     data: TrainingData, platform: Platform, rules: FusionRules, pool: Pool, sources: bool, seed: int
 ) -> PlatformPredictor:
+    """A predictor of kernels timed alone, with or without what the pool says of them."""
     samples = {name: (found.configurations, found.latency_ms) for name, found in kernel_samples(data.isolated).items()}
     physical = fit_from_kernels(samples)
     kernels = {}

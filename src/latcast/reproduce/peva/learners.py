@@ -15,7 +15,7 @@ from latcast.graph.ir import Graph
 from latcast.predictors.regressors import fit_regressor
 from latcast.records import ExecutedKernel, Measurement, Platform
 from latcast.reproduce.peva.operation_models import fit_operations, grouped
-from latcast.reproduce.peva.paper import MODELS
+from latcast.reproduce.peva.paper import MODEL_TITLES, MODELS
 from latcast.reproduce.peva.pieces import Outcome, Piece
 from latcast.reproduce.peva.published import Published, flops_and_size
 from latcast.reproduce.peva.whole_networks import (
@@ -166,10 +166,12 @@ ALWAYS_TUNED = frozenset({"lasso"})
 _SECONDS: Mapping[str, float] = {"lasso": 0.7, "random_forest": 4.0, "gbdt": 4.0, "mlp": 4.0}
 
 LEARNERS: Mapping[str, Learner] = {
-    **{model: Learner(partial(_by_operations, model=model), model, _SECONDS[model]) for model in MODELS},
+    **{model: Learner(partial(_by_operations, model=model), MODEL_TITLES[model], _SECONDS[model]) for model in MODELS},
     **{
         f"{model}, no selection": Learner(
-            partial(_by_operations, model=model, grouping="operations"), f"{model} without kernel selection", _SECONDS[model]
+            partial(_by_operations, model=model, grouping="operations"),
+            f"{MODEL_TITLES[model]} without kernel selection",
+            _SECONDS[model],
         )
         for model in MODELS
     },
@@ -178,7 +180,9 @@ LEARNERS: Mapping[str, Learner] = {
     "networks, no fusion": Learner(partial(_latcast_networks, fused=False), "latcast, whole networks without fusion", 0.4),
     "operations": Learner(_latcast_operations, "latcast, operations", 7.0),
     **{
-        f"{model} of FLOPs and size": Learner(partial(_by_flops_and_size, model=model), f"{model} of FLOPs and size", 0.3)
+        f"{model} of FLOPs and size": Learner(
+            partial(_by_flops_and_size, model=model), f"{MODEL_TITLES[model]} of FLOPs and size", 0.3
+        )
         for model in ("lasso", "gbdt")
     },
 }

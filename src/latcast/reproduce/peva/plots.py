@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ OVERHEAD_COLOUR = "#c4c4c4"
 
 PALE = 0.4
 """Opacity of what stands beside ours."""
+
+TALLEST = 4.0
+"""Bars are cut, and their values written, above this many times the height that nine in ten of a panel's bars stay below."""
 
 INCHES_PER_SLOT, LEAST_WIDTH, MOST_WIDTH, PANEL_HEIGHT = 0.2, 7.0, 22.0, 3.1
 
@@ -62,7 +66,7 @@ class Bars:
         panel: Columns whose values are drawn apart.
         group: Columns that name a group of bars.
         series: Column that tells the bars of a group apart, beside the values.
-        values: Columns; the second and later ones are drawn pale.
+        values: Columns; beside a series the second and later ones are drawn pale, without one those of the paper.
         axis: Its title.
         stacked: Whether the bars of a group stand on each other.
         line: Where a line is drawn across; none where None.
@@ -88,13 +92,18 @@ FIGURES: Mapping[str, Dots | Bars] = {
     "figure 5": Bars(("runtime",), ("operation",), "system on chip", ("speedup",), "speedup of int8", line=1.0),
     "figure 9": Dots(
         "runtime", ("system on chip",), "system on chip", "median ms", "lower quartile ms", "upper quartile ms",
-        "beyond the operations, ms", log=True,
+        "beyond the operations, ms",
     ),
     "figure 10": Bars(("runtime",), ("system on chip",), "kernel", ("mean %",), "share of the latency, %", stacked=True),
     "figure 14": Dots(
         "runtime", (*_CORES, "precision"), "phone", "median %", "lower quartile %", "upper quartile %",
         "coefficient of variation, %", log=True,
     ),
+    "figure 3 live": Bars((), ("network",), "", ("one ms", "several ms"), "ms"),
+    "figure 3 live operations": Bars((), ("operation",), "", ("one ms", "several ms"), "ms of all networks"),
+    "figure 6 live": Bars((), ("network",), "", ("not fused ms", "fused ms"), "ms"),
+    "figure 7 live": Bars((), ("operation",), "", ("not fused ms", "fused ms"), "ms of all networks"),
+    "live": Bars(("synthetic networks",), ("approach",), "", ("MAPE %", "noise %"), "MAPE, %"),
     "table C.4": Bars(("unit",), ("system on chip",), "approach", ("ours of 900 MAPE %", "paper of 900 MAPE %"), "MAPE, %"),
     "table C.5": Bars(("unit",), ("system on chip",), "approach", _OURS_AND_PAPER, "MAPE, %"),
     "table C.6": Bars(("unit",), ("system on chip",), "approach", ("ours of 900 MAPE %", "paper of 900 MAPE %"), "MAPE, %"),
@@ -162,7 +171,8 @@ def _figure(comparison: Comparison, spec: Dots | Bars) -> Any:
         if isinstance(spec, Dots):
             _dots(axes, found, spec)
         else:
-            _bars(axes, found, spec)
+            # What stands on each other is other kernels in each panel: there the colours begin anew.
+            _bars(axes, found, spec, _names(found if spec.stacked else records, spec))
         if spec.line is not None:
             axes.axhline(spec.line, color="black", linewidth=0.8, linestyle=":")
         axes.set_title(name, fontsize="small", loc="left")
@@ -189,10 +199,10 @@ def _any_value(records: Sequence[Record], spec: Bars) -> bool:
 def _ticks(axes: Any, labels: Sequence[str]) -> None:
     """Labels below; broken, slanted or upright where there is no room."""
     room = axes.figure.get_figwidth() / max(len(labels), 1)
-    broken = [label.replace(" ", "\n") for label in labels]
-    if room > INCHES_PER_LETTER * max(map(len, labels)):
-        axes.set_xticks(range(len(labels)), labels)
-    elif room > INCHES_PER_LETTER * max(len(line) for label in broken for line in label.splitlines()):
+    # A part of the width is the legend's.
+    letters = max(int(0.8 * room / INCHES_PER_LETTER), 1)
+    broken = [textwrap.fill(label, letters, break_long_words=False, break_on_hyphens=False) for label in labels]
+    if room > INCHES_PER_LETTER * max(len(line) for label in broken for line in label.splitlines()):
         axes.set_xticks(range(len(labels)), broken)
     elif room > 0.3:
         axes.set_xticks(range(len(labels)), labels, rotation=35, ha="right", rotation_mode="anchor")
@@ -214,12 +224,16 @@ def _dots(axes: Any, records: Sequence[Record], spec: Dots) -> None:
     _ticks(axes, [_label(record, spec.label) for record in records])
 
 
+def _names(records: Sequence[Record], spec: Bars) -> list[str]:
+    """Values of the series' column, in their order."""
+    return list(dict.fromkeys(str(record[spec.series]) for record in records)) if spec.series else [""]
+
+
 def _series(records: Sequence[Record], spec: Bars) -> list[tuple[str, str]]:
     """(value of the series' column, values column) in the order of the legend."""
-    names = list(dict.fromkeys(str(record[spec.series]) for record in records)) if spec.series else [""]
     return [
         (name, column)
-        for name in names
+        for name in _names(records, spec)
         for column in spec.values
         if any(np.isfinite(_number(record[column])) for record in records if not spec.series or str(record[spec.series]) == name)
     ]
@@ -241,10 +255,10 @@ def _bar_slots(records: Sequence[Record], spec: Bars) -> int:
     return groups * (1 if spec.stacked else len(_series(records, spec)) + 1)
 
 
-def _bars(axes: Any, records: Sequence[Record], spec: Bars) -> None:
+def _bars(axes: Any, records: Sequence[Record], spec: Bars, names: Sequence[str]) -> None:
+    """Draws a panel; a series has the colour of its place among the names."""
     groups = _groups(records, spec)
     series = _series(records, spec)
-    names = list(dict.fromkeys(name for name, _ in series))
     width = 0.7 if spec.stacked else 0.85 / len(series)
     below = np.zeros(len(groups))
     for place, (name, column) in enumerate(series):
@@ -254,8 +268,8 @@ def _bars(axes: Any, records: Sequence[Record], spec: Bars) -> None:
                 values[groups.index(_label(record, spec.group))] = _number(record[column])
         shift = 0.0 if spec.stacked else (place - (len(series) - 1) / 2) * width
         own = names.index(name) if spec.series else place
-        pale = spec.series and spec.values.index(column) > 0
-        short = column.removesuffix(" %").removesuffix(" MAPE")
+        pale = spec.values.index(column) > 0 if spec.series else column.startswith("paper")
+        short = column.removesuffix(" %").removesuffix(" MAPE").removesuffix(" ms")
         label = name if len(spec.values) == 1 else f"{name}, {short}" if name else short
         axes.bar(
             np.arange(len(groups)) + shift, values, width, bottom=below if spec.stacked else None, label=label,
@@ -263,6 +277,25 @@ def _bars(axes: Any, records: Sequence[Record], spec: Bars) -> None:
         )  # fmt: skip
         if spec.stacked:
             below += np.nan_to_num(values)
+    if not spec.stacked:
+        _cut(axes)
     _ticks(axes, groups)
     if len(series) > 1 or spec.series:
         axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+
+
+def _cut(axes: Any) -> None:
+    """Ends the axis below bars that would make all others too short to be read, and writes what they come to."""
+    heights = np.array([bar.get_height() for bar in axes.patches])
+    heights = heights[np.isfinite(heights)]
+    limit = TALLEST * float(np.percentile(heights, 90))
+    if not 0 < limit < heights.max():
+        return
+    axes.set_ylim(top=limit)
+    for bar in axes.patches:
+        if bar.get_height() > limit:
+            middle = bar.get_x() + bar.get_width() / 2
+            axes.annotate(
+                f"{bar.get_height():.0f}", (middle, limit), (0, 1), textcoords="offset points", ha="center", va="bottom",
+                fontsize="x-small", annotation_clip=False,
+            )  # fmt: skip

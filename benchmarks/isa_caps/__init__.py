@@ -1,0 +1,73 @@
+"""One machine as several: workers that take the CPU for an older one.
+
+For benchmarks alone. Runtimes choose kernels by what the CPUID instruction says, so a process that sees an older CPU runs other
+kernels: another platform, on the same machine. It needs Linux on x86-64, a C compiler, and a CPU with the flag ``cpuid_fault``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from latcast.errors import MeasurementError
+
+CAPS = ("sse42", "avx", "avx2", "avx512")
+"""Newest instruction set that a capped worker sees, oldest first; ``avx512`` is without VNNI, bfloat16 and AMX."""
+
+SOURCE = Path(__file__).parent / "cpuid_cap.c"
+
+BUILT = Path(".latcast/bench/isa_caps/cpuid_cap.so")
+
+_ONEDNN_NAMES = {"sse42": "SSE41", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX512_CORE"}
+
+
+def capped_variables(cap: str) -> dict[str, str]:
+    """Environment variables of a worker that sees no newer instruction set; for ``WorkerSettings.variables``.
+
+    Raises:
+        MeasurementError: No such cap, or this machine cannot be capped.
+    """
+    if cap not in CAPS:
+        raise MeasurementError(f"found the cap '{cap}', expected one of {', '.join(CAPS)}")
+    return {"LD_PRELOAD": str(built_library()), "CPUID_CAP": cap}
+
+
+def onednn_variables(cap: str) -> Mapping[str, str]:
+    """The same for OpenVINO alone, by oneDNN's own limit, which older versions of it do not ask CPUID about."""
+    if cap not in CAPS:
+        raise MeasurementError(f"found the cap '{cap}', expected one of {', '.join(CAPS)}")
+    return {"ONEDNN_MAX_CPU_ISA": _ONEDNN_NAMES[cap]}
+
+
+def built_library(path: Path = BUILT) -> Path:
+    """The shared library that does it, compiled where its source is newer.
+
+    Raises:
+        MeasurementError: No compiler, or one that fails, or a CPU without ``cpuid_fault``.
+    """
+    if not can_cap():
+        raise MeasurementError("this machine's CPU has no flag cpuid_fault, so that no process of it can be capped")
+    path = path.resolve()
+    if path.exists() and path.stat().st_mtime >= SOURCE.stat().st_mtime:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    command = [os.environ.get("CC", "cc"), "-O2", "-Wall", "-shared", "-fPIC", "-o", str(draft), str(SOURCE)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise MeasurementError(f"found no C compiler '{command[0]}'; install one, or name it by the variable CC") from None
+    except subprocess.CalledProcessError as problem:
+        raise MeasurementError(f"{SOURCE.name} could not be compiled: {problem.stderr.strip()}") from problem
+    draft.replace(path)
+    return path
+
+
+def can_cap() -> bool:
+    """Whether this machine's CPU lets CPUID fault."""
+    try:
+        return "cpuid_fault" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    except OSError:
+        return False

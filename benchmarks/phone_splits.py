@@ -1,0 +1,220 @@
+"""How far the phones' figures hang on which networks were held out: many random 70/30 splits of each platform's networks, by
+network and by whole families, learned from as the shipped predictors are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.phones import measured, phone_platforms, way_of
+from latcast.datasets.splits import by_family, by_network
+from latcast.datasets.store import Store
+from latcast.folders import cache_folder
+from latcast.kernels.rules import platform_rules, unit_kind
+from latcast.predictors.metrics import judge
+from latcast.predictors.samples import TrainingData, restrict
+from latcast.predictors.stored import trained_with_card
+from latcast.predictors.training import train
+from latcast.records import Platform
+from latcast.reproduce.kept_pieces import KeptPieces, files_digest, one_thread, source_digest
+
+RESULTS = Path(__file__).parent / "results" / "phone_splits.json"
+
+HELD_OUT = ("network", "family")
+
+METRICS = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")
+
+Figures = Mapping[str, Any]
+"""Metrics by name; ``interval_coverage`` is None where no interval was calibrated."""
+
+
+@dataclass(frozen=True)
+class SplitPiece:
+    """One platform on one split.
+
+    Attributes:
+        platform: Id.
+        held_out: One of :data:`HELD_OUT`.
+        seed: Of the split.
+        interval: Whether an interval is calibrated inside the training part, which trains five times more.
+    """
+
+    platform: str
+    held_out: str
+    seed: int
+    interval: bool
+
+
+class KeptSplits(KeptPieces[Figures]):
+    """A folder of finished splits."""
+
+    def code(self) -> str:
+        return source_digest(("kernels", "datasets/importers/usc", "predictors"), (".py", ".json"))
+
+    def encode(self, result: Figures) -> Any:
+        return dict(result)
+
+    def decode(self, document: Any) -> Figures:
+        return dict(document)
+
+
+def compute(piece: SplitPiece, data: TrainingData) -> Figures:
+    """Learns from 70 % of the networks and judges the others.
+
+    Args:
+        piece: What is wanted.
+        data: All networks of its platform.
+    """
+    platform = Platform.parse(piece.platform)
+    families = {sample.reference.name: sample.family for sample in data.networks}
+    split = by_network(families, piece.seed) if piece.held_out == "network" else by_family(families, piece.seed)
+    known = frozenset(split.train)
+    part = restrict(data, lambda sample: sample.reference.name in known)
+    fit = trained_with_card if piece.interval else train
+    predictor = fit(part, platform, platform_rules(platform), way=way_of(platform, data), seed=piece.seed)
+    tested = [sample for sample in data.networks if sample.reference.name not in known]
+    priced = predictor.price([sample.kernels for sample in tested])
+    bounds = predictor.bounds_ms(priced) if piece.interval else (None, None)
+    return judge(priced.latency_ms, np.array([sample.latency_ms for sample in tested]), *bounds).to_json()
+
+
+def compute_platform(path: Path, pieces: Sequence[SplitPiece], kept: KeptSplits) -> list[Figures]:
+    """All splits of one platform; those that are kept are not computed again."""
+    found = {piece: figures for piece in pieces if (figures := kept.get(piece)) is not None}
+    missing = [piece for piece in pieces if piece not in found]
+    if missing:
+        data = measured(path, Platform.parse(missing[0].platform))
+        for piece in missing:
+            found[piece] = compute(piece, data)
+            kept.put(piece, found[piece])
+    return [found[piece] for piece in pieces]
+
+
+def judge_splits(
+    path: Path,
+    *,
+    seeds: int,
+    intervals: int,
+    held_out: Sequence[str] = HELD_OUT,
+    only: Sequence[str] = ("*",),
+    jobs: int | None = None,
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Platforms with one row a split, as they are done.
+
+    Args:
+        path: SQLite file of the imported measurements.
+        seeds: Splits of each kind.
+        intervals: How many of them, from the first on, also calibrate an interval.
+        held_out: Some of :data:`HELD_OUT`.
+        only: Patterns of platform ids.
+        jobs: Processes; 1 computes in this one.
+    """
+    with Store(path) as store:
+        names = [name for name in phone_platforms(store) if any(fnmatchcase(name, pattern) for pattern in only)]
+    kept = KeptSplits(cache_folder() / "phone-splits", files_digest([path]))
+    pieces = {
+        name: [SplitPiece(name, kind, seed, seed < intervals) for kind in held_out for seed in range(seeds)] for name in names
+    }
+
+    def rows(name: str, figures: Sequence[Figures]) -> tuple[str, list[dict[str, Any]]]:
+        return name, [
+            {"platform": name, "held_out": piece.held_out, "seed": piece.seed, **each}
+            for piece, each in zip(pieces[name], figures, strict=True)
+        ]
+
+    if jobs == 1:
+        for name in names:
+            yield rows(name, compute_platform(path, pieces[name], kept))
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=one_thread) as pool:
+        work = pool.map(compute_platform, [path] * len(names), pieces.values(), [kept] * len(names))
+        for name, figures in zip(names, work, strict=True):
+            yield rows(name, figures)
+
+
+def kind_of(name: str) -> str:
+    """Runtime, kind of unit and precision, which means are taken over."""
+    platform = Platform.parse(name)
+    return f"{platform.runtime} {unit_kind(platform.unit)} {platform.precision}"
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Means over platforms by group and what is held out, each as mean and standard deviation over the splits.
+
+    The interval coverage is of all predictions with an interval together.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((kind_of(row["platform"]), row["held_out"]), []).append(row)
+    found = []
+    for (group, held_out), members in sorted(groups.items(), key=lambda item: (item[0][1] != "network", item[0][0])):
+        seeds = sorted({row["seed"] for row in members})
+        result: dict[str, Any] = {
+            "group": group, "held_out": held_out, "platforms": len({row["platform"] for row in members}), "seeds": len(seeds),
+        }  # fmt: skip
+        for metric in METRICS:
+            of_seed = [np.mean([row[metric] for row in members if row["seed"] == seed]) for seed in seeds]
+            result[metric] = float(np.mean(of_seed))
+            result[f"{metric}_spread"] = float(np.std(of_seed, ddof=1)) if len(seeds) > 1 else None
+        covered = [row for row in members if row["interval_coverage"] is not None]
+        predictions = [row["networks"] for row in covered]
+        coverage = [row["interval_coverage"] for row in covered]
+        result["interval_coverage"] = float(np.average(coverage, weights=predictions)) if covered else None
+        result["interval_predictions"] = sum(predictions)
+        found.append(result)
+    return found
+
+
+TITLES = {
+    "group": "platforms", "mape": "MAPE %", "within_5": "±5 %", "within_10": "±10 %", "rmse_ms": "RMSE ms", "rmspe": "RMSPE %",
+    "spearman": "Spearman", "interval_coverage": "interval coverage %",
+}  # fmt: skip
+
+
+def splits_table(found: Sequence[Mapping[str, Any]]) -> str:
+    """The summary in Markdown, mean ± standard deviation over the splits."""
+    lines = ["| held out | " + " | ".join(TITLES.values()) + " |", "|---" * (len(TITLES) + 1) + "|"]
+    for row in found:
+        cells = [row["held_out"], f"{row['group']} ({row['platforms']})"]
+        for metric in METRICS:
+            digits = 3 if metric == "spearman" else 1
+            spread = row[f"{metric}_spread"]
+            cells.append(f"{row[metric]:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}"))
+        coverage = row["interval_coverage"]
+        cells.append("-" if coverage is None else f"{coverage:.0f} of {row['interval_predictions']}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def write(rows: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]], path: Path = RESULTS) -> None:
+    """Keeps the summary, and the means over the splits of each platform, beside what the file holds of others."""
+    members: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        members.setdefault((row["platform"], row["held_out"]), []).append(row)
+    platforms = [
+        {"platform": name, "held_out": held_out, "seeds": len(some)}
+        | {metric: float(np.mean([row[metric] for row in some])) for metric in METRICS}
+        for (name, held_out), some in members.items()
+    ]
+    before = json.loads(path.read_text()) if path.exists() else {"summary": [], "platforms": []}
+    document = {
+        "summary": _replaced(before["summary"], found, ("held_out", "group")),
+        "platforms": _replaced(before["platforms"], platforms, ("held_out", "platform")),
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _replaced(
+    before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], names: tuple[str, ...]
+) -> list[Mapping[str, Any]]:
+    """Rows of before and now in the order of their names; those of now where both have one."""
+    found = {tuple(row[name] for name in names): row for row in (*before, *now)}
+    return [found[key] for key in sorted(found)]

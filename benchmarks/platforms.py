@@ -1,0 +1,458 @@
+"""Transfer judged on every target platform, and rivals with the same or less measured, after LitePred's Tables 4 and 5.
+
+Whole pool (a), the pool without predictors of the target's runtime (b), from scratch with the same kernels; the most similar
+predictor as it is; and ten whole networks instead of kernels, as HELP has (LitePred §7.3). Each result is kept in its own file,
+so that judging goes on where it was, as targets become measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.accuracy import RESULTS
+from benchmarks.platforms_campaign import (
+    PLATFORMS,
+    PLATFORMS_FOLDER,
+    SPACES,
+    BenchPlatform,
+    company_networks,
+    kernels,
+    pieces,
+    profiled_networks,
+    progress_of,
+    test_networks,
+)
+from benchmarks.tables import markdown_table
+from latcast.datasets.store import Store
+from latcast.errors import MeasurementError
+from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import FusionRules
+from latcast.kernels.search import find_kernels
+from latcast.kernels.types import kernel_type
+from latcast.measure.statistics import noise_floor
+from latcast.predictors.bundle import load_bundle, save_bundle
+from latcast.predictors.kernel_rounds import known_kernels
+from latcast.predictors.metrics import judge
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, collect
+from latcast.records import Platform, Reference
+from latcast.spaces import build
+from latcast.transfer.adaptation import transferred_predictor
+from latcast.transfer.adaptation_rounds import AdaptationRounds
+from latcast.transfer.few_measurements import KnownRows, adapt, kind_likeness
+from latcast.transfer.pool import Pool
+
+JUDGED = PLATFORMS_FOLDER / "judged"
+
+CASES = ("whole pool", "other runtimes", "from scratch")
+"""LitePred's cases (a) and (b) of §7.3.2, and no pool."""
+
+AS_IT_IS, FEW_NETWORKS, ONE_FACTOR = "most similar as it is", "10 networks, regression", "10 networks, one factor"
+
+CURVE_SHARES = (0.05, 0.1, 0.2, 0.4, 1.0)
+"""Parts of what was measured that curves are drawn at."""
+
+CURVES = ("openvino-avx2", "litert-1.4", "mnn")
+"""Targets of the curves: another instruction set, another version, another runtime."""
+
+FEW = 10
+"""Whole networks of a new platform in place of kernels (HELP, LitePred §7.3.1)."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on a platform.
+
+    Attributes:
+        bench, platform, rules: Which.
+        isolated: Kernels timed alone, in the order in which they were drawn.
+        profiled: Kernels timed inside networks, network by network.
+        company: Whole networks that are learned from.
+        tests: Those that are judged on, with their labels.
+        noise_floor: MAPE between the labels' halves, percent.
+        seconds: Of measuring kernels and company.
+    """
+
+    bench: BenchPlatform
+    platform: Platform
+    rules: FusionRules
+    isolated: tuple[KernelObservation, ...]
+    profiled: tuple[KernelObservation, ...]
+    company: tuple[NetworkSample, ...]
+    tests: tuple[NetworkSample, ...]
+    noise_floor: float
+    seconds: float
+
+    @property
+    def kernels(self) -> int:
+        """How many different kernels were timed."""
+        return len({each.kernel.key for each in (*self.isolated, *self.profiled)})
+
+    @property
+    def runs_of_networks(self) -> int:
+        """In how many networks kernels were timed."""
+        return len({each.network for each in self.profiled})
+
+    def first(self, networks: int, kernels: int) -> TrainingData:
+        """What there was to learn from when so many networks had been profiled, and so many kernels timed alone."""
+        keys = set(list(dict.fromkeys(each.network for each in self.profiled))[:networks])
+        inside = tuple(each for each in self.profiled if each.network in keys)
+        return TrainingData(isolated=self.isolated[:kernels], profiled=inside, networks=self.company)
+
+    def actual(self, keys: Sequence[str]) -> np.ndarray:
+        """Measured milliseconds of test networks or of the company, (networks,)."""
+        known = {sample.reference.key: sample.latency_ms for sample in (*self.company, *self.tests)}
+        return np.array([known[key] for key in keys])
+
+
+@cache
+def _graph(reference: Reference) -> Graph:
+    return build(reference)
+
+
+@cache
+def _network_kernels(reference: Reference, runtime: str, precision: str) -> tuple[Kernel, ...]:
+    from latcast.kernels.rules import rules_for
+
+    return find_kernels(_graph(reference), rules_for(runtime, precision))
+
+
+def _kernels_of(reference: Reference, platform: Platform) -> tuple[Kernel, ...]:
+    return _network_kernels(reference, platform.runtime, platform.precision)
+
+
+def load(bench: BenchPlatform) -> Measured:
+    """What the store of a platform holds.
+
+    Raises:
+        MeasurementError: Something is not measured yet.
+    """
+    finished = progress_of(bench)
+    if any(name not in finished for name, _ in pieces(bench)):
+        raise MeasurementError(f"{bench.name} is not measured yet: python -m benchmarks platforms measure {bench.name}")
+    platform = bench.platform()
+    company = {reference.key: reference for reference in company_networks()}
+    tests = {reference.key: reference for reference in test_networks()}
+    with bench.store() as store:
+        known = known_kernels(store, platform)
+        labels = {label.reference.key: label for label in store.labels(platform=platform.id, role="network")}
+        inside = _kept(f"inside-{bench.name}", lambda: _timed_inside(bench, platform, store))
+    isolated = []
+    for reference in kernels(bench):
+        name = reference.space.removeprefix("kernel/")
+        row = kernel_type(name).configuration(reference.parameters)
+        latency_ms = known.get(name, {}).get(row, float("nan"))
+        if latency_ms == latency_ms:
+            isolated.append(KernelObservation(Kernel(name, row, name, (), ()), latency_ms))
+
+    profiled = tuple(
+        KernelObservation(Kernel(name, tuple(row), name, (), ()), latency_ms, network)
+        for name, row, latency_ms, network in inside
+    )
+
+    def samples(references: Mapping[str, Reference]) -> tuple[NetworkSample, ...]:
+        found = ((reference, labels[key]) for key, reference in references.items() if key in labels)
+        return tuple(
+            NetworkSample(reference, _kernels_of(reference, platform), label.latency_ms, label.processes)
+            for reference, label in found
+        )
+
+    floor = noise_floor([label for key, label in labels.items() if key in tests])
+    seconds = sum(found["seconds"] for name, found in finished.items() if not name.startswith("labels"))
+    return Measured(bench, platform, bench.rules, tuple(isolated), profiled, samples(company), samples(tests), floor, seconds)
+
+
+def _timed_inside(bench: BenchPlatform, platform: Platform, store: Store) -> list[tuple[str, list[int], float, str]]:
+    """Kernels timed inside networks, in the order of measuring: type, configuration, milliseconds and network.
+
+    It takes half a minute to find the kernels of all networks, so that the result is kept.
+    """
+    keys = {reference.key for reference in profiled_networks(bench)}
+    found = collect(store.measurements(platform=platform.id, role="network", keys=keys), bench.rules, build).profiled
+    return [(each.kernel.kernel_type, list(each.kernel.configuration), each.latency_ms, each.network) for each in found]
+
+
+def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) -> tuple[PlatformPredictor, AdaptationRounds]:
+    """A predictor by what ``latcast adapt`` does with what it measured: transferred from a pool, or from scratch without one.
+
+    Args:
+        measured: Of the platform.
+        pool: Predictors of others.
+        data: Part of it; all where None.
+    """
+    # Only fits: what to measure was drawn before, of all kernel types.
+    rounds = AdaptationRounds(measured.rules, {}, 10, pool, sampler="random", types=("conv",))
+    if data is None:
+        data = TrainingData(isolated=measured.isolated, profiled=measured.profiled, networks=measured.company)
+    return transferred_predictor(data, measured.platform, measured.rules, rounds), rounds
+
+
+def _predicted(predictor: PlatformPredictor, references: Sequence[Reference]) -> np.ndarray:
+    return predictor.price([_kernels_of(reference, predictor.platform) for reference in references]).latency_ms
+
+
+def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict[str, Any]:
+    """All cases and rivals on one target."""
+    references = [sample.reference for sample in measured.tests]
+    actual = np.array([sample.latency_ms for sample in measured.tests])
+    same_runtime_left_out = pool.without(lambda platform: platform.runtime == measured.platform.runtime)
+    pools = {"whole pool": pool, "other runtimes": same_runtime_left_out, "from scratch": Pool.of([])}
+    cases: dict[str, Any] = {}
+    for case, sources in pools.items():
+        predictor, rounds = trained(measured, sources)
+        cases[case] = {
+            **judge(_predicted(predictor, references), actual).to_json(),
+            "unlike": rounds.unlike and len(sources) > 0,
+            "transfer": predictor.card["transfer"],
+        }
+        if case == "whole pool":
+            nearest = pool.predictors[rounds.similar["conv"][0].platform]
+            cases[AS_IT_IS] = {
+                **judge(_predicted(nearest, references), actual).to_json(), "source": nearest.platform.id,
+            }  # fmt: skip
+    cases |= _from_few_networks(measured, warm_ups)
+    families = {sample.family for sample in measured.tests}
+    return {
+        "platform": measured.platform.id, "noise_floor": measured.noise_floor, "kernels": measured.kernels,
+        "profiled_networks": measured.runs_of_networks, "timed_alone": len(measured.isolated),
+        "company": len(measured.company), "seconds": measured.seconds, "networks": len(references),
+        "families": len(families - set(SPACES)), "spaces": len(families & set(SPACES)), "cases": cases,
+        "measured_ms": {sample.reference.name: sample.latency_ms for sample in measured.tests},
+    }  # fmt: skip
+
+
+def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict[str, Any]:
+    """Whole networks in place of kernels: latencies measured on the warm-up platforms, carried over by ten networks."""
+    known = [{sample.reference.key for sample in (*each.company, *each.tests)} for each in (measured, *warm_ups)]
+    common = set.intersection(*known)
+    support = [reference.key for reference in company_networks() if reference.key in common][:FEW]
+    tests = [sample.reference.key for sample in measured.tests if sample.reference.key in common]
+    keys = [*support, *tests]
+    rows = np.log([each.actual(keys) for each in warm_ups])
+    new = np.log(measured.actual(support))
+    actual = measured.actual(tests)
+    names = [each.platform.id for each in warm_ups]
+    among = kind_likeness(names, names)
+    likeness = kind_likeness([measured.platform.id], names)[0]
+    found = adapt(KnownRows(rows, among, np.arange(len(rows))), likeness, np.arange(len(support)), new)
+    difference = new - rows[:, : len(support)]
+    best = int(np.argmin(difference.std(axis=1)))
+    scaled = np.exp(rows[best, len(support) :] + np.median(difference[best]))
+    return {
+        FEW_NETWORKS: {**judge(np.exp(found.log_ms[len(support) :]), actual).to_json(), "support": len(support)},
+        ONE_FACTOR: {**judge(scaled, actual).to_json(), "support": len(support), "source": names[best]},
+    }
+
+
+def curve(measured: Measured, pool: Pool) -> list[dict[str, Any]]:
+    """Errors by how much of the kernels, timed inside networks and alone, was measured; the company is whole in each part."""
+    references = [sample.reference for sample in measured.tests]
+    actual = np.array([sample.latency_ms for sample in measured.tests])
+    found = []
+    for share in CURVE_SHARES:
+        data = measured.first(round(share * measured.runs_of_networks), round(share * len(measured.isolated)))
+        kernels = len({each.kernel.key for each in (*data.isolated, *data.profiled)})
+        figures: dict[str, Any] = {"share": share, "kernels": kernels}
+        for case, sources in (("whole pool", pool), ("from scratch", Pool.of([]))):
+            predictor, _ = trained(measured, sources, data)
+            figures[case] = judge(_predicted(predictor, references), actual).to_json()
+        found.append(figures)
+    return found
+
+
+def fewer_times(points: Sequence[Mapping[str, Any]]) -> float | None:
+    """How many times fewer kernels the pool needs for the error that all kernels give from scratch; None: never as low.
+
+    Between sizes the error is interpolated over the logarithm of the size. Where the smallest size does already, the factor is a
+    lower bound.
+    """
+    sizes = np.log([point["kernels"] for point in points])
+    errors = np.minimum.accumulate([point["whole pool"]["mape"] for point in points])
+    wanted = min(point["from scratch"]["mape"] for point in points)
+    reached = np.flatnonzero(errors <= wanted)
+    if not len(reached):
+        return None
+    place = int(reached[0])
+    if place == 0:
+        return float(np.exp(sizes[-1] - sizes[0]))
+    share = (errors[place - 1] - wanted) / (errors[place - 1] - errors[place])
+    return float(np.exp(sizes[-1] - (sizes[place - 1] + share * (sizes[place] - sizes[place - 1]))))
+
+
+def _kept(name: str, make: Callable[[], Any]) -> Any:
+    path = JUDGED / f"{name}.json"
+    if not path.exists():
+        JUDGED.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(make()) + "\n")
+        draft.replace(path)
+    return json.loads(path.read_text())
+
+
+def _own_predictor(measured: Measured) -> PlatformPredictor:
+    """A warm-up platform's predictor, trained once."""
+    path = JUDGED / f"{measured.bench.name}.bundle"
+    if not path.exists():
+        JUDGED.mkdir(parents=True, exist_ok=True)
+        save_bundle(trained(measured, Pool.of([]))[0], path)
+    return load_bundle(path)
+
+
+def _measured_platforms() -> Iterator[Measured]:
+    for bench in PLATFORMS:
+        try:
+            yield load(bench)
+        except MeasurementError:
+            continue
+
+
+def judge_all(folder: Path = RESULTS) -> dict[str, Any]:
+    """Judges every target that is measured and writes ``platforms.json``.
+
+    What was judged stays in :data:`JUDGED`; whoever measures a platform again deletes that folder.
+
+    Raises:
+        MeasurementError: A warm-up platform is not measured yet.
+    """
+    everything = list(_measured_platforms())
+    warm_ups = [measured for measured in everything if measured.bench.warm_up]
+    if len(warm_ups) < sum(bench.warm_up for bench in PLATFORMS):
+        raise MeasurementError("a warm-up platform is not measured yet: python -m benchmarks platforms list")
+    pool = Pool.of([_own_predictor(measured) for measured in warm_ups])
+    targets: dict[str, Any] = {}
+    for measured in everything:
+        if not measured.bench.warm_up:
+            name = measured.bench.name
+            targets[name] = _kept(name, partial(judged, measured, pool, warm_ups))
+            if name in CURVES:
+                targets[name]["curve"] = _kept(f"curve-{name}", partial(curve, measured, pool))
+                targets[name]["fewer_times"] = fewer_times(targets[name]["curve"])
+    if not targets:
+        raise MeasurementError("no target is measured yet: python -m benchmarks platforms list")
+    document = {
+        "warm_ups": {measured.bench.name: _about(measured, pool) for measured in warm_ups}, "targets": targets,
+        "distances": distances(everything), "mean": _means(targets),
+    }  # fmt: skip
+    folder.mkdir(exist_ok=True)
+    (folder / "platforms.json").write_text(json.dumps(document, indent=1) + "\n")
+    return document
+
+
+def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
+    """A warm-up platform, and how well its own predictor does."""
+    references = [sample.reference for sample in measured.tests]
+    actual = np.array([sample.latency_ms for sample in measured.tests])
+    own = judge(_predicted(pool.predictors[measured.platform.id], references), actual).to_json()
+    return {
+        "platform": measured.platform.id, "kernels": measured.kernels, "company": len(measured.company),
+        "seconds": measured.seconds, "noise_floor": measured.noise_floor, **own,
+    }  # fmt: skip
+
+
+def distances(everything: Sequence[Measured]) -> dict[str, dict[str, Any]]:
+    """How different each platform is from the one most like it: by which factor, and what differs beyond the factor.
+
+    The spread is the mean absolute deviation, in percent, of the ratios of the test networks' latencies from their median.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for one in everything:
+        nearest: list[tuple[float, float, str]] = []
+        for other in everything:
+            if other is not one:
+                known = {sample.reference.key: sample.latency_ms for sample in other.tests}
+                ratio = np.log([s.latency_ms / known[s.reference.key] for s in one.tests if s.reference.key in known])
+                middle = float(np.median(ratio))
+                nearest.append((100 * float(np.abs(ratio - middle).mean()), float(np.exp(middle)), other.bench.name))
+        if nearest:
+            spread, factor, name = min(nearest)
+            found[one.bench.name] = {"nearest": name, "factor": factor, "spread": spread}
+    return found
+
+
+def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    names = (*CASES, AS_IT_IS, FEW_NETWORKS, ONE_FACTOR)
+    figures = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")
+    means = {
+        name: {key: float(np.mean([target["cases"][name][key] for target in targets.values()])) for key in figures}
+        for name in names
+    }
+    means["measured"] = {
+        key: float(np.mean([target[key] for target in targets.values()])) for key in ("noise_floor", "kernels", "seconds")
+    }
+    return means
+
+
+def platforms_table(document: Mapping[str, Any]) -> str:
+    """Markdown: targets, rivals, curves, warm-up platforms and how different the platforms are."""
+    return "\n\n".join(
+        [_targets_table(document), _rivals_table(document), _curves_table(document), _warm_ups_table(document),
+         _distances_table(document)]
+    )  # fmt: skip
+
+
+def _figures(case: Mapping[str, Any]) -> str:
+    return f"{case['mape']:.1f} / {case['within_5']:.0f} / {case['within_10']:.0f}"
+
+
+def _targets_table(document: Mapping[str, Any]) -> str:
+    head = ["target", "floor %", "kernels", "seconds", *(f"{case}: MAPE / ±5 / ±10 %" for case in CASES), "convolutions from"]
+    rows = []
+    for name, target in document["targets"].items():
+        transfer = target["cases"]["whole pool"]["transfer"].get("conv", {})
+        rows.append(
+            [name, f"{target['noise_floor']:.1f}", str(target["kernels"]), f"{target['seconds']:.0f}",
+             *(_figures(target["cases"][case]) for case in CASES), ", ".join(transfer.get("sources", [])) or "scratch"]
+        )  # fmt: skip
+    means = document["mean"]
+    measured = means["measured"]
+    rows.append(
+        ["**mean**", f"{measured['noise_floor']:.1f}", f"{measured['kernels']:.0f}", f"{measured['seconds']:.0f}",
+         *(_figures(means[case]) for case in CASES), ""]
+    )  # fmt: skip
+    return markdown_table(head, rows)
+
+
+def _rivals_table(document: Mapping[str, Any]) -> str:
+    head = ["mean over targets", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman"]
+    rows = [
+        [name, f"{each['mape']:.1f}", f"{each['within_5']:.0f}", f"{each['within_10']:.0f}", f"{each['rmse_ms']:.2f}",
+         f"{each['rmspe']:.1f}", f"{each['spearman']:.3f}"]
+        for name, each in document["mean"].items() if name != "measured"
+    ]  # fmt: skip
+    return markdown_table(head, rows)
+
+
+def _curves_table(document: Mapping[str, Any]) -> str:
+    rows = []
+    for name, target in document["targets"].items():
+        for point in target.get("curve", ()):
+            fewer = target["fewer_times"]
+            last = point is target["curve"][-1]
+            rows.append(
+                [name, str(point["kernels"]), _figures(point["from scratch"]), _figures(point["whole pool"]),
+                 ("never" if fewer is None else f"{fewer:.1f}") if last else ""]
+            )  # fmt: skip
+    return markdown_table(["target", "kernels", "from scratch: MAPE / ±5 / ±10 %", "whole pool", "times fewer"], rows)
+
+
+def _warm_ups_table(document: Mapping[str, Any]) -> str:
+    rows = [
+        [name, each["platform"], str(each["kernels"]), f"{each['seconds']:.0f}", f"{each['noise_floor']:.1f}", _figures(each)]
+        for name, each in document["warm_ups"].items()
+    ]
+    return markdown_table(["warm-up", "platform", "kernels", "seconds", "floor %", "its own: MAPE / ±5 / ±10 %"], rows)
+
+
+def _distances_table(document: Mapping[str, Any]) -> str:
+    rows = [
+        [name, each["nearest"], f"{each['factor']:.2f}", f"{each['spread']:.1f}"] for name, each in document["distances"].items()
+    ]
+    return markdown_table(["platform", "most alike", "times as slow", "beyond that %"], rows)

@@ -1,0 +1,149 @@
+"""What the operators of search spaces compute, in torch: enough to pass gradients through every member of the built-in spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+
+from latcast.errors import UnsupportedOperatorError
+from latcast.graph.ir import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operator with its operands.
+
+    Attributes:
+        node: The operator.
+        inputs: Activations and weights as tensors; None for constants and for what is left out.
+        constants: Values of constant inputs; None for others.
+        batch_statistics: Whether batch normalisation uses the statistics of the batch.
+    """
+
+    node: Node
+    inputs: Sequence[Any]
+    constants: Sequence[np.ndarray | None]
+    batch_statistics: bool = False
+
+    def attribute(self, name: str, default: Any) -> Any:
+        return self.node.attributes.get(name, default)
+
+    def ints(self, place: int) -> list[int]:
+        """A constant input as integers."""
+        return [int(value) for value in cast(np.ndarray, self.constants[place]).reshape(-1)]
+
+    def number(self, place: int) -> float:
+        """A constant input as one number."""
+        return float(cast(np.ndarray, self.constants[place]).reshape(-1)[0])
+
+    def weight(self, place: int) -> Any:
+        """An input that may be left out."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+    def padding(self) -> tuple[int, int]:
+        """Equal padding at both ends of both axes.
+
+        Raises:
+            UnsupportedOperatorError: The ends differ.
+        """
+        top, left, bottom, right = self.attribute("pads", (0, 0, 0, 0))
+        if (top, left) != (bottom, right):
+            raise UnsupportedOperatorError(
+                f"'{self.node.name}' ({self.node.op_type}) pads its ends differently; expected the same"
+            )
+        return top, left
+
+    def window(self) -> dict[str, Any]:
+        """Of a pooling."""
+        kernel = tuple(self.attribute("kernel_shape", ()))
+        stride = tuple(self.attribute("strides", (1,) * len(kernel)))
+        return {
+            "kernel_size": kernel,
+            "stride": stride,
+            "padding": self.padding(),
+            "ceil_mode": bool(self.attribute("ceil_mode", 0)),
+        }
+
+
+Operator = Callable[[Call], Any]
+"""From operands to the output, or to a tuple of outputs."""
+
+
+@cache
+def operators() -> Mapping[str, Operator]:
+    """ONNX operator to what computes it."""
+    import torch
+    from torch.nn import functional
+
+    def operand(call: Call, place: int) -> Any:
+        """An activation, a weight, or a constant number."""
+        found = call.inputs[place]
+        return call.number(place) if found is None else found
+
+    def convolution(call: Call) -> Any:
+        x, filters = call.inputs[:2]
+        rest = {"stride": call.attribute("strides", (1, 1)), "dilation": call.attribute("dilations", (1, 1))}
+        return functional.conv2d(x, filters, call.weight(2), padding=call.padding(), groups=call.attribute("group", 1), **rest)
+
+    def batch_normalisation(call: Call) -> Any:
+        x, scale, bias, mean, variance = call.inputs
+        epsilon = call.attribute("epsilon", 1e-5)
+        if call.batch_statistics:
+            return functional.batch_norm(x, None, None, scale, bias, training=True, eps=epsilon)
+        return functional.batch_norm(x, mean.detach(), variance.detach(), scale, bias, eps=epsilon)
+
+    def layer_normalisation(call: Call) -> Any:
+        scale = call.inputs[1]
+        return functional.layer_norm(call.inputs[0], scale.shape, scale, call.weight(2), eps=call.attribute("epsilon", 1e-5))
+
+    def linear(call: Call) -> Any:
+        weight = call.inputs[1] if call.attribute("transB", 0) else call.inputs[1].T
+        return functional.linear(call.inputs[0], weight, call.weight(2))
+
+    def concatenation(call: Call) -> Any:
+        batch = max(len(value) for value in call.inputs)
+        parts = [value.expand(batch, *value.shape[1:]) for value in call.inputs]
+        return torch.cat(parts, dim=call.attribute("axis", 0))
+
+    def part(call: Call) -> Any:
+        x = call.inputs[0]
+        for start, end, axis in zip(call.ints(1), call.ints(2), call.ints(3), strict=True):
+            start, end, _ = slice(start, end).indices(x.shape[axis])
+            x = x.narrow(axis, start, end - start)
+        return x
+
+    return {
+        "Add": lambda call: operand(call, 0) + operand(call, 1),
+        "AveragePool": lambda call: functional.avg_pool2d(
+            call.inputs[0], **call.window(), count_include_pad=bool(call.attribute("count_include_pad", 0))
+        ),
+        "BatchNormalization": batch_normalisation,
+        "Clip": lambda call: torch.clamp(call.inputs[0], call.number(1), call.number(2)),
+        "Concat": concatenation,
+        "Conv": convolution,
+        "Div": lambda call: operand(call, 0) / operand(call, 1),
+        "Erf": lambda call: torch.erf(call.inputs[0]),
+        "Flatten": lambda call: torch.flatten(call.inputs[0], call.attribute("axis", 1)),
+        "Gemm": linear,
+        "GlobalAveragePool": lambda call: call.inputs[0].mean(dim=(2, 3), keepdim=True),
+        "HardSigmoid": lambda call: torch.clamp(
+            call.attribute("alpha", 0.2) * call.inputs[0] + call.attribute("beta", 0.5), 0, 1
+        ),
+        "HardSwish": lambda call: functional.hardswish(call.inputs[0]),
+        "LayerNormalization": layer_normalisation,
+        "MatMul": lambda call: call.inputs[0] @ call.inputs[1],
+        "MaxPool": lambda call: functional.max_pool2d(call.inputs[0], **call.window()),
+        "Mul": lambda call: operand(call, 0) * operand(call, 1),
+        "Relu": lambda call: functional.relu(call.inputs[0]),
+        "Reshape": lambda call: call.inputs[0].reshape(call.ints(1)),
+        "Sigmoid": lambda call: torch.sigmoid(call.inputs[0]),
+        "Slice": part,
+        "Softmax": lambda call: torch.softmax(call.inputs[0], dim=call.attribute("axis", -1)),
+        "Split": lambda call: torch.split(call.inputs[0], call.ints(1), dim=call.attribute("axis", 0)),
+        "Sub": lambda call: operand(call, 0) - operand(call, 1),
+        "Transpose": lambda call: call.inputs[0].permute(call.attribute("perm", tuple(range(call.inputs[0].ndim))[::-1])),
+    }

@@ -1,0 +1,87 @@
+"""The list of platforms, and the figures of the judgement that are more than a library call."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.platforms import Measured, distances, fewer_times
+from benchmarks.platforms_campaign import PLATFORMS, bench_platform, pieces
+from latcast.errors import MeasurementError
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import rules_for
+from latcast.predictors.samples import KernelObservation, NetworkSample
+from latcast.records import Platform, Reference
+
+
+def measured(name: str, latencies_ms: list[float]) -> Measured:
+    """A platform with these latencies of test networks, and ten kernels in each of four networks."""
+    tests = tuple(NetworkSample(Reference("vgg", {"n": n}), (), latency_ms) for n, latency_ms in enumerate(latencies_ms))
+    profiled = tuple(
+        KernelObservation(Kernel("conv", (network, kernel % 8), "k", (), ()), 1.0, f"network {network}")
+        for network in range(4)
+        for kernel in range(10)
+    )
+    alone = tuple(KernelObservation(Kernel("linear", (n,), "k", (), ()), 1.0) for n in range(6))
+    bench = replace(bench_platform("mnn"), name=name)
+    platform = Platform("local", "mnn", "3.6", "cpu1", "fp32")
+    return Measured(bench, platform, rules_for("mnn", "fp32"), alone, profiled, (), tests, 1.0, 60.0)
+
+
+def test_there_are_more_than_twenty_platforms_five_of_them_for_warming_up() -> None:
+    assert len({each.name for each in PLATFORMS}) == len(PLATFORMS) >= 20
+    assert sum(each.warm_up for each in PLATFORMS) == 5
+    assert sum(not each.warm_up for each in PLATFORMS) >= 12
+    described = {(each.runtime, each.library, each.cap, each.precision) for each in PLATFORMS}
+    assert len(described) == len(PLATFORMS)
+
+
+def test_a_targets_kernels_and_networks_take_at_most_ninety_seconds_whatever_its_profiler() -> None:
+    for each in PLATFORMS:
+        found = dict(pieces(each))
+        seconds = sum(value for name, value in found.items() if not name.startswith("labels"))
+        assert each.warm_up or seconds <= 90
+        assert ("operators" in found) == each.profiler
+        # Passes over the test networks stand first and last, so that a label holds two moments.
+        assert next(iter(found)) == "labels1"
+        assert list(found)[-1] == "labels2"
+
+
+def test_an_unknown_platform_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="no platform of this benchmark is called 'nnm'; there are onnxruntime, openvino"):
+        bench_platform("nnm")
+
+
+def test_a_part_of_what_was_measured_is_its_beginning_and_counts_different_kernels() -> None:
+    whole = measured("one", [1.0])
+    assert whole.kernels == 4 * 8 + 6
+    assert whole.runs_of_networks == 4
+    part = whole.first(networks=1, kernels=2)
+    assert {each.network for each in part.profiled} == {"network 0"}
+    assert [each.kernel.configuration for each in part.isolated] == [(0,), (1,)]
+
+
+def point(kernels: int, pool: float, scratch: float) -> dict[str, object]:
+    return {"kernels": kernels, "whole pool": {"mape": pool}, "from scratch": {"mape": scratch}}
+
+
+def test_fewer_times_is_read_off_the_curve_between_its_points() -> None:
+    # From scratch 800 kernels give 10 %. The pool's error falls from 12 to 8 % between 100 and 400: 10 % at 200.
+    found = fewer_times([point(100, 12.0, 40.0), point(400, 8.0, 20.0), point(800, 7.0, 10.0)])
+    assert found is not None
+    assert math.isclose(found, 4.0)
+
+
+def test_fewer_times_is_a_bound_where_the_smallest_part_suffices_and_none_where_none_does() -> None:
+    assert fewer_times([point(100, 9.0, 40.0), point(800, 9.0, 10.0)]) == pytest.approx(8.0)
+    assert fewer_times([point(100, 12.0, 40.0), point(800, 11.0, 10.0)]) is None
+
+
+def test_a_platform_that_is_slower_by_one_factor_differs_by_nothing_else() -> None:
+    found = distances([measured("one", [1.0, 2.0, 4.0]), measured("two", [2.0, 4.0, 8.0]), measured("three", [9.0, 2.0, 1.0])])
+    assert found["two"]["nearest"] == "one"
+    assert found["two"]["factor"] == pytest.approx(2.0)
+    assert found["two"]["spread"] == pytest.approx(0.0, abs=1e-9)
+    assert found["three"]["spread"] > 50

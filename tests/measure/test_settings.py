@@ -1,0 +1,54 @@
+"""What a worker is started with, and which library it then finds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from latcast.errors import MeasurementError
+from latcast.measure.settings import WorkerSettings
+from latcast.measure.single import platform_of
+
+
+@pytest.fixture
+def other_version(tmp_path: Path) -> Path:
+    """A folder as ``pip install --target`` leaves it, of a version that never was."""
+    about = tmp_path / "old" / "onnxruntime-0.9.3.dist-info" / "METADATA"
+    about.parent.mkdir(parents=True)
+    about.write_text("Metadata-Version: 2.1\nName: onnxruntime\nVersion: 0.9.3\n")
+    return tmp_path / "old"
+
+
+def test_a_library_path_comes_before_what_python_would_find(other_version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
+    assert WorkerSettings().process_variables()["PYTHONPATH"] == "/somewhere/else"
+    settings = WorkerSettings(library_path=str(other_version))
+    assert settings.process_variables()["PYTHONPATH"] == f"{other_version}{os.pathsep}/somewhere/else"
+    monkeypatch.delenv("PYTHONPATH")
+    assert settings.process_variables()["PYTHONPATH"] == str(other_version)
+
+
+def test_a_relative_library_path_holds_wherever_the_worker_runs(other_version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(other_version.parent)
+    assert WorkerSettings(library_path="old").process_variables()["PYTHONPATH"] == str(other_version)
+
+
+def test_another_version_of_a_library_is_another_platform(other_version: Path) -> None:
+    usual = platform_of(WorkerSettings(probe=False))
+    other = platform_of(WorkerSettings(probe=False, library_path=str(other_version)))
+    assert other.id == "local/onnxruntime-0.9/cpu1/fp32"
+    assert usual.runtime_version != "0.9"
+    assert (usual.device, usual.runtime, usual.unit) == (other.device, other.runtime, other.unit)
+
+
+def test_a_library_path_that_is_not_there_is_refused_with_the_command_that_fills_it(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match=r"found no folder '.*nowhere'.*pip install --no-deps --target .*nowhere"):
+        WorkerSettings(library_path=str(tmp_path / "nowhere"))
+
+
+def test_a_library_path_is_this_machines_alone(other_version: Path) -> None:
+    with pytest.raises(MeasurementError, match="the workers of a scheduler"):
+        WorkerSettings(library_path=str(other_version), scheduler="tcp://127.0.0.1:8786")
