@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# The tests run in so many processes.
+PROCESSES ?= 2
 # The only version that `make constraints` fixes beforehand: a free choice may bring gigabytes of GPU libraries.
 TORCH ?= 2.13.0
 
@@ -49,10 +51,10 @@ demo: $(CORE)
 	@$(BIN)/latcast demo $(ARGS)
 
 test: $(DEV)
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(PROCESSES) $(ARGS)
 
 test-all: $(DEV)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .
