@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 from latcast.errors import MeasurementError
@@ -20,8 +19,6 @@ SOURCE = Path(__file__).parent / "cpuid_cap.c"
 
 BUILT = Path(".latcast/bench/isa_caps/cpuid_cap.so")
 
-_ONEDNN_NAMES = {"sse42": "SSE41", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX512_CORE"}
-
 
 def capped_variables(cap: str) -> dict[str, str]:
     """Environment variables of a worker that sees no newer instruction set; for ``WorkerSettings.variables``.
@@ -32,13 +29,6 @@ def capped_variables(cap: str) -> dict[str, str]:
     if cap not in CAPS:
         raise MeasurementError(f"found the cap '{cap}', expected one of {', '.join(CAPS)}")
     return {"LD_PRELOAD": str(built_library()), "CPUID_CAP": cap}
-
-
-def onednn_variables(cap: str) -> Mapping[str, str]:
-    """The same for OpenVINO alone, by oneDNN's own limit, which older versions of it do not ask CPUID about."""
-    if cap not in CAPS:
-        raise MeasurementError(f"found the cap '{cap}', expected one of {', '.join(CAPS)}")
-    return {"ONEDNN_MAX_CPU_ISA": _ONEDNN_NAMES[cap]}
 
 
 def built_library(path: Path = BUILT) -> Path:
