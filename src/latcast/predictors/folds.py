@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+FOLDS = 5
+"""Parts, wherever nothing else is said."""
+
 
 def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     """Fold of each network. Groups (families, spaces) stay whole unless one is larger than a fold, which is then spread."""

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from latcast.kernels.kernel import KernelTable
-from latcast.predictors.folds import group_folds
+from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.physical import fit_nonnegative
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
 latency cannot pull its weight away from 1, whatever the noise."""
-
-FOLDS = 5
 
 
 @dataclass(frozen=True)

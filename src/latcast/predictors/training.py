@@ -17,7 +17,7 @@ from latcast.errors import TrainingError
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.averaged import averaged
-from latcast.predictors.folds import group_folds
+from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.network_terms import NetworkTerms
@@ -35,8 +35,6 @@ from latcast.predictors.whole_networks import predictors as whole_network_parts
 from latcast.records import Platform
 
 WAYS = ("operators", "kernels", "networks", "averaged")
-
-FOLDS = 5
 
 
 def train(

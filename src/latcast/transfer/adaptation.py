@@ -20,7 +20,7 @@ from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import platform_of
 from latcast.predictors.evaluation import TRAINING_KEYS
-from latcast.predictors.folds import group_folds
+from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.intervals import calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
@@ -45,8 +45,6 @@ FEWEST_NETWORKS = 5
 
 FEWEST_CALIBRATION = 10
 """Whole networks below which no interval is calibrated."""
-
-FOLDS = 5
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,12 @@ import numpy as np
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules, platform_rules
-from latcast.predictors.folds import group_folds
+from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.network_model import fit_network_model, sums_by_type
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.stored import collect_stored
-from latcast.predictors.training import FOLDS
 from latcast.records import Platform
 from latcast.reproduce.comparison import Cell, Comparison
 from latcast.reproduce.litepred import paper
