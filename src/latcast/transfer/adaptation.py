@@ -172,7 +172,7 @@ def transferred_predictor(
     predictor = replace(predictor, network=_network_model(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    held_out = _held_out(predictor, data.networks, seed)
+    held_out = in_company_ms(predictor, data.networks, seed)
     chosen = calibration_networks(data.networks)
     actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
     predictor = replace(predictor, interval=calibrate(actual, held_out))
@@ -195,8 +195,8 @@ def _network_model(predictor: PlatformPredictor, networks: Sequence[NetworkSampl
     return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed)
 
 
-def _held_out(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> np.ndarray:
-    """Prediction of each network with the overhead fitted to those of other folds, (networks,)."""
+def in_company_ms(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> np.ndarray:
+    """Prediction of each network by its kernels and a network model of the networks of other families, (networks,)."""
     fold = group_folds([sample.family for sample in networks], FOLDS, seed)
     predicted = np.empty(len(networks))
     for part in np.unique(fold):

@@ -14,7 +14,8 @@ from latcast.kernels.kernel import Kernel
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform, Reference
 from latcast.reproduce.litepred import paper
-from latcast.reproduce.litepred.adapted import Target, framework, in_company_ms, minutes_of, table_5
+from latcast.reproduce.litepred.adapted import Target, framework, minutes_of, table_5
+from latcast.transfer.adaptation import in_company_ms
 from latcast.transfer.pool import Pool
 from tests.transfer.made_up_pool import COMPUTE, MEMORY, RULES, convs, law_ms, platform_of
 

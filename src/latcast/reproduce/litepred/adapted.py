@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from latcast.errors import DatasetError
-from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules, platform_rules
-from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.network_model import fit_network_model, sums_by_type
-from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import NetworkSample, TrainingData, kernel_samples
+from latcast.predictors.samples import TrainingData, kernel_samples
 from latcast.predictors.stored import collect_stored
 from latcast.records import Platform
 from latcast.reproduce.comparison import Cell, Comparison
 from latcast.reproduce.litepred import paper
 from latcast.reproduce.litepred.networks import FEWEST_NETWORKS, trained_on_kernels
+from latcast.transfer.adaptation import in_company_ms
 from latcast.transfer.pool import Pool
 from latcast.transfer.similarity import ranked, similarities
 
@@ -133,22 +130,6 @@ def _judged(target: Target, pool: Pool, *, sources: bool) -> tuple[Metrics, Metr
     actual_ms = np.array([sample.latency_ms for sample in networks])
     as_sums = judge(predictor.price([sample.kernels for sample in networks]).latency_ms, actual_ms)
     return judge(in_company_ms(predictor, networks), actual_ms), as_sums
-
-
-def in_company_ms(predictor: PlatformPredictor, networks: Sequence[NetworkSample]) -> np.ndarray:
-    """Each network by its kernels and a network model of the networks of other families, (networks,)."""
-    table = KernelTable.of([sample.kernels for sample in networks])
-    sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
-    actual_ms = np.array([sample.latency_ms for sample in networks])
-    families = [sample.family for sample in networks]
-    fold = group_folds(families, FOLDS, seed=0)
-    predicted_ms = np.full(len(networks), np.nan)
-    for part in np.unique(fold):
-        rest, held_out = np.flatnonzero(fold != part), np.flatnonzero(fold == part)
-        model = fit_network_model(sums[rest], names, actual_ms[rest], [families[row] for row in rest])
-        kernels = [networks[row].kernels for row in held_out.tolist()]
-        predicted_ms[held_out] = replace(predictor, network=model).price(kernels).latency_ms
-    return predicted_ms
 
 
 def _most_similar(target: Target, pool: Pool, type_name: str) -> str | None:
