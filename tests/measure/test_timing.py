@@ -158,24 +158,52 @@ def test_a_run_that_fails_ends_its_subject_and_no_other() -> None:
     assert subjects[1].log.runs_ms == [2.0] * 6
 
 
-def test_each_round_runs_inside_the_priority_it_is_given() -> None:
+def priorities_of_two_rounds(run_ms: float) -> list[str]:
+    """When a priority was taken and let go while two subjects had two rounds each."""
     clock = ReplayClock()
-    inside: list[str] = []
+    seen: list[str] = []
 
     @contextmanager
     def priority() -> Iterator[None]:
-        inside.append("begin")
+        seen.append("begin")
         yield
-        inside.append("end")
+        seen.append("end")
 
-    time_batch(
-        [Subject(CountedSession(clock, 1.0))],  # type: ignore[arg-type]
-        MeasurePlan(rounds=2),
-        Instruments(clock),
-        lambda index: inside.append("announced"),
-        priority,
-    )
-    assert inside == ["announced", "begin", "end"] * 2
+    subjects = [Subject(CountedSession(clock, run_ms)) for _ in range(2)]  # type: ignore[arg-type]
+    time_batch(subjects, MeasurePlan(rounds=2), Instruments(clock), lambda index: seen.append(str(index)), priority)
+    return seen
+
+
+def test_a_long_round_has_a_priority_of_its_own() -> None:
+    assert priorities_of_two_rounds(10.0) == ["0", "begin", "end", "1", "begin", "end"] * 2
+
+
+def test_short_rounds_share_a_priority_once_every_subject_has_warmed_up() -> None:
+    # A first round's warm-up is not under it, for it may start threads.
+    assert priorities_of_two_rounds(0.1) == ["0", "begin", "1", "end", "begin", "0", "1", "end"]
+
+
+def test_a_failing_run_lets_the_priority_go() -> None:
+    held = 0
+
+    @contextmanager
+    def priority() -> Iterator[None]:
+        nonlocal held
+        held += 1
+        try:
+            yield
+        finally:
+            held -= 1
+
+    class BrokenSession(CountedSession):
+        def run(self) -> None:
+            super().run()
+            if self.runs > 6:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        time_batch([Subject(BrokenSession(ReplayClock(), 1.0))], MeasurePlan(), Instruments(ReplayClock()), priority=priority)  # type: ignore[arg-type]
+    assert held == 0
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

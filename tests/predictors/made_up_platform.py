@@ -13,6 +13,7 @@ from latcast.predictors.kernel_predictor import fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.physical import fit_from_kernels, term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.warm_caches import WarmCaches
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 
@@ -69,7 +70,7 @@ def make_predictor(model: str, samples: Mapping[str, tuple[np.ndarray, np.ndarra
         RULES,
         physical,
         {name: fit_kernel_predictor(name, rows, ms, physical, model=model) for name, (rows, ms) in samples.items()},
-        NetworkModel(0.2, 0.001, {"conv": 1.1}),
+        NetworkModel(0.2, 0.001, {"conv": 1.1}, WarmCaches((2.0, 8.0), (0.02, 0.04), 0.5)),
         Interval(0.9, 1.12, 40, 1.0),
         CARD,
     )

@@ -7,6 +7,7 @@ import pytest
 
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
+from latcast.predictors.warm_caches import WarmCaches
 
 
 def test_a_kernel_costs_its_weighted_latency_and_a_share_of_overhead() -> None:
@@ -68,3 +69,35 @@ def test_the_same_seed_fits_the_same_model() -> None:
     first, second = (fit_network_model(sums, ["a", "b"], latency_ms, groups, seed=5) for _ in range(2))
 
     assert first == second
+
+
+def measured_networks(exponent: float, count: int = 200) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Sums of one type and numbers of kernels, latencies whose short networks take less, and families."""
+    rng = np.random.default_rng(1)
+    conv_ms = np.exp(rng.uniform(np.log(0.3), np.log(100), count))
+    sums = np.stack([conv_ms, np.full(count, 10.0)], axis=1)
+    latency_ms = conv_ms * np.minimum(conv_ms / 20, 1) ** exponent * rng.lognormal(0, 0.03, count)
+    return sums, latency_ms, [f"family {index % 7}" for index in range(count)]
+
+
+def test_networks_that_run_the_faster_the_shorter_they_are_get_a_factor() -> None:
+    sums, latency_ms, groups = measured_networks(0.1)
+
+    model = fit_network_model(sums, ["conv"], latency_ms, groups)
+
+    inside = model.weights["conv"] * sums[:, 0] + model.per_kernel_ms * sums[:, 1]
+    predicted = model.company_factor(inside) * (inside + model.constant_ms)
+    assert np.abs(predicted / latency_ms - 1).mean() < 0.04
+    assert model.company_factor(np.array([1.0, 90.0])) == pytest.approx([0.05**0.1, 1.0], abs=0.03)
+
+
+def test_a_factor_that_held_out_families_do_not_confirm_is_not_kept() -> None:
+    sums, latency_ms, groups = measured_networks(0.0)
+
+    assert fit_network_model(sums, ["conv"], latency_ms, groups).caches == WarmCaches()
+
+
+def test_a_model_with_warm_caches_comes_back_from_json() -> None:
+    model = NetworkModel(0.25, 0.01, {"conv": 1.1}, WarmCaches((1.0, 2.0), (0.1, 0.0), 0.5))
+
+    assert NetworkModel.from_json(model.to_json()) == model

@@ -34,7 +34,8 @@ def true_latency_ms(predictor: PlatformPredictor, graph: Graph) -> float:
         ]
     )
     inside = predictor.network.kernel_latency_ms(table.kernel_types, raw)
-    return float(table.sum_by_network(inside)[0]) + predictor.network.constant_ms
+    kernels_ms = table.sum_by_network(inside)
+    return float((predictor.network.company_factor(kernels_ms) * (kernels_ms + predictor.network.constant_ms))[0])
 
 
 def conv_net(channels: int = 64, size: int = 28) -> Graph:
@@ -98,7 +99,9 @@ class TestLatency:
         one = predictor.predict(graph)
         free = replace(predictor, network=NetworkModel()).predict(graph)
 
-        assert one.latency_ms == predictor.network.constant_ms
+        # Shorter than the shortest network of 0.5 ms: (0.5 / 2) ^ 0.02 · (0.5 / 8) ^ 0.04 of the constant.
+        assert one.latency_ms == pytest.approx(0.25**0.02 * 0.0625**0.04 * predictor.network.constant_ms)
+        assert one.overhead_ms == one.latency_ms
         assert [kernel.latency_ms for kernel in one.kernels] == [0.0]
         assert (free.latency_ms, free.coverage.share) == (0.0, 1.0)
 

@@ -87,6 +87,7 @@ def _described(predictor: PlatformPredictor) -> dict[str, Any]:
         "card": dict(predictor.card),
         "overhead_ms": predictor.network.constant_ms,
         "overhead_us_per_kernel": 1e3 * predictor.network.per_kernel_ms,
+        "shortest_network": {"sum_ms": predictor.network.caches.shortest_ms, "factor": predictor.network.caches.least_factor},
         "interval": predictor.interval.to_json(),
         "throughputs": [each.to_json() for each in _throughputs(predictor)],
     }
@@ -133,7 +134,19 @@ def _print_one(predictor: PlatformPredictor) -> None:
     print(
         f"\nOverhead: {milliseconds(predictor.network.constant_ms)} ms a network and "
         f"{1e3 * predictor.network.per_kernel_ms:.2f} µs a kernel, beyond what kernels take by themselves\n"
+        f"{_short_networks(predictor)}"
         f"90 % interval: {interval.low:.3f} to {interval.high:.3f} times the prediction"
+    )
+
+
+def _short_networks(predictor: PlatformPredictor) -> str:
+    """A line on what warm caches save; empty where nothing is known to be saved."""
+    caches = predictor.network.caches
+    if not caches.exponents:
+        return ""
+    return (
+        f"Short networks: {predictor.network.caches.least_factor:.2f} times what their kernels add up to at "
+        f"{milliseconds(caches.shortest_ms)} ms, 1 from {milliseconds(max(caches.knots_ms))} ms on\n"
     )
 
 
@@ -147,6 +160,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
     rows += [
         ("overhead of a network, ms", *(milliseconds(each.network.constant_ms) for each in both)),
         ("overhead of a kernel, µs", *(f"{1e3 * each.network.per_kernel_ms:.2f}" for each in both)),
+        ("factor of the shortest networks", *(f"{each.network.caches.least_factor:.2f}" for each in both)),
         ("90 % interval, times", *(f"{each.interval.low:.3f} to {each.interval.high:.3f}" for each in both)),
     ]
     print_table("", ("", "A", "B"), rows)

@@ -60,9 +60,9 @@ def realtime_permitted() -> bool:
 def realtime() -> Iterator[None]:
     """Runs this process's threads before all ordinary ones, first in first out, until the context ends.
 
-    All threads, because some runtimes compute in one of their own while the caller waits. For the length of one subject's
-    round only: nothing else gets this CPU meanwhile, and the kernel throttles a thread that stays at a real-time priority
-    for a second.
+    All threads there are by then, because some runtimes compute in one of their own while the caller waits. For rounds of far
+    less than a second only: nothing else gets this CPU meanwhile, and the kernel throttles a thread that stays at a real-time
+    priority for a second.
 
     Raises:
         PermissionError: The process lacks the right (CAP_SYS_NICE or a limit on real-time priority).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -17,6 +17,10 @@ from latcast.measure.plan import MeasurePlan
 from latcast.measure.probe import Probe
 from latcast.runtimes.clock import Clock
 from latcast.runtimes.protocol import Session
+
+PRIORITY_MS = 50.0
+"""A priority is held for so long at a time. Taking it costs a call to the system for every thread of the process, and some
+runtimes keep threads for every loaded network: taken for each round of a millisecond it costs more than the rounds."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +155,11 @@ def time_batch(
         plan: How often.
         instruments: What is read around the runs.
         announce: Called with a subject's index before its runs of a round.
-        priority: Makes the context in which a subject's round runs.
+        priority: Makes the context in which rounds run: one subject's, or short ones of several subjects in a row.
     """
-    with garbage_collection_off():
+    now_ms = instruments.clock.now_ms
+    with garbage_collection_off(), ExitStack() as held:
+        held_until_ms: float | None = None
         for round_index in range(plan.rounds):
             for index, subject in enumerate(subjects):
                 if subject.failure is not None:
@@ -161,8 +167,16 @@ def time_batch(
                 announce(index)
                 try:
                     if round_index == 0:
+                        # It may start threads, which the next taking of the priority finds.
+                        held.close()
+                        held_until_ms = None
                         subject.log.warmup_runs = warm_up(subject.session, plan, instruments.clock)
-                    with priority():
-                        time_round(subject.session, round_index, plan, instruments, subject.log)
+                    if held_until_ms is None:
+                        held.enter_context(priority())
+                        held_until_ms = now_ms() + PRIORITY_MS
+                    time_round(subject.session, round_index, plan, instruments, subject.log)
                 except LatcastError as failure:
                     subject.failure = failure
+                if held_until_ms is not None and now_ms() >= held_until_ms:
+                    held.close()
+                    held_until_ms = None

@@ -52,8 +52,8 @@ _SOURCE = "source_{}."
 MOST_SOURCES, DEEPEST_SOURCES = 8, 4
 """Sources of one kernel predictor, and of theirs in turn."""
 
-_NETWORK_KIND = "affine"
-"""The kind of network model that this version knows; another would be a bundle of a later one."""
+_AFFINE, _WARM = "affine", "affine with warm caches"
+"""The kinds of network model that this version knows; another would be a bundle of a later one."""
 
 Part = TypeVar("Part")
 
@@ -95,7 +95,7 @@ def save_bundle(predictor: PlatformPredictor, path: Path | str, *, compressed: b
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
         "physical": {"terms": list(TERMS), "coefficients_ms": predictor.physical.to_json()},
-        "network": {"kind": _NETWORK_KIND, **predictor.network.to_json()},
+        "network": {"kind": _WARM if predictor.network.caches.exponents else _AFFINE, **predictor.network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
     }
@@ -302,8 +302,10 @@ class _Reader:
 
     def network(self) -> NetworkModel:
         kind = self.document["network"]["kind"]
-        if kind != _NETWORK_KIND:
-            raise BundleError(f"found a network model of kind '{kind}', expected '{_NETWORK_KIND}'; update latcast to read it")
+        if kind not in (_AFFINE, _WARM):
+            raise BundleError(
+                f"found a network model of kind '{kind}', expected '{_AFFINE}' or '{_WARM}'; update latcast to read it"
+            )
         model = NetworkModel.from_json(self.document["network"])
         for value in (model.constant_ms, model.per_kernel_ms, *model.weights.values()):
             _number(value, above=0)

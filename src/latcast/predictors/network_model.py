@@ -2,8 +2,9 @@
 
 Kernels timed alone, or under a profiler, are not quite what they are in a running network: caches are warmer or colder, the
 profiler costs, layouts change in between. Network latency is modelled as ``constant + Σ over types (weight · sum of its
-kernels) + per_kernel · kernels``, all non-negative, the weights drawn towards 1, fitted to networks' measured latencies.
-Li et al. (§4.2) add a constant alone; an affine overhead halves what that leaves.
+kernels) + per_kernel · kernels``, all non-negative, the weights drawn towards 1, fitted to networks' measured latencies, and
+a factor on that for short networks (:mod:`latcast.predictors.warm_caches`). Li et al. (§4.2) add a constant alone; an affine
+overhead halves what that leaves.
 """
 
 from __future__ import annotations
@@ -16,10 +17,20 @@ import numpy as np
 from latcast.kernels.kernel import KernelTable
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.physical import fit_nonnegative
+from latcast.predictors.warm_caches import WarmCaches, fit_warm_caches
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
 latency cannot pull its weight away from 1, whatever the noise."""
+
+FEWEST_FOR_CACHES = 30
+"""Networks below which short ones are taken to be as long ones."""
+
+CACHE_ROUNDS = 3
+"""How often the factor for short networks and the weights of types are fitted in turn."""
+
+LEAST_GAIN = 0.002
+"""What the factor for short networks must take off the held-out error to be kept."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +39,34 @@ class NetworkModel:
     constant_ms: Overhead of a network.
     per_kernel_ms: Overhead of a kernel.
     weights: Kernel type to the factor on its kernels' latencies; 1 where it is not named.
+    caches: What the sum is multiplied by in short networks.
     """
 
     constant_ms: float = 0.0
     per_kernel_ms: float = 0.0
     weights: Mapping[str, float] = field(default_factory=dict)
+    caches: WarmCaches = field(default_factory=WarmCaches)
 
     def kernel_latency_ms(self, types: Sequence[str], latency_ms: np.ndarray) -> np.ndarray:
-        """What each kernel costs inside a network, (kernels,)."""
+        """What each kernel costs inside a long network, (kernels,)."""
         factor = np.array([self.weights.get(name, 1.0) for name in types])
         return factor * latency_ms + self.per_kernel_ms
 
+    def company_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
+        """What kernels and overhead are multiplied by in each network, (networks,).
+
+        Args:
+            kernels_ms: (networks,) sums of :meth:`kernel_latency_ms`.
+        """
+        return self.caches.factor(kernels_ms + self.constant_ms)
+
     def to_json(self) -> dict[str, object]:
-        return {
+        affine = {
             "constant_ms": self.constant_ms,
             "per_kernel_ms": self.per_kernel_ms,
             "weights": {name: float(weight) for name, weight in sorted(self.weights.items())},
         }
+        return {**affine, "caches": self.caches.to_json()} if self.caches.exponents else affine
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> NetworkModel:
@@ -53,6 +75,7 @@ class NetworkModel:
             float(data["constant_ms"]),  # type: ignore[arg-type]
             float(data["per_kernel_ms"]),  # type: ignore[arg-type]
             {name: float(value) for name, value in weights.items()},
+            WarmCaches.from_json(data["caches"]) if "caches" in data else WarmCaches(),  # type: ignore[arg-type]
         )
 
 
@@ -81,20 +104,36 @@ def fit_network_model(
     """
     design = np.hstack([sums, np.ones((len(sums), 1))])
     fold = group_folds(groups, FOLDS, seed)
-    prior = np.concatenate([np.ones(len(names)), [0.0, 0.0]])
-    prior_scale = np.concatenate([np.ones(len(names)), [np.nan, np.nan]])
 
-    def fit(rows: np.ndarray, strength: float) -> np.ndarray:
-        return fit_nonnegative(design[rows], latency_ms[rows], prior, strength, prior_scale)
+    def held_out_error(strength: float, warm: bool) -> float:
+        errors = []
+        for part in np.unique(fold):
+            rest = fold != part
+            if rest.any():
+                coefficients, caches = _fit(design[rest], latency_ms[rest], strength, warm)
+                sums_ms = design[~rest] @ coefficients
+                errors.append(np.abs(caches.factor(sums_ms) * sums_ms / latency_ms[~rest] - 1))
+        return float(np.mean(np.concatenate(errors))) if errors else 0.0
 
-    errors = []
-    for strength in STRENGTHS:
-        held_out = [
-            np.abs(design[fold == part] @ fit(fold != part, strength) / latency_ms[fold == part] - 1)
-            for part in np.unique(fold)
-            if (fold != part).any()
-        ]
-        errors.append(float(np.mean(np.concatenate(held_out))) if held_out else 0.0)
-    fitted = fit(np.ones(len(latency_ms), dtype=bool), STRENGTHS[int(np.argmin(errors))])
+    errors = [held_out_error(strength, warm=False) for strength in STRENGTHS]
+    strength = STRENGTHS[int(np.argmin(errors))]
+    warm = len(latency_ms) >= FEWEST_FOR_CACHES and held_out_error(strength, warm=True) < min(errors) - LEAST_GAIN
+    fitted, caches = _fit(design, latency_ms, strength, warm)
     weights = {name: float(weight) for name, weight in zip(names, fitted[: len(names)], strict=True)}
-    return NetworkModel(float(fitted[-1]), float(fitted[-2]), weights)
+    return NetworkModel(float(fitted[-1]), float(fitted[-2]), weights, caches)
+
+
+def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, warm: bool) -> tuple[np.ndarray, WarmCaches]:
+    """Coefficients of the columns (a weight a type, overhead a kernel, overhead), and the factor of short networks.
+
+    Both in turn, each fitted to what the other leaves.
+    """
+    types = design.shape[1] - 2
+    prior = np.concatenate([np.ones(types), [0.0, 0.0]])
+    prior_scale = np.concatenate([np.ones(types), [np.nan, np.nan]])
+    coefficients, caches = fit_nonnegative(design, latency_ms, prior, strength, prior_scale), WarmCaches()
+    for _ in range(CACHE_ROUNDS if warm else 0):
+        sums_ms = design @ coefficients
+        caches = fit_warm_caches(sums_ms, latency_ms)
+        coefficients = fit_nonnegative(design, latency_ms / caches.factor(sums_ms), prior, strength, prior_scale)
+    return coefficients, caches

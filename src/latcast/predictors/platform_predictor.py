@@ -26,12 +26,21 @@ OUTSIDE_WARNING_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Priced:
-    """Kernels of many networks with their prices; arrays by distinct kernel or by network as named."""
+    """Kernels of many networks with their prices.
+
+    Attributes:
+        table: The kernels.
+        kernel_ms, covered, outside: By distinct kernel: latency inside a long network; whether a predictor knows it; whether
+            it is outside the training range.
+        company_factor, latency_ms, covered_share, outside_share: By network: what its kernels' latencies and its overhead
+            are multiplied by; what they add up to then; and the parts of it from such kernels.
+    """
 
     table: KernelTable
     kernel_ms: np.ndarray
     covered: np.ndarray
     outside: np.ndarray
+    company_factor: np.ndarray
     latency_ms: np.ndarray
     covered_share: np.ndarray
     outside_share: np.ndarray
@@ -93,7 +102,8 @@ class PlatformPredictor:
         priceless = total <= 0
         whole = np.where(priceless, 1.0, total)
         covered_share = np.where(priceless, 1.0, (sums[:, 1] + self.network.constant_ms) / whole)
-        return Priced(table, kernel_ms, is_covered, is_outside, total, covered_share, sums[:, 2] / whole)
+        factor = self.network.company_factor(sums[:, 0])
+        return Priced(table, kernel_ms, is_covered, is_outside, factor, factor * total, covered_share, sums[:, 2] / whole)
 
     def bounds_ms(self, priced: Priced) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of priced networks, each (networks,)."""
@@ -121,6 +131,7 @@ class PlatformPredictor:
         price_of = self._prices_by_key(priced)
         predictions = []
         for index, graph in enumerate(listed):
+            factor = float(priced.company_factor[index])
             predictions.append(
                 Prediction(
                     model=graph.name,
@@ -130,8 +141,8 @@ class PlatformPredictor:
                     high_ms=float(high[index]),
                     coverage=self._coverage(graph, kernels[index], float(priced.covered_share[index])),
                     warnings=self._warnings(graph, kernels[index], float(priced.outside_share[index]), price_of),
-                    kernels=self._breakdown(kernels[index], price_of) if breakdown else (),
-                    overhead_ms=self.network.constant_ms,
+                    kernels=self._breakdown(kernels[index], price_of, factor) if breakdown else (),
+                    overhead_ms=factor * self.network.constant_ms,
                 )
             )
         return predictions
@@ -193,7 +204,7 @@ class PlatformPredictor:
         return f"{kernel.kernel_type} with " + ", ".join(parts)
 
     def _breakdown(
-        self, kernels: Sequence[Kernel], prices: Mapping[tuple[str, tuple[int, ...]], tuple[float, bool, bool]]
+        self, kernels: Sequence[Kernel], prices: Mapping[tuple[str, tuple[int, ...]], tuple[float, bool, bool]], factor: float
     ) -> tuple[KernelLatency, ...]:
         listed = []
         for kernel in kernels:
@@ -202,7 +213,7 @@ class PlatformPredictor:
             listed.append(
                 KernelLatency(
                     kernel.name, kernel.kernel_type, kernel.operators,
-                    dict(zip(fields, kernel.configuration, strict=True)), latency_ms, covered,
+                    dict(zip(fields, kernel.configuration, strict=True)), factor * latency_ms, covered,
                 )
             )  # fmt: skip
         return tuple(listed)

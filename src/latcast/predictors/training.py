@@ -30,6 +30,7 @@ from latcast.predictors.samples import (
     kernel_samples,
     restrict,
 )
+from latcast.predictors.warm_caches import WarmCaches
 from latcast.predictors.whole_networks import learn
 from latcast.predictors.whole_networks import predictors as whole_network_parts
 from latcast.records import Platform
@@ -67,8 +68,10 @@ def train(
     if way == "networks":
         return _fit_from_networks(data.networks, platform, rules, model)
     if way == "averaged":
+        operators = train(data, platform, rules, way="operators", model=model, seed=seed, tune=tune)
+        # A mean of two sums is a sum over kernels; a factor on one of them is not.
         return averaged(
-            train(data, platform, rules, way="operators", model=model, seed=seed, tune=tune),
+            replace(operators, network=replace(operators.network, caches=WarmCaches())),
             train(data, platform, rules, way="networks", model=model, seed=seed, tune=tune),
         )
     observations = data.isolated if way == "kernels" else data.profiled

@@ -66,11 +66,13 @@ class EncodingPredictor:
             done += part.shape[1]
             if watch is not None:
                 watch(done)
-        latency_ms = sums[0] + self.predictor.network.constant_ms
-        priceless = latency_ms <= 0  # a network of views alone
-        whole = np.where(priceless, 1.0, latency_ms)
+        network = self.predictor.network
+        whole = sums[0] + network.constant_ms
+        latency_ms = network.company_factor(sums[0]) * whole
+        priceless = whole <= 0  # a network of views alone
+        whole = np.where(priceless, 1.0, whole)
         low_ms, high_ms = self.predictor.interval.bounds_ms(latency_ms, sums[2] / whole)
-        covered = np.where(priceless, 1.0, (sums[1] + self.predictor.network.constant_ms) / whole)
+        covered = np.where(priceless, 1.0, (sums[1] + network.constant_ms) / whole)
         return EncodedLatencies(latency_ms, low_ms, high_ms, covered)
 
     def latencies_ms(self, encodings: np.ndarray) -> np.ndarray:

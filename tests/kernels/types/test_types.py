@@ -258,6 +258,15 @@ class TestElementwise:
 
 
 class TestPooling:
+    @pytest.mark.parametrize("name", ["max_pool", "average_pool", "activation", "arithmetic", "concat", "resize"])
+    def test_channels_that_fill_no_block_are_told_apart(self, name: str) -> None:
+        kind = KERNEL_TYPES[name]
+        columns = {**kind.columns(np.ones((3, len(kind.fields)))), "channels": np.array([36.0, 64.0, 7.0])}
+
+        remainders = {name: values.tolist() for name, values in kind.features(columns).items()}
+
+        assert remainders == {"channels_mod_4": [0, 0, 3], "channels_mod_8": [4, 0, 7], "channels_mod_16": [4, 0, 7]}
+
     def test_a_pooling_window(self) -> None:
         kernel = last(lambda b: b.max_pool(b.input((2, 8, 9, 9)), 3, 2, 1))
 

@@ -16,6 +16,7 @@ from latcast.kernels.types.kernel_type import (
     KernelType,
     Quantities,
     add_kernel_type,
+    channel_remainders,
     no_features,
     one_class,
 )
@@ -230,7 +231,7 @@ def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 ACTIVATION = add_kernel_type(
     KernelType(
         "activation", ("elements", "channels", "function"), (*ACTIVATIONS, *_UNARY_CLASSES), extract_activation,
-        activation_quantities, activation_class, no_features, build_activation,
+        activation_quantities, activation_class, channel_remainders, build_activation,
     )
 )  # fmt: skip
 ARITHMETIC_TYPE = add_kernel_type(
@@ -238,13 +239,13 @@ ARITHMETIC_TYPE = add_kernel_type(
         "arithmetic", ("elements", "channels", "small_elements", "operation"),
         (*ARITHMETIC, "sub_scalar", "max_scalar", "min_scalar", "sub_weight", "div_weight", "pow_weight", "max_weight",
          "min_weight", "pow", "max", "min", "sum", "mean", "where"),
-        extract_arithmetic, arithmetic_quantities, arithmetic_class, no_features, build_arithmetic,
+        extract_arithmetic, arithmetic_quantities, arithmetic_class, channel_remainders, build_arithmetic,
     )
 )  # fmt: skip
 BATCH_NORM = add_kernel_type(
     KernelType(
         "batch_norm", ("elements", "channels"), ("batch_normalization",), extract_batch_norm, batch_norm_quantities,
-        one_class("batch norm"), no_features, build_batch_norm,
+        one_class("batch norm"), channel_remainders, build_batch_norm,
     )
 )  # fmt: skip
 SOFTMAX = add_kernel_type(

@@ -184,6 +184,12 @@ def no_features(columns: Columns) -> Mapping[str, np.ndarray]:
     return {}
 
 
+def channel_remainders(columns: Columns) -> Mapping[str, np.ndarray]:
+    """For the features of a type with channels: blocked layouts take whole blocks of 4, 8 or 16 channels; kernels with others
+    fall back to a plain layout, which is several times slower for pooling."""
+    return {f"channels_mod_{block}": columns["channels"] % block for block in (4, 8, 16)}
+
+
 class NotThisType(Exception):
     """Raised by an extractor for a rank or form that its type does not describe; the kernel becomes ``other``."""
 

@@ -18,6 +18,7 @@ from latcast.kernels.types.kernel_type import (
     NotThisType,
     Quantities,
     add_kernel_type,
+    channel_remainders,
     no_features,
     one_class,
 )
@@ -199,7 +200,7 @@ def shuffle_features(c: Columns) -> Mapping[str, np.ndarray]:
 CONCAT = add_kernel_type(
     KernelType(
         "concat", ("inputs", "elements", "run", "channels"), ("concat",), extract_concat, move_quantities,
-        one_class("concat"), no_features, build_concat,
+        one_class("concat"), channel_remainders, build_concat,
     )
 )  # fmt: skip
 SPLIT = add_kernel_type(
@@ -223,7 +224,7 @@ CHANNEL_SHUFFLE = add_kernel_type(
 RESIZE = add_kernel_type(
     KernelType(
         "resize", ("channels", "in_h", "in_w", "out_h", "out_w", "linear"), ("resize", "upsample"), extract_resize,
-        resize_quantities, one_class("resize"), no_features, build_resize,
+        resize_quantities, one_class("resize"), channel_remainders, build_resize,
     )
 )  # fmt: skip
 COPY = add_kernel_type(

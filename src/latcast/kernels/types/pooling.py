@@ -18,6 +18,7 @@ from latcast.kernels.types.kernel_type import (
     NotThisType,
     Quantities,
     add_kernel_type,
+    channel_remainders,
     no_features,
     one_class,
 )
@@ -93,14 +94,14 @@ def reduce_class(c: Columns) -> np.ndarray:
 
 MAX_POOL = add_kernel_type(
     KernelType(
-        "max_pool", WINDOW_FIELDS, ("max_pool",), extract_window, window_quantities, one_class("max pool"), no_features,
+        "max_pool", WINDOW_FIELDS, ("max_pool",), extract_window, window_quantities, one_class("max pool"), channel_remainders,
         build_window("MaxPool"),
     )
 )  # fmt: skip
 AVERAGE_POOL = add_kernel_type(
     KernelType(
         "average_pool", WINDOW_FIELDS, ("average_pool", "lp_pool"), extract_window, window_quantities,
-        one_class("average pool"), no_features, build_window("AveragePool"),
+        one_class("average pool"), channel_remainders, build_window("AveragePool"),
     )
 )  # fmt: skip
 REDUCE = add_kernel_type(

@@ -1,0 +1,71 @@
+"""Short networks run faster than their kernels add up to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.predictors.warm_caches import WarmCaches, fit_warm_caches
+
+CACHES = WarmCaches(knots_ms=(4.0, 16.0), exponents=(0.5, 0.25), shortest_ms=1.0)
+
+
+def test_each_knot_takes_its_power_of_what_is_missing_to_it() -> None:
+    # 4 of 16 ms to the power of 1/4 is 0.7071; at 1 ms it is 1/16 to 1/4 = 0.5, times 1/4 to 1/2 = 0.5.
+    factor = CACHES.factor(np.array([100.0, 16.0, 4.0, 1.0]))
+
+    assert factor == pytest.approx([1.0, 1.0, 0.5**0.5, 0.25])
+
+
+def test_networks_shorter_than_any_measured_are_taken_to_be_as_the_shortest() -> None:
+    assert CACHES.factor(np.array([0.01, 0.0])) == pytest.approx([0.25, 0.25])
+
+
+def test_without_exponents_nothing_changes() -> None:
+    assert WarmCaches().factor(np.array([0.0, 3.0])).tolist() == [1.0, 1.0]
+
+
+@given(
+    st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=20),
+    st.lists(st.tuples(st.floats(1e-2, 1e2), st.floats(0, 0.3)), min_size=1, max_size=3),
+)
+def test_a_longer_sum_is_never_predicted_shorter(sums: list[float], bends: list[tuple[float, float]]) -> None:
+    caches = WarmCaches(tuple(knot for knot, _ in bends), tuple(exponent for _, exponent in bends), 1e-2)
+    ordered = np.sort(np.array(sums))
+
+    latency_ms = ordered * caches.factor(ordered)
+
+    assert (np.diff(latency_ms) >= -1e-9 * latency_ms[1:]).all()
+    assert (caches.factor(ordered) <= 1 + 1e-12).all()
+
+
+def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() -> None:
+    rng = np.random.default_rng(0)
+    sum_ms = np.exp(rng.uniform(np.log(0.3), np.log(100), 400))
+    knot = np.quantile(sum_ms, 0.6)
+    truth = np.minimum(sum_ms / knot, 1.0) ** 0.08
+    latency_ms = 1.05 * truth * sum_ms * rng.lognormal(0, 0.03, 400)
+
+    caches = fit_warm_caches(sum_ms, latency_ms)
+
+    assert np.abs(caches.factor(sum_ms) / truth - 1).mean() < 0.01
+
+
+def test_it_comes_back_from_json() -> None:
+    assert WarmCaches.from_json(CACHES.to_json()) == CACHES
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"knots_ms": [4.0]}, "as many of one as of the other"),
+        ({"exponents": [0.5, -0.1]}, "none negative"),
+        ({"exponents": [0.5, float("nan")]}, "none negative"),
+        ({"shortest_ms": 5.0}, "a knot below the shortest network"),
+    ],
+)
+def test_numbers_that_no_fit_gives_are_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        WarmCaches.from_json({**CACHES.to_json(), **change})
