@@ -69,6 +69,22 @@ class TestEachWay:
         kernels = [sample.kernels for sample in data.networks]
         assert first.price(kernels).latency_ms.tolist() == second.price(kernels).latency_ms.tolist()
 
+    def test_what_warm_caches_save_is_learned_from_kernels_that_did_not_see_it(self, data: TrainingData) -> None:
+        # All that runs inside a network which adds up to less than 8 ms takes (sum / 8 ms) ^ 0.15 of it.
+        sums = {sample.reference.key: sample.latency_ms - OVERHEAD_MS for sample in data.networks}
+        factor = {key: min(sum_ms / 8.0, 1.0) ** 0.15 for key, sum_ms in sums.items()}
+        shorter = TrainingData(
+            profiled=tuple(replace(each, latency_ms=factor[each.network] * each.latency_ms) for each in data.profiled),
+            networks=tuple(replace(s, latency_ms=factor[s.reference.key] * sums[s.reference.key]) for s in data.networks),
+        )
+
+        predictor = train(shorter, PLATFORM, RULES, way="operators")
+
+        shortest, longest = min(sums.values()), max(sums.values())
+        found = predictor.network.caches.factor(np.array([shortest, longest]))
+        assert shortest < 3 < 20 < longest
+        assert found[0] / found[1] == pytest.approx((shortest / 8) ** 0.15, abs=0.06)
+
     def test_an_unknown_way_is_named_with_those_there_are(self, data: TrainingData) -> None:
         with pytest.raises(TrainingError, match="'guess' is no way to learn; expected one of operators, kernels, networks"):
             train(data, PLATFORM, RULES, way="guess")

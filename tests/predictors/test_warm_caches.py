@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.predictors.warm_caches import WarmCaches, fit_warm_caches
+from latcast.predictors.warm_caches import WarmCaches, confirmed_warm_caches, fit_warm_caches
 
 CACHES = WarmCaches(knots_ms=(4.0, 16.0), exponents=(0.5, 0.25), shortest_ms=1.0)
 
@@ -69,3 +69,14 @@ def test_it_comes_back_from_json() -> None:
 def test_numbers_that_no_fit_gives_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         WarmCaches.from_json({**CACHES.to_json(), **change})
+
+
+@pytest.mark.parametrize(("exponent", "kept"), [(0.1, True), (0.0, False)])
+def test_a_factor_is_kept_where_families_left_out_confirm_it(exponent: float, kept: bool) -> None:
+    rng = np.random.default_rng(2)
+    sum_ms = np.exp(rng.uniform(np.log(0.3), np.log(100), 200))
+    latency_ms = 1.1 * sum_ms * np.minimum(sum_ms / 20, 1) ** exponent * rng.lognormal(0, 0.03, 200)
+
+    caches = confirmed_warm_caches(sum_ms, latency_ms, [f"family {index % 7}" for index in range(200)])
+
+    assert any(caches.exponents) is kept

@@ -17,20 +17,14 @@ import numpy as np
 from latcast.kernels.kernel import KernelTable
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.physical import fit_nonnegative
-from latcast.predictors.warm_caches import WarmCaches, fit_warm_caches
+from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, LEAST_GAIN, WarmCaches, fit_warm_caches
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
 latency cannot pull its weight away from 1, whatever the noise."""
 
-FEWEST_FOR_CACHES = 30
-"""Networks below which short ones are taken to be as long ones."""
-
 CACHE_ROUNDS = 3
 """How often the factor for short networks and the weights of types are fitted in turn."""
-
-LEAST_GAIN = 0.002
-"""What the factor for short networks must take off the held-out error to be kept."""
 
 
 @dataclass(frozen=True)

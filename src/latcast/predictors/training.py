@@ -30,10 +30,13 @@ from latcast.predictors.samples import (
     kernel_samples,
     restrict,
 )
-from latcast.predictors.warm_caches import WarmCaches
+from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, WarmCaches, confirmed_warm_caches
 from latcast.predictors.whole_networks import learn
 from latcast.predictors.whole_networks import predictors as whole_network_parts
 from latcast.records import Platform
+
+CACHE_FOLDS = 3
+"""Parts of the training networks whose kernels are predicted by the others, for what warm caches save."""
 
 WAYS = ("operators", "kernels", "networks", "averaged")
 
@@ -83,8 +86,14 @@ def train(
         )
     physical, kernels = _fit_kernels(observations, model, seed, tune)
     predictor = PlatformPredictor(platform, rules, physical, kernels)
-    if len(data.networks) >= 5:
-        predictor = replace(predictor, network=_fit_company(predictor, data.networks, seed))
+    if len(data.networks) < 5:
+        return predictor
+    predictor = replace(predictor, network=_fit_company(predictor, data.networks, seed))
+    if way == "operators" and len(data.networks) >= FEWEST_FOR_CACHES:
+        unseen_ms = _unseen_sums_ms(predictor, data, model, seed, tune)
+        latency_ms = np.array([sample.latency_ms for sample in data.networks])
+        caches = confirmed_warm_caches(unseen_ms, latency_ms, [sample.family for sample in data.networks], seed=seed)
+        predictor = replace(predictor, network=replace(predictor.network, caches=caches))
     return predictor
 
 
@@ -105,6 +114,26 @@ def _fit_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample]
     sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
     latency_ms = np.array([sample.latency_ms for sample in networks])
     return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed)
+
+
+def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool) -> np.ndarray:
+    """What each network's kernels and overhead add up to by kernel predictors that saw nothing of its family, (networks,).
+
+    In the networks that its kernels were timed in, a kernel predictor knows already what warm caches save there.
+    """
+    fold = group_folds([sample.family for sample in data.networks], CACHE_FOLDS, seed)
+    fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
+    long = replace(predictor, network=replace(predictor.network, caches=WarmCaches()))
+    sums_ms = np.zeros(len(fold))
+    for part in np.unique(fold):
+        rows = np.flatnonzero(fold == part)
+        seen = [each for each in data.profiled if fold_of.get(each.network) != part]
+        blind = long
+        if seen:
+            physical, kernels = _fit_kernels(seen, model, seed, tune)
+            blind = replace(long, physical=physical, kernels=kernels)
+        sums_ms[rows] = blind.price([data.networks[row].kernels for row in rows]).latency_ms
+    return sums_ms
 
 
 def _fit_from_networks(

@@ -13,11 +13,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latcast.predictors.folds import FOLDS, group_folds
+
 KNOTS = (0.1, 0.3, 0.6)
 """Parts of the training networks that are shorter than the sums at which the factor bends."""
 
 RIDGE = 0.1
 """Weight of the squared exponents against the squared errors, as of networks."""
+
+
+FEWEST_FOR_CACHES = 30
+"""Networks below which short ones are taken to be as long ones."""
+
+LEAST_GAIN = 0.002
+"""What the factor must take off the error on networks left out to be kept."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,27 @@ def fit_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray) -> WarmCaches:
     target = np.concatenate([np.log(latency_ms / sum_ms), np.zeros(len(knots))])
     solution, _ = nnls(np.vstack([design, held]), target)
     return WarmCaches(knots, tuple(float(exponent) for exponent in solution[: len(knots)]), shortest)
+
+
+def confirmed_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0) -> WarmCaches:
+    """The factor of short networks; none where networks of other families do not confirm it.
+
+    Args:
+        sum_ms, latency_ms: As for :func:`fit_warm_caches`.
+        groups: (networks,) family or space of each network; whole groups are left out.
+        seed: Order of the groups.
+    """
+    fold = group_folds(groups, FOLDS, seed)
+    ratio = np.log(latency_ms / sum_ms)
+    plain, warmed = np.zeros(len(fold)), np.zeros(len(fold))
+    for part in np.unique(fold):
+        rest, left_out = fold != part, fold == part
+        if rest.any():
+            factor = np.log(fit_warm_caches(sum_ms[rest], latency_ms[rest]).factor(sum_ms))
+            plain[left_out] = ratio[left_out] - np.median(ratio[rest])
+            warmed[left_out] = (ratio - factor)[left_out] - np.median((ratio - factor)[rest])
+    gain = np.abs(np.expm1(-plain)).mean() - np.abs(np.expm1(-warmed)).mean()
+    return fit_warm_caches(sum_ms, latency_ms) if gain > LEAST_GAIN else WarmCaches()
 
 
 def _shortfalls(sum_ms: np.ndarray, knots_ms: Sequence[float], shortest_ms: float) -> np.ndarray:
