@@ -14,7 +14,7 @@ TRAINING_FAMILIES = (
 )  # fmt: skip
 """Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``, drawn before any result was known."""
 
-SHARES: Mapping[str, float] = {"random_mixed": 0.4, "block_sequence": 0.1, "random_mobile": 0.1, "random_small": 0.2}
+SHARES: Mapping[str, float] = {"random_mixed": 0.5, "block_sequence": 0.1, "random_mobile": 0.1, "random_small": 0.1}
 """Parts of the mix that synthetic spaces have; variants of the training families have the rest."""
 
 
