@@ -27,18 +27,27 @@ def test_without_exponents_nothing_changes() -> None:
     assert WarmCaches().factor(np.array([0.0, 3.0])).tolist() == [1.0, 1.0]
 
 
-@given(
-    st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=20),
-    st.lists(st.tuples(st.floats(1e-2, 1e2), st.floats(0, 0.3)), min_size=1, max_size=3),
-)
-def test_a_longer_sum_is_never_predicted_shorter(sums: list[float], bends: list[tuple[float, float]]) -> None:
-    caches = WarmCaches(tuple(knot for knot, _ in bends), tuple(exponent for _, exponent in bends), 1e-2)
-    ordered = np.sort(np.array(sums))
+@given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3)), min_size=2, max_size=20))
+def test_a_longer_sum_is_never_predicted_shorter_whatever_was_measured(networks: list[tuple[float, float]]) -> None:
+    sum_ms, latency_ms = np.array(networks).T
+    ordered = np.sort(sum_ms)
 
-    latency_ms = ordered * caches.factor(ordered)
+    caches = fit_warm_caches(sum_ms, latency_ms)
 
-    assert (np.diff(latency_ms) >= -1e-9 * latency_ms[1:]).all()
+    predicted = ordered * caches.factor(ordered)
+    assert (np.diff(predicted) >= -1e-9 * predicted[1:]).all()
     assert (caches.factor(ordered) <= 1 + 1e-12).all()
+    if caches.exponents:
+        assert WarmCaches.from_json(caches.to_json()) == caches
+
+
+def test_networks_that_add_up_to_nothing_say_nothing() -> None:
+    sum_ms = np.array([0.0, 1.0, 0.0, 10.0, 100.0])
+    latency_ms = np.array([0.1, 0.5, 0.1, 8.0, 100.0])
+
+    assert fit_warm_caches(sum_ms, latency_ms) == fit_warm_caches(sum_ms[[1, 3, 4]], latency_ms[[1, 3, 4]])
+    assert fit_warm_caches(np.zeros(3), np.ones(3)) == WarmCaches()
+    assert confirmed_warm_caches(np.zeros(3), np.ones(3), ["a", "b", "c"]) == WarmCaches()
 
 
 def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() -> None:
@@ -60,10 +69,13 @@ def test_it_comes_back_from_json() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"knots_ms": [4.0]}, "as many of one as of the other"),
-        ({"exponents": [0.5, -0.1]}, "none negative"),
-        ({"exponents": [0.5, float("nan")]}, "none negative"),
-        ({"shortest_ms": 5.0}, "a knot below the shortest network"),
+        ({"knots_ms": [4.0]}, "two lists of one length"),
+        ({"knots_ms": "12"}, "two lists of one length"),
+        ({"exponents": [0.5, -0.1]}, "expected positive numbers"),
+        ({"exponents": [0.5, float("nan")]}, "expected positive numbers"),
+        ({"exponents": [0.5, "0.1"]}, "expected positive numbers"),
+        ({"exponents": [0.9, 0.2]}, "exponents of 1.1 together"),
+        ({"shortest_ms": 5.0}, "no knot below the shortest network"),
     ],
 )
 def test_numbers_that_no_fit_gives_are_refused(change: dict[str, object], message: str) -> None:

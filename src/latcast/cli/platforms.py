@@ -87,7 +87,11 @@ def _described(predictor: PlatformPredictor) -> dict[str, Any]:
         "card": dict(predictor.card),
         "overhead_ms": predictor.network.constant_ms,
         "overhead_us_per_kernel": 1e3 * predictor.network.per_kernel_ms,
-        "shortest_network": {"sum_ms": predictor.network.caches.shortest_ms, "factor": predictor.network.caches.least_factor},
+        "shortest_network": (
+            {"sum_ms": predictor.network.caches.shortest_ms, "factor": predictor.network.caches.least_factor}
+            if predictor.network.caches.exponents
+            else None
+        ),
         "interval": predictor.interval.to_json(),
         "throughputs": [each.to_json() for each in _throughputs(predictor)],
     }
@@ -145,7 +149,7 @@ def _short_networks(predictor: PlatformPredictor) -> str:
     if not caches.exponents:
         return ""
     return (
-        f"Short networks: {predictor.network.caches.least_factor:.2f} times what their kernels add up to at "
+        f"Short networks: {caches.least_factor:.2f} times what their kernels add up to at "
         f"{milliseconds(caches.shortest_ms)} ms, 1 from {milliseconds(max(caches.knots_ms))} ms on\n"
     )
 

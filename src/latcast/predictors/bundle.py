@@ -306,6 +306,8 @@ class _Reader:
             raise BundleError(
                 f"found a network model of kind '{kind}', expected '{_AFFINE}' or '{_WARM}'; update latcast to read it"
             )
+        if ("caches" in self.document["network"]) != (kind == _WARM):
+            raise ValueError(f"found a network model of kind '{kind}' {'without' if kind == _WARM else 'with'} 'caches'")
         model = NetworkModel.from_json(self.document["network"])
         for value in (model.constant_ms, model.per_kernel_ms, *model.weights.values()):
             _number(value, above=0)

@@ -44,6 +44,14 @@ SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "noise_floor", 
 _NOT_STATED = "not stated"
 
 
+def _short_networks(predictor: PlatformPredictor) -> str:
+    """A sentence on what warm caches save; empty where nothing is known to be saved."""
+    caches = predictor.network.caches
+    if not caches.exponents:
+        return ""
+    return f" Short networks take less than that: {caches.least_factor:.2f} times at {caches.shortest_ms:.3g} ms."
+
+
 def card_text(predictor: PlatformPredictor) -> str:
     """The card as Markdown."""
     card = predictor.card
@@ -58,7 +66,8 @@ def card_text(predictor: PlatformPredictor) -> str:
     lines += [
         "",
         f"The 90 % interval is {interval.low:.3f} to {interval.high:.3f} times the prediction, calibrated on "
-        f"{interval.networks} networks; a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it.",
+        f"{interval.networks} networks; a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it."
+        + _short_networks(predictor),
         "",
         "## Kernel predictors",
         "",

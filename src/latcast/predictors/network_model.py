@@ -3,7 +3,8 @@
 Kernels timed alone, or under a profiler, are not quite what they are in a running network: caches are warmer or colder, the
 profiler costs, layouts change in between. Network latency is modelled as ``constant + Σ over types (weight · sum of its
 kernels) + per_kernel · kernels``, all non-negative, the weights drawn towards 1, fitted to networks' measured latencies, and
-a factor on that for short networks (:mod:`latcast.predictors.warm_caches`). Li et al. (§4.2) add a constant alone; an affine
+a factor on that for short networks (:mod:`latcast.predictors.warm_caches`; of kernels timed inside networks it is learned in
+:mod:`latcast.predictors.training`). Li et al. (§4.2) add a constant alone; an affine
 overhead halves what that leaves.
 """
 
@@ -17,14 +18,14 @@ import numpy as np
 from latcast.kernels.kernel import KernelTable
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.physical import fit_nonnegative
-from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, LEAST_GAIN, WarmCaches, fit_warm_caches
+from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, WarmCaches, confirmed_warm_caches
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
 latency cannot pull its weight away from 1, whatever the noise."""
 
 CACHE_ROUNDS = 3
-"""How often the factor for short networks and the weights of types are fitted in turn."""
+"""How often weights are fitted anew to what the factor for short networks leaves of their last sums."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class NetworkModel:
             kernels_ms: (networks,) sums of :meth:`kernel_latency_ms`.
         """
         return self.caches.factor(kernels_ms + self.constant_ms)
+
+    def scaled(self, level: float) -> NetworkModel:
+        """The model of a device that takes ``level`` times as long for everything; types without a weight stay as they are."""
+        weights = {name: level * weight for name, weight in self.weights.items()}
+        return NetworkModel(level * self.constant_ms, level * self.per_kernel_ms, weights, self.caches.scaled(level))
 
     def to_json(self) -> dict[str, object]:
         affine = {
@@ -85,7 +91,13 @@ def sums_by_type(table: KernelTable, kernel_latency_ms: np.ndarray) -> tuple[np.
 
 
 def fit_network_model(
-    sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0
+    sums: np.ndarray,
+    names: Sequence[str],
+    latency_ms: np.ndarray,
+    groups: Sequence[str],
+    *,
+    seed: int = 0,
+    caches: WarmCaches | None = None,
 ) -> NetworkModel:
     """Fits overhead and weights to measured networks.
 
@@ -95,39 +107,37 @@ def fit_network_model(
         latency_ms: (networks,).
         groups: (networks,) family or space of each network; cross-validation leaves whole groups out.
         seed: Order of the groups.
+        caches: The factor of short networks; found from these networks where None.
     """
     design = np.hstack([sums, np.ones((len(sums), 1))])
     fold = group_folds(groups, FOLDS, seed)
 
-    def held_out_error(strength: float, warm: bool) -> float:
+    def held_out_error(strength: float) -> float:
         errors = []
         for part in np.unique(fold):
             rest = fold != part
             if rest.any():
-                coefficients, caches = _fit(design[rest], latency_ms[rest], strength, warm)
-                sums_ms = design[~rest] @ coefficients
-                errors.append(np.abs(caches.factor(sums_ms) * sums_ms / latency_ms[~rest] - 1))
+                sums_ms = design[~rest] @ _fit(design[rest], latency_ms[rest], strength, WarmCaches())
+                errors.append(np.abs(sums_ms / latency_ms[~rest] - 1))
         return float(np.mean(np.concatenate(errors))) if errors else 0.0
 
-    errors = [held_out_error(strength, warm=False) for strength in STRENGTHS]
-    strength = STRENGTHS[int(np.argmin(errors))]
-    warm = len(latency_ms) >= FEWEST_FOR_CACHES and held_out_error(strength, warm=True) < min(errors) - LEAST_GAIN
-    fitted, caches = _fit(design, latency_ms, strength, warm)
+    strength = STRENGTHS[int(np.argmin([held_out_error(strength) for strength in STRENGTHS]))]
+    if caches is None:
+        sums_ms = design @ _fit(design, latency_ms, strength, WarmCaches())
+        enough = len(latency_ms) >= FEWEST_FOR_CACHES
+        caches = confirmed_warm_caches(sums_ms, latency_ms, groups, seed=seed) if enough else WarmCaches()
+    fitted = _fit(design, latency_ms, strength, caches)
     weights = {name: float(weight) for name, weight in zip(names, fitted[: len(names)], strict=True)}
     return NetworkModel(float(fitted[-1]), float(fitted[-2]), weights, caches)
 
 
-def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, warm: bool) -> tuple[np.ndarray, WarmCaches]:
-    """Coefficients of the columns (a weight a type, overhead a kernel, overhead), and the factor of short networks.
-
-    Both in turn, each fitted to what the other leaves.
-    """
+def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, caches: WarmCaches) -> np.ndarray:
+    """Coefficients of the columns: a weight a type, overhead a kernel, overhead; what warm caches save divided out."""
     types = design.shape[1] - 2
     prior = np.concatenate([np.ones(types), [0.0, 0.0]])
     prior_scale = np.concatenate([np.ones(types), [np.nan, np.nan]])
-    coefficients, caches = fit_nonnegative(design, latency_ms, prior, strength, prior_scale), WarmCaches()
-    for _ in range(CACHE_ROUNDS if warm else 0):
-        sums_ms = design @ coefficients
-        caches = fit_warm_caches(sums_ms, latency_ms)
-        coefficients = fit_nonnegative(design, latency_ms / caches.factor(sums_ms), prior, strength, prior_scale)
-    return coefficients, caches
+    coefficients = fit_nonnegative(design, latency_ms, prior, strength, prior_scale)
+    for _ in range(CACHE_ROUNDS if caches.exponents else 0):
+        long_ms = latency_ms / caches.factor(design @ coefficients)
+        coefficients = fit_nonnegative(design, long_ms, prior, strength, prior_scale)
+    return coefficients

@@ -30,7 +30,7 @@ from latcast.predictors.samples import (
     kernel_samples,
     restrict,
 )
-from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, WarmCaches, confirmed_warm_caches
+from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, WarmCaches, confirmed_warm_caches, level
 from latcast.predictors.whole_networks import learn
 from latcast.predictors.whole_networks import predictors as whole_network_parts
 from latcast.records import Platform
@@ -71,12 +71,18 @@ def train(
     if way == "networks":
         return _fit_from_networks(data.networks, platform, rules, model)
     if way == "averaged":
-        operators = train(data, platform, rules, way="operators", model=model, seed=seed, tune=tune)
-        # A mean of two sums is a sum over kernels; a factor on one of them is not.
+        # A mean of two sums is a sum over kernels; one with a factor on it is not.
         return averaged(
-            replace(operators, network=replace(operators.network, caches=WarmCaches())),
+            _fit_from_observations(data, platform, rules, "operators", model, seed, tune, warm=False),
             train(data, platform, rules, way="networks", model=model, seed=seed, tune=tune),
         )
+    return _fit_from_observations(data, platform, rules, way, model, seed, tune, warm=True)
+
+
+def _fit_from_observations(
+    data: TrainingData, platform: Platform, rules: FusionRules, way: str, model: str, seed: int, tune: bool, *, warm: bool
+) -> PlatformPredictor:
+    """From timed kernels; ``warm`` tells whether to look for what warm caches save."""
     observations = data.isolated if way == "kernels" else data.profiled
     if len(observations) < 10:
         needed = "isolated kernels" if way == "kernels" else "profiled operators"
@@ -88,13 +94,24 @@ def train(
     predictor = PlatformPredictor(platform, rules, physical, kernels)
     if len(data.networks) < 5:
         return predictor
-    predictor = replace(predictor, network=_fit_company(predictor, data.networks, seed))
-    if way == "operators" and len(data.networks) >= FEWEST_FOR_CACHES:
-        unseen_ms = _unseen_sums_ms(predictor, data, model, seed, tune)
-        latency_ms = np.array([sample.latency_ms for sample in data.networks])
-        caches = confirmed_warm_caches(unseen_ms, latency_ms, [sample.family for sample in data.networks], seed=seed)
-        predictor = replace(predictor, network=replace(predictor.network, caches=caches))
+    predictor = replace(predictor, network=_fit_company(predictor, data.networks, seed, None if warm else WarmCaches()))
+    if warm and way == "operators" and len(data.networks) >= FEWEST_FOR_CACHES:
+        predictor = replace(predictor, network=_with_unseen_caches(predictor, data, model, seed, tune))
     return predictor
+
+
+def _with_unseen_caches(predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool) -> NetworkModel:
+    """The network model with what warm caches save as kernel predictors show it that did not see the networks.
+
+    In the networks that its kernels were timed in, a kernel predictor knows already what is saved there, so that the factor
+    found with them is too weak; the weights of types that come with it are kept, but for one level.
+    """
+    unseen_ms = _unseen_sums_ms(predictor, data, model, seed, tune)
+    latency_ms = np.array([sample.latency_ms for sample in data.networks])
+    caches = confirmed_warm_caches(unseen_ms, latency_ms, [sample.family for sample in data.networks], seed=seed)
+    if not caches.exponents:
+        return _fit_company(predictor, data.networks, seed, caches)
+    return replace(predictor.network, caches=caches).scaled(level(unseen_ms, latency_ms, caches))
 
 
 def _fit_kernels(
@@ -109,29 +126,31 @@ def _fit_kernels(
     return physical, kernels
 
 
-def _fit_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> NetworkModel:
+def _fit_company(
+    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, caches: WarmCaches | None
+) -> NetworkModel:
     table = KernelTable.of([sample.kernels for sample in networks])
     sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
     latency_ms = np.array([sample.latency_ms for sample in networks])
-    return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed)
+    return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed, caches=caches)
 
 
 def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool) -> np.ndarray:
-    """What each network's kernels and overhead add up to by kernel predictors that saw nothing of its family, (networks,).
+    """What each network's kernels and overhead add up to by kernel predictors that did not see it, (networks,).
 
-    In the networks that its kernels were timed in, a kernel predictor knows already what warm caches save there.
+    Nor its family, unless that is larger than a part. Where all kernels were timed in one part, it is predicted by what saw it.
     """
+    predictor = replace(predictor, network=replace(predictor.network, caches=WarmCaches()))
     fold = group_folds([sample.family for sample in data.networks], CACHE_FOLDS, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
-    long = replace(predictor, network=replace(predictor.network, caches=WarmCaches()))
     sums_ms = np.zeros(len(fold))
     for part in np.unique(fold):
         rows = np.flatnonzero(fold == part)
         seen = [each for each in data.profiled if fold_of.get(each.network) != part]
-        blind = long
+        blind = predictor
         if seen:
             physical, kernels = _fit_kernels(seen, model, seed, tune)
-            blind = replace(long, physical=physical, kernels=kernels)
+            blind = replace(predictor, physical=physical, kernels=kernels)
         sums_ms[rows] = blind.price([data.networks[row].kernels for row in rows]).latency_ms
     return sums_ms
 

@@ -21,6 +21,8 @@ KNOTS = (0.1, 0.3, 0.6)
 RIDGE = 0.1
 """Weight of the squared exponents against the squared errors, as of networks."""
 
+MOST_EXPONENT = 1.0
+"""The exponents together: with more, a longer sum would be a shorter latency."""
 
 FEWEST_FOR_CACHES = 30
 """Networks below which short ones are taken to be as long ones."""
@@ -56,6 +58,10 @@ class WarmCaches:
         """The factor of the shortest networks."""
         return float(self.factor(np.array([self.shortest_ms]))[0])
 
+    def scaled(self, level: float) -> WarmCaches:
+        """The same factor for sums that are ``level`` times as long."""
+        return WarmCaches(tuple(level * knot for knot in self.knots_ms), self.exponents, level * self.shortest_ms)
+
     def to_json(self) -> dict[str, object]:
         return {"knots_ms": list(self.knots_ms), "exponents": list(self.exponents), "shortest_ms": self.shortest_ms}
 
@@ -64,20 +70,21 @@ class WarmCaches:
         """Raises:
         ValueError: Numbers that no fit gives.
         """
-        knots, exponents = data["knots_ms"], data["exponents"]
-        model = cls(
-            tuple(float(knot) for knot in knots),  # type: ignore[attr-defined]
-            tuple(float(exponent) for exponent in exponents),  # type: ignore[attr-defined]
-            float(data["shortest_ms"]),  # type: ignore[arg-type]
-        )
-        numbers = (*model.knots_ms, *model.exponents, model.shortest_ms)
-        if len(model.knots_ms) != len(model.exponents) or not all(0 <= number < float("inf") for number in numbers):
+        knots, exponents, shortest = data["knots_ms"], data["exponents"], data["shortest_ms"]
+        if not isinstance(knots, list) or not isinstance(exponents, list) or len(knots) != len(exponents):
+            raise ValueError(f"found the knots {knots} with the exponents {exponents}, expected two lists of one length")
+        numbers = [*knots, *exponents, shortest]
+        if not all(isinstance(number, (int, float)) and 0 < number < float("inf") for number in numbers):
+            raise ValueError(f"found the knots {knots}, the exponents {exponents} and {shortest} ms, expected positive numbers")
+        model = cls(tuple(map(float, knots)), tuple(map(float, exponents)), float(shortest))  # type: ignore[arg-type]
+        if (
+            sum(model.exponents) > MOST_EXPONENT * (1 + 1e-9)
+            or min(model.knots_ms, default=model.shortest_ms) < model.shortest_ms
+        ):
             raise ValueError(
-                f"found the knots {model.knots_ms} with the exponents {model.exponents}, expected as many of one as of the "
-                "other, none negative"
+                f"found exponents of {sum(model.exponents):.3g} together above {model.shortest_ms} ms with the knots {knots}, "
+                f"expected at most {MOST_EXPONENT} and no knot below the shortest network"
             )
-        if model.exponents and not all(model.shortest_ms <= knot and knot > 0 for knot in model.knots_ms):
-            raise ValueError(f"found a knot below the shortest network ({model.shortest_ms} ms) in {model.knots_ms}")
         return model
 
 
@@ -85,22 +92,30 @@ def fit_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray) -> WarmCaches:
     """The factor that short networks show against long ones.
 
     Non-negative least squares of ``log(latency / sum)``, the exponents drawn towards 0, with a constant for what all networks
-    are off by.
+    are off by. Networks that add up to nothing are left out.
 
     Args:
-        sum_ms: (networks,) sums over kernels with overhead, positive.
+        sum_ms: (networks,) sums over kernels with overhead.
         latency_ms: (networks,).
     """
     from scipy.optimize import nnls
 
-    knots = tuple(float(knot) for knot in np.quantile(sum_ms, KNOTS))
+    positive = sum_ms > 0
+    if not positive.any():
+        return WarmCaches()
+    sum_ms, latency_ms = sum_ms[positive], latency_ms[positive]
+    knots = np.quantile(sum_ms, KNOTS)
     shortest = float(sum_ms.min())
     ones = np.ones((len(sum_ms), 1))
     design = np.hstack([-_shortfalls(sum_ms, knots, shortest), ones, -ones])
     held = np.sqrt(RIDGE) * np.eye(len(knots), design.shape[1])
     target = np.concatenate([np.log(latency_ms / sum_ms), np.zeros(len(knots))])
-    solution, _ = nnls(np.vstack([design, held]), target)
-    return WarmCaches(knots, tuple(float(exponent) for exponent in solution[: len(knots)]), shortest)
+    exponents = nnls(np.vstack([design, held]), target)[0][: len(knots)]
+    exponents *= min(MOST_EXPONENT / max(exponents.sum(), 1e-12), 1.0)
+    used = exponents > 0
+    if not used.any():
+        return WarmCaches()
+    return WarmCaches(tuple(map(float, knots[used])), tuple(map(float, exponents[used])), shortest)
 
 
 def confirmed_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0) -> WarmCaches:
@@ -111,7 +126,11 @@ def confirmed_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Se
         groups: (networks,) family or space of each network; whole groups are left out.
         seed: Order of the groups.
     """
-    fold = group_folds(groups, FOLDS, seed)
+    positive = sum_ms > 0
+    sum_ms, latency_ms = sum_ms[positive], latency_ms[positive]
+    fold = group_folds([group for group, kept in zip(groups, positive, strict=True) if kept], FOLDS, seed)
+    if not len(fold):
+        return WarmCaches()
     ratio = np.log(latency_ms / sum_ms)
     plain, warmed = np.zeros(len(fold)), np.zeros(len(fold))
     for part in np.unique(fold):
@@ -120,8 +139,17 @@ def confirmed_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Se
             factor = np.log(fit_warm_caches(sum_ms[rest], latency_ms[rest]).factor(sum_ms))
             plain[left_out] = ratio[left_out] - np.median(ratio[rest])
             warmed[left_out] = (ratio - factor)[left_out] - np.median((ratio - factor)[rest])
+    # Each with the level that suits it, as the network model has it in the end.
     gain = np.abs(np.expm1(-plain)).mean() - np.abs(np.expm1(-warmed)).mean()
     return fit_warm_caches(sum_ms, latency_ms) if gain > LEAST_GAIN else WarmCaches()
+
+
+def level(sum_ms: np.ndarray, latency_ms: np.ndarray, caches: WarmCaches) -> float:
+    """By what sums are to be multiplied beside the factor; the median over the networks that add up to something."""
+    positive = sum_ms > 0
+    if not positive.any():
+        return 1.0
+    return float(np.median(latency_ms[positive] / (sum_ms * caches.factor(sum_ms))[positive]))
 
 
 def _shortfalls(sum_ms: np.ndarray, knots_ms: Sequence[float], shortest_ms: float) -> np.ndarray:

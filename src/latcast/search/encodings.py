@@ -1,7 +1,8 @@
 """Latencies of encodings: a million architectures of a search space, priced without building one.
 
 Each segment of the space is priced once, from its kernels; the latency of a network is the sum of its segments' and of the
-platform's constant overhead. The result is that of predicting each graph by itself, up to rounding.
+platform's constant overhead, times the factor of short networks. The result is that of predicting each graph by itself, up to
+rounding.
 """
 
 from __future__ import annotations
