@@ -94,7 +94,7 @@ def _fit_from_observations(
     predictor = PlatformPredictor(platform, rules, physical, kernels)
     if len(data.networks) < 5:
         return predictor
-    predictor = replace(predictor, network=_fit_company(predictor, data.networks, seed, None if warm else WarmCaches()))
+    predictor = replace(predictor, network=company_model(predictor, data.networks, seed, None if warm else WarmCaches()))
     if warm and way == "operators" and len(data.networks) >= FEWEST_FOR_CACHES:
         predictor = replace(predictor, network=_with_unseen_caches(predictor, data, model, seed, tune))
     return predictor
@@ -110,7 +110,7 @@ def _with_unseen_caches(predictor: PlatformPredictor, data: TrainingData, model:
     latency_ms = np.array([sample.latency_ms for sample in data.networks])
     caches = confirmed_warm_caches(unseen_ms, latency_ms, [sample.family for sample in data.networks], seed=seed)
     if not caches.exponents:
-        return _fit_company(predictor, data.networks, seed, caches)
+        return company_model(predictor, data.networks, seed, caches)
     return replace(predictor.network, caches=caches).scaled(level(unseen_ms, latency_ms, caches))
 
 
@@ -126,9 +126,17 @@ def _fit_kernels(
     return physical, kernels
 
 
-def _fit_company(
-    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, caches: WarmCaches | None
+def company_model(
+    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, caches: WarmCaches | None = None
 ) -> NetworkModel:
+    """The network model that a predictor's kernels need to give the latencies of whole networks.
+
+    Args:
+        predictor: Its kernel predictors are used, its network model is not.
+        networks: Measured.
+        seed: Of folds.
+        caches: As for :func:`latcast.predictors.network_model.fit_network_model`.
+    """
     table = KernelTable.of([sample.kernels for sample in networks])
     sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
     latency_ms = np.array([sample.latency_ms for sample in networks])

@@ -39,7 +39,7 @@ class WarmCaches:
 
     Attributes:
         knots_ms: (knots,) Sums below which the factor falls.
-        exponents: (knots,) How fast, each at least 0.
+        exponents: (knots,) How fast, each positive; empty where short networks are as long ones.
         shortest_ms: Sum below which it stays; shorter networks were not measured.
     """
 
@@ -49,7 +49,7 @@ class WarmCaches:
 
     def factor(self, sum_ms: np.ndarray) -> np.ndarray:
         """What sums are multiplied by, (networks,)."""
-        if not any(self.exponents):
+        if not self.exponents:
             return np.ones(len(sum_ms))
         return np.exp(-_shortfalls(sum_ms, self.knots_ms, self.shortest_ms) @ np.array(self.exponents))
 

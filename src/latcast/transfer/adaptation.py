@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import TrainingError
-from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
@@ -25,11 +24,11 @@ from latcast.predictors.intervals import calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
 from latcast.predictors.metrics import judge
-from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import COMPANY_SHARE, TRAINING_SHARE, Stage, measure_for_training
 from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.stored import OWN_MEASUREMENTS, collect_stored, environment_of
+from latcast.predictors.training import company_model
 from latcast.records import Platform
 from latcast.transfer.adaptation_rounds import AdaptationRounds, Target
 from latcast.transfer.pool import Pool
@@ -169,7 +168,7 @@ def transferred_predictor(
     }
     if len(data.networks) < FEWEST_NETWORKS:
         return predictor.with_card(card)
-    predictor = replace(predictor, network=_network_model(predictor, data.networks, seed))
+    predictor = replace(predictor, network=company_model(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
     held_out = in_company_ms(predictor, data.networks, seed)
@@ -188,13 +187,6 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
     return {**enough, **kernel_samples(rest)}
 
 
-def _network_model(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> NetworkModel:
-    table = KernelTable.of([sample.kernels for sample in networks])
-    sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
-    latency_ms = np.array([sample.latency_ms for sample in networks])
-    return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed)
-
-
 def in_company_ms(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> np.ndarray:
     """Prediction of each network by its kernels and a network model of the networks of other families, (networks,)."""
     fold = group_folds([sample.family for sample in networks], FOLDS, seed)
@@ -202,6 +194,6 @@ def in_company_ms(predictor: PlatformPredictor, networks: Sequence[NetworkSample
     for part in np.unique(fold):
         rest = [sample for sample, number in zip(networks, fold, strict=True) if number != part]
         judged = [sample for sample, number in zip(networks, fold, strict=True) if number == part]
-        fitted = replace(predictor, network=_network_model(predictor, rest, seed)) if rest else predictor
+        fitted = replace(predictor, network=company_model(predictor, rest, seed)) if rest else predictor
         predicted[fold == part] = fitted.price([sample.kernels for sample in judged]).latency_ms
     return predicted
