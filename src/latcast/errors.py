@@ -6,9 +6,53 @@ and exits with 1 (2 for usage, 3 for a failed check).
 
 from __future__ import annotations
 
+MOST_MESSAGE_CHARACTERS = 480
+"""A longer message loses its middle; what the command line puts before it still keeps a line within 500."""
+
+_CUT = " [...] "
+
+
+def printable(text: str, *, kept: str = "") -> str:
+    """Text that is safe on a terminal, whoever wrote it: what is not printable is escaped as in JSON (``\\u001b``).
+
+    That takes control characters, ANSI escapes, marks that reverse the direction of writing, and surrogates.
+
+    Args:
+        text: A name from a file, a message, a line of output.
+        kept: Characters that stay as they are, for instance the end of a line.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in kept else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def one_line(text: str, most: int = MOST_MESSAGE_CHARACTERS) -> str:
+    """A message as one printable line of at most ``most`` characters; a longer one is cut in the middle."""
+    # Cut before it is escaped too: the text may be a file of gigabytes.
+    line = printable(" ".join(_cut(text, 8 * most).split()))
+    return _cut(line, most)
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    end = (most - len(_CUT)) // 2
+    return text[: most - len(_CUT) - end] + _CUT + text[len(text) - end :]
+
 
 class LatcastError(Exception):
-    """Root of all errors of this package."""
+    """Root of all errors of this package.
+
+    Its text is one printable line of bounded length, whatever names from a file the message repeats.
+    """
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class ModelError(LatcastError):

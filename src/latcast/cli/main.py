@@ -6,13 +6,14 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from latcast import __version__
-from latcast.cli.output import warn
+from latcast.cli.output import PrintableOutput, warn
 from latcast.errors import LatcastError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -123,7 +124,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     debugging = bool(os.environ.get(DEBUG_VARIABLE))
     try:
-        _main()(None if arguments is None else list(arguments), prog_name="latcast")
+        with redirect_stdout(PrintableOutput(sys.stdout)):
+            _main()(None if arguments is None else list(arguments), prog_name="latcast")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILURE if end.code else 0
     except LatcastError as problem:

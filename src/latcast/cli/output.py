@@ -6,9 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from latcast.errors import LatcastError
+from latcast.errors import LatcastError, one_line, printable
 from latcast.records import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -18,6 +18,40 @@ PIPE_WIDTH = 1000
 """Columns of output that is not a terminal: nothing is folded there."""
 
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]\d+)?( to \d[\d.,]*)?|-|")
+
+
+_SPELT = {"±": "+-"}
+"""What to write where the terminal's encoding lacks a character."""
+
+
+class PrintableOutput:
+    """Standard output that passes on text, line ends and tabs, and nothing that steers a terminal; no character makes it fail.
+
+    What commands print holds names that strangers wrote. Everything else is the stream's own.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        self.stream.write(_shown(text, self.stream, kept="\n\t"))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def _shown(text: str, stream: TextIO, *, kept: str = "") -> str:
+    """Text as a stream can take it: printable, and in its encoding."""
+    text = printable(text, kept=kept)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        for character, spelling in _SPELT.items():
+            text = text.replace(character, spelling)
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -36,7 +70,10 @@ def console(*, stderr: bool = False) -> Console:
     """A terminal, or a pipe in which nothing is folded."""
     from rich.console import Console
 
-    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    stream = sys.stderr if stderr else sys.stdout
+    # Rich steers the terminal itself, so it writes past the filter.
+    file = stream.stream if isinstance(stream, PrintableOutput) else stream
+    found = Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
     if not found.is_terminal:
         found.width = PIPE_WIDTH
     return found
@@ -46,6 +83,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     """A table; columns that hold nothing but numbers are right-aligned."""
     from rich.table import Table
 
+    title, columns = _shown(title, sys.stdout, kept="\n"), [_shown(name, sys.stdout) for name in columns]
+    rows = [[_shown(cell, sys.stdout) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, show_header=any(columns))
     for index, name in enumerate(columns):
         numbers = all(_NUMBER.fullmatch(row[index]) for row in rows)
@@ -63,13 +102,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def _one_line(text: str) -> str:
-    return f"latcast: {' '.join(text.split())}"
-
-
 def warn(text: str) -> None:
-    """One line on standard error."""
-    print(_one_line(text), file=sys.stderr)
+    """One printable line on standard error, of at most 500 characters."""
+    print(f"latcast: {one_line(text)}", file=sys.stderr)
 
 
 def milliseconds(value: float) -> str:

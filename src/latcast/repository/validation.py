@@ -71,14 +71,10 @@ def parse_upload(content: bytes) -> list[Measurement]:
             text = (
                 str(problem) if isinstance(problem, LatcastError) else f"not a measurement ({type(problem).__name__}: {problem})"
             )
-            raise MalformedUploadError(f"line {number}: {_printable(text)}") from problem
+            raise MalformedUploadError(f"line {number}: {text}") from problem
     if not found:
         raise MalformedUploadError("no measurement in the upload; expected JSON Lines, one measurement a line")
     return found
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)[:500]
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:

@@ -1,0 +1,86 @@
+"""What is printed never steers a terminal, and fits the terminal's encoding."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from latcast.cli.output import PrintableOutput, print_table
+from tests.cli.conftest import Latcast
+
+PLATFORM = "pixel4/tflite-2.10/gpu/fp16"
+HOSTILE = "a\x1b]0;owned\x07\x1b[31mb\u202ec"
+ESCAPED = r"a\u001b]0;owned\u0007\u001b[31mb\u202ec"
+
+
+def _shown(act: Callable[[], None]) -> str:
+    """What a terminal that has ASCII alone gets."""
+    received = io.BytesIO()
+    stream = io.TextIOWrapper(received, encoding="ascii", write_through=True)
+    with redirect_stdout(PrintableOutput(stream)):
+        act()
+    return received.getvalue().decode("ascii")
+
+
+def _latcast(*arguments: str, folder: Path, settings: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Exit code, output and messages of the command in a process of its own, with the shipped bundles."""
+    command = [sys.executable, "-m", "latcast", *arguments]
+    environment = {**os.environ, "LATCAST_HOME": str(folder / "home"), **(settings or {})}
+    found = subprocess.run(command, env=environment, capture_output=True, check=False)
+    return found.returncode, found.stdout.decode(), found.stderr.decode()
+
+
+def test_a_table_has_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(HOSTILE, (HOSTILE, "ms"), [(HOSTILE, "1.0"), ("a\nb", "2.0")])
+
+    out = capsys.readouterr().out
+    assert set("".join(out.split("\n"))) & {"\x1b", "\x07", "\u202e"} == set()
+    assert len(out.splitlines()) == 4
+    assert r"a\u000ab" in out
+
+
+def test_plain_output_has_no_control_character_but_line_ends_and_tabs() -> None:
+    assert _shown(lambda: print(f"{HOSTILE}\t1\n2")) == f"{ESCAPED}\t1\n2\n"
+
+
+def test_a_character_that_the_encoding_lacks_is_spelt() -> None:
+    found = _shown(lambda: print_table("", ("±5 %", "name"), [("10", "Größe")]))
+
+    assert found.splitlines() == ["+-5 %  name", r"   10  Gr\xf6\xdfe"]
+
+
+@pytest.mark.parametrize("settings", [{"LC_ALL": "C", "PYTHONUTF8": "0"}, {"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}])
+def test_commands_work_where_the_terminal_has_ascii_only(settings: dict[str, str], tmp_path: Path) -> None:
+    code, out, err = _latcast("platforms", folder=tmp_path, settings=settings)
+
+    assert (code, err) == (0, "")
+    assert PLATFORM in out
+
+
+def test_names_of_a_models_nodes_are_shown_escaped(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name=HOSTILE)
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, 8, 8]) for name in "xy"]
+    path = tmp_path / f"{HOSTILE}.onnx"
+    onnx.save(helper.make_model(helper.make_graph([node], "g", ports[:1], ports[1:])), path)
+
+    code, out, err = _latcast("predict", str(path), "--on", PLATFORM, "--breakdown", folder=tmp_path)
+
+    assert code == 0
+    assert all(line.isprintable() for line in (out + err).split("\n"))
+    assert ESCAPED in out
+
+
+def test_an_error_is_one_printable_line_of_at_most_500_characters(latcast: Latcast) -> None:
+    found = latcast("predict", f"{HOSTILE}{'x' * 3000}.onnx", "--on", PLATFORM)
+
+    assert found.reason.isprintable()
+    assert len(found.err) <= 500
