@@ -156,7 +156,7 @@ def phones(
     jobs: Annotated[int | None, typer.Option(help="Processes; one a CPU by default.")] = None,
     seeds: Annotated[int, typer.Option(help="Random 70/30 splits to judge instead; no bundles are written.", min=0)] = 0,
     intervals: Annotated[int, typer.Option(help="How many of the splits also judge the interval.", min=0)] = 5,
-    held_out: Annotated[str, typer.Option(help="What the splits hold out, separated by commas.")] = "network,family",
+    held_out: Annotated[str, typer.Option(help="What the splits hold out, separated by commas.")] = "network,lineage",
     only: Annotated[str, typer.Option(help='Platforms to judge, such as "*/gpu/*,*/1large/fp32".')] = "*",
 ) -> None:
     """Trains the shipped predictors of phones; bundles that are there are kept. Prints the mean figures."""
@@ -166,7 +166,7 @@ def phones(
         _phone_splits(store, seeds, intervals, held_out, only, jobs)
         return
     for found in build_all(store, folder or SHIPPED_FOLDER, jobs):
-        print(f"{found['platform']}: {found['way']}, MAPE {found['mape']:.1f} by family, "
+        print(f"{found['platform']}: {found['way']}, MAPE {found['mape']:.1f} by lineage, "
               f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
     for row in summary(folder or SHIPPED_FOLDER):
         print(json.dumps(row))

@@ -107,7 +107,7 @@ def judge_way(
             data, platform, rules, way=way, model=model, seed=seed, seconds=seconds, environment=environment
         )
     tests, floor = test_samples(bench)
-    found = evaluate(predictor, tests, train=data.networks, held_out_by="family", noise_floor=floor)
+    found = evaluate(predictor, tests, train=data.networks, held_out_by="lineage", noise_floor=floor)
     about = {
         "way": way, "model": model, "seconds": seconds, "training_networks": len(data.networks),
         "timed_kernels": len(data.profiled) + len(data.isolated), "matched": data.matched,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.phones import LICENCE, SOURCE
-from latcast.datasets.splits import by_family, by_network, device_of, family_of
+from latcast.datasets.splits import by_group, by_network, device_of, lineage_of
 from latcast.datasets.store import Store
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.metrics import judge, spearman
@@ -31,7 +31,7 @@ RESULTS = Path(__file__).parent / "results" / "new_device.json"
 CHOSEN_ON = ("a03s", "iphonexs", "s10")
 
 SIZES = (5, 10, 30)
-SPLITS = tuple((held_out, seed) for seed in (100, 101, 102) for held_out in ("network", "family"))
+SPLITS = tuple((held_out, seed) for seed in (100, 101, 102) for held_out in ("network", "lineage"))
 METRICS = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
 
 
@@ -50,8 +50,8 @@ def kind_of(name: str) -> str:
 def judge_split(table: LatencyTable, kinds: Kinds, held_out: str, seed: int) -> Iterator[dict[str, Any]]:
     """One row for each prediction set: a platform, how its measured networks were chosen, how many, and the errors."""
     keys = [network.key for network in table.networks]
-    families = {network.key: family_of(network) for network in table.networks}
-    split = by_network(keys, seed) if held_out == "network" else by_family(families, seed)
+    lineages = {network.key: lineage_of(network) for network in table.networks}
+    split = by_network(keys, seed) if held_out == "network" else by_group(lineages, seed)
     train, test = (np.array(sorted(keys.index(key) for key in names)) for names in (split.train, split.test))
     trained = replace(kinds, terms=tuple(terms.only(train) for terms in kinds.terms))
     fitted = fit_shared_terms(table.columns(train), kinds=trained)
@@ -126,7 +126,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         **{kind: {name for name in names if kind_of(name) == kind} for kind in sorted(set(map(kind_of, names)))},
     }
     found = []
-    for held_out in ("network", "family"):
+    for held_out in ("network", "lineage"):
         for way in ("chosen", "random"):
             for networks in ("unseen", "seen"):
                 for size in SIZES:

@@ -1,5 +1,5 @@
 """How far the phones' figures hang on which networks were held out: many random 70/30 splits of each platform's networks, by
-network and by whole families, learned from as the shipped predictors are."""
+network and by whole lineages, learned from as the shipped predictors are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.phones import measured, phone_platforms, way_of
-from latcast.datasets.splits import by_family, by_network
+from latcast.datasets.splits import by_group, by_network
 from latcast.datasets.store import Store
 from latcast.folders import cache_folder
 from latcast.kernels.rules import platform_rules, unit_kind
@@ -28,7 +28,7 @@ from latcast.reproduce.kept_pieces import KeptPieces, files_digest, one_thread, 
 
 RESULTS = Path(__file__).parent / "results" / "phone_splits.json"
 
-HELD_OUT = ("network", "family")
+HELD_OUT = ("network", "lineage")
 
 METRICS = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")
 
@@ -74,8 +74,8 @@ def compute(piece: SplitPiece, data: TrainingData) -> Figures:
         data: All networks of its platform.
     """
     platform = Platform.parse(piece.platform)
-    families = {sample.reference.name: sample.family for sample in data.networks}
-    split = by_network(families, piece.seed) if piece.held_out == "network" else by_family(families, piece.seed)
+    lineages = {sample.reference.name: sample.lineage for sample in data.networks}
+    split = by_network(lineages, piece.seed) if piece.held_out == "network" else by_group(lineages, piece.seed)
     known = frozenset(split.train)
     part = restrict(data, lambda sample: sample.reference.name in known)
     fit = trained_with_card if piece.interval else train

@@ -1,4 +1,4 @@
-"""Splits by network, by family and by device."""
+"""Splits by network, by lineage and by device."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.datasets.splits import (
+    LINEAGES,
     SEEDS,
     by_device,
-    by_family,
+    by_group,
     by_network,
     device_of,
     each_device,
-    each_family,
     family_of,
+    lineage_of,
 )
 from latcast.errors import DatasetError
 from latcast.records import Reference
@@ -65,38 +66,32 @@ class TestByNetwork:
             by_network(NETWORKS, 0, share)
 
 
-FAMILIES = {
-    f"{family}{number}": family for family, count in (("a", 50), ("b", 20), ("c", 20), ("d", 10)) for number in range(count)
-}
+GROUPS = {f"{group}{number}": group for group, count in (("a", 50), ("b", 20), ("c", 20), ("d", 10)) for number in range(count)}
 
 
-class TestByFamily:
+class TestByGroup:
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_no_family_is_on_both_sides(self, seed: int) -> None:
-        split = by_family(FAMILIES, seed)
+    def test_no_group_is_on_both_sides(self, seed: int) -> None:
+        split = by_group(GROUPS, seed)
 
-        assert not {FAMILIES[name] for name in split.train} & {FAMILIES[name] for name in split.test}
-        assert sorted(split.train + split.test) == sorted(FAMILIES)
+        assert not {GROUPS[name] for name in split.train} & {GROUPS[name] for name in split.test}
+        assert sorted(split.train + split.test) == sorted(GROUPS)
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_families_are_added_until_the_share_is_reached(self, seed: int) -> None:
-        families = {FAMILIES[name] for name in by_family(FAMILIES, seed).test}
+    def test_groups_are_added_until_the_share_is_reached(self, seed: int) -> None:
+        groups = {GROUPS[name] for name in by_group(GROUPS, seed).test}
         sizes = {"a": 50, "b": 20, "c": 20, "d": 10}
 
-        assert sum(sizes[family] for family in families) >= 30
-        assert any(sum(sizes[family] for family in families - {last}) < 30 for last in families)
+        assert sum(sizes[group] for group in groups) >= 30
+        assert any(sum(sizes[group] for group in groups - {last}) < 30 for last in groups)
 
-    def test_one_family_is_always_left_to_train_on(self) -> None:
-        split = by_family({"a0": "a", "b0": "b", "b1": "b"}, 0, 0.9)
+    def test_one_group_is_always_left_to_train_on(self) -> None:
+        split = by_group({"a0": "a", "b0": "b", "b1": "b"}, 0, 0.9)
         assert split.train
 
-    def test_a_single_family_cannot_be_held_out(self) -> None:
-        with pytest.raises(DatasetError, match=r"found 1 families \(a\)"):
-            by_family({"a0": "a", "a1": "a"}, 0)
-
-    def test_each_family_once(self) -> None:
-        splits = each_family(FAMILIES)
-        assert {family: len(split.test) for family, split in splits.items()} == {"a": 50, "b": 20, "c": 20, "d": 10}
+    def test_a_single_group_cannot_be_held_out(self) -> None:
+        with pytest.raises(DatasetError, match=r"found 1 groups \(a\)"):
+            by_group({"a0": "a", "a1": "a"}, 0)
 
 
 class TestByDevice:
@@ -124,6 +119,42 @@ class TestByDevice:
 
 
 class TestFamilies:
-    def test_of_pytorchcv_by_name_of_others_by_space(self) -> None:
+    def test_of_collections_by_name_of_others_by_space(self) -> None:
         assert family_of(reference_of("mobilenetv2b_w3d4")) == "mobilenetv2"
         assert family_of(Reference("mobilenet_v2", {"width": 0.5})) == "mobilenet_v2"
+        assert family_of(Reference("huggingface", {"name": "deit-base-distilled-patch16-224"})) == "deit"
+
+
+class TestLineages:
+    @pytest.mark.parametrize(
+        ("lineage", "names"),
+        [
+            ("residual", ["resnet18", "resnetbc26b", "preresnet10", "seresnet18", "sepreresnet12", "resnext26_32x4d",
+                          "seresnext50_32x4d", "bagnet9"]),
+            ("separable", ["mobilenet_w1", "mobilenetb_wd2", "fdmobilenet_wd4"]),
+            ("fire", ["squeezenet_v1_0", "squeezeresnet_v1_1"]),
+            ("inverted residual", ["mobilenetv2_w1", "mobilenetv2b_wd4", "mobilenetv3_small_wd2", "mnasnet_a1", "spnasnet",
+                                   "proxylessnas_mobile14", "fbnet_cb", "efficientnet_edge_small_b"]),
+            ("plain", ["diracnet18v2", "vgg16", "bn_vgg11"]),
+            ("inception", ["bninception"]),
+            ("dense", ["densenet169"]),
+            ("regnet", ["regnetx002", "regnety016"]),
+        ],
+    )  # fmt: skip
+    def test_networks_that_share_their_blocks_are_one(self, lineage: str, names: list[str]) -> None:
+        assert {lineage_of(reference_of(name)) for name in names} == {lineage}
+
+    @pytest.mark.parametrize(
+        ("spaces", "lineage"),
+        [
+            (("resnet", "se_resnet", "resnext", "ofa_resnet"), "residual"),
+            (("mobilenet_v2", "mobilenet_v3", "mnasnet", "efficientnet", "ofa_proxylessnas"), "inverted residual"),
+            (("alexnet", "vgg"), "plain"), (("swin",), "swin"), (("ghostnet",), "ghostnet"),
+        ],
+    )  # fmt: skip
+    def test_spaces_belong_to_the_same_table(self, spaces: tuple[str, ...], lineage: str) -> None:
+        assert {lineage_of(Reference(space)) for space in spaces} == {lineage}
+
+    def test_a_family_is_of_one_lineage(self) -> None:
+        families = [family for members in LINEAGES.values() for family in members]
+        assert len(families) == len(set(families))

@@ -60,7 +60,7 @@ def test_networks_of_the_card_fit_the_baselines_and_only_the_others_judge(judged
 
     assert found.metrics.networks == 2
     assert found.metrics.mape == pytest.approx(0.0, abs=1e-9)
-    assert found.held_out_by == "family"
+    assert found.held_out_by == "lineage"
     assert set(found.baselines) == {"flops", "flops_mac"}
     # Fitted to latencies nine times too long.
     assert found.baselines["flops"].mape > 100

@@ -16,7 +16,16 @@ def test_small_groups_stay_whole_and_folds_are_even() -> None:
     assert np.bincount(fold).tolist() == [6, 6, 6, 6, 6]
 
 
-def test_a_group_larger_than_a_fold_is_spread_over_all() -> None:
+def test_a_lineage_larger_than_a_fold_stays_whole() -> None:
+    groups = ["residual"] * 12 + ["small"] * 10 + ["tiny"] * 8
+
+    fold = group_folds(groups, 5, seed=0)
+
+    assert [len(set(part)) for part in (fold[:12], fold[12:22], fold[22:])] == [1, 1, 1]
+    assert len(set(fold)) == 3
+
+
+def test_more_than_half_of_all_is_spread_over_all_folds() -> None:
     groups = ["large"] * 20 + ["small"] * 4 + ["tiny"] * 1
 
     fold = group_folds(groups, 5, seed=0)
@@ -24,6 +33,14 @@ def test_a_group_larger_than_a_fold_is_spread_over_all() -> None:
     assert np.bincount(fold[:20]).tolist() == [4, 4, 4, 4, 4]
     assert len(set(fold[20:24])) == 1
     assert fold[24] != fold[20]
+
+
+def test_a_synthetic_space_larger_than_a_fold_is_spread() -> None:
+    groups = ["random_mixed"] * 10 + [f"lineage {index}" for index in range(20)]
+
+    fold = group_folds(groups, 5, seed=0)
+
+    assert np.bincount(fold[:10]).tolist() == [2, 2, 2, 2, 2]
 
 
 def test_a_seed_gives_the_same_folds_and_another_other_ones() -> None:

@@ -19,7 +19,7 @@ from latcast.errors import LatcastError
 if TYPE_CHECKING:
     from latcast.reproduce.comparison import Comparison
 
-HELD_OUT = ("network", "family")
+HELD_OUT = ("network", "lineage")
 
 
 def command(
@@ -32,8 +32,8 @@ def command(
         str,
         typer.Option(
             "--held-out",
-            help="What is held out: random networks, or whole families.",
-            metavar="network|family",
+            help="What is held out: random networks, or whole lineages.",
+            metavar="network|lineage",
             callback=one_of(lambda: HELD_OUT),
         ),
     ] = "network",

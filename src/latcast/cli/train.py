@@ -22,7 +22,8 @@ def command(
     model: KernelModel = "physical_residual",
     rules: Rules = None,
     leave_out: Annotated[
-        str, typer.Option("--leave-out", help="Families or spaces not to train on, separated by commas, to evaluate by.")
+        str,
+        typer.Option("--leave-out", help="Families, spaces or lineages not to train on, with commas between."),
     ] = "",
     licence: Annotated[str | None, typer.Option("--licence", help="Of the measurements, for the bundle's card.")] = None,
     tune: Annotated[bool, typer.Option("--tune", help="Choose hyper-parameters by cross-validation; takes longer.")] = False,

@@ -1,13 +1,13 @@
-"""Which subjects a predictor may learn from, and on which it is judged: by network, by family, by device.
+"""Which subjects a predictor may learn from, and on which it is judged: by network, by lineage, by device.
 
-Random networks flatter: two variants of one family are nearly the same network. Whole families held out say more of a network
-that nobody thought of, whole devices of a phone that nobody measured. A split is drawn from its seed and the names alone, so
-the same list in another order is split alike.
+Random networks flatter: two variants of one family are nearly the same network, and two families that share their blocks are
+nearly one family. Whole lineages held out say more of a network that nobody thought of, whole devices of a phone that nobody
+measured. A split is drawn from its seed and the names alone, so the same list in another order is split alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from latcast.errors import DatasetError
 from latcast.records import Platform, Reference
 from latcast.spaces.pytorchcv import NAME as PYTORCHCV
-from latcast.spaces.pytorchcv import family_of as pytorchcv_family_of
+from latcast.spaces.pytorchcv import family_of as family_by_name
 
 TEST_SHARE = 0.3
 """Of the subjects."""
@@ -25,6 +25,97 @@ SEEDS = tuple(range(20))
 
 SAME_DEVICE: Mapping[str, str] = MappingProxyType({"onefusion": "mi8se"})
 """Devices that are held out together with another one: both have a Snapdragon 710 (Li et al., Table 1)."""
+
+SPACES_OF_NAMES = frozenset({PYTORCHCV, "huggingface", "ncnn_benchmark"})
+"""Collections of networks of many families, told apart by their names."""
+
+LINEAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        # A sum around a basic block or a narrowing bottleneck. Where the activation stands, squeeze-and-excitation, attention on
+        # channels, groups in the middle convolution, and which of the two convolutions is 3x3 (BagNet) do not make it another.
+        "residual": (
+            "resnet",
+            "preresnet",
+            "seresnet",
+            "se_resnet",
+            "sepreresnet",
+            "resnext",
+            "seresnext",
+            "senet",
+            "bagnet",
+            "wrn",
+            "ofa_resnet",
+            "airnet",
+            "airnext",
+            "bam",
+            "cbam",
+            "diaresnet",
+            "diapreresnet",
+            "drnc",
+            "drnd",
+            "fastseresnet",
+            "ibn",
+            "ibnb",
+            "isqrtcovresnet",
+            "octresnet",
+            "pyramidnet",
+            "resattnet",
+            "resdropresnet",
+            "resnesta",
+            "resnestabc",
+            "rir",
+            "ror",
+            "scnet",
+            "scneta",
+            "shakedropresnet",
+            "shakeshakeresnet",
+            "sharesnet",
+            "sknet",
+            "tresnet",
+        ),
+        # 1x1 that widens, depthwise, 1x1 that narrows: MobileNetV2's block, whatever its kernel sizes, gates and activations;
+        # MobileViT is made of it between its blocks of attention.
+        "inverted residual": (
+            "mobilenetv2",
+            "mobilenet_v2",
+            "mobilenetv3",
+            "mobilenet_v3",
+            "mnasnet",
+            "proxylessnas",
+            "spnasnet",
+            "fbnet",
+            "efficientnet",
+            "mixnet",
+            "igcv",
+            "mobilevit",
+            "ofa_mobilenet_v3",
+            "ofa_mobilenet_v3_w12",
+            "ofa_proxylessnas",
+            "bignas",
+            "fbnet_v3",
+        ),
+        # Depthwise and 1x1 in a chain, without a sum.
+        "separable": ("mobilenet", "mobilenet_v1", "fdmobilenet"),
+        # Fire: 1x1 that squeezes, 1x1 and 3x3 beside each other, with or without a sum around it.
+        "fire": ("squeezenet", "squeezeresnet"),
+        # A chain of convolutions and pools before large linear layers; DiracNet's sums are in its weights.
+        "plain": ("alexnet", "alexnetb", "zfnet", "zfnetb", "vgg", "bn", "diracnet"),
+        # Every layer reads all before it.
+        "dense": ("densenet", "condensenet", "peleenet", "sparsenet", "xdensenet"),
+        # Branches of several kernel sizes, concatenated.
+        "inception": ("googlenet", "bninception", "inceptionv", "inceptionresnetv", "polynet"),
+        # A 1x1 convolution in groups or of a part of the channels, and a shuffle.
+        "shuffle": ("shufflenet", "shufflenetv", "shufflenet_v2", "menet"),
+        # Attention of all tokens to all, and a perceptron. Swin's works in windows that are cut out and shifted, and is another.
+        "encoder": ("vit", "vision", "deit", "beit", "dinov", "autoformer", "autoformer_small", "autoformer_base"),
+        # Cells that were searched for, of separable and dilated convolutions.
+        "cell": ("darts", "nasnet", "pnasnet"),
+    }
+)
+"""Lineage to the families (:func:`family_of`) whose networks share its block. Other families are lineages of their own: RegNet,
+whose bottleneck neither narrows nor widens, GhostNet, SqueezeNext, HarDNet, HRNet, DLA, NAS-Bench-201..."""  # fmt: skip
+
+_LINEAGE_OF: Mapping[str, str] = MappingProxyType({family: name for name, families in LINEAGES.items() for family in families})
 
 
 @dataclass(frozen=True)
@@ -36,10 +127,20 @@ class Split:
 
 
 def family_of(reference: Reference) -> str:
-    """The family of a network: its space, or for the collection pytorchcv the family that its name begins with."""
-    if reference.space == PYTORCHCV:
-        return pytorchcv_family_of(str(reference.parameters.get("name", reference.name)))
+    """The family of a network: its space, or for collections the family that its name begins with."""
+    if reference.space in SPACES_OF_NAMES:
+        return family_by_name(str(reference.parameters.get("name", reference.name)))
     return reference.space
+
+
+def lineage_of(reference: Reference) -> str:
+    """What a network is held out with: all networks of families that share its blocks.
+
+    >>> lineage_of(Reference("se_resnet")), lineage_of(Reference("pytorchcv", {"name": "resnext26_32x4d"}))
+    ('residual', 'residual')
+    """
+    family = family_of(reference)
+    return _LINEAGE_OF.get(family, family)
 
 
 def device_of(platform: Platform | str) -> str:
@@ -66,31 +167,31 @@ def by_network(networks: Iterable[str], seed: int, test_share: float = TEST_SHAR
     return _split(names, frozenset(shuffled[:count]))
 
 
-def by_family(networks: Mapping[str, str], seed: int, test_share: float = TEST_SHARE) -> Split:
-    """Whole families held out, drawn one by one until at least the share of the networks is.
+def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SHARE) -> Split:
+    """Whole groups held out, drawn one by one until at least the share of the members is.
 
     Args:
-        networks: Name or key of each network to its family.
+        group_of: Name or key of each network to its lineage; or of anything else to what it is held out with.
         seed: Same seed, same split.
-        test_share: Part of the networks to test on; more where the last family drawn is large, and never all families.
+        test_share: Part of the members to test on; more where the last group drawn is large, and never all groups.
 
     Raises:
-        DatasetError: Fewer than two families, or a share outside 0 to 1.
+        DatasetError: Fewer than two groups, or a share outside 0 to 1.
     """
-    families = sorted(set(networks.values()))
-    if len(families) < 2:
-        raise DatasetError(f"found {len(families)} families ({', '.join(families)}); holding families out takes at least 2")
-    count = _test_count(len(networks), test_share, "networks")
-    shuffled = list(families)
+    groups = sorted(set(group_of.values()))
+    if len(groups) < 2:
+        raise DatasetError(f"found {len(groups)} groups ({', '.join(groups)}); holding groups out takes at least 2")
+    count = _test_count(len(group_of), test_share, "members")
+    shuffled = list(groups)
     Random(f"by_family/{seed}").shuffle(shuffled)
     held_out: set[str] = set()
     test: set[str] = set()
-    for family in shuffled[:-1]:
+    for group in shuffled[:-1]:
         if len(test) >= count:
             break
-        held_out.add(family)
-        test = {name for name, its_family in networks.items() if its_family in held_out}
-    return _split(sorted(networks), frozenset(test))
+        held_out.add(group)
+        test = {name for name, its_group in group_of.items() if its_group in held_out}
+    return _split(sorted(group_of), frozenset(test))
 
 
 def by_device(platforms: Iterable[str], seed: int, test_share: float = TEST_SHARE) -> Split:
@@ -116,26 +217,11 @@ def each_device(platforms: Iterable[str]) -> dict[str, Split]:
     Raises:
         DatasetError: Fewer than two devices.
     """
-    return _each(platforms, device_of, "devices")
-
-
-def each_family(networks: Mapping[str, str]) -> dict[str, Split]:
-    """For each family a split that holds it out; by family.
-
-    Raises:
-        DatasetError: Fewer than two families.
-    """
-    return _each(networks, networks.__getitem__, "families")
-
-
-def _each(names: Iterable[str], group_of: Callable[[str], str], what: str) -> dict[str, Split]:
-    group = {name: group_of(name) for name in names}
-    if len(set(group.values())) < 2:
-        raise DatasetError(f"found {len(set(group.values()))} {what}; holding one out takes at least 2")
-    ordered = sorted(group)
-    return {
-        each: _split(ordered, frozenset(name for name in ordered if group[name] == each)) for each in sorted(set(group.values()))
-    }
+    names = sorted(set(platforms))
+    devices = sorted({device_of(name) for name in names})
+    if len(devices) < 2:
+        raise DatasetError(f"found {len(devices)} devices; holding one out takes at least 2")
+    return {device: _split(names, frozenset(name for name in names if device_of(name) == device)) for device in devices}
 
 
 def _split(names: Sequence[str], test: frozenset[str]) -> Split:

@@ -1,4 +1,4 @@
-"""Judging predictors on networks, families or devices that training did not see, beside the baselines and the noise."""
+"""Judging predictors on networks, lineages or devices that training did not see, beside the baselines and the noise."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from latcast.datasets.splits import lineage_of
 from latcast.errors import DatasetError
 from latcast.kernels.search import find_kernels
 from latcast.measure.statistics import Label, noise_floor
@@ -26,7 +27,7 @@ class Evaluation:
 
     Attributes:
         platform: Its id.
-        held_out_by: "network", "family" or "device".
+        held_out_by: "network", "lineage" or "device".
         metrics: Of the predictor.
         baselines: Of FLOPs and FLOPs+MAC, fitted to the training networks.
         noise_floor: Repeatability of the labels, in percent: MAPE between the medians of two halves of their rounds; None
@@ -67,7 +68,7 @@ def evaluate(
     test: Sequence[NetworkSample],
     *,
     train: Sequence[NetworkSample] = (),
-    held_out_by: str = "family",
+    held_out_by: str = "lineage",
     noise_floor: float | None = None,
 ) -> Evaluation:
     """Judges a predictor on measured networks.
@@ -131,12 +132,12 @@ def evaluate_on_labels(
             for label in labels
         ]
 
-    new_families = {label.reference.space for label in trained}.isdisjoint(label.reference.space for label in chosen)
+    new_lineages = {lineage_of(label.reference) for label in trained}.isdisjoint(lineage_of(each.reference) for each in chosen)
     repeated = [label for label in chosen if label.halves_ms is not None]
     return evaluate(
         predictor,
         samples(chosen),
         train=samples(trained),
-        held_out_by="family" if new_families else "network",
+        held_out_by="lineage" if new_lineages else "network",
         noise_floor=noise_floor(repeated) if repeated else None,
     )

@@ -1,4 +1,4 @@
-"""Parts of the training networks that are left out in turn, whole families together."""
+"""Parts of the training networks that are left out in turn, whole lineages together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from latcast.spaces.catalogue import SYNTHETIC_NAMES
+
 FOLDS = 5
 """Parts, wherever nothing else is said."""
 
+LARGEST_SHARE = 0.5
+"""Of the networks: what is left without a larger group would not teach."""
+
 
 def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
-    """Fold of each network. Groups (families, spaces) stay whole unless one is larger than a fold, which is then spread."""
+    """Fold of each network, (networks,). Groups stay whole, so that a fold is as large as the largest lineage in it.
+
+    Two kinds are spread instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space larger than a fold, whose
+    networks are each drawn anew and share no blocks.
+    """
     rng = np.random.default_rng(seed)
     names, counts = np.unique(groups, return_counts=True)
     fold = np.zeros(len(groups), dtype=int)
@@ -19,7 +28,8 @@ def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     labels = np.array(groups)
     for index in np.argsort(-counts, kind="stable"):
         members = np.flatnonzero(labels == names[index])
-        if counts[index] > len(groups) / parts:
+        largest = len(groups) / parts if names[index] in SYNTHETIC_NAMES else LARGEST_SHARE * len(groups)
+        if counts[index] > largest:
             fold[members] = rng.permutation(np.arange(len(members)) % parts)
             load += len(members) / parts
         else:

@@ -75,7 +75,7 @@ def calibrate(latency_ms: np.ndarray, predicted_ms: np.ndarray, *, level: float 
 
     Args:
         latency_ms: (networks,) measured.
-        predicted_ms: (networks,) by predictors that did not see the network (nor, better, its family).
+        predicted_ms: (networks,) by predictors that did not see the network (nor, better, its lineage).
         level: Share to be covered.
     """
     if len(latency_ms) == 0:

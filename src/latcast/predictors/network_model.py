@@ -105,7 +105,7 @@ def fit_network_model(
         sums: (networks, types + 1) from :func:`sums_by_type`.
         names: The types.
         latency_ms: (networks,).
-        groups: (networks,) family or space of each network; cross-validation leaves whole groups out.
+        groups: (networks,) lineage or space of each network; cross-validation leaves whole groups out.
         seed: Order of the groups.
         caches: The factor of short networks; found from these networks where None.
     """

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from latcast.datasets.splits import family_of
+from latcast.datasets.splits import family_of, lineage_of
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
@@ -54,8 +54,13 @@ class NetworkSample:
 
     @property
     def family(self) -> str:
-        """What it is held out with."""
+        """What it is counted and asked for by."""
         return family_of(self.reference)
+
+    @property
+    def lineage(self) -> str:
+        """What it is held out with."""
+        return lineage_of(self.reference)
 
     @property
     def designed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Training on what a store holds of a platform, with a card that says how well it does on families held out."""
+"""Training on what a store holds of a platform, with a card that says how well it does on lineages held out."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ def train_stored(
         store: A :class:`latcast.datasets.store.Store`.
         platform: What to predict for.
         way, model, seed, tune: As for :func:`latcast.predictors.training.train`.
-        leave_out: Families or spaces not to train on.
+        leave_out: Families, spaces or lineages not to train on.
         licence: Of the measurements, for the card.
         rules: Fusion rules; the shipped ones of the platform where None.
 
     Raises:
-        TrainingError: Too few measurements, or nothing there is of a family to be left out.
+        TrainingError: Too few measurements, or nothing there is of a family or lineage to be left out.
     """
     rules = rules or platform_rules(platform)
     data = collect_stored(store, platform, rules)
-    families = {sample.family for sample in data.networks}
-    unknown = sorted(set(leave_out) - families)
+    groups = {name for sample in data.networks for name in (sample.family, sample.lineage)}
+    unknown = sorted(set(leave_out) - groups)
     if unknown:
-        known = ", ".join(sorted(families)) or "none"
+        known = ", ".join(sorted(groups)) or "none"
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
     predictor = trained_with_card(
-        restrict(data, lambda sample: sample.family not in leave_out), platform, rules,
+        restrict(data, lambda sample: not {sample.family, sample.lineage} & set(leave_out)), platform, rules,
         way=way, model=model, seed=seed, tune=tune, environment=environment_of(store, platform),
     )  # fmt: skip
     return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
@@ -92,7 +92,7 @@ def trained_with_card(
     seconds: float | None = None,
     environment: dict[str, Any] | None = None,
 ) -> PlatformPredictor:
-    """Trains a predictor whose interval and card come from networks held out by whole families.
+    """Trains a predictor whose interval and card come from networks held out by whole lineages.
 
     Both rest on the networks that several processes measured, where there are enough of them.
     """
@@ -114,7 +114,7 @@ def trained_with_card(
         predictor = replace(predictor, interval=calibrate(actual, held_out))
         low_ms, high_ms = _bounds_of_halves(held_out, actual, seed)
         figures = judge(held_out, actual, low_ms, high_ms)
-        card |= {**figures.to_json(), "held_out_by": "family or space, within the training networks"}
+        card |= {**figures.to_json(), "held_out_by": "lineage or space, within the training networks"}
     return predictor.with_card(card)
 
 
@@ -132,7 +132,7 @@ def _bounds_of_halves(held_out: np.ndarray, actual: np.ndarray, seed: int) -> tu
 def _held_out(
     data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int
 ) -> np.ndarray | None:
-    """Predictions of the training networks by predictors that saw nothing of their family; None where they are too few."""
+    """Predictions of the training networks by predictors that saw nothing of their lineage; None where they are too few."""
     if len(data.networks) < 10:
         return None
     try:

@@ -108,7 +108,7 @@ def _with_unseen_caches(predictor: PlatformPredictor, data: TrainingData, model:
     """
     unseen_ms = _unseen_sums_ms(predictor, data, model, seed, tune)
     latency_ms = np.array([sample.latency_ms for sample in data.networks])
-    caches = confirmed_warm_caches(unseen_ms, latency_ms, [sample.family for sample in data.networks], seed=seed)
+    caches = confirmed_warm_caches(unseen_ms, latency_ms, [sample.lineage for sample in data.networks], seed=seed)
     if not caches.exponents:
         return company_model(predictor, data.networks, seed, caches)
     return replace(predictor.network, caches=caches).scaled(level(unseen_ms, latency_ms, caches))
@@ -140,16 +140,17 @@ def company_model(
     table = KernelTable.of([sample.kernels for sample in networks])
     sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
     latency_ms = np.array([sample.latency_ms for sample in networks])
-    return fit_network_model(sums, names, latency_ms, [sample.family for sample in networks], seed=seed, caches=caches)
+    return fit_network_model(sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed, caches=caches)
 
 
 def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool) -> np.ndarray:
     """What each network's kernels and overhead add up to by kernel predictors that did not see it, (networks,).
 
-    Nor its family, unless that is larger than a part. Where all kernels were timed in one part, it is predicted by what saw it.
+    Nor its lineage, unless that is larger than half of all. Where all kernels were timed in one part, it is predicted by what
+    saw it.
     """
     predictor = replace(predictor, network=replace(predictor.network, caches=WarmCaches()))
-    fold = group_folds([sample.family for sample in data.networks], CACHE_FOLDS, seed)
+    fold = group_folds([sample.lineage for sample in data.networks], CACHE_FOLDS, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     sums_ms = np.zeros(len(fold))
     for part in np.unique(fold):
@@ -200,9 +201,9 @@ def cross_predict(
     """Prediction of each training network, in order, by a predictor that saw nothing of its fold.
 
     Args:
-        groups: What is held out together, (networks,); the families where None.
+        groups: What is held out together, (networks,); the lineages where None.
     """
-    fold = group_folds([sample.family for sample in data.networks] if groups is None else groups, parts, seed)
+    fold = group_folds([sample.lineage for sample in data.networks] if groups is None else groups, parts, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     predicted = np.full(len(data.networks), np.nan)
     for part in range(parts):

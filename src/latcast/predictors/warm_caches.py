@@ -119,11 +119,11 @@ def fit_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray) -> WarmCaches:
 
 
 def confirmed_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0) -> WarmCaches:
-    """The factor of short networks; none where networks of other families do not confirm it.
+    """The factor of short networks; none where networks of other lineages do not confirm it.
 
     Args:
         sum_ms, latency_ms: As for :func:`fit_warm_caches`.
-        groups: (networks,) family or space of each network; whole groups are left out.
+        groups: (networks,) lineage or space of each network; whole groups are left out.
         seed: Order of the groups.
     """
     positive = sum_ms > 0

@@ -128,7 +128,7 @@ def transferred_predictor(
 ) -> PlatformPredictor:
     """A platform's predictor from measured kernels and a pool, with overhead and interval from whole networks.
 
-    The figures of the card are on networks held out by whole families from overhead and interval; the kernel predictors learn
+    The figures of the card are on networks held out by whole lineages from overhead and interval; the kernel predictors learn
     from kernels timed alone or inside other networks, never from these networks.
 
     Args:
@@ -176,7 +176,7 @@ def transferred_predictor(
     actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
     predictor = replace(predictor, interval=calibrate(actual, held_out))
     figures = judge(held_out, actual).to_json()
-    return predictor.with_card({**card, **figures, "held_out_by": "family or space, within the measured networks"})
+    return predictor.with_card({**card, **figures, "held_out_by": "lineage or space, within the measured networks"})
 
 
 def _samples(data: TrainingData) -> dict[str, KernelSamples]:
@@ -188,8 +188,8 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
 
 
 def in_company_ms(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> np.ndarray:
-    """Prediction of each network by its kernels and a network model of the networks of other families, (networks,)."""
-    fold = group_folds([sample.family for sample in networks], FOLDS, seed)
+    """Prediction of each network by its kernels and a network model of the networks of other lineages, (networks,)."""
+    fold = group_folds([sample.lineage for sample in networks], FOLDS, seed)
     predicted = np.empty(len(networks))
     for part in np.unique(fold):
         rest = [sample for sample, number in zip(networks, fold, strict=True) if number != part]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.datasets.splits import by_family, by_network, device_of, family_of
+from latcast.datasets.splits import by_group, by_network, device_of, lineage_of
 from latcast.errors import LatcastError, TrainingError
 from latcast.graph.ir import Graph
 from latcast.kernels.rules import FusionRules, platform_rules
@@ -31,7 +31,7 @@ ACCIDENT = 0.05
 """Logarithm by which a known latency may lie off what its platform's terms say; the rest is an accident of the measurement."""
 
 FOLD_SHARE = 0.25
-"""Of the networks, how many are left out to calibrate intervals, once at random and once by family for each seed."""
+"""Of the networks, how many are left out to calibrate intervals, once at random and once by lineage for each seed."""
 
 FOLD_SEEDS = (0,)
 
@@ -271,13 +271,13 @@ def fit_shared_terms(
 
 
 def _folds(networks: Sequence[Reference]) -> Iterator[np.ndarray]:
-    """Columns to leave out: at random, and by family where there are several."""
+    """Columns to leave out: at random, and by lineage where there are several."""
     place = {network.key: index for index, network in enumerate(networks)}
-    families = {network.key: family_of(network) for network in networks}
+    lineages = {network.key: lineage_of(network) for network in networks}
     for seed in FOLD_SEEDS:
         splits = [by_network(place, seed, FOLD_SHARE)]
-        if len(set(families.values())) > 1:
-            splits.append(by_family(families, seed, FOLD_SHARE))
+        if len(set(lineages.values())) > 1:
+            splits.append(by_group(lineages, seed, FOLD_SHARE))
         for split in splits:
             yield np.array(sorted(place[key] for key in split.test))
 

@@ -65,7 +65,7 @@ def test_a_small_training_set_is_part_of_the_same_split() -> None:
 
 
 def test_whole_families_are_held_out_on_request() -> None:
-    split = split_of(Piece(GPU, "lasso", held_out="family"), made_up_published(50))
+    split = split_of(Piece(GPU, "lasso", held_out="lineage"), made_up_published(50))
     families = [{name.rstrip("0123456789") for name in names} for names in (split.train, split.test)]
     assert not families[0] & families[1]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from latcast.datasets.splits import by_device, by_family
+from latcast.datasets.splits import by_device, by_group
 from latcast.predictors.metrics import judge
 from latcast.reproduce.comparison import Cell
 from latcast.reproduce.iiswc20.pieces import Row
@@ -43,7 +43,7 @@ def split_phones(published: Published, seed: int, *, by_model: bool = False) -> 
     """
     place = {name: index for index, name in enumerate(published.phones)}
     if by_model:
-        split = by_family(dict(zip(published.phones, published.models, strict=True)), seed)
+        split = by_group(dict(zip(published.phones, published.models, strict=True)), seed)
     else:
         split = by_device(published.phones, seed)
     train, test = (np.sort([place[name] for name in names]) for names in (split.train, split.test))

@@ -104,7 +104,7 @@ def reproduce(
         kept: Keeps finished pieces.
         chosen: Which of :data:`ITEMS`.
         seeds: Splits that each figure is the mean of.
-        held_out: "network" or "family".
+        held_out: "network" or "lineage".
         tuned: Whether the hyper-parameters of all regressors are chosen by cross-validation.
         jobs: Processes to compute with.
         watch: Called as work goes on.

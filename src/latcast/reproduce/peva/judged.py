@@ -29,7 +29,7 @@ class Results:
     Args:
         outcomes: Of all pieces.
         seeds: Splits that a figure is the mean of.
-        held_out: "network" or "family".
+        held_out: "network" or "lineage".
         tuned: As for the pieces.
     """
 

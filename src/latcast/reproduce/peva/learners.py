@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from latcast.datasets.splits import Split, by_family, by_network
+from latcast.datasets.splits import Split, by_group, by_network
 from latcast.errors import TrainingError
 from latcast.graph.ir import Graph
 from latcast.predictors.regressors import fit_regressor
@@ -20,7 +20,7 @@ from latcast.reproduce.peva.pieces import Outcome, Piece
 from latcast.reproduce.peva.published import Published, flops_and_size
 from latcast.reproduce.peva.whole_networks import (
     KernelsOfNetworks,
-    families,
+    lineages,
     predicted_ms,
     train_on_networks,
     train_on_operations,
@@ -55,8 +55,8 @@ def split_of(piece: Piece, published: Published) -> Split:
     names = list(published.of_platform(piece.platform, piece.kind))
     if piece.kind == "synthetic":
         split = by_network(names, piece.seed, SYNTHETIC_TEST / len(names) if len(names) > 2 * SYNTHETIC_TEST else 0.3)
-    elif piece.held_out == "family":
-        split = by_family(families(published, Platform.parse(piece.platform)), piece.seed)
+    elif piece.held_out == "lineage":
+        split = by_group(lineages(published, Platform.parse(piece.platform)), piece.seed)
     else:
         split = by_network(names, piece.seed)
     if not piece.size:

@@ -25,7 +25,7 @@ class Piece:
         size: Networks to learn from; 0 for all that the split leaves.
         seed: Of the split and of training.
         kind: Kind of networks.
-        held_out: "network" or "family".
+        held_out: "network" or "lineage".
         tuned: Whether the hyper-parameters of all regressors are chosen by cross-validation; Lasso's always are.
     """
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from latcast.datasets.splits import family_of
+from latcast.datasets.splits import lineage_of
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, platform_rules
@@ -113,6 +113,6 @@ def latency_ms_by_type(
     return {**found, "overhead": predictor.network.constant_ms * len(names)}
 
 
-def families(published: Published, platform: Platform) -> dict[str, str]:
-    """Family of each real network of a platform."""
-    return {name: family_of(each.reference) for name, each in published.of_platform(platform).items()}
+def lineages(published: Published, platform: Platform) -> dict[str, str]:
+    """Lineage of each real network of a platform."""
+    return {name: lineage_of(each.reference) for name, each in published.of_platform(platform).items()}
