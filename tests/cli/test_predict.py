@@ -9,6 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.platform_predictor import PlatformPredictor
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
 from tests.graph.importers.onnx_models import integers, model, node, zeros
@@ -194,3 +197,13 @@ def test_random_bytes_never_give_a_traceback(latcast: Latcast, tmp_path: Path) -
         found = latcast("predict", path, "--on", PLATFORM)
 
         assert found.code == 0 or "unexpected" not in found.reason
+
+
+def test_a_predictor_that_rests_on_too_little_says_so(latcast: Latcast, trained: PlatformPredictor, tmp_path: Path) -> None:
+    card = {**trained.card, "mape": None, TRAINING_KEYS: ["one", "two", "three"]}
+    few = save_bundle(trained.with_card(card), tmp_path / "few.zip")
+
+    found = latcast("predict", "squeezenet1_1", "--on", few)
+
+    assert found.code == 0
+    assert "the predictor learned from 3 networks; how well it predicts others is not known" in " ".join(found.err.split())

@@ -21,6 +21,27 @@ def test_a_bundle_is_trained_and_used_by_the_name_of_its_platform(latcast: Latca
     assert latcast("predict", "resnet18", "--on", "local/onnxruntime").code == 0
 
 
+def test_a_bundle_that_learned_from_more_stays_unless_the_user_says_otherwise(latcast: Latcast, home: Path) -> None:
+    whole = ("train", DATASET, "--way", "networks", "--json")
+    # Eleven networks of ResNet and ShuffleNetV2 are left.
+    part = (*whole, "--leave-out", ",".join((*UNSEEN, "mobilenet_v1", "mobilenet_v3")))
+    kept = Path(latcast(*whole).json["bundle"])
+    before = kept.read_bytes()
+
+    lesser = latcast(*part)
+
+    assert f"{PLATFORM}: kept the bundle that was there ({ALL_NETWORKS} networks, MAPE " in lesser.err
+    assert "this one (11 networks, its error on others unknown)" in lesser.err
+    assert "--replace puts it in its place" in lesser.err
+    assert Path(lesser.json["bundle"]) == home / "bundles" / "aside" / kept.name
+    assert kept.read_bytes() == before
+
+    assert Path(latcast(*part, "--replace").json["bundle"]) == kept
+    assert kept.read_bytes() != before
+    assert "replaces the one before" in latcast(*whole).err
+    assert kept.read_bytes() == before
+
+
 def test_from_is_another_word_for_way(latcast: Latcast, tmp_path: Path) -> None:
     first = latcast("train", DATASET, "--from", "networks", "-o", tmp_path / "a.zip")
     second = latcast("train", DATASET, "--way", "networks", "-o", tmp_path / "b.zip")

@@ -10,7 +10,8 @@ import pytest
 from latcast.errors import DatasetError
 from latcast.kernels import find_kernels
 from latcast.measure.statistics import Label
-from latcast.predictors.evaluation import TRAINING_KEYS, evaluate, evaluate_on_labels
+from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.evaluation import evaluate, evaluate_on_labels
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from latcast.errors import UnknownPlatformError
 from latcast.measure.environment import cpu_description
 from latcast.predictors import shelf
-from latcast.predictors.bundle import save_bundle
+from latcast.predictors.bundle import read_summary, save_bundle
+from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 
@@ -220,3 +222,46 @@ class TestShortestName:
     @pytest.mark.usefixtures("home")
     def test_a_platform_that_is_not_on_the_shelf_keeps_its_id(self) -> None:
         assert shelf.shortest_name(Platform.parse(IDS[0])) == IDS[0]
+
+
+class TestTheBetterBundleStays:
+    LONG: ClassVar[dict[str, object]] = {"mape": 5.0, "networks": 40, TRAINING_KEYS: ["a", "b", "c"]}
+    SHORT: ClassVar[dict[str, object]] = {"mape": 5.0, "networks": 40, TRAINING_KEYS: ["a"]}
+
+    def test_the_first_one_goes_on_the_shelf(self, home: Path, predictor: PlatformPredictor) -> None:
+        shelved = shelf.shelve(predictor.with_card(self.SHORT))
+
+        assert (shelved.on_shelf, shelved.before) == (True, None)
+        assert shelved.path == shelf.find_bundle("local/onnxruntime")
+
+    def test_a_lesser_one_is_set_aside_where_no_name_finds_it(self, home: Path, predictor: PlatformPredictor) -> None:
+        kept = shelf.shelve(predictor.with_card(self.LONG)).path
+
+        shelved = shelf.shelve(predictor.with_card(self.SHORT))
+
+        assert not shelved.on_shelf
+        assert shelved.before == self.LONG
+        assert shelved.path == home / "aside" / kept.name
+        assert shelf.find_bundle("local/onnxruntime") == kept
+        assert read_summary(kept).card == self.LONG
+        assert [entry.path for entry in shelf.available_platforms()] == [kept]
+
+    def test_a_better_one_takes_its_place(self, home: Path, predictor: PlatformPredictor) -> None:
+        shelf.shelve(predictor.with_card(self.SHORT))
+
+        shelved = shelf.shelve(predictor.with_card(self.LONG))
+
+        assert (shelved.on_shelf, shelved.before) == (True, self.SHORT)
+        assert read_summary(shelf.find_bundle("local/onnxruntime")).card == self.LONG
+
+    def test_who_says_so_gets_the_lesser_one(self, home: Path, predictor: PlatformPredictor) -> None:
+        shelf.shelve(predictor.with_card(self.LONG))
+
+        assert shelf.shelve(predictor.with_card(self.SHORT), replace=True).on_shelf
+        assert read_summary(shelf.find_bundle("local/onnxruntime")).card == self.SHORT
+
+    def test_one_that_cannot_be_read_gives_way(self, home: Path, predictor: PlatformPredictor) -> None:
+        shelf.bundle_path(predictor.platform).parent.mkdir(parents=True)
+        shelf.bundle_path(predictor.platform).write_bytes(b"no zip")
+
+        assert shelf.shelve(predictor.with_card(self.SHORT)).on_shelf

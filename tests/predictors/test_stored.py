@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
-from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.intervals import Interval
 from latcast.predictors.physical import term_values
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData

@@ -15,6 +15,7 @@ from latcast.cli.options import (
     LibraryPath,
     Precision,
     Realtime,
+    Replace,
     Rules,
     Runtime,
     Seed,
@@ -24,7 +25,7 @@ from latcast.cli.options import (
     worker_settings,
 )
 from latcast.cli.output import percent, print_json, print_table, warn
-from latcast.cli.profile import described, fusion_rules, summarise
+from latcast.cli.profile import described, fusion_rules, keep, summarise
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -64,13 +65,12 @@ def command(
         Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
     ] = None,
     output: BundleOutput = None,
+    replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Transfer known predictors to a new platform: few kernels are measured, the most similar predictors adapted to them."""
     from latcast.datasets.store import Store
-    from latcast.predictors.bundle import save_bundle
     from latcast.predictors.profiling import Stage
-    from latcast.predictors.shelf import bundle_path
     from latcast.transfer.adaptation import adapt
     from latcast.transfer.adaptation_rounds import parse_target
     from latcast.transfer.pool import open_pool
@@ -92,7 +92,7 @@ def command(
         warn(f"{name} could not be measured: {reason}")
     if found.rounds.unlike:
         warn(_unlike(found))
-    bundle = save_bundle(found.predictor, output or bundle_path(found.predictor.platform))
+    bundle = keep(found.predictor, output, replace)
     if as_json:
         print_json(_document(found, bundle, store))
     else:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, Budget, Realtime, Runtime, Seed, worker_settings
+from latcast.cli.options import AsJson, Budget, Realtime, Replace, Runtime, Seed, worker_settings
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.profile import which_was_kept
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def command(
     realtime: Realtime = None,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Learn also from what the last demo measured.")] = False,
+    replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Profile this machine, predict networks it never ran, check by running them."""
@@ -38,12 +40,15 @@ def command(
             budget_s=60 * budget,
             seed=seed,
             resume=resume,
+            replace=replace,
             watch=progress,
         )
     if as_json:
         print_json(found.to_json())
     else:
         _print(found)
+    if found.shelved.before is not None:
+        warn(which_was_kept(found.predictor, found.shelved))
     for name, reason in found.failures.items():
         warn(f"{name} could not be run: {reason}")
 
@@ -74,8 +79,8 @@ def _print(found: Demonstration) -> None:
         f"{percent(metrics.within_10, 0)} % of {metrics.networks} networks; {percent(metrics.interval_coverage, 0)} % inside "
         f"the interval; noise floor of the measurements {percent(found.noise_floor)} %; {found.seconds:.0f} s in all"
     )
-    print(f"\nThe predictor is kept in {found.bundle}; use it:\n")
-    name = shortest_name(found.predictor.platform)
+    print(f"\nThe predictor is kept in {found.shelved.path}; use it:\n")
+    name = shortest_name(found.predictor.platform) if found.shelved.on_shelf else _short(found.shelved.path)
     print(f"    latcast predict {found.networks[0].prediction.model} --on {name}")
     print(f"    latcast platforms show {name}")
     print(f"    latcast evaluate {name} {_short(found.checks)}")

@@ -27,7 +27,8 @@ def command(
 ) -> None:
     """Judge a bundle on stored networks that it was not trained on; those that it was trained on fit the baselines."""
     from latcast.datasets.opening import only_platform, open_measurements
-    from latcast.predictors.evaluation import TRAINING_KEYS, evaluate_on_labels
+    from latcast.predictors.card import TRAINING_KEYS
+    from latcast.predictors.evaluation import evaluate_on_labels
     from latcast.predictors.forecast import load_predictor
 
     predictor = load_predictor(bundle)

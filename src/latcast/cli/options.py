@@ -112,6 +112,10 @@ BundleOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Where to save the bundle: a folder, or a .zip. [default: the user's folder]"),
 ]
+Replace = Annotated[
+    bool,
+    typer.Option("--replace", help="Put the new bundle in the place of the user's own, even where that one is the better."),
+]
 
 
 def worker_settings(

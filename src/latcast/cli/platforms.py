@@ -122,11 +122,11 @@ def _text(value: object) -> str:
 
 
 def _print_one(predictor: PlatformPredictor) -> None:
-    from latcast.predictors.card import FIELDS, FIGURES
+    from latcast.predictors.card import FIELDS, FIGURES, card_warnings
 
     card = predictor.card
-    if card.get("warning"):
-        warn(str(card["warning"]))
+    for text in card_warnings(card):
+        warn(text)
     print_table(predictor.platform.id, ("", ""), [(title, _text(card.get(key))) for key, title in FIELDS.items()])
     title = f"\nOn {_text(card.get('networks'))} networks not trained on (held out by {_text(card.get('held_out_by'))})"
     print_table(title, ("figure", ""), [(text, _text(card.get(key))) for key, text in FIGURES.items()])

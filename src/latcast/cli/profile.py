@@ -18,6 +18,7 @@ from latcast.cli.options import (
     LibraryPath,
     Precision,
     Realtime,
+    Replace,
     Rules,
     Runtime,
     Scheduler,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from latcast.kernels.rules import FusionRules
     from latcast.measure.settings import WorkerSettings
     from latcast.predictors.platform_predictor import PlatformPredictor
+    from latcast.predictors.shelf import Shelved
 
 KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
 
@@ -68,13 +70,12 @@ def command(
         Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
     ] = None,
     output: BundleOutput = None,
+    replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured."""
     from latcast.datasets.store import Store
-    from latcast.predictors.bundle import save_bundle
     from latcast.predictors.profiling import DEFAULT_SAMPLER, profile
-    from latcast.predictors.shelf import bundle_path
 
     if sampler is not None or target_error is not None:
         if way == "networks":
@@ -90,7 +91,7 @@ def command(
             sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100,
             watch=progress,
         )  # fmt: skip
-    bundle = save_bundle(found.predictor, output or bundle_path(found.predictor.platform))
+    bundle = keep(found.predictor, output, replace)
     for name, reason in list(found.failures.items())[:3]:
         warn(f"{name} could not be measured: {reason}")
     if as_json:
@@ -112,6 +113,32 @@ def fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | 
     if source is None or source == SHIPPED:
         return None
     return chosen_rules(source, platform_of(settings))
+
+
+def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Path:
+    """Saves a new bundle where the user says, or on the shelf unless a better one is there; says which was kept, and why."""
+    from latcast.predictors.bundle import save_bundle
+    from latcast.predictors.shelf import shelve
+
+    if output is not None:
+        return save_bundle(predictor, output)
+    shelved = shelve(predictor, replace=replace)
+    if shelved.before is not None:
+        warn(which_was_kept(predictor, shelved))
+    return shelved.path
+
+
+def which_was_kept(predictor: PlatformPredictor, shelved: Shelved) -> str:
+    """One line on a new bundle and the one that was there before."""
+    from latcast.predictors.card import learned_from
+
+    new, old = learned_from(predictor.card), learned_from(shelved.before or {})
+    if shelved.on_shelf:
+        return f"{predictor.platform}: this bundle ({new}) replaces the one before ({old})"
+    return (
+        f"{predictor.platform}: kept the bundle that was there ({old}), the better one; this one ({new}) is in {shelved.path}; "
+        "--replace puts it in its place"
+    )
 
 
 def described(predictor: PlatformPredictor, bundle: Path) -> dict[str, Any]:

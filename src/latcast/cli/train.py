@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, BundleOutput, KernelModel, Rules, Seed, Way
+from latcast.cli.options import AsJson, BundleOutput, KernelModel, Replace, Rules, Seed, Way
 from latcast.cli.output import print_json
-from latcast.cli.profile import described, summarise
+from latcast.cli.profile import described, keep, summarise
 
 
 def command(
@@ -29,13 +29,12 @@ def command(
     tune: Annotated[bool, typer.Option("--tune", help="Choose hyper-parameters by cross-validation; takes longer.")] = False,
     seed: Seed = 0,
     output: BundleOutput = None,
+    replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a bundle from stored measurements."""
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.fusion.detected_rules import chosen_rules
-    from latcast.predictors.bundle import save_bundle
-    from latcast.predictors.shelf import bundle_path
     from latcast.predictors.stored import train_stored
 
     left_out = frozenset(name.strip() for name in leave_out.split(",") if name.strip())
@@ -45,7 +44,7 @@ def command(
             kept, chosen, way=way, model=model, seed=seed, tune=tune, leave_out=left_out, licence=licence,
             rules=chosen_rules(rules, chosen),
         )  # fmt: skip
-    bundle = save_bundle(predictor, output or bundle_path(chosen))
+    bundle = keep(predictor, output, replace)
     if as_json:
         print_json(described(predictor, bundle))
     else:

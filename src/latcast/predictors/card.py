@@ -38,10 +38,68 @@ FIGURES: Mapping[str, str] = {
 }
 """Key of a card to a figure on networks that training did not see (``networks`` of them, held out by ``held_out_by``)."""
 
+TRAINING_KEYS = "training_networks"
+"""Under this name a card lists the reference keys of the networks that a predictor was trained on."""
+
+FEWEST_JUDGED = 20
+"""Networks held out below which a 90 % interval is too short of evidence: each side leaves out one in twenty."""
+
 SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "noise_floor", "trained_on", "licence")
 """What a list of platforms shows of a card."""
 
 _NOT_STATED = "not stated"
+
+
+def learned_from(card: Mapping[str, Any]) -> str:
+    """What a predictor rests on, in a few words: "260 networks, MAPE 5.1 % on 40 held out"."""
+    count = len(card.get(TRAINING_KEYS) or ())
+    learned = f"{count} networks" if count else f"{card.get('measurements') or 'an unknown number of'} measurements"
+    if card.get("mape") is None:
+        return f"{learned}, its error on others unknown"
+    return f"{learned}, MAPE {card['mape']:.1f} % on {card.get('networks') or 'some'} held out"
+
+
+def is_better(card: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the first of two cards of one platform is of the better predictor; of equal ones the first.
+
+    An error on networks held out goes before none. Otherwise the one that learned from more networks (then: from more
+    measurements) is the better, unless its error is higher by more than chance (a MAPE over n networks is known to about one
+    part in the root of n, as errors spread about as widely as their mean). That is asked only where the other learned from at
+    least half as many: each is judged on networks of its own, and a short profile's are few, small and alike.
+    """
+    if (card.get("mape") is None) != (other.get("mape") is None):
+        return card.get("mape") is not None
+    fewer, more = sorted(found[0] for found in (_amount(card), _amount(other)))
+    if card.get("mape") is not None and 2 * fewer >= more:
+        (low, high), (other_low, other_high) = _error_range(card), _error_range(other)
+        if high < other_low or other_high < low:
+            return high < other_low
+    return _amount(card) >= _amount(other)
+
+
+def _error_range(card: Mapping[str, Any]) -> tuple[float, float]:
+    """MAPE and one standard error to both sides."""
+    share = 1 / max(int(card.get("networks") or 1), 1) ** 0.5
+    return card["mape"] * (1 - share), card["mape"] * (1 + share)
+
+
+def _amount(card: Mapping[str, Any]) -> tuple[int, int]:
+    return len(card.get(TRAINING_KEYS) or ()), int(card.get("measurements") or 0)
+
+
+def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to tell with every prediction: the card's own warning, and that a predictor rests on too little."""
+    own = (str(card["warning"]),) if card.get("warning") else ()
+    if not card.get("trained_on"):
+        return own
+    count = len(card.get(TRAINING_KEYS) or ())
+    if card.get("mape") is None:
+        learned = f"learned from {count} networks" if count else "learned from too little"
+        return (*own, f"the predictor {learned}; how well it predicts others is not known; measure longer (latcast profile)")
+    judged = card.get("networks")
+    if judged is not None and judged < FEWEST_JUDGED:
+        return (*own, f"the predictor's error and interval rest on {judged} networks alone; measure longer (latcast profile)")
+    return own
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,10 @@ from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import LABEL_PROCESSES, Label, noise_floor, probe_settings
-from latcast.predictors.bundle import save_bundle
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage, profile
-from latcast.predictors.shelf import bundle_path
+from latcast.predictors.shelf import Shelved, shelve
 from latcast.records import Prediction, Reference
 from latcast.spaces.catalogue import build, family, model
 
@@ -80,7 +80,7 @@ class Demonstration:
 
     Attributes:
         predictor: Of this machine.
-        bundle: Where it was left.
+        shelved: Where it was left.
         checks: Where the measurements of the checked networks were left.
         networks: One by one, in the order of :data:`CHECKED_NETWORKS`.
         metrics: Over all of them.
@@ -91,7 +91,7 @@ class Demonstration:
     """
 
     predictor: PlatformPredictor
-    bundle: Path
+    shelved: Shelved
     checks: Path
     networks: tuple[CheckedNetwork, ...]
     metrics: Metrics
@@ -104,7 +104,7 @@ class Demonstration:
         found = self.metrics
         return {
             "platform": self.predictor.platform.id,
-            "bundle": str(self.bundle),
+            "bundle": str(self.shelved.path),
             "networks": [network.to_json() for network in self.networks],
             "failures": dict(self.failures),
             "summary": {
@@ -126,6 +126,7 @@ def demonstrate(
     budget_s: float = 300.0,
     seed: int = 0,
     resume: bool = False,
+    replace: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> Demonstration:
     """Profiles this machine, predicts real networks of families it never ran, then runs them.
@@ -137,6 +138,7 @@ def demonstrate(
         budget_s: Seconds for everything, about.
         seed: For every random choice.
         resume: Learn also from what ``store`` holds.
+        replace: Put the bundle in the place of the user's own, even where that one is the better.
         watch: Called at every step.
 
     Raises:
@@ -151,10 +153,10 @@ def demonstrate(
     with Store(store) as known, Store(checks) as found:
         learned = profile(settings, store=known, budget_s=PROFILE_SHARE * budget_s, seed=seed, watch=watch)
         predictor = learned.predictor
-        bundle = save_bundle(predictor, bundle_path(predictor.platform))
+        shelved = shelve(predictor, replace=replace)
         references = [model(name) for name in CHECKED_NETWORKS]
         predictions = predictor.predict_many([build(reference) for reference in references])
-        named = [replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
+        named = [dataclasses.replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
         count = affordable(references, named, max(budget_s - (time.monotonic() - start), 0.0))
         _copy_quiet_times(known, found)
         failures = _run(settings, references[:count], found, watch)
@@ -170,7 +172,7 @@ def demonstrate(
         name, reason = next(iter(failures.items()))
         raise MeasurementError(f"none of {len(failures)} networks could be run on {predictor.platform}; {name}: {reason}")
     return Demonstration(
-        predictor, bundle, checks, networks, _judge(networks), noise_floor(network.label for network in networks),
+        predictor, shelved, checks, networks, _judge(networks), noise_floor(network.label for network in networks),
         len(learned.data.networks), failures, time.monotonic() - start,
     )  # fmt: skip
 

@@ -13,12 +13,10 @@ from latcast.errors import DatasetError
 from latcast.kernels.search import find_kernels
 from latcast.measure.statistics import Label, noise_floor
 from latcast.predictors.baselines import BASELINES, fit_baseline
+from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample
-
-TRAINING_KEYS = "training_networks"
-"""Under this name a card lists the reference keys of the networks that a predictor was trained on."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
+from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import KernelPredictor
 from latcast.predictors.network_model import NetworkModel
@@ -184,9 +185,7 @@ class PlatformPredictor:
                 f"{100 * outside_share:.0f} % of the latency comes from kernels outside the training range; "
                 f"the largest is {worst.name}: {reason}"
             )
-        weak = self.card.get("warning")
-        if weak:
-            found.append(str(weak))
+        found.extend(card_warnings(self.card))
         return tuple(found)
 
     def _range_reason(self, kernel: Kernel) -> str:

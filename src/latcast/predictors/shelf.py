@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from latcast.errors import BundleError, UnknownPlatformError
 from latcast.folders import bundles_folder
-from latcast.predictors.bundle import read_summary
+from latcast.predictors.bundle import read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
-from latcast.predictors.card import SUMMARY
+from latcast.predictors.card import SUMMARY, is_better
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.registry import nearest_names
 
@@ -41,6 +43,21 @@ class ShelfEntry(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Shelved:
+    """Where a new bundle went.
+
+    Attributes:
+        path: Where it is.
+        on_shelf: Whether the platform's name stands for it; otherwise the one that was there before is the better and stays.
+        before: The card of the one that was there before; None where there was none that can be read.
+    """
+
+    path: Path
+    on_shelf: bool
+    before: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
 class Shelf:
     """What was found.
 
@@ -61,6 +78,24 @@ def file_name(platform: Platform | str) -> str:
 def bundle_path(platform: Platform | str) -> Path:
     """Where the user's bundle of a platform belongs."""
     return bundles_folder() / file_name(platform)
+
+
+def shelve(predictor: PlatformPredictor, *, replace: bool = False) -> Shelved:
+    """Puts a new bundle on the user's shelf, unless the one of its platform there is the better.
+
+    Then it is kept in the folder ``aside``, where no name finds it.
+
+    Args:
+        predictor: New.
+        replace: Put it there in any case.
+    """
+    path = bundle_path(predictor.platform)
+    before = None
+    if is_bundle(path):
+        with suppress(BundleError):
+            before = read_summary(path).card
+    on_shelf = replace or before is None or is_better(predictor.card, before)
+    return Shelved(save_bundle(predictor, path if on_shelf else path.parent / "aside" / path.name), on_shelf, before)
 
 
 def scan_shelf(folders: Sequence[Path] | None = None) -> Shelf:

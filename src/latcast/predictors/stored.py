@@ -10,7 +10,7 @@ import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, platform_rules
-from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.intervals import calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
 from latcast.predictors.metrics import judge

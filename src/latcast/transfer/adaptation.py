@@ -18,7 +18,7 @@ from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import platform_of
-from latcast.predictors.evaluation import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.intervals import calibrate, calibration_networks
 from latcast.predictors.kernel_predictor import TRANSFERRED

@@ -1,0 +1,80 @@
+"""What a card says of two predictors of one platform, and what it warns of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from latcast.predictors.card import TRAINING_KEYS, card_warnings, is_better, learned_from
+
+
+def card(networks: int, mape: float | None = None, held_out: int | None = None, **more: Any) -> dict[str, Any]:
+    return {
+        "trained_on": "measurements",
+        TRAINING_KEYS: [str(number) for number in range(networks)],
+        "measurements": networks,
+        "mape": mape,
+        "networks": held_out,
+        **more,
+    }
+
+
+class TestTheBetterOfTwo:
+    def test_a_known_error_goes_before_none(self) -> None:
+        assert is_better(card(12, 15.0, 12), card(100))
+        assert not is_better(card(100), card(12, 15.0, 12))
+
+    def test_without_errors_it_is_the_one_that_learned_from_more_networks(self) -> None:
+        assert not is_better(card(3), card(9))
+        assert is_better(card(9), card(3))
+
+    def test_errors_that_differ_by_chance_leave_it_to_the_number_of_networks(self) -> None:
+        # Over 25 networks a MAPE is known to a fifth: 5.6 to 8.4 and 6.4 to 9.6.
+        short, long = card(40, 7.0, 25), card(260, 8.0, 25)
+
+        assert not is_better(short, long)
+        assert is_better(long, short)
+
+    def test_an_error_that_is_lower_beyond_chance_decides(self) -> None:
+        # 6.48 to 9.72 against 9.6 to 14.4 overlap; 4.8 to 7.2 against 9.6 to 14.4 do not.
+        assert not is_better(card(130, 8.1, 25), card(260, 12.0, 25))
+        assert is_better(card(130, 6.0, 25), card(260, 12.0, 25))
+        assert not is_better(card(260, 12.0, 25), card(130, 6.0, 25))
+
+    def test_but_not_an_error_on_less_than_half_as_many_networks(self) -> None:
+        assert not is_better(card(129, 6.0, 25), card(260, 12.0, 25))
+        assert is_better(card(260, 12.0, 25), card(129, 6.0, 25))
+
+    def test_of_equally_many_networks_more_kernels_decide_and_of_equal_ones_the_first(self) -> None:
+        assert not is_better(card(40, 7.0, 25), card(40, 7.0, 25, measurements=900))
+        assert is_better(card(40, 7.0, 25), card(40, 7.0, 25))
+
+
+class TestWarnings:
+    def test_a_few_networks_without_an_error_are_warned_about(self) -> None:
+        [warning] = card_warnings(card(3))
+
+        assert warning == (
+            "the predictor learned from 3 networks; how well it predicts others is not known; measure longer (latcast profile)"
+        )
+
+    @pytest.mark.parametrize(("held_out", "warned"), [(10, True), (19, True), (20, False)])
+    def test_so_is_an_error_on_fewer_than_twenty(self, held_out: int, warned: bool) -> None:
+        found = card_warnings(card(held_out, 7.0, held_out))
+
+        assert bool(found) is warned
+        assert all(f"rest on {held_out} networks alone" in text for text in found)
+
+    def test_the_own_warning_of_a_card_comes_first(self) -> None:
+        assert card_warnings({"warning": "poor"}) == ("poor",)
+        assert card_warnings(card(3, warning="poor"))[0] == "poor"
+
+    def test_a_card_that_says_nothing_is_not_warned_about(self) -> None:
+        assert card_warnings({}) == ()
+
+
+def test_what_a_predictor_rests_on_is_said_in_a_few_words() -> None:
+    assert learned_from(card(260, 5.12, 40)) == "260 networks, MAPE 5.1 % on 40 held out"
+    assert learned_from(card(3)) == "3 networks, its error on others unknown"
+    assert learned_from({}) == "an unknown number of measurements, its error on others unknown"
