@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from latcast.cli.options import AsJson, Cpus, LibraryPath, Precision, Realtime, Runtime, Threads, worker_settings
+from latcast.cli.options import AsJson, Cpus, LibraryPath, Precision, Realtime, Runtime, Threads, Trust, worker_settings
 from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
 from latcast.errors import MeasurementError
 from latcast.records import Measurement
@@ -26,6 +26,7 @@ def command(
     cpus: Cpus = "",
     realtime: Realtime = None,
     library_path: LibraryPath = None,
+    trust: Trust = False,
     kernels: Annotated[bool, typer.Option("--kernels", help="Show the kernels that the runtime executed.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -36,7 +37,7 @@ def command(
 
     shapes = parse_shapes(shape or [])
     references = [model_reference(model, shapes) for model in models]
-    settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
+    settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path, trust=trust)
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=kernels)
     found = []
     for model, reference in zip(models, references, strict=True):

@@ -78,6 +78,7 @@ LibraryPath = Annotated[
         metavar="FOLDER",
     ),
 ]
+Trust = Annotated[bool, typer.Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]
 DeviceName = Annotated[str, typer.Option("--device", help="What the machine that measures is called in platform ids.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of every random choice.", min=0)]
 Budget = Annotated[float, typer.Option("--budget", help="Minutes to spend.", min=0.05)]
@@ -127,6 +128,8 @@ def worker_settings(
     device: str = "local",
     scheduler: str = "",
     library_path: Path | None = None,
+    *,
+    trust: bool = False,
 ) -> WorkerSettings:
     """The platform that the options ask for. Where a scheduler is given, its workers choose CPUs and priority."""
     from latcast.measure.scheduling import realtime_permitted
@@ -136,7 +139,7 @@ def worker_settings(
     chosen = tuple(int(part) for part in cpus.split(",")) if cpus else None
     return WorkerSettings(
         runtime, threads, precision, device, cpus=chosen, realtime=realtime, scheduler=scheduler,
-        library_path="" if library_path is None else str(library_path),
+        library_path="" if library_path is None else str(library_path), trust=trust,
     )  # fmt: skip
 
 

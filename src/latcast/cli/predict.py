@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, Scheduler
+from latcast.cli.options import AsJson, Scheduler, Trust
 from latcast.cli.output import milliseconds, parse_shapes, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 from latcast.records import Prediction
@@ -21,6 +21,7 @@ def command(
     shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
     breakdown: Annotated[bool, typer.Option("--breakdown", help="Show every kernel.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="An unknown operator is an error.")] = False,
+    trust: Trust = False,
     scheduler: Scheduler = "",
     as_json: AsJson = False,
 ) -> None:
@@ -32,7 +33,7 @@ def command(
     if not platforms:
         raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
     predictors = [load_predictor(name) for name in platforms]
-    graphs = [(name, as_graph(name, shapes=shapes or None, strict=strict)) for name in models]
+    graphs = [(name, as_graph(name, shapes=shapes or None, strict=strict, trust=trust)) for name in models]
     predictions: list[tuple[str, Prediction]] = []
     for predictor in predictors:
         if scheduler:

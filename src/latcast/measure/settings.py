@@ -32,6 +32,7 @@ class WorkerSettings:
         imports: Modules the worker imports first: plug-ins that register themselves.
         library_path: Folder from which the worker imports before all others: where ``pip install --target`` put another version
             of the runtime's library. The version that the platform id has is the one the worker found.
+        trust: Whether PyTorch may unpickle what a ``.pt2`` file holds, which runs code of whoever made it.
         scheduler: Address of a Dask scheduler; the process is then started by one of its workers that offers :attr:`offer`, with
             CPUs and priority as that worker was told. Empty: by this machine.
     """
@@ -48,6 +49,7 @@ class WorkerSettings:
     imports: tuple[str, ...] = ()
     scheduler: str = ""
     library_path: str = ""
+    trust: bool = False
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -63,6 +65,9 @@ class WorkerSettings:
             raise MeasurementError(
                 "the workers of a scheduler import the libraries of their own machines; start them with the version you want"
             )
+
+        if self.trust and self.scheduler:
+            raise MeasurementError("the workers of a scheduler trust no file; measure it here, or export it to ONNX")
 
     @property
     def offer(self) -> str:

@@ -26,6 +26,8 @@ def file_reference(path: Path | str, *, name: str = "") -> Reference:
         ModelError: There is no such file.
     """
     file = Path(path)
+    if file.exists() and not file.is_file():
+        raise ModelError(f"'{file}' is no regular file; expected a model file")
     try:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as problem:

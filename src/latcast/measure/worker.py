@@ -62,6 +62,7 @@ class Worker:
         self._send = send
         self._process_key = process_key
         self._device: Device | None = None
+        self._trust = False
         self._quiet_ms: tuple[float, ...] = ()
 
     def answer(self, request: Mapping[str, Any]) -> bool:
@@ -87,7 +88,8 @@ class Worker:
         return True
 
     def _open(self, settings: Mapping[str, Any]) -> None:
-        self._device = open_device(**settings)
+        self._trust = bool(settings.get("trust"))
+        self._device = open_device(**{name: value for name, value in settings.items() if name != "trust"})
         probe = self._device.instruments.probe
         self._send(
             {
@@ -134,7 +136,7 @@ class Worker:
             self._announce(job, "loading")
             try:
                 start_ms = clock.now_ms()
-                graph = build(job.reference)
+                graph = build(job.reference, trust=self._trust)
                 build_ms = clock.now_ms() - start_ms
                 session = device.load(graph, profile=plan.profile)
                 load_ms = clock.now_ms() - start_ms - build_ms

@@ -38,13 +38,16 @@ def load_predictor(platform: str | Path) -> PlatformPredictor:
     return _load_cached(path, path.stat().st_mtime)
 
 
-def as_graph(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
+def as_graph(
+    model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False, trust: bool = False
+) -> Graph:
     """Turns whatever a user calls a model into a graph.
 
     Args:
         model: See :data:`Model`.
         shapes: Sizes for inputs with dynamic dimensions.
         strict: Whether an operator outside the operator table is an error.
+        trust: Whether a ``.pt2`` file may run the code it may hold.
 
     Raises:
         ModelError: The model cannot be read.
@@ -63,7 +66,7 @@ def as_graph(model: Model, *, shapes: Mapping[str, Sequence[int]] | None = None,
     else:
         from latcast.graph.importers import load_graph
 
-        graph = load_graph(Path(model) if isinstance(model, str) else model, shapes=shapes, strict=strict)
+        graph = load_graph(Path(model) if isinstance(model, str) else model, shapes=shapes, strict=strict, trust=trust)
     if strict and (unknown := unknown_operators(graph)):
         raise UnknownOperatorError(
             f"{graph.name}: no entry in the operator table for {', '.join(unknown)}; "
@@ -78,6 +81,7 @@ def predict(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     strict: bool = False,
+    trust: bool = False,
     breakdown: bool = True,
 ) -> Prediction:
     """How long a network takes on a platform.
@@ -87,13 +91,14 @@ def predict(
         on: A platform id, a bundle's path, or a loaded predictor.
         shapes: Sizes for inputs with dynamic dimensions.
         strict: Whether an operator outside the operator table is an error.
+        trust: Whether a ``.pt2`` file may run the code it may hold.
         breakdown: Whether to list the kernels.
 
     Returns:
         Milliseconds, with a 90 % interval, coverage and warnings.
     """
     predictor = on if isinstance(on, PlatformPredictor) else load_predictor(on)
-    return predictor.predict(as_graph(model, shapes=shapes, strict=strict), breakdown=breakdown)
+    return predictor.predict(as_graph(model, shapes=shapes, strict=strict, trust=trust), breakdown=breakdown)
 
 
 def predict_many(

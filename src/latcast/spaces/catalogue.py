@@ -110,10 +110,14 @@ def is_model_name(text: str) -> bool:
     return not Path(text).exists() and not Path(text).suffix and "/" not in text
 
 
-def build(reference: Reference) -> Graph:
+def build(reference: Reference, *, trust: bool = False) -> Graph:
     """Builds the network that a reference stands for.
 
     ``file`` references are read from their path by the importers; ``kernel/TYPE`` references are single kernels.
+
+    Args:
+        reference: What to build.
+        trust: Whether a ``.pt2`` file may run code when it is read. A reference cannot say so itself: it may be a stranger's.
 
     Raises:
         UnknownNameError: No such space.
@@ -124,7 +128,7 @@ def build(reference: Reference) -> Graph:
 
         path = Path(str(reference.parameters["path"]))
         _check_content(path, reference.parameters.get("sha256"))
-        return load_graph(path, shapes=reference.parameters.get("shapes"))
+        return load_graph(path, shapes=reference.parameters.get("shapes"), trust=trust)
     if reference.space.startswith("kernel/"):
         from latcast.kernels.single import kernel_graph
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.importers import IMPORTERS, load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
+from latcast.measure.single import file_reference
 
 
 def network() -> Graph:
@@ -120,3 +122,14 @@ def test_reading_one_format_imports_nothing_of_the_others(tmp_path: Path) -> Non
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert finished.stdout.strip() == "[] []"
+
+
+@pytest.mark.parametrize("name", ["x.onnx", "x.tflite", "x.pt2"])
+def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    os.mkfifo(path)
+
+    with pytest.raises(ModelError, match=rf"{name}' is a pipe, a socket or a device; expected a model file"):
+        load_graph(path)
+    with pytest.raises(ModelError, match=rf"{name}' is no regular file"):
+        file_reference(path)

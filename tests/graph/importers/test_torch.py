@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import warnings
-import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -250,68 +248,6 @@ def test_without_pytorch_the_error_names_the_extra(tmp_path: Path, monkeypatch: 
 
     with pytest.raises(MissingExtraError, match=r"'torch', which is not installed.*latcast\[torch\]"):
         load_graph(path)
-
-
-# Programs of strangers
-
-
-class Payload:
-    """Leaves a trace when it is unpickled."""
-
-    def __reduce__(self) -> Any:
-        return (Path.touch, (Path("unpickled"),))
-
-
-def repacked(source: Path, target: Path, changes: dict[str, bytes]) -> Path:
-    """The archive with members (by the end of their name) replaced, others added."""
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
-        left = dict(changes)
-        for name in old.namelist():
-            key = next((key for key in changes if name.endswith(key)), None)
-            new.writestr(name, old.read(name) if key is None else left.pop(key))
-        folder = old.namelist()[0].partition("/")[0]
-        for key, content in left.items():
-            new.writestr(f"{folder}/{key}", content)
-    return target
-
-
-def pickled(value: object) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    return buffer.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"sample_inputs/model.pt": pickled(Payload())}, "pickled objects that are no tensors"),
-        ({"data/weights/model.pt": pickled({"w": Payload()})}, "pickled objects that are no tensors"),
-        ({"data/constants/custom_obj_0": b"x"}, "a pickled object"),
-        ({"data/constants/opaque_obj_0": b"x"}, "a pickled object"),
-        ({"data/aotinductor/model/model.so": b"x"}, "compiled code"),
-        ({"model_weights_config.json": b'{"config": {"w": {"use_pickle": true}}}'}, "a pickled tensor"),
-        ({"models/model.json": b'{"a": [{"expr_str": "exit()"}]}'}, "size expression 'exit"),
-        ({"models/model.json": b'{"expr_str": "().__class__"}'}, "size expression"),
-        ({"models/model.json": b"{"}, "is damaged"),
-    ],
-)
-def test_an_archive_that_could_run_code_is_refused_unopened(
-    changes: dict[str, bytes], words: str, program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = repacked(program, tmp_path / "evil.pt2", changes)
-
-    with pytest.raises(ModelError, match=words) as caught:
-        load_graph(path)
-
-    assert "evil.pt2" in str(caught.value)
-    assert not (tmp_path / "unpickled").exists()
-
-
-def test_an_archive_with_nothing_changed_is_read(program: Path, tmp_path: Path) -> None:
-    path = repacked(program, tmp_path / "same.pt2", {})
-
-    assert load_graph(path).nodes
 
 
 def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Importers are found by name in :data:`IMPORTERS` and imported when they are need
 
 from __future__ import annotations
 
+import inspect
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,10 @@ class Importer(Protocol):
         """Whether this importer reads such a source: a :class:`pathlib.Path`, or an object in memory."""
 
     def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
-        """The graph; the arguments are those of :func:`load_graph`."""
+        """The graph; the arguments are those of :func:`load_graph`.
+
+        An importer whose format can hold code also takes ``trust``; others are never given it.
+        """
 
 
 IMPORTERS: Registry[type[Importer]] = Registry(
@@ -54,7 +58,13 @@ _REFUSED: Mapping[str, str] = {
 }
 
 
-def load_graph(source: Path | str | object, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
+def load_graph(
+    source: Path | str | object,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    strict: bool = False,
+    trust: bool = False,
+) -> Graph:
     """Reads a network from a file or an object.
 
     Args:
@@ -62,16 +72,24 @@ def load_graph(source: Path | str | object, *, shapes: Mapping[str, Sequence[int
             whatever a plug-in accepts. A ``torch.nn.Module`` needs inputs besides: see :func:`from_torch`.
         shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the file says.
         strict: Refuse operators that the operator table does not have, rather than keep them with their shapes.
+        trust: Let PyTorch unpickle what a ``.pt2`` file holds, which runs code of whoever made it. Without it a file that
+            needs it is refused. Files of other formats run nothing.
 
     Raises:
-        ModelError: The source cannot be read or is no network; the message names it.
+        ModelError: The source cannot be read, is no network, or would run code; the message names it.
         DynamicShapeError: An input has a dimension without a size and ``shapes`` gives none.
         UnknownOperatorError: ``strict``, and an operator is not in the table.
         MissingExtraError: Reading this format needs a package that is not installed.
     """
     if isinstance(source, str):
         source = Path(source)
-    return _importer_of(source).load(source, shapes=shapes, strict=strict)
+    importer = _importer_of(source)
+    trusting: dict[str, Any] = {"trust": True} if trust and _holds_code(importer) else {}
+    return importer.load(source, shapes=shapes, strict=strict, **trusting)
+
+
+def _holds_code(importer: Importer) -> bool:
+    return "trust" in inspect.signature(importer.load).parameters
 
 
 def from_torch(
@@ -121,6 +139,9 @@ def _importer_of_file(path: Path) -> Importer:
         raise ModelError(f"there is no file '{path}'")
     if path.is_dir():
         raise ModelError(f"'{path}' is a folder; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
+    if not path.is_file():
+        # Opening a pipe waits for somebody to write into it; a device has no end.
+        raise ModelError(f"'{path}' is a pipe, a socket or a device; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
     if suffix in _REFUSED:
         raise ModelError(f"cannot read '{path}': {_REFUSED[suffix]}")
     name = _name_by_content(path) or _BUILTIN_SUFFIXES.get(suffix)

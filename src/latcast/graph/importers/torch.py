@@ -1,6 +1,7 @@
 """Reading PyTorch networks, by way of PyTorch's own ONNX exporter.
 
-Pickled modules (``.pt``, ``.pth``) are refused: opening one runs whatever code it holds.
+Pickled modules (``.pt``, ``.pth``) are refused: opening one runs whatever code it holds. Of a ``.pt2`` archive only what
+runs no code is given to PyTorch (:mod:`latcast.graph.importers.pt2_archive`), unless the user trusts it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -32,11 +33,11 @@ class TorchImporter:
             return source.suffix.lower() in self.suffixes
         return _is_exported_program(source)
 
-    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False, trust: bool = False) -> Graph:
         """The graph of a file or a program; see :func:`latcast.graph.importers.load_graph`."""
         _require("reading a PyTorch program")
         if isinstance(source, Path):
-            program, name = _load_program(source), source.stem
+            program, name = _load_program(source, trust=trust), source.stem
         else:
             program, name = source, type(source).__name__
         return _import(program, (), name, shapes, strict)
@@ -69,17 +70,17 @@ def _is_exported_program(source: object) -> bool:
     return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
 
 
-def _load_program(path: Path) -> Any:
+def _load_program(path: Path, *, trust: bool) -> Any:
     import torch
 
-    from latcast.graph.importers.pt2_archive import check_archive
+    from latcast.graph.importers.pt2_archive import open_checked
 
-    check_archive(path)
-    try:
-        with _quiet():
-            return torch.export.load(path)
-    except Exception as error:  # PyTorch raises whatever its deserialiser meets, AssertionError included
-        raise ModelError(f"'{path}' cannot be loaded by torch.export.load: {_first_line(error)}") from error
+    with nullcontext(path) if trust else open_checked(path) as archive:
+        try:
+            with _quiet():
+                return torch.export.load(archive)
+        except Exception as error:  # PyTorch raises whatever its deserialiser meets, AssertionError included
+            raise ModelError(f"'{path}' cannot be loaded by torch.export.load: {_first_line(error)}") from error
 
 
 def _import(source: Any, arguments: tuple[Any, ...], name: str, shapes: Shapes | None, strict: bool) -> Graph:
