@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import latcast
 
 HEAVY = (
     "MNN",
@@ -52,3 +56,13 @@ def test_the_shared_ground_pulls_in_no_framework(module: str) -> None:
 
 def test_a_framework_that_is_imported_is_seen() -> None:
     assert "typer" in modules_added_by("import typer")
+
+
+def test_type_checkers_see_every_name_of_the_package() -> None:
+    tree = ast.parse(Path(latcast.__file__).read_text(encoding="utf-8"))
+    [typed] = [node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"]
+    imported = {name.asname: statement.module for statement in typed.body for name in statement.names}  # type: ignore[attr-defined]
+
+    assert "from_torch" in imported
+    assert imported == {name: getattr(latcast, name).__module__ for name in imported}
+    assert {"__version__", *imported} == set(latcast.__all__)

@@ -24,6 +24,7 @@ _WHERE = {
     "Graph": "latcast.graph.ir",
     "GraphBuilder": "latcast.graph.builder",
     "load_graph": "latcast.graph.importers",
+    "from_torch": "latcast.graph.importers",
     "build": "latcast.spaces.catalogue",
     "model": "latcast.spaces.catalogue",
     "find_kernels": "latcast.kernels.search",
@@ -42,10 +43,19 @@ _WHERE = {
 if TYPE_CHECKING:
     from latcast.errors import LatcastError as LatcastError
     from latcast.graph.builder import GraphBuilder as GraphBuilder
+    from latcast.graph.importers import from_torch as from_torch
     from latcast.graph.importers import load_graph as load_graph
     from latcast.graph.ir import Graph as Graph
     from latcast.kernels.search import find_kernels as find_kernels
+    from latcast.measure.single import measure_graph as measure_graph
+    from latcast.predictors.bundle import load_bundle as load_bundle
+    from latcast.predictors.bundle import save_bundle as save_bundle
     from latcast.predictors.evaluation import evaluate as evaluate
+    from latcast.predictors.forecast import load_predictor as load_predictor
+    from latcast.predictors.forecast import predict as predict
+    from latcast.predictors.forecast import predict_many as predict_many
+    from latcast.predictors.profiling import profile as profile
+    from latcast.predictors.shelf import platforms as platforms
     from latcast.predictors.training import train as train
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform

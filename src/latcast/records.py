@@ -153,7 +153,7 @@ class Measurement:
         latency_ms: The statistic that stands for the measurement: the median of the runs, each divided by its probe and
             multiplied by the probe's quiet time. None for a failed measurement.
         raw_latency_ms: Median of ``runs_ms``.
-        variation: Relative spread of the normalised runs (quartile deviation over median).
+        variation: Relative spread of the normalised runs (quartile deviation over median); None where one run tells none.
         rounds: Index of the round (and so of the moment) of each run; same length as ``runs_ms``.
         executed: The kernels the runtime ran, where profiling was asked for.
         error: Why it failed, or None.

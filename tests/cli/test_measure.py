@@ -41,6 +41,40 @@ def test_people_get_the_figures_side_by_side(latcast: Latcast) -> None:
     assert any(line.startswith("squeezenet1_1: ") and "under the profiler" in line for line in rest)
 
 
+def test_a_single_run_tells_no_variation(latcast: Latcast) -> None:
+    once = ("--rounds", "1", "--runs-per-round", "1", "--warmup-runs", "1", "--no-realtime")
+
+    [measured] = latcast("measure", "squeezenet1_1", *once, "--json").json["measurements"]
+    row = latcast("measure", "squeezenet1_1", *once).out.splitlines()[1].split()
+
+    assert len(measured["runs_ms"]) == 1
+    assert measured["variation"] is None
+    assert row[-2:] == ["-", "1"]
+
+
+def test_a_published_network_is_measured_at_the_size_asked_for(latcast: Latcast) -> None:
+    small = ("--shape", "input=1,3,64,96")
+
+    [measured] = latcast("measure", "squeezenet1_1", *QUICK, *small, "--kernels", "--json").json["measurements"]
+
+    assert measured["model"] == "squeezenet1_1"
+    assert sum(kernel["kind"].endswith("Conv") for kernel in measured["kernels"]) == 26
+    assert "which is no input of squeezenet1_1" in latcast("measure", "squeezenet1_1", "--shape", "nonsense=9,9").reason
+
+
+def test_models_that_fail_do_not_keep_the_others_back(latcast: Latcast, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(BAD["unknown operator"][0]())
+
+    found = latcast("measure", "resnet81", path, "squeezenet1_1", *QUICK, "--json")
+
+    assert found.code == 1
+    assert [each["model"] for each in found.json["measurements"]] == ["squeezenet1_1"]
+    first, second = [line for line in found.err.splitlines() if "the host was" not in line and "the runs of" not in line][:2]
+    assert first.startswith("latcast: there is no file 'resnet81', and no published model is called 'resnet81'")
+    assert second.startswith(f"latcast: {path} could not be measured: ")
+
+
 def test_weights_that_are_missing_are_made_up(latcast: Latcast, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(without_data(conv()))

@@ -51,6 +51,37 @@ def test_every_model_is_predicted_on_every_platform(latcast: Latcast, bundle: Pa
     assert [each["model"] for each in found] == ["resnet18", "mobilenet_v2"] * 2
 
 
+def test_a_published_network_gets_another_size(latcast: Latcast) -> None:
+    usual, large = (
+        latcast("predict", "resnet18", "--on", PLATFORM, *shape, "--json").json["predictions"][0]["latency_ms"]
+        for shape in ((), ("--shape", "input=1,3,512,512"))
+    )
+
+    assert large > 3 * usual  # 5.2 times the pixels
+
+
+def test_models_that_fail_do_not_keep_the_others_back(latcast: Latcast) -> None:
+    found = latcast("predict", "nosuch.onnx", "resnet18", "resnet81", "mobilenet_v2", "--on", PLATFORM, "--json")
+
+    assert found.code == 1
+    assert [each["model"] for each in found.json["predictions"]] == ["resnet18", "mobilenet_v2"]
+    first, second, *_ = found.err.splitlines()
+    assert first == "latcast: there is no file 'nosuch.onnx'"
+    assert second.startswith("latcast: there is no file 'resnet81', and no published model is called 'resnet81'; known: resnet18")
+    table = latcast("predict", "nosuch.onnx", "resnet18", "--on", PLATFORM)
+    assert table.code == 1
+    assert [line.split()[0] for line in table.out.splitlines()] == ["model", "resnet18"]
+
+
+def test_where_every_one_of_several_models_fails_the_json_is_empty(latcast: Latcast) -> None:
+    found = latcast("predict", "resnet18", "vgg11", "--on", PLATFORM, "--shape", "nonsense=9,9", "--json")
+
+    assert (found.code, found.json["predictions"]) == (1, [])
+    assert [line.partition(" of ")[2] for line in found.err.splitlines()] == [
+        "resnet18; the inputs are: input", "vgg11; the inputs are: input",
+    ]  # fmt: skip
+
+
 def test_people_get_a_table_and_the_kernels(latcast: Latcast) -> None:
     found = latcast("predict", "squeezenet1_1", "--on", "local", "--breakdown")
 
@@ -172,6 +203,7 @@ def test_weights_are_not_needed_for_a_prediction(latcast: Latcast, tmp_path: Pat
         (("resnet18", "--on", PLATFORM, "--shape", "x=big"), "--shape 'x=big' is not of the form input=1,3,224,224"),
         (("resnet18", "--on", PLATFORM, "--shape", "x=1,0,2"), "--shape 'x=1,0,2' is not of the form"),
         (("resnet18", "--on", ","), "--on ',' names no platform"),
+        (("resnet18", "--on", PLATFORM, "--shape", "x=1,3,9,9"), "'x', which is no input of resnet18; the inputs are: input"),
     ],
 )
 def test_what_does_not_exist_is_named(latcast: Latcast, arguments: tuple[str, ...], expected: str) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from latcast.errors import ModelError, UnknownOperatorError, UnknownPlatformError
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.writers.onnx import to_onnx
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.forecast import as_graph, load_predictor, predict, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Reference
 from latcast.runtimes.contract import unknown_operator_graph
 from latcast.spaces.catalogue import build, model
 
@@ -24,7 +26,95 @@ def test_a_graph_is_taken_as_it_is() -> None:
 
 
 def test_a_name_stands_for_the_published_network() -> None:
-    assert as_graph("squeezenet1_1") == build(model("squeezenet1_1"))
+    assert as_graph("squeezenet1_1").structure_key == build(model("squeezenet1_1")).structure_key
+
+
+def test_a_published_network_is_built_for_the_images_that_are_asked_for(predictor: PlatformPredictor) -> None:
+    wide = build(Reference("resnet", {**model("resnet18").parameters, "resolution": [256, 320], "batch": 2}))
+
+    found = predict("resnet18", predictor, shapes={"input": (2, 3, 256, 320)})
+
+    assert found.latency_ms == predict(wide, predictor).latency_ms
+    assert found.latency_ms > predict("resnet18", predictor).latency_ms
+    assert predict_many(["resnet18"], predictor, shapes={"input": (2, 3, 256, 320)})[0].latency_ms == found.latency_ms
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "expected"),
+    [
+        (
+            "resnet18",
+            {"nonsense": (9, 9)},
+            "a shape is given for 'nonsense', which is no input of resnet18; the inputs are: input",
+        ),
+        (
+            "resnet18",
+            {"input": (1, 4, 224, 224)},
+            "resnet18 takes images of 3 channels, input=BATCH,3,HEIGHT,WIDTH; found 1,4,224,",
+        ),
+        ("resnet18", {"input": (224, 224)}, "resnet18 takes images of 3 channels, input=BATCH,3,HEIGHT,WIDTH; found 224,224"),
+        ("swin_tiny", {"input": (1, 3, 512, 512)}, "cannot be built for input=1,3,512,512: .* multiples of 224"),
+        # 512 channels on a map of 14x14 instead of 7x7 are read by 4096 neurons: 3 x 49 x 512 x 4096 = 308 million more.
+        ("vgg11", {"input": (1, 3, 448, 448)}, r"filters, 132.9 million values, fit images like 1,3,224,224, not these \(441.1"),
+    ],
+)
+def test_a_size_that_a_published_network_does_not_have_is_refused(
+    predictor: PlatformPredictor, name: str, shapes: dict[str, tuple[int, ...]], expected: str
+) -> None:
+    with pytest.raises(ModelError, match=expected):
+        predict(name, predictor, shapes=shapes)
+
+
+def test_a_graph_takes_other_input_shapes_too(predictor: PlatformPredictor) -> None:
+    shapes = {"input": (1, 3, 320, 320)}
+
+    assert predict(build(model("resnet18")), predictor, shapes=shapes) == replace(
+        predict("resnet18", predictor, shapes=shapes), model="resnet"
+    )
+    with pytest.raises(ModelError, match="'nonsense', which is no input of resnet"):
+        predict(build(model("resnet18")), predictor, shapes={"nonsense": (9, 9)})
+
+
+def test_the_prediction_is_called_what_the_user_called_the_model(predictor: PlatformPredictor, tmp_path: Path) -> None:
+    path = tmp_path / "mine.onnx"
+    path.write_bytes(to_onnx(build(model("squeezenet1_1"))))
+
+    found = predict_many(["resnet18", "resnet50", path, str(path), build(model("resnet18"))], predictor)
+
+    assert [each.model for each in found] == ["resnet18", "resnet50", str(path), str(path), "resnet"]
+    assert found[0].to_json()["model"] == "resnet18"
+
+
+def test_a_single_model_is_no_list_of_models(predictor: PlatformPredictor) -> None:
+    with pytest.raises(ModelError, match="expected a list of models, found one of type str"):
+        predict_many("resnet18", predictor)
+
+
+def test_a_module_is_predicted_as_the_file_that_it_exports_to(predictor: PlatformPredictor) -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 1))
+    b = GraphBuilder("same")
+    same = b.finish(b.conv(b.relu(b.conv(b.input((2, 3, 32, 40)), 8, 3, bias=True)), 4, 1, bias=True))
+
+    found = predict(module, on=predictor, example_inputs=torch.zeros(2, 3, 32, 40))
+
+    assert found.model == "Sequential"
+    assert found.latency_ms == pytest.approx(predict(same, predictor).latency_ms, rel=1e-12)
+    assert predict(module, on=predictor, example_inputs=[torch.zeros(2, 3, 32, 40)]) == found
+    assert predict_many([module], predictor, example_inputs=(torch.zeros(2, 3, 32, 40),))[0].latency_ms == found.latency_ms
+
+
+def test_a_module_without_its_inputs_and_inputs_without_a_module_are_refused(predictor: PlatformPredictor) -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.ReLU()
+    with pytest.raises(ModelError, match=r"a torch.nn.Module \(ReLU\) needs the inputs to predict for: example_inputs="):
+        predict(module, predictor)
+    with pytest.raises(ModelError, match="the example inputs of ReLU are of type int; expected a tensor or a sequence"):
+        predict(module, predictor, example_inputs=3)
+    with pytest.raises(ModelError, match=r"example inputs are for a torch.nn.Module, found str"):
+        predict("resnet18", predictor, example_inputs=torch.zeros(1))
+    with pytest.raises(ModelError, match="expected a list of models, found one of type Sequential"):
+        predict_many(torch.nn.Sequential(module), predictor, example_inputs=torch.zeros(1))
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_ones() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
+from latcast.predictors.forecast import predict
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.search.callback import LatencyCallback
 from latcast.search.encodings import EncodingPredictor
@@ -55,3 +56,20 @@ def test_a_surrogate_is_close_and_gradients_point_to_what_is_slow(transformers: 
     surrogate.module(probabilities).sum().backward()
     widths = probabilities.grad[0, :3]  # 192, 216 and 240 channels
     assert widths[2] > widths[1] > widths[0]
+
+
+def test_modules_are_candidates_with_their_inputs(platform: PlatformPredictor) -> None:
+    torch = pytest.importorskip("torch")
+    narrow, wide = (torch.nn.Sequential(torch.nn.Conv2d(3, width, 3), torch.nn.ReLU()) for width in (8, 64))
+    callback = LatencyCallback(platform, example_inputs=torch.zeros(1, 3, 64, 64))
+
+    latencies_ms = callback([narrow, wide])
+
+    assert latencies_ms.tolist() == [
+        predict(module, platform, example_inputs=torch.zeros(1, 3, 64, 64)).latency_ms for module in (narrow, wide)
+    ]
+    assert latencies_ms[0] < latencies_ms[1]
+    with pytest.raises(LatcastError, match="expected a list of models, found one of type Sequential"):
+        callback(narrow)
+    with pytest.raises(LatcastError, match="needs the inputs to predict for"):
+        LatencyCallback(platform)([narrow])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from latcast.cli.options import AsJson, Cpus, LibraryPath, Precision, Realtime, Runtime, Threads, Trust, worker_settings
-from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
+from latcast.cli.output import for_each, milliseconds, parse_shapes, percent, print_json, print_table, warn
 from latcast.errors import MeasurementError
 from latcast.records import Measurement
 
@@ -36,28 +36,31 @@ def command(
     from latcast.measure.statistics import stability_warnings
 
     shapes = parse_shapes(shape or [])
-    references = [model_reference(model, shapes) for model in models]
     settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path, trust=trust)
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=kernels)
-    found = []
-    for model, reference in zip(models, references, strict=True):
-        measurement = measure_graph(reference, settings, plan)
+
+    def measured(model: str) -> Measurement:
+        measurement = measure_graph(model_reference(model, shapes), settings, plan)
         if not measurement.ok:
             raise MeasurementError(f"{model} could not be measured: {measurement.error}")
-        found.append((model, measurement, stability_warnings(measurement)))
+        return measurement
+
+    found = for_each(models, measured)
     if as_json:
         print_json({"measurements": [_json(*each, kernels=kernels) for each in found]})
-    else:
+    elif found:
         print_table(
             "",
             ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
-            [_row(model, measurement) for model, measurement, _ in found],
+            [_row(model, measurement) for model, measurement in found],
         )
-        for model, measurement, _ in found if kernels else ():
+        for model, measurement in found if kernels else ():
             _print_kernels(model, measurement)
-    for _, _, warnings in found:
-        for text in warnings:
+    for _, measurement in found:
+        for text in stability_warnings(measurement):
             warn(text)
+    if len(found) < len(models):
+        raise typer.Exit(1)
 
 
 def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
@@ -66,16 +69,18 @@ def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
         measurement.platform,
         milliseconds(measurement.latency_ms or 0.0),
         milliseconds(measurement.raw_latency_ms or 0.0),
-        f"{100 * (measurement.variation or 0.0):.1f}",
+        percent(None if measurement.variation is None else 100 * measurement.variation),
         str(len(measurement.runs_ms)),
     )
 
 
-def _json(model: str, measurement: Measurement, warnings: list[str], *, kernels: bool) -> dict[str, Any]:
+def _json(model: str, measurement: Measurement, *, kernels: bool) -> dict[str, Any]:
+    from latcast.measure.statistics import stability_warnings
+
     record = measurement.to_json()
     kept = ("platform", "latency_ms", "raw_latency_ms", "variation", "statistic", "runs_ms", "rounds", "taken_at", "environment")
     executed = {"kernels": record["executed"]} if kernels else {}
-    return {"model": model, **{name: record[name] for name in kept}, "warnings": warnings, **executed}
+    return {"model": model, **{name: record[name] for name in kept}, "warnings": stability_warnings(measurement), **executed}
 
 
 def _print_kernels(model: str, measurement: Measurement) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from latcast.errors import LatcastError, one_line, printable
 from latcast.records import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Result = TypeVar("Result")
 
 PIPE_WIDTH = 1000
 """Columns of output that is not a terminal: nothing is folded there."""
@@ -105,6 +107,30 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def warn(text: str) -> None:
     """One printable line on standard error, of at most 500 characters."""
     print(f"latcast: {one_line(text)}", file=sys.stderr)
+
+
+def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[str, Result]]:
+    """What is done for each of several models, without those that fail: these are a line each on standard error.
+
+    Args:
+        models: As the user calls them.
+        do: Raises :class:`LatcastError` where a model fails.
+
+    Returns:
+        (model, result) of those that work.
+
+    Raises:
+        LatcastError: The only model fails.
+    """
+    if len(models) == 1:
+        return [(models[0], do(models[0]))]
+    found = []
+    for model in models:
+        try:
+            found.append((model, do(model)))
+        except LatcastError as problem:
+            warn(str(problem) if model in str(problem) else f"{model}: {problem}")
+    return found
 
 
 def milliseconds(value: float) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from latcast.cli.options import AsJson, Scheduler, Trust
-from latcast.cli.output import milliseconds, parse_shapes, percent, print_json, print_table, warn
+from latcast.cli.output import for_each, milliseconds, parse_shapes, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
+from latcast.graph.ir import Graph
 from latcast.records import Prediction
 
 
@@ -33,44 +33,49 @@ def command(
     if not platforms:
         raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
     predictors = [load_predictor(name) for name in platforms]
-    graphs = [(name, as_graph(name, shapes=shapes or None, strict=strict, trust=trust)) for name in models]
-    predictions: list[tuple[str, Prediction]] = []
+
+    def read(model: str) -> Graph:
+        return as_graph(model, shapes=shapes or None, strict=strict, trust=trust)
+
+    graphs = [graph for _, graph in for_each(models, read)]
+    predictions: list[Prediction] = []
     for predictor in predictors:
         if scheduler:
             from latcast.predictors.spread import predict_spread
 
-            several = predict_spread(predictor, [graph for _, graph in graphs], scheduler, breakdown=breakdown)
+            predictions += predict_spread(predictor, graphs, scheduler, breakdown=breakdown)
         else:
-            several = predictor.predict_many([graph for _, graph in graphs], breakdown=breakdown)
-        predictions.extend(zip((name for name, _ in graphs), several, strict=True))
+            predictions += predictor.predict_many(graphs, breakdown=breakdown)
     if as_json:
-        print_json({"predictions": [{**found.to_json(breakdown=breakdown), "model": name} for name, found in predictions]})
-    else:
+        print_json({"predictions": [found.to_json(breakdown=breakdown) for found in predictions]})
+    elif predictions:
         _print(predictions, breakdown=breakdown)
-    for name, found in predictions:
+    for found in predictions:
         for text in found.warnings:
-            warn(f"{name} on {found.platform}: {text}")
+            warn(f"{found.model} on {found.platform}: {text}")
         if found.coverage.uncovered:
-            warn(f"{name} on {found.platform}: priced by the fallback: {', '.join(found.coverage.uncovered)}")
+            warn(f"{found.model} on {found.platform}: priced by the fallback: {', '.join(found.coverage.uncovered)}")
+    if len(graphs) < len(models):
+        raise typer.Exit(1)
 
 
-def _print(predictions: Sequence[tuple[str, Prediction]], *, breakdown: bool) -> None:
+def _print(predictions: list[Prediction], *, breakdown: bool) -> None:
     print_table(
         "",
         ("model", "platform", "latency ms", "90 % interval ms", "covered %"),
         [
             (
-                name, found.platform, milliseconds(found.latency_ms),
+                found.model, found.platform, milliseconds(found.latency_ms),
                 f"{milliseconds(found.low_ms)} to {milliseconds(found.high_ms)}", percent(100 * found.coverage.share),
             )
-            for name, found in predictions
+            for found in predictions
         ],
     )  # fmt: skip
-    for name, found in predictions if breakdown else ():
-        _print_kernels(name, found)
+    for found in predictions if breakdown else ():
+        _print_kernels(found)
 
 
-def _print_kernels(name: str, found: Prediction) -> None:
+def _print_kernels(found: Prediction) -> None:
     total_ms = found.latency_ms or 1.0  # a network of views alone takes no time
     rows = [("overhead", "", "", milliseconds(found.overhead_ms), percent(100 * found.overhead_ms / total_ms))]
     rows += [
@@ -83,4 +88,4 @@ def _print_kernels(name: str, found: Prediction) -> None:
         )
         for kernel in found.kernels
     ]
-    print_table(f"\n{name} on {found.platform}", ("kernel", "type", "operators", "ms", "% of all"), rows)
+    print_table(f"\n{found.model} on {found.platform}", ("kernel", "type", "operators", "ms", "% of all"), rows)

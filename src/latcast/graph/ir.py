@@ -158,6 +158,24 @@ def _rounded(value: AttributeValue) -> object:
     return f"{value:.7g}" if isinstance(value, float) else value
 
 
+def check_input_names(shapes: Iterable[str], inputs: Iterable[str], network: str = "") -> None:
+    """Makes sure that shapes are given for inputs alone.
+
+    Args:
+        shapes: Names that a shape is given for.
+        inputs: Names of the inputs that there are.
+        network: What to call the network.
+
+    Raises:
+        ModelError: A name is none of them.
+    """
+    there = list(inputs)
+    unknown = sorted(set(shapes) - set(there))
+    if unknown:
+        of = f" of {network}" if network else ""
+        raise ModelError(f"a shape is given for '{unknown[0]}', which is no input{of}; the inputs are: {', '.join(there)}")
+
+
 def topological_order(nodes: Iterable[Node], available: Iterable[str]) -> list[Node]:
     """Sorts nodes so that each comes after the producers of its inputs, keeping the given order where it can.
 

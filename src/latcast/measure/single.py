@@ -15,7 +15,7 @@ from latcast.measure.remote import open_measurer
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import renormalised
 from latcast.records import Measurement, Platform, Reference
-from latcast.spaces.catalogue import is_model_name
+from latcast.spaces.catalogue import is_model_name, resized
 from latcast.spaces.catalogue import model as published_model
 
 
@@ -40,17 +40,17 @@ def model_reference(model: str, shapes: Mapping[str, Sequence[int]] | None = Non
 
     Args:
         model: Path or name.
-        shapes: Sizes for inputs of a file with dynamic dimensions.
+        shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
 
     Raises:
-        ModelError: There is no such file and no such network.
+        ModelError: There is no such file and no such network; or the network takes no inputs of these shapes.
     """
     if not is_model_name(model):
         reference = file_reference(model)
         given = {name: list(shape) for name, shape in (shapes or {}).items()}
         return replace(reference, parameters={**reference.parameters, "shapes": given}) if given else reference
     try:
-        return published_model(model)
+        return resized(published_model(model), shapes or {})
     except UnknownNameError as problem:
         raise ModelError(f"there is no file '{model}', and {problem}") from problem
 

@@ -108,8 +108,10 @@ def host_factors(
     return np.exp(shrink(np.log(slowdown) @ exponents))
 
 
-def quartile_variation(values: Sequence[float] | np.ndarray) -> float:
-    """Quartile deviation over median: half the distance between the quartiles, relative."""
+def quartile_variation(values: Sequence[float] | np.ndarray) -> float | None:
+    """Quartile deviation over median: half the distance between the quartiles, relative; None for fewer than two values."""
+    if len(values) < 2:
+        return None
     low, middle, high = np.quantile(np.asarray(values, dtype=np.float64), [0.25, 0.5, 0.75])
     return float((high - low) / 2 / middle)
 
@@ -216,7 +218,7 @@ def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
     if len(runs) < 6:
         return 0
     second_half = runs[len(runs) // 2 :]
-    limit = float(np.median(second_half)) * (1 + max(3 * quartile_variation(second_half), 0.05))
+    limit = float(np.median(second_half)) * (1 + max(3 * (quartile_variation(second_half) or 0.0), 0.05))
     warm = np.flatnonzero(runs <= limit)
     return int(warm[0])
 
@@ -234,7 +236,7 @@ class Label:
         halves_ms: ``latency_ms`` from the earlier half of the rounds alone and from the later half; None with one round.
         rounds: Number of rounds behind it.
         processes: Number of processes behind it.
-        variation: Quartile variation of the rounds' medians.
+        variation: Quartile variation of the rounds' medians; None with one round.
         executed: Executed kernels, medians over the measurements that have them.
     """
 
@@ -246,7 +248,7 @@ class Label:
     halves_ms: tuple[float, float] | None
     rounds: int
     processes: int
-    variation: float
+    variation: float | None
     executed: tuple[ExecutedKernel, ...] = ()
 
     @property

@@ -25,15 +25,23 @@ class LatencyCallback:
     Args:
         on: A platform id, a bundle's path, or a loaded predictor.
         space: The search space of encodings and parameters; candidates are models where None (files, graphs, PyTorch modules
-            as ``latcast.predict`` takes them: a network as it is after each step of pruning).
+            as ``latcast.predict`` takes them: the network after each step of pruning).
         confident: Whether to give the upper bound of the 90 % interval instead of the prediction.
+        example_inputs: The inputs of candidates that are PyTorch modules, see :func:`latcast.from_torch`; all candidates are
+            modules then.
     """
 
     def __init__(
-        self, on: str | Path | PlatformPredictor, space: str | Supernet | None = None, *, confident: bool = False
+        self,
+        on: str | Path | PlatformPredictor,
+        space: str | Supernet | None = None,
+        *,
+        confident: bool = False,
+        example_inputs: Any = None,
     ) -> None:
         self.predictor = on if isinstance(on, PlatformPredictor) else load_predictor(on)
         self.confident = confident
+        self.example_inputs = example_inputs
         supernet = SUPERNETS.get(space) if isinstance(space, str) else space
         self.encoded = None if supernet is None else EncodingPredictor(self.predictor, supernet)
 
@@ -44,9 +52,10 @@ class LatencyCallback:
             candidates: Encodings, (networks, columns); or a list of JSON parameters; or a list of models.
 
         Raises:
-            LatcastError: Encodings or parameters without a space, or of another one.
+            LatcastError: Encodings or parameters without a space, or of another one; or a model that cannot be read.
         """
-        if isinstance(candidates, np.ndarray) or all(isinstance(each, Mapping) for each in candidates):
+        listed = isinstance(candidates, list | tuple)
+        if isinstance(candidates, np.ndarray) or (listed and all(isinstance(each, Mapping) for each in candidates)):
             if self.encoded is None:
                 raise LatcastError("encodings and parameters are of a search space; name it: LatencyCallback(platform, space)")
             if not len(candidates):
@@ -55,7 +64,7 @@ class LatencyCallback:
                 candidates = np.stack([self.encoded.supernet.encode(each) for each in candidates])
             found = self.encoded.predict_many(candidates)
             return found.high_ms if self.confident else found.latency_ms
-        predictions = predict_many(list(candidates), self.predictor)
+        predictions = predict_many(candidates, self.predictor, example_inputs=self.example_inputs)
         return np.array([each.high_ms if self.confident else each.latency_ms for each in predictions])
 
     def excess(self, candidates: np.ndarray | Sequence[Any], max_latency_ms: float) -> np.ndarray:

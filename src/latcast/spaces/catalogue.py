@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from latcast.errors import ModelError, UnknownNameError
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, check_input_names
+from latcast.graph.operators.table import node_parameters
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
@@ -103,6 +104,62 @@ def model(name: str) -> Reference:
         known.extend(published)
     near = nearest_names(name, known) or sorted(known)
     raise UnknownNameError(f"no published model is called '{name}'; known: {', '.join(near)}")
+
+
+def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:
+    """A member of a family for images of another size.
+
+    Args:
+        reference: The member.
+        shapes: Input name to shape, (batch, channels, height, width). Only the channels are the family's to say.
+
+    Raises:
+        ModelError: A name that is no input, a shape that the member cannot be built for, or a space that has no size to choose.
+    """
+    graph = build(reference)
+    name = reference.name or reference.space
+    parameters = dict(reference.parameters)
+    check_input_names(shapes, graph.inputs, name)
+    for given, shape in shapes.items():
+        wanted, present = tuple(int(size) for size in shape), graph.shape(given)
+        if wanted == present:
+            continue
+        if reference.space not in FAMILY_NAMES:
+            raise ModelError(f"{name} has one size, {given}={_sizes(present)}; found {_sizes(wanted)}")
+        if len(wanted) != len(present) or wanted[1] != present[1] or min(wanted) < 1:
+            raise ModelError(
+                f"{name} takes images of {present[1]} channels, {given}=BATCH,{present[1]},HEIGHT,WIDTH; found {_sizes(wanted)}"
+            )
+        batch, _, height, width = wanted
+        if batch != present[0]:
+            parameters["batch"] = batch
+        if (height, width) != present[2:]:
+            parameters["resolution"] = height if height == width else [height, width]
+    if parameters == reference.parameters:
+        return reference
+    found = replace(reference, parameters=parameters)
+    asked = " ".join(f"{given}={_sizes(shape)}" for given, shape in shapes.items())
+    try:
+        wanted_filters = _filter_elements(build(found))
+    except ModelError as problem:
+        raise ModelError(f"{name} cannot be built for {asked}: {problem}") from problem
+    filters = _filter_elements(graph)
+    if wanted_filters != filters:
+        # A classifier on a flattened map: a variant with another classifier is not the network of this name.
+        raise ModelError(
+            f"{name} cannot be built for {asked}: its filters, {filters / 1e6:.1f} million values, fit images like "
+            f"{_sizes(graph.shape(graph.inputs[0]))}, not these ({wanted_filters / 1e6:.1f} million); give a file of these sizes"
+        )
+    return found
+
+
+def _filter_elements(graph: Graph) -> int:
+    """Learned values of convolutions and matrix products; position embeddings, which grow with an image, are none."""
+    return sum(node_parameters(graph, node) for node in graph.nodes if node.op_type in ("Conv", "Gemm", "MatMul"))
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return ",".join(str(size) for size in shape)
 
 
 def is_model_name(text: str) -> bool:

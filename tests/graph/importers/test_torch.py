@@ -235,7 +235,7 @@ def test_a_module_that_cannot_be_exported_is_refused_in_one_line(capfd: pytest.C
 
 
 def test_what_is_no_module_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"expected a torch\.nn\.Module, got builtin_function_or_method"):
+    with pytest.raises(ModelError, match=r"are for a torch\.nn\.Module, found builtin_function_or_method"):
         from_torch(torch.relu, (torch.zeros(2),))
     with pytest.raises(ModelError, match=r"for a torch\.nn\.Module call from_torch"):
         load_graph(nn.ReLU())

@@ -6,6 +6,7 @@ Importers are found by name in :data:`IMPORTERS` and imported when they are need
 from __future__ import annotations
 
 import inspect
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -94,7 +95,7 @@ def _holds_code(importer: Importer) -> bool:
 
 def from_torch(
     module: Any,
-    example_inputs: Sequence[Any],
+    example_inputs: Any,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     strict: bool = False,
@@ -102,23 +103,34 @@ def from_torch(
     """The network of a ``torch.nn.Module``.
 
     Args:
-        module: In the mode (``eval``) that it is to be predicted in.
-        example_inputs: Its positional arguments, tensors of the shapes to predict for.
+        module: As it is in inference, whatever mode it is in.
+        example_inputs: Its positional arguments, of the shapes to predict for: a tensor, or a sequence with one item each.
         shapes: As for :func:`load_graph`.
         strict: As for :func:`load_graph`.
 
     Raises:
         MissingExtraError: torch or onnxscript is not installed.
-        ModelError: PyTorch cannot export the module.
+        ModelError: It is no module, the inputs are none, or PyTorch cannot export it.
     """
     from latcast.graph.importers.torch import import_module
 
     return import_module(module, example_inputs, shapes=shapes, strict=strict)
 
 
+def is_torch_module(source: object) -> bool:
+    """Whether an object is a ``torch.nn.Module``; where torch is not imported yet, nothing is."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(source, torch.nn.Module)
+
+
 def _importer_of(source: object) -> Importer:
     if isinstance(source, Path):
         return _importer_of_file(source)
+    if is_torch_module(source):
+        raise ModelError(
+            f"a torch.nn.Module ({type(source).__name__}) needs the inputs to predict for: "
+            "example_inputs=torch.zeros(1, 3, 224, 224)"
+        )
     package = type(source).__module__.partition(".")[0]
     if package in _BUILTIN_PACKAGES:
         importer = IMPORTERS.get(_BUILTIN_PACKAGES[package])()
@@ -128,7 +140,7 @@ def _importer_of(source: object) -> Importer:
     if found is None:
         raise ModelError(
             f"cannot read a network from an object of type {type(source).__module__}.{type(source).__qualname__}; "
-            "expected a path, an onnx.ModelProto or a torch.export.ExportedProgram (for a torch.nn.Module call from_torch)"
+            "expected a path, an onnx.ModelProto, a torch.export.ExportedProgram, or a torch.nn.Module with example_inputs"
         )
     return found
 
@@ -175,4 +187,4 @@ def _plugin_for(source: object) -> Importer | None:
     return None
 
 
-__all__ = ["IMPORTERS", "Importer", "from_torch", "load_graph"]
+__all__ = ["IMPORTERS", "Importer", "from_torch", "is_torch_module", "load_graph"]

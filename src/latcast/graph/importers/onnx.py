@@ -33,7 +33,7 @@ from latcast.graph.importers.onnx_proto import (
 )
 from latcast.graph.importers.onnx_spelling import FIRST_OPSET, respell
 from latcast.graph.importers.precision import with_precision
-from latcast.graph.ir import Graph, Node, Tensor, topological_order
+from latcast.graph.ir import Graph, Node, Tensor, check_input_names, topological_order
 from latcast.graph.passes import simplify
 from latcast.graph.passes.fold_padding import fold_padding
 
@@ -112,12 +112,7 @@ class Reading:
         initialized = {proto.name for proto in self.graph_proto.initializer}
         initialized |= {proto.values.name for proto in self.graph_proto.sparse_initializer}
         inputs = [value for value in self.graph_proto.input if value.name not in initialized]
-        unknown = sorted(set(self.shapes) - {value.name for value in inputs})
-        if unknown:
-            raise ModelError(
-                f"a shape is given for '{unknown[0]}', which is no input; "
-                f"the inputs are: {', '.join(value.name for value in inputs)}"
-            )
+        check_input_names(self.shapes, [value.name for value in inputs])
         if not inputs:
             raise ModelError("the network has no inputs; its outputs are constant")
         for value in inputs:

@@ -19,7 +19,7 @@ from latcast.graph.importers.precision import with_precision
 from latcast.graph.importers.tflite_conversion import Conversion
 from latcast.graph.importers.tflite_file import DAMAGED, TfliteFile
 from latcast.graph.importers.tflite_operators import CONVERSIONS
-from latcast.graph.ir import Graph, Node, Tensor
+from latcast.graph.ir import Graph, Node, Tensor, check_input_names
 from latcast.graph.passes.cancel_transposes import cancel_transposes
 from latcast.graph.passes.merge_reshapes import merge_reshapes
 from latcast.graph.passes.remove_identities import remove_identities
@@ -72,9 +72,7 @@ class TfliteReading:
 
     def graph(self) -> Graph:
         names = [self.file.tensors[index].name for index in self.file.inputs]
-        unknown = sorted(set(self.shapes) - set(names))
-        if unknown:
-            raise ModelError(f"a shape is given for '{unknown[0]}', which is no input; the inputs are: {', '.join(names)}")
+        check_input_names(self.shapes, names)
         for index in self.file.inputs:
             self.assembly.add_input(self.file.tensors[index].name, self._input(index))
         for operator in self.file.operators:

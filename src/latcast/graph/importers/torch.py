@@ -43,13 +43,22 @@ class TorchImporter:
         return _import(program, (), name, shapes, strict)
 
 
-def import_module(module: Any, example_inputs: Sequence[Any], *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+def import_module(module: Any, example_inputs: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
     """The graph of a module; see :func:`latcast.graph.importers.from_torch`."""
     _require("reading a PyTorch module")
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        raise ModelError(f"expected a torch.nn.Module, got {type(module).__name__}")
+        raise ModelError(
+            f"example inputs are for a torch.nn.Module, found {type(module).__name__}; other models take shapes={{input: sizes}}"
+        )
+    if isinstance(example_inputs, torch.Tensor):
+        example_inputs = (example_inputs,)
+    elif not isinstance(example_inputs, Sequence) or isinstance(example_inputs, str):
+        raise ModelError(
+            f"the example inputs of {type(module).__name__} are of type {type(example_inputs).__name__}; "
+            "expected a tensor or a sequence of them"
+        )
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

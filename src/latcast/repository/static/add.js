@@ -10,6 +10,7 @@ const median = (values) => {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 };
 const quartileVariation = (values) => {
+  if (values.length < 2) return null;
   const sorted = [...values].sort((a, b) => a - b);
   const at = (share) => {
     const place = share * (sorted.length - 1);
@@ -18,6 +19,7 @@ const quartileVariation = (values) => {
   };
   return (at(0.75) - at(0.25)) / 2 / median(values);
 };
+const percent = (share) => (share === null ? "–" : (100 * share).toFixed(1));
 const shown = (ms) => (ms === null ? "–" : ms >= 100 ? ms.toFixed(0) : ms >= 10 ? ms.toFixed(1) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(3));
 
 function cells(texts) {
@@ -170,7 +172,7 @@ async function start(event) {
         $("measured").append(cells([network.name, "failed", "", item.error]));
       } else {
         state.latencies[network.key] = median(item.runs);
-        $("measured").append(cells([network.name, shown(median(item.runs)), (100 * quartileVariation(item.runs)).toFixed(1), item.runs.length]));
+        $("measured").append(cells([network.name, shown(median(item.runs)), percent(quartileVariation(item.runs)), item.runs.length]));
       }
     });
     if (!Object.keys(state.latencies).length) throw new Error(`no network ran here: ${found[0].error}`);

@@ -103,7 +103,7 @@ def stage(b: GraphBuilder, x: str, extent: Extent, *, depth: int, heads: int, wi
     if extent[0] % window or extent[1] % window:
         raise ModelError(
             f"a feature map of {extent[0]}x{extent[1]} does not divide into windows of {window}; "
-            f"choose a resolution whose 1/32 is a multiple of the window"
+            f"give heights and widths that are multiples of {32 * window}"
         )
     # A map of one window has nothing to exchange with.
     shift = (0 if window == extent[0] else window // 2, 0 if window == extent[1] else window // 2)
