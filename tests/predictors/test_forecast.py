@@ -107,7 +107,7 @@ def test_a_module_is_predicted_as_the_file_that_it_exports_to(predictor: Platfor
 def test_a_module_without_its_inputs_and_inputs_without_a_module_are_refused(predictor: PlatformPredictor) -> None:
     torch = pytest.importorskip("torch")
     module = torch.nn.ReLU()
-    with pytest.raises(ModelError, match=r"a torch.nn.Module \(ReLU\) needs the inputs to predict for: example_inputs="):
+    with pytest.raises(ModelError, match=r"a torch.nn.Module \(ReLU\) needs the inputs to predict for; give example_inputs="):
         predict(module, predictor)
     with pytest.raises(ModelError, match="the example inputs of ReLU are of type int; expected a tensor or a sequence"):
         predict(module, predictor, example_inputs=3)

@@ -237,7 +237,7 @@ def test_a_module_that_cannot_be_exported_is_refused_in_one_line(capfd: pytest.C
 def test_what_is_no_module_is_refused() -> None:
     with pytest.raises(ModelError, match=r"are for a torch\.nn\.Module, found builtin_function_or_method"):
         from_torch(torch.relu, (torch.zeros(2),))
-    with pytest.raises(ModelError, match=r"for a torch\.nn\.Module call from_torch"):
+    with pytest.raises(ModelError, match=r"a torch\.nn\.Module \(ReLU\) needs the inputs to predict for; give example_inputs"):
         load_graph(nn.ReLU())
 
 

@@ -128,8 +128,8 @@ def _importer_of(source: object) -> Importer:
         return _importer_of_file(source)
     if is_torch_module(source):
         raise ModelError(
-            f"a torch.nn.Module ({type(source).__name__}) needs the inputs to predict for: "
-            "example_inputs=torch.zeros(1, 3, 224, 224)"
+            f"a torch.nn.Module ({type(source).__name__}) needs the inputs to predict for; give "
+            "example_inputs=torch.zeros(1, 3, 224, 224) to latcast.predict or latcast.from_torch"
         )
     package = type(source).__module__.partition(".")[0]
     if package in _BUILTIN_PACKAGES:
