@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.predictors.intervals import Interval, calibrate, calibration_networks, conformal_quantile
+from latcast.predictors.intervals import (
+    Interval,
+    calibrate,
+    calibration_networks,
+    conformal_quantile,
+    lineages_of,
+    unseen_bounds_ms,
+)
 from latcast.predictors.samples import NetworkSample
 from latcast.records import Reference
 
@@ -48,6 +55,62 @@ def test_a_biased_predictor_gets_a_lopsided_interval_that_holds_its_prediction()
 
     assert interval.low < 1 < interval.high
     assert interval.high > 1.6
+
+
+def test_a_heavy_score_counts_for_many_light_ones() -> None:
+    # 0.5, 0.25 and 0.25 of a weight of 1, and a third for the network to come: up to 1, 2 and 3 lie 3/8, 9/16 and 3/4.
+    scores, weights = np.array([3.0, 1.0, 2.0]), np.array([0.25, 0.5, 0.25])
+
+    assert [conformal_quantile(scores, level, weights) for level in (0.37, 0.38, 0.56, 0.57, 0.99)] == [1, 2, 2, 3, 3]
+
+
+TEN_EACH = ["a"] * 10 + ["b"] * 10
+SCORES = np.concatenate([np.tile([0.1, -0.1], 5), np.tile([0.2, -0.2], 5)])
+
+
+def test_an_interval_reaches_as_far_as_a_lineage_did_beyond_the_others() -> None:
+    interval = calibrate(np.exp(SCORES), np.ones(20), TEN_EACH)
+
+    # b lies twice as far out as the interval of a; 19 of 20 networks are to be inside, so that the whole is doubled: 2 x 0.2.
+    assert np.log([interval.low, interval.high]) == pytest.approx([-0.4, 0.4])
+    assert np.log(calibrate(np.exp(SCORES), np.ones(20)).high) == pytest.approx(0.2)
+
+
+def test_coverage_is_judged_by_the_interval_of_the_other_lineages() -> None:
+    found = unseen_bounds_ms(np.exp(SCORES), np.ones(20), TEN_EACH)
+
+    assert found is not None
+    assert np.log(found[0]) == pytest.approx([-0.2] * 10 + [-0.1] * 10)
+    assert np.log(found[1]) == pytest.approx([0.2] * 10 + [0.1] * 10)
+
+
+def test_one_lineage_says_nothing_of_another() -> None:
+    assert unseen_bounds_ms(np.exp(SCORES), np.ones(20), ["a"] * 20) is None
+    assert calibrate(np.exp(SCORES), np.ones(20), ["a"] * 20) == calibrate(np.exp(SCORES), np.ones(20))
+
+
+def test_ninety_percent_of_networks_of_new_lineages_lie_inside() -> None:
+    """Lineages as uneven as the phones': 29 and 24 of 79 networks are of the two largest. An interval of networks holds 80 %."""
+    sizes = (29, 24, 11, 8, 3, 2, 1, 1)
+    lineages = [str(index) for index, size in enumerate(sizes) for _ in range(size)]
+    shares: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        score = np.concatenate([rng.normal() * 0.08 + rng.normal(size=size) * 0.05 for size in sizes])
+        new = rng.normal(size=(200, 1)) * 0.08 + rng.normal(size=(200, 10)) * 0.05
+        for by_lineage, found in shares.items():
+            interval = calibrate(np.exp(score), np.ones(len(score)), lineages if by_lineage else None)
+            found.append(float(np.mean((np.log(interval.low) <= new) & (new <= np.log(interval.high)))))
+
+    assert np.mean(shares[False]) < 0.82
+    assert 0.88 < np.mean(shares[True]) < 0.92
+
+
+def test_a_network_of_a_synthetic_space_is_a_lineage_of_its_own() -> None:
+    samples = networks("random_mixed", 2, 1) + networks("resnet", 1, 1) + networks("se_resnet", 1, 1)
+
+    assert [lineages_of(samples)[index] for index in (2, 3)] == ["residual", "residual"]
+    assert len(set(lineages_of(samples))) == 3
 
 
 def networks(space: str, count: int, processes: int) -> list[NetworkSample]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,26 +63,94 @@ def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
     return chosen & designed if (chosen & designed).sum() >= FEWEST_STEADY else chosen
 
 
-def conformal_quantile(scores: np.ndarray, level: float) -> float:
-    """The ⌈(n+1)·level⌉-th smallest score; the largest where n is too small for the level."""
-    ordered = np.sort(scores)
-    rank = int(np.ceil((len(ordered) + 1) * level))
-    return float(ordered[min(rank, len(ordered)) - 1])
+def conformal_quantile(scores: np.ndarray, level: float, weights: np.ndarray | None = None) -> float:
+    """The smallest score that has the level of the weight at or below it, where a network to come weighs as the mean of these.
+
+    Args:
+        scores: (networks,).
+        level: Share to be covered.
+        weights: (networks,); equal where None, which makes it the ⌈(n+1)·level⌉-th smallest.
+
+    Returns:
+        The largest score where the networks are too few for the level.
+    """
+    order = np.argsort(scores)
+    heavy = np.ones(len(scores)) if weights is None else weights[order]
+    below = np.cumsum(heavy) / (heavy.sum() + heavy.mean())
+    rank = int(np.searchsorted(below, level - 1e-9))
+    return float(scores[order][min(rank, len(scores) - 1)])
 
 
-def calibrate(latency_ms: np.ndarray, predicted_ms: np.ndarray, *, level: float = LEVEL) -> Interval:
+LEAST_REACH = 0.01
+"""Of an interval to either side, in logarithms: what repeating the measurement alone would move."""
+
+
+def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
+    """What each network is calibrated and judged with: its lineage; one drawn from a synthetic space is one of its own."""
+    return [sample.lineage if sample.designed else sample.reference.key for sample in networks]
+
+
+def calibrate(
+    latency_ms: np.ndarray, predicted_ms: np.ndarray, lineages: Sequence[str] | None = None, *, level: float = LEVEL
+) -> Interval:
     """An interval from held-out networks: signed log errors, each side at half of what may miss.
+
+    Networks of one lineage err alike, so that an interval of networks would keep its level on new members of these lineages and
+    miss it on a new lineage. With lineages given, each has the same say, however many its networks; each is held against the
+    interval of the others, and the interval is made wider until the level lies inside, never narrower.
 
     Args:
         latency_ms: (networks,) measured.
         predicted_ms: (networks,) by predictors that did not see the network (nor, better, its lineage).
+        lineages: (networks,) from :func:`lineages_of`.
         level: Share to be covered.
     """
     if len(latency_ms) == 0:
         return Interval()
-    score = np.log(latency_ms / predicted_ms)
+    score, weights, growth = np.log(latency_ms / predicted_ms), np.ones(len(latency_ms)), 1.0
+    if lineages is not None and len(set(lineages)) > 1:
+        wanted = np.empty(len(score))
+        for rows, _ in _each_lineage(lineages):
+            weights[rows] = 1 / rows.sum()
+        for rows, others in _each_lineage(lineages):
+            other_low, other_high = _reach(score[others], weights[others], level)
+            wanted[rows] = np.maximum(score[rows] / other_high, -score[rows] / other_low)
+        growth = max(growth, conformal_quantile(wanted, level, weights))
+    low, high = _reach(score, weights, level)
+    return Interval(float(np.exp(-growth * low)), float(np.exp(growth * high)), len(latency_ms))
+
+
+def unseen_bounds_ms(
+    latency_ms: np.ndarray, predicted_ms: np.ndarray, lineages: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Bounds of each network by an interval calibrated on the other lineages, each (networks,): what a coverage is judged by.
+
+    Args:
+        latency_ms, predicted_ms, lineages: As for :func:`calibrate`.
+
+    Returns:
+        None where there is one lineage: nothing then tells of another.
+    """
+    if len(set(lineages)) < 2:
+        return None
+    low_ms, high_ms = np.empty(len(latency_ms)), np.empty(len(latency_ms))
+    for rows, others in _each_lineage(lineages):
+        found = calibrate(
+            latency_ms[others], predicted_ms[others], [name for name, kept in zip(lineages, others, strict=True) if kept]
+        )
+        low_ms[rows], high_ms[rows] = found.bounds_ms(predicted_ms[rows], np.zeros(int(rows.sum())))
+    return low_ms, high_ms
+
+
+def _reach(score: np.ndarray, weights: np.ndarray, level: float) -> tuple[float, float]:
+    """How far an interval reaches down and up, in logarithms."""
     side = 1 - (1 - level) / 2
-    high = conformal_quantile(score, side)
-    low = conformal_quantile(-score, side)
-    # Never narrower than what repeating the measurement alone would move it.
-    return Interval(float(np.exp(-max(low, 0.01))), float(np.exp(max(high, 0.01))), len(latency_ms))
+    low, high = conformal_quantile(-score, side, weights), conformal_quantile(score, side, weights)
+    return max(low, LEAST_REACH), max(high, LEAST_REACH)
+
+
+def _each_lineage(lineages: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each lineage which networks are its own and which are of the others, (networks,) booleans."""
+    labels = np.array(lineages)
+    for name in np.unique(labels):
+        yield labels == name, labels != name

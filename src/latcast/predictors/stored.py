@@ -11,7 +11,7 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.card import TRAINING_KEYS
-from latcast.predictors.intervals import calibrate, calibration_networks
+from latcast.predictors.intervals import calibrate, calibration_networks, lineages_of, unseen_bounds_ms
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -110,23 +110,13 @@ def trained_with_card(
     held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed)
     if held_out is not None:
         chosen = calibration_networks(data.networks)
-        actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
-        predictor = replace(predictor, interval=calibrate(actual, held_out))
-        low_ms, high_ms = _bounds_of_halves(held_out, actual, seed)
-        figures = judge(held_out, actual, low_ms, high_ms)
+        networks = [sample for sample, kept in zip(data.networks, chosen, strict=True) if kept]
+        actual, lineages = np.array([sample.latency_ms for sample in networks]), lineages_of(networks)
+        predictor = replace(predictor, interval=calibrate(actual, held_out[chosen], lineages))
+        bounds_ms = unseen_bounds_ms(actual, held_out[chosen], lineages)
+        figures = judge(held_out[chosen], actual, *(bounds_ms or (None, None)))
         card |= {**figures.to_json(), "held_out_by": "lineage or space, within the training networks"}
     return predictor.with_card(card)
-
-
-def _bounds_of_halves(held_out: np.ndarray, actual: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of each half of the networks by an interval calibrated on the other half: what the card's coverage is judged by."""
-    half = np.random.default_rng(seed).permutation(np.arange(len(actual)) % 2)
-    low_ms, high_ms = np.empty(len(actual)), np.empty(len(actual))
-    for part in (0, 1):
-        interval = calibrate(actual[half != part], held_out[half != part])
-        low_ms[half == part] = interval.low * held_out[half == part]
-        high_ms[half == part] = interval.high * held_out[half == part]
-    return low_ms, high_ms
 
 
 def _held_out(

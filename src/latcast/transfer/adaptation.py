@@ -20,7 +20,7 @@ from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import platform_of
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.folds import FOLDS, group_folds
-from latcast.predictors.intervals import calibrate, calibration_networks
+from latcast.predictors.intervals import calibrate, calibration_networks, lineages_of, unseen_bounds_ms
 from latcast.predictors.kernel_predictor import TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
 from latcast.predictors.metrics import judge
@@ -173,9 +173,10 @@ def transferred_predictor(
         return predictor.with_card(card)
     held_out = in_company_ms(predictor, data.networks, seed)
     chosen = calibration_networks(data.networks)
-    actual, held_out = np.array([sample.latency_ms for sample in data.networks])[chosen], held_out[chosen]
-    predictor = replace(predictor, interval=calibrate(actual, held_out))
-    figures = judge(held_out, actual).to_json()
+    networks = [sample for sample, kept in zip(data.networks, chosen, strict=True) if kept]
+    actual, lineages = np.array([sample.latency_ms for sample in networks]), lineages_of(networks)
+    predictor = replace(predictor, interval=calibrate(actual, held_out[chosen], lineages))
+    figures = judge(held_out[chosen], actual, *(unseen_bounds_ms(actual, held_out[chosen], lineages) or (None, None))).to_json()
     return predictor.with_card({**card, **figures, "held_out_by": "lineage or space, within the measured networks"})
 
 
