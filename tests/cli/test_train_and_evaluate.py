@@ -83,7 +83,7 @@ def test_families_narrow_the_judgement(latcast: Latcast) -> None:
 def test_people_get_baselines_noise_floor_and_a_line_for_each_network(latcast: Latcast) -> None:
     lines = latcast("evaluate", "local", DATASET).out.splitlines()
 
-    assert lines[0] == f"{PLATFORM}: {UNSEEN_NETWORKS} networks, held out by family"
+    assert lines[0] == f"{PLATFORM}: {UNSEEN_NETWORKS} networks, held out by network"
     assert [line.split()[0] for line in lines[3:6]] == ["latcast", "flops", "flops_mac"]
     assert any(line.startswith("noise floor of the measurements: ") for line in lines)
     assert sum(line.startswith(("mobilenet_v2_0_", "squeezenet1_", "ghostnet_x0_5", "mnasnet0_5")) for line in lines) == 6
@@ -104,7 +104,8 @@ def test_test_and_training_networks_may_come_from_two_stores(latcast: Latcast, t
 
     assert (apart["networks"], apart["baselines"]) == (UNSEEN_NETWORKS, {})
     assert set(together.pop("baselines")) == {"flops", "flops_mac"}
-    assert together == {key: value for key, value in apart.items() if key != "baselines"}
+    assert together.pop("held_out_by") == "network"
+    assert together == {key: value for key, value in apart.items() if key not in ("baselines", "held_out_by")}
 
 
 @pytest.mark.usefixtures("bundle")
@@ -117,7 +118,7 @@ def test_test_and_training_networks_may_come_from_two_stores(latcast: Latcast, t
         (("evaluate", "local", DATASET, "--families", "resnet"), "found no measured network of resnet to judge"),
         (("train", "nosuch.jsonl"), "cannot read measurements from nosuch.jsonl"),
         (("train", DATASET, "--platform", "pixel4/tflite-2.10/gpu/fp16"), "holds no measurements of pixel4/tflite-2.10/gpu/fp16"),
-        (("train", DATASET, "--leave-out", "vgg"), "found no networks of 'vgg' to leave out; there are ghostnet, "),
+        (("train", DATASET, "--leave-out", "vgg"), "found no networks of 'vgg' to leave out; there are fire, ghostnet, "),
         (("train", DATASET, "--way", "kernels"), "needs at least 10 isolated kernels"),
         (("train", DATASET, "-o", "/proc/nowhere/bundle.zip"), "cannot be written"),
     ],
