@@ -21,6 +21,7 @@ from latcast.datasets.store import Store
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.metrics import judge, spearman
 from latcast.records import Platform
+from latcast.spaces.pytorchcv.exported import write_shipped
 from latcast.transfer.latency_table import LatencyTable, table_of
 from latcast.transfer.shared_terms import Columns, SharedTerms
 from latcast.transfer.shared_terms_file import SHIPPED, save_shared_terms
@@ -177,7 +178,7 @@ def figures_table(rows: Sequence[Mapping[str, Any]], networks: str = "unseen") -
 
 
 def ship(path: Path, place: Path = SHIPPED) -> SharedTerms:
-    """Fits everything and writes the model that travels with the package."""
+    """Fits everything and writes the model that travels with the package, and the graphs of its networks."""
     table = phone_table(path)
     documents = json.loads(RESULTS.read_text())["figures"] if RESULTS.exists() else []
     held_out = [
@@ -193,4 +194,5 @@ def ship(path: Path, place: Path = SHIPPED) -> SharedTerms:
     }
     model = fit_shared_terms(table, card=card).calibrated()
     save_shared_terms(model, place)
+    write_shipped(network.name for network in model.networks)
     return model

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,18 @@ Plugin = TypeVar("Plugin")
 def nearest_names(name: str, known: list[str], count: int = 3) -> list[str]:
     """The known names most alike to ``name``, best first, for "did you mean" messages."""
     return difflib.get_close_matches(name, known, n=count, cutoff=0.3)
+
+
+def beginning_with(text: str, names: Iterable[str]) -> list[str]:
+    """The name itself; or names that go on after whole parts of an id; or after whole words; or anywhere. Sorted."""
+    known = set(names)
+    if text in known:
+        return [text]
+    for separator in ("/", "-", ""):
+        found = sorted(name for name in known if text and name.startswith(text + separator))
+        if found:
+            return found
+    return []
 
 
 class Registry(Generic[Plugin]):

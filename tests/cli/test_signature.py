@@ -8,7 +8,6 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import KitManifest
-from latcast.repository.signature import SIGNATURE
 from latcast.spaces.catalogue import model
 from latcast.transfer.latency_table import LatencyTable
 from tests.cli.conftest import Latcast
@@ -72,8 +71,17 @@ class TestSelect:
             "10 networks were measured on every one"
         )
 
-    def test_without_data_it_says_where_some_come_from(self, latcast: Latcast) -> None:
-        assert latcast("signature", "select").reason.startswith("no latencies of known devices: name a store")
+    def test_without_data_they_are_small_networks_of_the_shipped_model(self, latcast: Latcast) -> None:
+        found = latcast("signature", "select", "-k", "4", "--json").json
+
+        assert (found["method"], found["known_networks"], found["used_networks"]) == ("shipped", 78, 53)
+        assert len({each["name"] for each in found["networks"]}) == 4
+        assert latcast("signature", "select", "-k", "54").reason.startswith(
+            "53 of the 78 known networks have at most 6.5 million"
+        )
+
+    def test_a_pattern_of_platforms_wants_data(self, latcast: Latcast) -> None:
+        assert latcast("signature", "select", "--platforms", "*/gpu/*").code == 2
 
     def test_an_unknown_method_is_a_wrong_call(self, latcast: Latcast, known: Path) -> None:
         assert latcast("signature", "select", "--data", known, "--method", "magic").code == 2
@@ -161,11 +169,12 @@ class TestKit:
         assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
         assert f"sh {tmp_path / 'kit' / 'measure.sh'} --device rpi5 --threads 1" in found.out
 
-    def test_without_data_they_are_those_of_the_shared_repository(self, latcast: Latcast, tmp_path: Path) -> None:
+    def test_without_data_they_are_those_that_select_names(self, latcast: Latcast, tmp_path: Path) -> None:
+        wanted = latcast("signature", "select", "-k", "1", "--json").json["networks"]
+
         latcast("signature", "kit", "-k", "1", "-o", tmp_path / "kit", "--formats", "onnx")
 
-        assert list(KitManifest.read(tmp_path / "kit").references) == [SIGNATURE[0]]
-        assert latcast("signature", "kit", "-k", "11", "-o", tmp_path / "kit").code == 2
+        assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
 
     def test_a_folder_that_is_something_else_is_one_line(self, latcast: Latcast, tmp_path: Path) -> None:
         (tmp_path / "thesis.doc").write_text("")

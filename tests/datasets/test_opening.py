@@ -104,6 +104,24 @@ class TestOnlyPlatform:
                 only_platform(store)
             assert only_platform(store, THERE).device == "pixel4"
 
+    def test_the_beginning_of_an_id_is_enough_where_it_is_of_one(self) -> None:
+        with Store(":memory:") as store:
+            store.add_all([measurement("a"), measurement("a", THERE)])
+
+            assert only_platform(store, THERE.rpartition("/")[0]).id == only_platform(store, "pixel4/").id == THERE
+            store.add(measurement("a", THERE.replace("/gpu/", "/cpu4/")))
+            with pytest.raises(DatasetError, match="'pixel4' is the beginning of 2 platforms in :memory:; give more of the id"):
+                only_platform(store, "pixel4")
+
+    def test_records_of_a_file_go_by_the_file_s_name(self, tmp_path: Path) -> None:
+        jsonlines.write(tmp_path / "two.jsonl", [measurement("a"), measurement("a", THERE)])
+
+        with (
+            open_measurements(tmp_path / "two.jsonl") as store,
+            pytest.raises(DatasetError, match=r"two\.jsonl holds 2 platforms"),
+        ):
+            only_platform(store)
+
     def test_one_that_is_not_there_is_refused(self) -> None:
         with Store(":memory:") as store, pytest.raises(DatasetError, match=f"holds no measurements of {HERE}; it holds none"):
             only_platform(store, HERE)

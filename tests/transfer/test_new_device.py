@@ -199,21 +199,22 @@ class TestMeasuredLatencies:
         table = made_up_devices().rows([NEW]).columns(range(3))
         jsonlines.write(tmp_path / "few.jsonl", records(table))
 
-        platform, found = measured_latencies(tmp_path / "few.jsonl")
+        [(platform, found)] = measured_latencies(tmp_path / "few.jsonl").items()
 
         assert platform == f"made{NEW}/tflite-2.10/cpu1/fp32"
         assert {reference.name: value for reference, value in found.items()} == pytest.approx(
             {network.name: truth()[network.name] for network in table.networks}
         )
 
-    def test_of_several_platforms_one_must_be_named(self, tmp_path: Path) -> None:
+    def test_are_those_of_all_platforms_or_of_the_one_that_is_named(self, tmp_path: Path) -> None:
         table = made_up_devices().rows([0, 1]).columns(range(3))
         file = tmp_path / "two.jsonl"
         jsonlines.write(file, records(table))
 
-        with pytest.raises(DatasetError, match="holds 2 platforms, name one with --platform"):
-            measured_latencies(file)
-        assert measured_latencies(file, table.platforms[1])[0] == table.platforms[1]
+        assert list(measured_latencies(file)) == list(table.platforms)
+        assert list(measured_latencies(file, "made1/tflite")) == [table.platforms[1]]
+        with pytest.raises(DatasetError, match=r"two\.jsonl holds no measurements of made2"):
+            measured_latencies(file, "made2")
 
     def test_failed_measurements_alone_are_refused(self, tmp_path: Path) -> None:
         file = tmp_path / "failed.jsonl"

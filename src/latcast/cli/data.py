@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latcast.cli import data_benchmark, data_variants
+from latcast.cli.latency_units import LatencyUnit
 from latcast.cli.options import AsJson, one_of
 from latcast.cli.output import print_json, print_table, warn
 from latcast.cli.progress import StageProgress
@@ -90,6 +91,7 @@ def import_dataset(
     ] = True,
     platform: data_benchmark.PlatformId = None,
     kit: data_benchmark.Kit = None,
+    latency_unit: LatencyUnit = "",
     as_json: AsJson = False,
 ) -> None:
     """Read a published dataset, or what stock tools printed, into the one schema; what the store holds is not added again."""
@@ -98,10 +100,14 @@ def import_dataset(
     if store is not None and output is not None:
         raise typer.BadParameter("--store and --output exclude each other")
     if dataset == data_benchmark.NAME:
-        data_benchmark.import_outputs(paths, platform=platform, kit=kit, store=store, output=output, as_json=as_json)
+        data_benchmark.import_outputs(
+            paths, platform=platform, kit=kit, latency_unit=latency_unit, store=store, output=output, as_json=as_json
+        )
         return
-    if platform is not None or kit is not None:
-        raise typer.BadParameter("--platform and --kit are for benchmark; a published dataset says itself what it measured")
+    if platform is not None or kit is not None or latency_unit:
+        raise typer.BadParameter(
+            "--platform, --kit and --latency-unit are for benchmark; a published dataset says itself what it measured"
+        )
     importer = IMPORTERS.get(dataset)
     imported = importer.read(_folder(paths))
     if nodes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latcast.cli.latency_units import OPTION, milliseconds_of
 from latcast.cli.output import milliseconds, print_json, print_table, warn
 
 if TYPE_CHECKING:
@@ -28,8 +30,9 @@ Kit = Annotated[
 
 
 def import_outputs(
-    paths: Sequence[Path], *, platform: str | None, kit: Path | None, store: str | None, output: Path | None, as_json: bool
-) -> None:
+    paths: Sequence[Path], *, platform: str | None, kit: Path | None, latency_unit: str, store: str | None, output: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Reads files and keeps their measurements."""
     from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs
     from latcast.records import Platform
@@ -41,6 +44,7 @@ def import_outputs(
         kit=None if kit is None else KitManifest.read(kit),
         platform=None if platform is None else Platform.parse(platform),
     )
+    found = replace(found, measurements=_in_milliseconds(found.measurements, latency_unit))
     if output is not None:
         from latcast.datasets import jsonlines
 
@@ -72,6 +76,30 @@ def import_outputs(
         ],
     )
     print(f"{len(found.measurements)} measurements, {added} of them new, in {place}")
+
+
+def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
+    """With the latencies that people wrote down in milliseconds; tools say their unit themselves."""
+    from latcast.datasets.importers.benchmark_tools.latencies_csv import CsvReader
+    from latcast.transfer.latency_table import table_of
+
+    stated = [item for item in measurements if item.environment["tool"] == CsvReader.name]
+    if not stated:
+        if unit:
+            raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=OPTION)
+        return tuple(measurements)
+    table = table_of(stated)
+    latencies = {
+        name: {network: float(value) for network, value in zip(table.networks, row, strict=True) if value == value}
+        for name, row in zip(table.platforms, table.latency_ms, strict=True)
+    }
+    scale = milliseconds_of(unit, latencies, "the CSV file")
+    return tuple(
+        replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))
+        if item in stated
+        else item
+        for item in measurements
+    )
 
 
 def stored(dataset: str, store: str | None, measurements: Sequence[Measurement]) -> tuple[int, str]:

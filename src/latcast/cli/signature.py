@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latcast.cli.latency_units import LatencyUnit, milliseconds_of
 from latcast.cli.options import AsJson, Seed, one_of
 from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
 from latcast.cli.progress import StageProgress
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from latcast.transfer.new_device import DeviceForecasts
     from latcast.transfer.shared_terms import SharedTerms
     from latcast.transfer.signature_choice import Choice
+
+SHIPPED_MODEL = "shipped"
+"""What the option ``--model`` calls the model that comes with the package."""
 
 app = typer.Typer(help="A few networks describe a device.", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -49,14 +53,17 @@ Data = Annotated[
     typer.Option(
         "--data", "-d",
         help="Latencies of known devices: a store, a JSON Lines file, the folder of a published dataset, or the name of an "
-        "imported one; several add up. [default: the imported datasets]",
+        "imported one; several add up. [default: the shipped model of phones]",
     ),
 ]  # fmt: skip
-Platforms = Annotated[str, typer.Option("--platforms", help="Which known platforms, as a pattern of ids: '*/tflite-*/*/fp32'.")]
+Platforms = Annotated[
+    str | None,
+    typer.Option("--platforms", help="Which known platforms of --data, as a pattern of ids: '*/tflite-*/*/fp32'. [default: all]"),
+]
 Size = Annotated[int, typer.Option("-k", "--size", help="How many networks.", min=1)]
 Method = Annotated[
     str,
-    typer.Option("--method", help="How they are chosen: see the documentation.", callback=one_of(_methods)),
+    typer.Option("--method", help="How they are chosen from --data: see the documentation.", callback=one_of(_methods)),
 ]
 
 
@@ -65,7 +72,7 @@ def select(
     data: Data = None,
     size: Size = 10,
     method: Method = "prediction_error",
-    platforms: Platforms = "*",
+    platforms: Platforms = None,
     buildable: Annotated[
         bool, typer.Option("--buildable", help="Only networks that can be built here, to run them elsewhere.")
     ] = False,
@@ -73,15 +80,20 @@ def select(
     as_json: AsJson = False,
 ) -> None:
     """Which networks to measure on a new device."""
-    from latcast.transfer.signature_choice import choose_signature
+    from latcast.transfer.signature_choice import choose_signature, small_signature
 
-    table = _known(data, platforms)
-    choice = choose_signature(table, size, method=method, seed=seed, buildable=buildable)
+    if data:
+        table = _known(data, platforms)
+        choice = choose_signature(table, size, method=method, seed=seed, buildable=buildable)
+    else:
+        shared = _shared_terms(SHIPPED_MODEL, platforms)
+        table, choice, method = shared.table, small_signature(shared, size), SHIPPED_MODEL
     if as_json:
         print_json({"method": method, "seed": seed, **_chosen_json(choice, table)})
         return
+    way = method.replace("_", " ") if data else "the shipped model of phones"
     print_table(
-        f"{size} networks that describe a device, by {method.replace('_', ' ')}",
+        f"{size} networks that describe a device, by {way}",
         ("network", "space", "typical ms"),
         [
             (network.name, network.space, milliseconds(latency_ms))
@@ -97,7 +109,13 @@ def select(
 @app.command("predict")
 def predict(
     measured: Annotated[
-        Path, typer.Option("--measured", "-m", help="What was measured on the new device: a JSON Lines file or a store.")
+        Path,
+        typer.Option(
+            "--measured",
+            "-m",
+            help="What was measured on the new device: a JSON Lines file, a store, or a CSV file with the header "
+            "model,latency_ms (a file or a name) together with --platform.",
+        ),
     ],
     models: Annotated[
         list[str] | None,
@@ -109,55 +127,82 @@ def predict(
     networks: Annotated[list[str] | None, typer.Option("--networks", help="The same; further ones may follow.")] = None,
     data: Data = None,
     platforms: Annotated[
-        str,
-        typer.Option("--platforms", help="Which known platforms, as a pattern of ids. [default: those of the new one's kind]"),
-    ] = "",
-    platform: Annotated[str | None, typer.Option("--platform", help="Which platform, where several were measured.")] = None,
+        str | None,
+        typer.Option("--platforms", help="Which platforms of --data, a pattern of ids. [default: those of the new one's kind]"),
+    ] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option("--platform", help="Platform id or its beginning, where several were measured. [default: all of them]"),
+    ] = None,
     shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="A fitted model of known platforms instead of --data: a file, or 'shipped' for the phones."),
+        typer.Option("--model", help="A fitted model of known platforms instead of --data. [default: the shipped one of phones]"),
     ] = None,
+    latency_unit: LatencyUnit = "",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """A new device from a few measured networks: any network, with a 90 % interval."""
     from latcast.predictors.profiling import Stage
-    from latcast.records import Platform
-    from latcast.transfer.known_latencies import comparable
-    from latcast.transfer.new_device import KnownDevices, measured_latencies
+    from latcast.transfer.new_device import measured_latencies
 
     named = [*(networks or []), *(models or [])]
     shapes = parse_shapes(shape or [])
-    device, given = measured_latencies(measured, platform)
     if model and (data or platforms):
         raise typer.BadParameter("a fitted model knows its platforms; leave out --data and --platforms", param_hint="--model")
-    keys = {reference.key for reference in given}
+    latencies = measured_latencies(measured, platform)
+    scale = milliseconds_of(latency_unit, latencies, str(measured))
+    latencies = {name: {network: scale * value for network, value in given.items()} for name, given in latencies.items()}
+    found: list[tuple[str, int, LatencyTable, DeviceForecasts]] = []
     with StageProgress() as progress:
-        if model:
-            progress(Stage("reading the model", 0.0))
-            shared = _shared_terms(model)
-            table = shared.table
-            wanted = _wanted(named, table, shapes) if named else [(each.name, each) for each in table.networks]
-            progress(Stage("predicting", 0.3))
-            found = shared.predict(device, given, wanted)
-        else:
+        if data:
             progress(Stage("reading known latencies", 0.0))
-            table = _known(data, platforms or "*")
-            if not platforms:
-                table = comparable(table, Platform.parse(device), keys)
-            progress(Stage("learning known devices", 0.3))
-            known = KnownDevices.learn(table, seed=seed, needed=keys)
-            table = known.table
-            wanted = _wanted(named, table, shapes) if named else [(each.name, each) for each in table.networks]
-            progress(Stage("predicting", 0.7))
-            found = known.predict(given, wanted)
-    for text in found.warnings:
-        warn(text)
+            everything = _known(data, platforms)
+            for device, given in latencies.items():
+                progress(Stage("learning known devices", (0.3 + len(found)) / len(latencies)))
+                table, forecasts = _learned(everything, device, given, named, shapes, alike=not platforms, seed=seed)
+                found.append((device, len(given), table, forecasts))
+        else:
+            progress(Stage("reading the model", 0.0))
+            shared = _shared_terms(model or SHIPPED_MODEL, platforms)
+            wanted = _wanted(named, shared.table, shapes)
+            for device, given in latencies.items():
+                progress(Stage("predicting", (0.3 + len(found)) / len(latencies)))
+                found.append((device, len(given), shared.table, shared.predict(device, given, wanted)))
+    for device, _, _, forecasts in found:
+        for text in forecasts.warnings:
+            warn(text if len(found) == 1 else f"{device}: {text}")
     if as_json:
-        print_json(_predicted_json(device, len(given), table, found))
-    else:
-        _print_predicted(device, len(given), table, found)
+        documents = [_predicted_json(*each) for each in found]
+        print_json(documents[0] if len(documents) == 1 else {"platforms": documents})
+        return
+    for index, each in enumerate(found):
+        if index:
+            print()
+        _print_predicted(*each)
+
+
+def _learned(
+    table: LatencyTable,
+    device: str,
+    given: Mapping[Reference, float],
+    named: Sequence[str],
+    shapes: dict[str, tuple[int, ...]],
+    *,
+    alike: bool,
+    seed: int,
+) -> tuple[LatencyTable, DeviceForecasts]:
+    """What was learned from of a table, and the forecasts; ``alike`` keeps to platforms of the new one's kind."""
+    from latcast.records import Platform
+    from latcast.transfer.known_latencies import comparable
+    from latcast.transfer.new_device import KnownDevices
+
+    keys = {reference.key for reference in given}
+    if alike:
+        table = comparable(table, Platform.parse(device), keys)
+    known = KnownDevices.learn(table, seed=seed, needed=keys)
+    return known.table, known.predict(given, _wanted(named, known.table, shapes))
 
 
 @app.command("kit")
@@ -170,7 +215,7 @@ def kit(
     data: Data = None,
     size: Size = 10,
     method: Method = "prediction_error",
-    platforms: Platforms = "*",
+    platforms: Platforms = None,
     precision: Annotated[str, typer.Option("--precision", "-p", help="fp32 or int8.", callback=one_of(_kit_precisions))] = "fp32",
     formats: Annotated[str, typer.Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
     seed: Seed = 0,
@@ -213,54 +258,54 @@ def kit(
         f"\nPut the tools into {output / 'tools'} (its README.md says where they come from), then:\n\n"
         f"    sh {output / 'android.sh'} --threads 1                      on an Android phone, over adb\n"
         f"    sh {output / 'measure.sh'} --device rpi5 --threads 1        on this or another computer\n"
-        f"    latcast data import benchmark {output} -o few.jsonl"
+        f"    latcast data import benchmark {output} -o few.jsonl\n"
+        "    latcast signature predict --measured few.jsonl my_network.onnx"
     )
 
 
 def _kit_networks(
-    names: Sequence[str] | None, data: Sequence[str] | None, size: int, method: str, platforms: str, seed: int
+    names: Sequence[str] | None, data: Sequence[str] | None, size: int, method: str, platforms: str | None, seed: int
 ) -> tuple[Sequence[Reference], dict[str, Any]]:
     """The networks of a kit, and how they were chosen."""
-    from latcast.spaces.catalogue import model
-    from latcast.transfer.known_latencies import has_imported_datasets
-    from latcast.transfer.signature_choice import choose_signature
+    from latcast.spaces.catalogue import network_named
+    from latcast.transfer.signature_choice import choose_signature, small_signature
 
     if names:
-        return [model(name) for name in names], {"by": "name"}
-    if not data and not has_imported_datasets():
-        from latcast.repository.signature import SIGNATURE
-
-        if size > len(SIGNATURE):
-            raise typer.BadParameter(f"without --data there are {len(SIGNATURE)} networks, those of the shared repository")
-        return [model(name) for name in SIGNATURE[:size]], {"by": "the shared repository"}
-    choice = choose_signature(_known(data, platforms), size, method=method, seed=seed, buildable=True)
-    return choice.networks, {"by": method, "seed": seed, "platforms": len(choice.table.platforms)}
+        return [network_named(name) for name in names], {"by": "name"}
+    if data:
+        choice = choose_signature(_known(data, platforms), size, method=method, seed=seed, buildable=True)
+        return choice.networks, {"by": method, "seed": seed, "platforms": len(choice.table.platforms)}
+    choice = small_signature(_shared_terms(SHIPPED_MODEL, platforms), size)
+    return choice.networks, {"by": SHIPPED_MODEL, "platforms": len(choice.table.platforms)}
 
 
-def _shared_terms(model: str) -> SharedTerms:
+def _shared_terms(model: str, platforms: str | None = None) -> SharedTerms:
     from latcast.transfer.shared_terms_file import SHIPPED, load_shared_terms
 
-    return load_shared_terms(SHIPPED if model == "shipped" else model)
+    if platforms:
+        raise typer.BadParameter("it chooses among the platforms of --data; name that too", param_hint="--platforms")
+    return load_shared_terms(SHIPPED if model == SHIPPED_MODEL else model)
 
 
-def _known(data: Sequence[str] | None, platforms: str) -> LatencyTable:
-    from latcast.transfer.known_latencies import imported_datasets, known_table
+def _known(data: Sequence[str], platforms: str | None) -> LatencyTable:
+    from latcast.transfer.known_latencies import known_table
 
-    return known_table(data or imported_datasets(), platforms)
+    return known_table(data, platforms or "*")
 
 
 def _wanted(names: Sequence[str], table: LatencyTable, shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, Reference | Graph]]:
-    """What a user calls a network: the name of a known one first, then a file or a published one."""
+    """What a user calls a network: the name of a known one first, then a file or another name; all known ones where none is."""
     from latcast.predictors.forecast import as_graph
-    from latcast.spaces.catalogue import is_model_name, model
+    from latcast.spaces.catalogue import is_model_name, network_named, resized
 
+    if not names:
+        return [(each.name, each) for each in table.networks]
     known = {network.name: network for network in table.networks}
     found: list[tuple[str, Reference | Graph]] = []
     for name in names:
-        if name in known:
-            found.append((name, known[name]))
-        elif is_model_name(name):
-            found.append((name, model(name)))
+        if name in known or is_model_name(name):
+            reference = known[name] if name in known else network_named(name)
+            found.append((name, resized(reference, shapes) if shapes else reference))
         else:
             found.append((name, as_graph(name, shapes=shapes or None)))
     return found

@@ -10,6 +10,7 @@ from latcast.errors import DatasetError
 from latcast.measure.quiet import settle
 from latcast.measure.statistics import probe_settings
 from latcast.records import Platform
+from latcast.registry import beginning_with
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -44,6 +45,7 @@ def _in_memory(path: Path) -> Store:
     if not records:
         raise DatasetError(f"{path} holds no measurements")
     store = Store(":memory:")
+    store.location = str(path)
     store.add_all(records)
     # The file may have been joined from several: one quiet time for each probe, so that all compare.
     for record in records:
@@ -55,14 +57,22 @@ def _in_memory(path: Path) -> Store:
 
 
 def only_platform(store: Store, platform_id: str | None = None) -> Platform:
-    """The platform of this id, or the only one of a store.
+    """The platform of this id or beginning of one (``rpi5/tflite``), or the only one of a store.
 
     Raises:
-        DatasetError: The store does not hold it, or holds several and none was named.
+        DatasetError: The store does not hold it, or holds several that begin so, or several and none was named.
     """
-    known = store.platforms()
-    if platform_id is not None and platform_id not in known:
+    known = list(store.platforms())
+    if platform_id is None:
+        if len(known) != 1:
+            raise DatasetError(f"{store.location} holds {len(known)} platforms, name one with --platform: {', '.join(known)}")
+        return Platform.parse(known[0])
+    found = beginning_with(platform_id.rstrip("/"), known)
+    if not found:
         raise DatasetError(f"{store.location} holds no measurements of {platform_id}; it holds {', '.join(known) or 'none'}")
-    if platform_id is None and len(known) != 1:
-        raise DatasetError(f"{store.location} holds {len(known)} platforms, name one with --platform: {', '.join(known)}")
-    return Platform.parse(platform_id or next(iter(known)))
+    if len(found) > 1:
+        raise DatasetError(
+            f"'{platform_id}' is the beginning of {len(found)} platforms in {store.location}; give more of the id: "
+            f"{', '.join(found)}"
+        )
+    return Platform.parse(found[0])

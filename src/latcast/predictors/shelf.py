@@ -15,7 +15,7 @@ from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
-from latcast.registry import nearest_names
+from latcast.registry import beginning_with, nearest_names
 
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 
@@ -153,10 +153,10 @@ def find_bundle(id_or_path: str | Path) -> Path:
             return named
     shelf = scan_shelf()
     names = {entry.platform: entry for entry in shelf.entries}
-    found = _beginning_with(wanted, list(names))
+    found = beginning_with(wanted, names)
     if not found and wanted.partition("/")[0] == LOCAL:
         names = {f"{LOCAL}/{entry.platform.partition('/')[2]}": entry for entry in shelf.entries if _measured_here(entry)}
-        found = _beginning_with(wanted, list(names))
+        found = beginning_with(wanted, names)
     if len(found) == 1:
         return names[found[0]].path
     if found:
@@ -170,18 +170,7 @@ def shortest_name(platform: Platform) -> str:
     """The shortest beginning of a platform's id that :func:`find_bundle` takes for it."""
     text, known = platform.id, [entry.platform for entry in scan_shelf().entries]
     beginnings = (f"{platform.device}/{platform.runtime}", text.rsplit("/", 2)[0], text.rsplit("/", 1)[0])
-    return next((name for name in beginnings if _beginning_with(name, known) == [text]), text)
-
-
-def _beginning_with(text: str, names: Sequence[str]) -> list[str]:
-    """The name itself; or names that go on after whole parts of an id; or after whole words; or anywhere."""
-    if text in names:
-        return [text]
-    for separator in ("/", "-", ""):
-        found = sorted(name for name in names if text and name.startswith(text + separator))
-        if found:
-            return found
-    return []
+    return next((name for name in beginnings if beginning_with(name, known) == [text]), text)
 
 
 def _measured_here(entry: ShelfEntry) -> bool:

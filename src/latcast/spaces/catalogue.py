@@ -162,6 +162,24 @@ def _sizes(shape: Sequence[int]) -> str:
     return ",".join(str(size) for size in shape)
 
 
+def network_named(name: str) -> Reference:
+    """The network that people mean by a name: one that known phones ran, a published one, or another one of pytorchcv.
+
+    Raises:
+        UnknownNameError: There is none; the message suggests the nearest names of published ones.
+    """
+    from latcast.spaces.pytorchcv import has_network, reference_of, shipped_names
+
+    if name in shipped_names():
+        return reference_of(name)
+    try:
+        return model(name)
+    except UnknownNameError:
+        if has_network(name):
+            return reference_of(name)
+        raise
+
+
 def is_model_name(text: str) -> bool:
     """Whether a text can only be meant as the name of a published model, not as a path."""
     return not Path(text).exists() and not Path(text).suffix and "/" not in text

@@ -9,7 +9,7 @@ others contradict is dropped: a phone that throttles, another app.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -214,13 +214,16 @@ def _left_out(inverse: np.ndarray, weights: np.ndarray, devices: np.ndarray) -> 
     return found
 
 
-def choose_measured(log_ms: np.ndarray, count: int, likeness: np.ndarray | None = None) -> list[int]:
+def choose_measured(
+    log_ms: np.ndarray, count: int, likeness: np.ndarray | None = None, among: Collection[int] | None = None
+) -> list[int]:
     """Networks whose measurement tells most of all others: the expected variance of the whole row falls the fastest.
 
     Args:
         log_ms: (platforms, networks) of the known platforms.
         count: How many to choose; all where there are fewer.
         likeness: (platforms,) weight of each.
+        among: Columns that may be chosen; any where None.
 
     Returns:
         Columns, in the order in which they were chosen.
@@ -232,9 +235,11 @@ def choose_measured(log_ms: np.ndarray, count: int, likeness: np.ndarray | None 
     # A level is not known, and a part of every network's latency is its own.
     covariance = covariance + np.diag(OWN_SHARE * np.diag(covariance)) + LEVEL_VARIANCE
     chosen: list[int] = []
-    for _ in range(min(count, log_ms.shape[1])):
+    allowed = np.isin(np.arange(log_ms.shape[1]), range(log_ms.shape[1]) if among is None else sorted(among))
+    for _ in range(min(count, int(allowed.sum()))):
         gain = (covariance**2).sum(axis=0) / (np.diag(covariance) + MEASUREMENT_VARIANCE)
         gain[chosen] = -1.0
+        gain[~allowed] = -1.0
         best = int(np.argmax(gain))
         chosen.append(best)
         column = covariance[:, best]

@@ -59,30 +59,6 @@ def _published(folder: Path) -> Sequence[Measurement]:
     raise DatasetError(f"the folder {folder} holds none of the published datasets {', '.join(sorted(names))}")
 
 
-def imported_datasets() -> list[str]:
-    """Names of the published datasets in the user's folder.
-
-    Raises:
-        DatasetError: There are none.
-    """
-    found = _imported()
-    if not found:
-        raise DatasetError(
-            "no latencies of known devices: name a store, a JSON Lines file or a dataset's folder with --data, or import a "
-            "published dataset: latcast data import usc DIR"
-        )
-    return found
-
-
-def has_imported_datasets() -> bool:
-    """Whether there are published datasets in the user's folder."""
-    return bool(_imported())
-
-
-def _imported() -> list[str]:
-    return [name for name in IMPORTERS if (measurements_folder() / f"{name}.sqlite").is_file()]
-
-
 def known_table(locations: Iterable[str], platforms: str = "*") -> LatencyTable:
     """All known latencies of networks as one table.
 

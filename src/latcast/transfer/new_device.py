@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latcast.datasets.importers.benchmark_tools import read_outputs
 from latcast.datasets.opening import only_platform, open_measurements
-from latcast.errors import LatcastError, TrainingError
+from latcast.errors import DatasetError, LatcastError, TrainingError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
-from latcast.records import Reference
+from latcast.records import Platform, Reference
 from latcast.transfer.cross_device import CrossDeviceModel, Likeness
 from latcast.transfer.cross_device_fit import fit_cross_device
 from latcast.transfer.latency_table import LatencyTable, table_of
@@ -206,23 +207,34 @@ class KnownDevices:
         return found
 
 
-def measured_latencies(location: Path | str, platform: str | None = None) -> tuple[str, dict[Reference, float]]:
+def measured_latencies(location: Path | str, platform: str | None = None) -> dict[str, dict[Reference, float]]:
     """What was measured on a new device.
 
     Args:
-        location: A JSON Lines file or a store.
-        platform: Which platform, where several were measured.
+        location: A JSON Lines file, a store, or a CSV file with the header ``model,latency_ms``.
+        platform: Of a file or store: the only platform wanted, by its id or the beginning of one. Of a CSV file: where it was
+            measured.
 
     Returns:
-        The platform's id, and the latency (ms) of each network.
+        Platform ids, each with the latency (ms) of each network.
 
     Raises:
-        DatasetError: There is no such file or platform, several platforms and none named, or no network among them.
+        DatasetError: There is no such file or platform, no network among them, or the CSV file's platform is not given.
+        LatcastError: What is given for a CSV file is no platform id.
     """
+    if Path(location).suffix.lower() == ".csv":
+        wanted = None if platform is None else Platform.parse(platform)
+        table = table_of(read_outputs([Path(location)], platform=wanted).measurements)
+        return {table.platforms[0]: dict(zip(table.networks, table.latency_ms[0].tolist(), strict=True))}
+    found = {}
     with open_measurements(location) as store:
-        name = only_platform(store, platform).id
-        table = table_of(store.measurements(platform=name, role="network"))
-    return name, dict(zip(table.networks, table.latency_ms[0].tolist(), strict=True))
+        names = list(store.platforms()) if platform is None else [only_platform(store, platform).id]
+        for name in [name for name in names if store.keys(platform=name, role="network")]:
+            table = table_of(store.measurements(platform=name, role="network"))
+            found[name] = dict(zip(table.networks, table.latency_ms[0].tolist(), strict=True))
+    if not found:
+        raise DatasetError(f"{location} holds no measurement of a network that succeeded; expected at least one")
+    return found
 
 
 def _key(network: Reference | Graph) -> str:

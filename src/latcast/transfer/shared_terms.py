@@ -187,9 +187,16 @@ class SharedTerms:
         known = KnownRows(columns.log_ms, self.among, self.devices)
         return adapt(known, likeness, measured, log_ms, columns.doubt(measured))
 
-    def signature(self, count: int, platform: str | None = None) -> list[int]:
-        """Known networks to measure on a new platform: those whose latencies tell the most of all others."""
-        return choose_measured(self.log_ms, count, None if platform is None else kind_likeness([platform], self.platforms)[0])
+    def signature(self, count: int, platform: str | None = None, among: Collection[int] | None = None) -> list[int]:
+        """Known networks to measure on a new platform, as columns: those whose latencies tell the most of all others.
+
+        Args:
+            count: How many.
+            platform: Its id, where it is known: platforms of its kind count more.
+            among: Columns that may be chosen; any where None.
+        """
+        likeness = None if platform is None else kind_likeness([platform], self.platforms)[0]
+        return choose_measured(self.log_ms, count, likeness, among)
 
     def predict(
         self, platform: str, measured: Mapping[Reference, float], wanted: Sequence[tuple[str, Reference | Graph]]

@@ -8,8 +8,10 @@ import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.records import Reference
+from latcast.spaces import build
 from latcast.spaces.measured_only import can_build
 from latcast.transfer.latency_table import LatencyTable
+from latcast.transfer.shared_terms import SharedTerms
 from latcast.transfer.signatures import SELECTIONS
 
 METHOD = "prediction_error"
@@ -18,6 +20,10 @@ SIZE = 10
 
 MOST_CANDIDATES = 600
 """Of a search space with thousands of networks, so many are drawn to choose from: selections compare them by pairs."""
+
+
+MOST_PARAMETERS = 6_500_000
+"""Of a network that is carried to another device; 26 MB in single precision."""
 
 
 @dataclass(frozen=True)
@@ -70,3 +76,26 @@ def choose_signature(
     chosen = select(part.latency_ms, size, seed)
     typical_ms = tuple(float(np.median(part.latency_ms[:, index])) for index in chosen)
     return Choice(tuple(part.networks[index] for index in chosen), typical_ms, part)
+
+
+def small_signature(model: SharedTerms, size: int = SIZE) -> Choice:
+    """Chooses among the networks of a fitted model those that are small to carry (:data:`MOST_PARAMETERS`).
+
+    Args:
+        model: Of known platforms.
+        size: How many networks.
+
+    Raises:
+        TrainingError: There are not so many.
+        LatcastError: A network of the model cannot be built.
+    """
+    graphs = ((index, build(network)) for index, network in enumerate(model.networks) if can_build(network))
+    small = [index for index, graph in graphs if graph.parameter_count <= MOST_PARAMETERS]
+    if len(small) < size:
+        raise TrainingError(
+            f"{len(small)} of the {len(model.networks)} known networks have at most {MOST_PARAMETERS / 1e6:g} million "
+            f"parameters, too few for a signature of {size}; ask for fewer"
+        )
+    chosen = model.signature(size, among=small)
+    typical_ms = tuple(float(np.exp(np.median(model.log_ms[:, index]))) for index in chosen)
+    return Choice(tuple(model.networks[index] for index in chosen), typical_ms, model.table.columns(small))

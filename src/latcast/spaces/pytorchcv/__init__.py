@@ -15,12 +15,10 @@ from typing import Any
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.ir import Graph
 from latcast.records import Reference
-from latcast.spaces.pytorchcv.exported import exported_graph
+from latcast.spaces.pytorchcv.exported import RESOLUTION, exported_graph, shipped_names
 from latcast.spaces.pytorchcv.families import family_of
 
 NAME = "pytorchcv"
-
-RESOLUTION = 224
 
 
 def reference_of(name: str) -> Reference:
@@ -28,13 +26,25 @@ def reference_of(name: str) -> Reference:
     return Reference(NAME, {"name": name}, name)
 
 
+def has_network(name: str) -> bool:
+    """Whether a network of this name can be built here: it comes with the package, or with pytorchcv where that is installed."""
+    if name in shipped_names():
+        return True
+    from latcast.spaces.pytorchcv.providers import provider
+
+    try:
+        provider(name)
+    except LatcastError:
+        return False
+    return True
+
+
 def build(name: str, *, resolution: int = RESOLUTION, classes: int | None = None, batch: int = 1) -> Graph:
     """A network of pytorchcv.
 
     Args:
         name: As pytorchcv calls it.
-        resolution: Height and width of the image. Not what pytorchcv takes by default (300 for efficientnet_edge_large_b),
-            as Li et al. measured every network at 224.
+        resolution: Height and width of the image.
         classes: Outputs of the classifier; by default as pytorchcv has it (1000).
         batch: Images.
 
@@ -95,4 +105,4 @@ class PytorchcvSpace:
 
 SPACE = PytorchcvSpace()
 
-__all__ = ["NAME", "SPACE", "build", "build_all", "family_of", "reference_of"]
+__all__ = ["NAME", "SPACE", "build", "build_all", "family_of", "has_network", "reference_of", "shipped_names"]

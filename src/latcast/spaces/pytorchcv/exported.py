@@ -3,6 +3,9 @@
 PyTorch has two exporters, which give the same kernels for these networks; the one that traces is ten times as fast. What is
 kept is its file, not our graph: today's importer reads it each time, so the cache does not grow stale when the importer
 changes, and the graph is the one of a user's own ``torch.onnx.export``.
+
+The networks that the model of known phones learned from come with the package in the same form: a kit of them is written, and a
+prediction checked, where neither pytorchcv nor PyTorch is installed.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ from __future__ import annotations
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from pathlib import Path
 from typing import Any
+
+import onnx
 
 from latcast.errors import MissingExtraError, ModelError
 from latcast.folders import cache_folder
@@ -29,6 +36,42 @@ EXPORT_VERSION = 1
 
 OPSET = 18
 """Of the exported files: fixed, so that another version of PyTorch gives the same operators."""
+
+RESOLUTION = 224
+"""Height and width of the image. Not what pytorchcv takes by default (300 for efficientnet_edge_large_b), as Li et al. measured
+every network at 224."""
+
+_SCALAR_BYTES = 4
+
+SHIPPED = Path(__file__).with_name("shipped") / "graphs.zip"
+"""The networks that come with the package: ``NAME.onnx``, without weights, at :data:`RESOLUTION`, one image."""
+
+
+@cache
+def shipped_names() -> frozenset[str]:
+    """Names of the networks that are built without pytorchcv."""
+    with zipfile.ZipFile(SHIPPED) as archive:
+        return frozenset(member.removesuffix(".onnx") for member in archive.namelist())
+
+
+def write_shipped(names: Iterable[str], file: Path = SHIPPED) -> None:
+    """Writes the networks that come with the package, as pytorchcv and PyTorch give them here.
+
+    Raises:
+        LatcastError: A network cannot be built.
+    """
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name in sorted(names):
+            # A fixed time, so that the same networks give the same file.
+            member = zipfile.ZipInfo(f"{name}.onnx", (2024, 1, 1, 0, 0, 0))
+            member.compress_type = zipfile.ZIP_DEFLATED
+            _cached_graph(name, RESOLUTION, None, 1)
+            model = onnx.load(cached_file(name, RESOLUTION, None, 1), load_external_data=False)
+            for tensor in model.graph.initializer:
+                # Weights too small to have been dropped: noise, which cannot be compressed.
+                if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.raw_data) > _SCALAR_BYTES:
+                    tensor.raw_data = bytes(len(tensor.raw_data))
+            archive.writestr(member, model.SerializeToString(deterministic=True), compresslevel=9)
 
 
 def cached_file(name: str, resolution: int, classes: int | None, batch: int) -> Path:
@@ -47,10 +90,18 @@ def cached_file(name: str, resolution: int, classes: int | None, batch: int) -> 
 
 
 def exported_graph(name: str, resolution: int, classes: int | None, batch: int) -> Graph:
-    """The graph of a network, from the cache, or else built and exported now.
+    """The graph of a network: as it comes with the package, from the cache, or else built and exported now.
 
     For arguments and errors see :func:`latcast.spaces.pytorchcv.build`.
     """
+    if (resolution, classes, batch) == (RESOLUTION, None, 1) and name in shipped_names():
+        with zipfile.ZipFile(SHIPPED) as archive:
+            model = onnx.load_from_string(archive.read(f"{name}.onnx"))
+        return replace(load_graph(model), name=name)
+    return _cached_graph(name, resolution, classes, batch)
+
+
+def _cached_graph(name: str, resolution: int, classes: int | None, batch: int) -> Graph:
     kept = cached_file(name, resolution, classes, batch)
     if kept.exists():
         try:

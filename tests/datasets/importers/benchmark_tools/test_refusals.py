@@ -179,7 +179,7 @@ class TestNetworks:
     def test_an_unknown_network_is_refused(self, tmp_path: Path) -> None:
         file = written(tmp_path, recorded("tflite.txt").replace("squeezenet1_1.tflite", "mystery.tflite"))
 
-        with pytest.raises(DatasetError, match=r":17: the network 'mystery' is not known: name the kit"):
+        with pytest.raises(DatasetError, match=r":17: the network 'mystery' is not known: put the model's file"):
             read_outputs([file], platform=Platform.parse(PLATFORMS["tflite.txt"]))
         with pytest.raises(DatasetError, match=r":17: the kit has no network 'mystery'; it has squeezenet1_1"):
             read_outputs([file], kit=KIT, platform=Platform.parse(PLATFORMS["tflite.txt"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
@@ -15,7 +15,7 @@ from latcast.errors import LatcastError, UnknownNameError
 from latcast.measure.environment import MOMENT
 from latcast.measure.single import file_reference
 from latcast.records import Measurement, Platform, Reference
-from latcast.spaces.catalogue import model
+from latcast.spaces.catalogue import network_named
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
@@ -37,28 +37,47 @@ class Named:
         Raises:
             DatasetError: None is known by that name.
         """
-        name = section.header.get("network") or (
-            network_name(timing.network) if timing.network else section.file.name.partition(".")[0]
-        )
+        names = _names(section, timing)
         if self.kit is not None:
-            if name in self.kit.references:
-                return self.kit.references[name]
-            raise section.refused(f"the kit has no network '{name}'; it has {', '.join(self.kit.references)}", timing.line)
-        if isinstance(reader, NcnnReader) and timing.network == name and "network" not in section.header:
-            return Reference(NCNN_BENCHMARK, {"name": name}, name)
-        if timing.network and Path(timing.network).is_file():
-            return file_reference(timing.network)
+            known = self.kit.references
+            found = next((known[name] for name in names if name in known), None)
+            if found is None:
+                raise section.refused(f"the kit has no network '{names[-1]}'; it has {', '.join(known)}", timing.line)
+            return found
+        if isinstance(reader, NcnnReader) and timing.network == names[-1] and "network" not in section.header:
+            return Reference(NCNN_BENCHMARK, {"name": names[-1]}, names[-1])
+        file = _model_file(reader, section, timing, names)
+        if file is not None:
+            return file_reference(file)
         try:
-            published = model(name)
+            published = network_named(names[-1])
         except UnknownNameError:
+            endings = "".join(f" ({ending})" for ending in reader.endings[:1])
             raise section.refused(
-                f"the network '{name}' is not known: name the kit that was run with --kit DIR, or call the file that was run "
-                "after a published network",
+                f"the network '{names[-1]}' is not known: put the model's file{endings} beside this one, name the kit that was "
+                "run with --kit DIR, or call it after a published network",
                 timing.line,
             ) from None
-        note = f"'{name}' was taken for the published network of that name; a kit (--kit DIR) would make sure of it"
-        self.notes[note] = None
+        if timing.network != names[-1]:
+            note = f"'{names[-1]}' was taken for the published network of that name; a kit (--kit DIR) would make sure of it"
+            self.notes[note] = None
         return published
+
+
+def _names(section: Section, timing: Timing) -> list[str]:
+    """What the network may be called: as the kit's script or the tool says, else as the file is called."""
+    said = section.header.get("network") or (network_name(timing.network) if timing.network else "")
+    return [said] if said else list(dict.fromkeys((section.file.stem, section.file.name.partition(".")[0])))
+
+
+def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Sequence[str]) -> Path | None:
+    """The model's file where it is at hand: as the tool names it, in the current folder, or beside what the tool printed."""
+    printed = [timing.network, network_name(timing.network, endings=())] if timing.network else []
+    for text in (*printed, *(f"{name}{ending}" for name in names for ending in reader.endings)):
+        for folder in (Path(), section.file.parent):
+            if (folder / text).is_file():
+                return folder / text
+    return None
 
 
 def measurement_of(reader: ToolReader, section: Section, timing: Timing, named: Named, platform: Platform | None) -> Measurement:
@@ -76,7 +95,7 @@ def measurement_of(reader: ToolReader, section: Section, timing: Timing, named: 
         named.reference(reader, section, timing),
         latency_ms=timing.latency_ms,
         raw_latency_ms=timing.latency_ms,
-        statistic=f"{timing.statistic}, {timing.runs} runs, by {reader.name}",
+        statistic=f"{timing.statistic}, {timing.runs} runs, by {reader.name}" if timing.runs else timing.statistic,
         warmup_runs=timing.warmup_runs,
         taken_at=header.get("taken_at", ""),
         executed=timing.executed,
@@ -88,14 +107,15 @@ def _said(reader: ToolReader, section: Section, timing: Timing) -> Platform:
     """The platform that the output, and the kit's script before it, name."""
     header = section.header
     device = device_name(header.get("device", "").replace("_", "-"))
-    if not device:
+    runtime = header.get("runtime") or next(iter(reader.runtimes), "")
+    if not device or not runtime:
+        missing = "runtime" if device else "device"
         raise section.refused(
-            f"the output does not say which device it is of; name the platform with --platform {PLATFORM_FORM}", timing.line
+            f"the output does not say which {missing} it is of; name the platform with --platform {PLATFORM_FORM}", timing.line
         )
     unit = header.get("unit") or _unit(section, timing, header)
     version = timing.version or header.get("version") or UNSTATED
     precision = "int8" if header.get("precision") == "int8" else timing.precision or header.get("precision") or "fp32"
-    runtime = header.get("runtime") or reader.runtimes[0]
     try:
         return Platform.parse(f"{device}/{runtime}-{version}/{unit}/{precision}")
     except LatcastError as problem:
@@ -116,7 +136,9 @@ def _unit(section: Section, timing: Timing, header: Mapping[str, str]) -> str:
 
 def _checked(reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Platform:
     """The platform that the user names, where the output says nothing else."""
-    if not any(platform.runtime == name or platform.runtime.startswith(f"{name}-") for name in reader.runtimes):
+    if reader.runtimes and not any(
+        platform.runtime == name or platform.runtime.startswith(f"{name}-") for name in reader.runtimes
+    ):
         raise section.refused(
             f"this is the output of {reader.name}, and {platform.id} is a platform of {platform.runtime}; expected "
             f"{' or '.join(reader.runtimes)}",

@@ -21,6 +21,7 @@ class NcnnReader:
 
     name = "benchncnn"
     runtimes: Sequence[str] = ("ncnn",)
+    endings: Sequence[str] = ()
 
     def begins(self, text: str) -> bool:
         return re.fullmatch(r"loop_count = \d+", text.strip()) is not None

@@ -21,6 +21,7 @@ class OnnxruntimeReader:
 
     name = "onnxruntime_perf_test"
     runtimes: Sequence[str] = ("onnxruntime",)
+    endings: Sequence[str] = (".onnx",)
 
     def begins(self, text: str) -> bool:
         return text.startswith(_BEGINS)

@@ -23,6 +23,7 @@ class OpenvinoReader:
 
     name = "OpenVINO's benchmark_app"
     runtimes: Sequence[str] = ("openvino",)
+    endings: Sequence[str] = (".onnx",)
 
     def begins(self, text: str) -> bool:
         return text.startswith("[Step 1/11]")

@@ -47,7 +47,7 @@ class Timing:
         line: Where the latency stands.
         latency_ms: The best figure for a typical run that the tool gives.
         statistic: What that figure is.
-        runs: How many timed runs are behind it.
+        runs: How many timed runs are behind it; 0 where nobody says.
         warmup_runs: How many untimed ones were before.
         figures_ms: The other figures by name: "min", "max", "mean"...
         threads: Threads of the CPU; None where the tool does not say.
@@ -62,7 +62,7 @@ class Timing:
     line: Line
     latency_ms: float
     statistic: str
-    runs: int
+    runs: int = 0
     warmup_runs: int = 0
     figures_ms: Mapping[str, float] = field(default_factory=dict)
     threads: int | None = None
@@ -80,7 +80,10 @@ class ToolReader(Protocol):
     """The tool's."""
 
     runtimes: Sequence[str]
-    """What the runtime may be called in a platform id; the first one by default."""
+    """What the runtime may be called in a platform id; the first one by default. Any where there is none."""
+
+    endings: Sequence[str]
+    """How files of models end that it runs."""
 
     def begins(self, text: str) -> bool:
         """Whether a line can only be the first one of this tool's output."""
@@ -93,10 +96,10 @@ class ToolReader(Protocol):
         """
 
 
-def network_name(path: str) -> str:
+def network_name(path: str, *, endings: Sequence[str] = (".tflite", ".onnx", ".param", ".ncnn", ".xml")) -> str:
     """The file's name without folder and model endings: ``/data/local/tmp/a.tflite`` is ``a``."""
     plain = PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name
-    for ending in (".tflite", ".onnx", ".param", ".ncnn", ".xml"):
+    for ending in endings:
         plain = plain.removesuffix(ending)
     return plain
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from latcast.datasets.importers.benchmark_tools.latencies_csv import CsvReader
 from latcast.datasets.importers.benchmark_tools.ncnn import NcnnReader
 from latcast.datasets.importers.benchmark_tools.onnxruntime import OnnxruntimeReader
 from latcast.datasets.importers.benchmark_tools.openvino import OpenvinoReader
@@ -13,7 +14,7 @@ from latcast.datasets.importers.benchmark_tools.output import Line, Section, Too
 from latcast.datasets.importers.benchmark_tools.tflite import TfliteReader
 from latcast.errors import DatasetError
 
-READERS: Sequence[ToolReader] = (TfliteReader(), NcnnReader(), OpenvinoReader(), OnnxruntimeReader())
+READERS: Sequence[ToolReader] = (TfliteReader(), NcnnReader(), OpenvinoReader(), OnnxruntimeReader(), CsvReader())
 
 HEADER = "# latcast"
 """How a line begins that the kit's script writes before a tool's output: ``# latcast network=resnet18 device=pixel4``."""

@@ -24,6 +24,7 @@ class TfliteReader:
 
     name = "TFLite's benchmark_model"
     runtimes: Sequence[str] = ("tflite", "litert")
+    endings: Sequence[str] = (".tflite",)
 
     def begins(self, text: str) -> bool:
         return _bare(text) == "STARTING!"
