@@ -1,7 +1,8 @@
 """``python -m benchmarks``: every table of the README, by piece.
 
-accuracy RUNTIME   measure (resumable) and judge one platform
+accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
 table RUNTIME      judge again from what was measured
+ways RUNTIME       ways to learn at five minutes of measuring each, judged on the same networks
 tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
 phones STORE       the shipped predictors of phones, from published measurements; --seeds 20 judges random splits of them
@@ -21,7 +22,16 @@ from typing import Annotated
 import typer
 
 from benchmarks import platforms_command
-from benchmarks.campaigns import LABEL_PROCESSES, PROFILE_SECONDS, WAY_SECONDS, Bench, take_calibration, take_labels, take_way
+from benchmarks.campaigns import (
+    LABEL_PROCESSES,
+    LABEL_ROUNDS,
+    PROFILE_MINUTES,
+    WAY_SEEDS,
+    Bench,
+    take_labels,
+    take_profile,
+    take_way,
+)
 from latcast.cli.output import console
 from latcast.measure.campaign import Progress
 from latcast.predictors.profiling import Stage
@@ -29,9 +39,8 @@ from latcast.predictors.profiling import Stage
 app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
 app.add_typer(platforms_command.app, name="platforms")
 
-PIECES = (
-    "labels1", "operators", "labels2", "calibration", "labels3", "kernels", "labels4", "networks", "labels5", "labels6",
-)  # fmt: skip
+Cpu = Annotated[int | None, typer.Option(help="CPU to pin to; the last one by default.")]
+Minutes = Annotated[float, typer.Option(help="Budget of the profile that is judged.", min=0.1)]
 
 
 class Reporter:
@@ -54,35 +63,32 @@ class Reporter:
             self.campaign(stage.progress)
 
 
-def measure_pieces(bench: Bench, pieces: tuple[str, ...]) -> None:
-    for piece in pieces:
-        reporter = Reporter(f"{bench.runtime} {bench.precision} {piece}")
-        if piece.startswith("labels"):
-            take_labels(bench, min(int(piece[-1]), LABEL_PROCESSES), reporter.campaign)
-        elif piece == "calibration":
-            take_calibration(bench, reporter.stage)
-        else:
-            take_way(bench, piece, PROFILE_SECONDS if piece == "operators" else WAY_SECONDS, reporter.stage)
-
-
 @app.command()
 def accuracy(
     runtime: str,
     precision: str = "fp32",
-    cpu: Annotated[int | None, typer.Option(help="CPU to pin to; the last one by default.")] = None,
-    pieces: Annotated[str, typer.Option(help="Pieces to measure, separated by commas.")] = ",".join(PIECES),
+    cpu: Cpu = None,
+    minutes: Minutes = PROFILE_MINUTES,
+    processes: Annotated[int, typer.Option(help="Passes over the test networks, a process each.", min=1)] = LABEL_PROCESSES,
+    rounds: Annotated[int, typer.Option(help="Rounds in each pass.", min=1)] = LABEL_ROUNDS,
     judge: Annotated[bool, typer.Option(help="Judge at the end.")] = True,
 ) -> None:
-    """Measures one platform piece by piece, judges it and writes benchmarks/results."""
+    """Measures one platform, judges it and writes benchmarks/results; what is measured already is not measured again.
+
+    Half of the passes over the test networks come before the profile, half after it.
+    """
     bench = Bench(runtime, precision, cpu)
-    measure_pieces(bench, tuple(piece for piece in pieces.split(",") if piece))
+    for count in range(1, processes + 1):
+        if count == processes // 2 + 1:
+            take_profile(bench, minutes)
+        take_labels(bench, count, rounds, Reporter(f"{bench.name} labels {count}").campaign)
     if judge:
         table(runtime, precision)
 
 
 @app.command()
 def table(runtime: str, precision: str = "fp32") -> None:
-    """Judges one platform again from its store."""
+    """Judges one platform again from what was measured."""
     from benchmarks.accuracy import judge_platform
     from benchmarks.tables import platform_table
 
@@ -90,13 +96,27 @@ def table(runtime: str, precision: str = "fp32") -> None:
 
 
 @app.command()
+def ways(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
+    """Measures each way to learn for five minutes and judges it on the labels that `accuracy` took."""
+    from benchmarks.accuracy import judge_ways
+    from benchmarks.tables import ways_table
+
+    bench = Bench(runtime, precision, cpu)
+    for way in WAY_SEEDS:
+        take_way(bench, way, Reporter(f"{bench.name} {way}").stage)
+    print(ways_table({bench.name: judge_ways(bench)}))
+
+
+@app.command()
 def tables() -> None:
     """Prints the Markdown tables of all platforms judged so far."""
     from benchmarks.accuracy import results
-    from benchmarks.tables import summary_table, ways_table
+    from benchmarks.tables import blocks_table, summary_table, ways_table
 
     documents = results()
     print(summary_table(documents))
+    print()
+    print(blocks_table(documents))
     print()
     print(ways_table(documents))
 
@@ -203,11 +223,12 @@ def new_device(
 
 @app.command(name="all")
 def everything() -> None:
-    """All of it, about two and a half hours; what is measured already is not measured again."""
-    for runtime in ("onnxruntime", "openvino", "litert", "ncnn", "mnn"):
-        accuracy(runtime)
-    for runtime in ("onnxruntime", "openvino"):
-        accuracy(runtime, "int8", pieces="labels1,operators,labels2,labels3,labels4")
+    """All of it, about five hours; what is measured already is not measured again."""
+    platforms = [(runtime, "fp32") for runtime in ("onnxruntime", "openvino", "litert", "ncnn", "mnn")]
+    platforms += [(runtime, "int8") for runtime in ("onnxruntime", "openvino")]
+    for runtime, precision in platforms:
+        accuracy(runtime, precision)
+        ways(runtime, precision)
     tables()
     speed()
 

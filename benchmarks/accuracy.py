@@ -1,141 +1,181 @@
-"""Accuracy of each platform's predictor on real networks of families it never saw, and the ways to learn side by side."""
+"""Accuracy of what a user gets: the bundle that ``latcast profile`` wrote, judged by ``latcast evaluate`` on real networks of
+families it never saw; the same without what shares their blocks; and the ways to learn side by side.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaigns import PROFILE_SECONDS, SEEDS, WAY_SECONDS, Bench, test_networks, way_keys
+import numpy as np
+
+from benchmarks.campaigns import WAY_SECONDS, WAY_SEEDS, Bench, is_published, profile_taken, test_networks
+from latcast.datasets.splits import lineage_of
+from latcast.datasets.store import Store
 from latcast.errors import TrainingError
 from latcast.kernels.rules import rules_for
-from latcast.measure.statistics import Label, noise_floor
-from latcast.predictors.evaluation import Evaluation, evaluate
-from latcast.predictors.samples import NetworkSample, TrainingData, collect
-from latcast.predictors.stored import environment_of, trained_with_card
+from latcast.kernels.search import find_kernels
+from latcast.measure.statistics import Label
+from latcast.predictors.evaluation import evaluate
+from latcast.predictors.metrics import judge
+from latcast.predictors.samples import NetworkSample
+from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import train
-from latcast.records import Measurement
+from latcast.records import Reference
 from latcast.spaces import build
+from latcast.spaces.training_mix import TRAINING_FAMILIES
 
 RESULTS = Path(__file__).parent / "results"
 
+MIXED_BLOCKS = ("random_mixed", "random_small", "random_mobile")
+"""Spaces of the training mix whose random networks are made of the blocks of all published families, the tested ones included."""
 
-def labels(bench: Bench) -> list[Label]:
-    """Labels of the test networks, in order."""
-    keys = {reference.key for reference in test_networks()}
-    with bench.store() as store:
-        return store.labels(platform=bench.platform().id, keys=keys)
+WITHOUT: Mapping[str, Callable[[Sequence[Reference]], list[str]]] = {
+    "random networks of mixed blocks": lambda trained: _spaces(trained, MIXED_BLOCKS),
+    "anything that shares blocks": lambda trained: _spaces(trained, (*MIXED_BLOCKS, "block_sequence", *_relatives())),
+}
+"""What is left out of training to see how much the tested families' own blocks helped: name to the spaces and families.
+``block_sequence`` has MobileNetV2's block among its own."""
 
+CARD_FIGURES = ("mape", "within_10", "interval_coverage", "networks", "held_out_by")
+"""What the bundle's own card says, to stand beside what was found."""
 
-def _first_seconds(measurements: list[Measurement], seconds: float) -> list[Measurement]:
-    """The measurements taken while a campaign had this much measuring time, pauses between its pieces not counted."""
-    from datetime import datetime
-
-    kept: list[Measurement] = []
-    spent = 0.0
-    last: datetime | None = None
-    for measurement in measurements:
-        moment = datetime.fromisoformat(measurement.taken_at.replace("Z", "+00:00"))
-        if last is not None:
-            # A gap of a minute is a pause, not a slow network.
-            gap = (moment - last).total_seconds()
-            spent += gap if gap < 60 else 0.0
-        last = moment
-        if spent > seconds:
-            break
-        kept.append(measurement)
-    return kept
+WAYS = (
+    ("operators", "physical_residual"), ("operators", "physical"), ("operators", "gbdt"), ("operators", "lasso"),
+    ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "physical_residual"), ("networks", "physical"),
+    ("networks", "physical_residual"),
+)  # fmt: skip
 
 
-def training_data(bench: Bench, way: str, seconds: float) -> TrainingData:
-    """Samples of one way within its first seconds of measuring."""
-    horizon = PROFILE_SECONDS if way == "operators" else WAY_SECONDS
-    keys = way_keys(bench, way, horizon) - {reference.key for reference in test_networks()}
-    with bench.store() as store:
-        measurements = list(store.measurements(platform=bench.platform().id, role="network", keys=keys))
-        alone = list(store.measurements(platform=bench.platform().id, role="kernel")) if way == "kernels" else []
-    # Profiled networks may have been measured again, without a profile and in time of its own, for the interval.
-    again = [item for item in measurements if not item.executed] if way == "operators" else []
-    measurements = [item for item in measurements if bool(item.executed) == (way == "operators")]
-    if way != "kernels":
-        kept = _first_seconds(measurements, seconds)
-        first = {item.reference.key for item in kept}
-        kept += [item for item in again if item.reference.key in first]
-        return collect(kept, rules_for(bench.runtime, bench.precision), build)
-    kept = _first_seconds(alone, 0.8 * seconds) + _first_seconds(measurements, 0.2 * seconds)
-    return collect(kept, rules_for(bench.runtime, bench.precision), build)
+def _relatives() -> tuple[str, ...]:
+    """Families of training that are of the lineage of a tested one."""
+    tested = {lineage_of(reference) for reference in test_networks()}
+    return tuple(name for name in TRAINING_FAMILIES if lineage_of(Reference(name)) in tested)
 
 
-def test_samples(bench: Bench) -> tuple[list[NetworkSample], float]:
-    """Test networks with their labels' kernels and latencies, and the labels' noise floor in percent."""
-    found = labels(bench)
-    rules = rules_for(bench.runtime, bench.precision)
-    from latcast.kernels.search import find_kernels
-
-    names = {reference.key: reference for reference in test_networks()}
-    samples = [
-        NetworkSample(names[label.reference.key], find_kernels(build(label.reference), rules), label.latency_ms)
-        for label in found
-    ]
-    return samples, noise_floor(found)
-
-
-def everything(bench: Bench) -> TrainingData:
-    """What the judged predictor learns from: profiled networks, and the whole networks of the third way where measured."""
-    data = training_data(bench, "operators", PROFILE_SECONDS)
-    whole = training_data(bench, "networks", WAY_SECONDS)
-    return replace(data, networks=data.networks + whole.networks)
-
-
-def judge_way(
-    bench: Bench, way: str, model: str, seconds: float, *, data: TrainingData | None = None, seed: int = 0
-) -> tuple[Evaluation, dict[str, Any]]:
-    """Trains by a way on its first seconds and judges on the test networks.
-
-    Given data are trained on with everything a bundle has, interval and card included; the comparison of ways does without.
-    """
-    platform, rules = bench.platform(), rules_for(bench.runtime, bench.precision)
-    if data is None:
-        data = training_data(bench, way, seconds)
-        predictor = train(data, platform, rules, way=way, model=model, seed=seed)
-    else:
-        with bench.store() as store:
-            environment = environment_of(store, platform)
-        predictor = trained_with_card(
-            data, platform, rules, way=way, model=model, seed=seed, seconds=seconds, environment=environment
-        )
-    tests, floor = test_samples(bench)
-    found = evaluate(predictor, tests, train=data.networks, held_out_by="lineage", noise_floor=floor)
-    about = {
-        "way": way, "model": model, "seconds": seconds, "training_networks": len(data.networks),
-        "timed_kernels": len(data.profiled) + len(data.isolated), "matched": data.matched,
-        "families_tested": len({sample.family for sample in tests}), "seed": SEEDS[way],
-        "cross_validated_mape": predictor.card.get("mape"),
-    }  # fmt: skip
-    return found, about
+def _spaces(trained: Sequence[Reference], names: Sequence[str]) -> list[str]:
+    """Those of the names that something was trained on from."""
+    return sorted({reference.space for reference in trained} & set(names))
 
 
 def judge_platform(bench: Bench) -> dict[str, Any]:
-    """The table of one platform: the shipped way at full time, and all ways at equal time."""
-    data = everything(bench)
-    final, about = judge_way(bench, "operators", "physical_residual", PROFILE_SECONDS + WAY_SECONDS, data=data)
-    ways = {}
-    for way, model in (
-        ("operators", "physical_residual"), ("operators", "physical"), ("operators", "gbdt"), ("operators", "lasso"),
-        ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "physical_residual"), ("networks", "physical"),
-        ("networks", "physical_residual"),
-    ):  # fmt: skip
+    """Judges one platform from what was measured, and writes its document into :data:`RESULTS`.
+
+    Raises:
+        MeasurementError: Something is not measured yet.
+    """
+    profiled = profile_taken(bench)
+    labels_path = str((bench.folder / "labels.sqlite").absolute())
+    with Store(profiled["store"]) as learned, bench.store("labels") as labels:
+        # The predictor speaks of the quiet state as it was known when it was trained.
+        labels.take_quiet_times(learned)
+        trained = learned.references(platform=profiled["platform"])
+        found_labels = labels.labels(platform=profiled["platform"])
+    families = ",".join(sorted({label.reference.space for label in found_labels}))
+
+    def judged(bundle: str) -> dict[str, Any]:
+        return bench.latcast("evaluate", bundle, labels_path, profiled["store"], "--families", families)
+
+    found = judged(profiled["platform"])
+    [shown] = bench.latcast("platforms", "show", profiled["platform"])["platforms"]
+    kinds: Mapping[str, Callable[[Reference], bool]] = {
+        "published members": is_published,
+        "drawn variants": lambda reference: not is_published(reference),
+        "lineages not trained on": _is_of_new_lineage(trained),
+    }
+    document = {
+        **{key: value for key, value in found.items() if key != "schema"},
+        "interval": shown["interval"],
+        "training": {
+            "command": profiled["command"], "minutes": profiled["minutes"], "wall_seconds": profiled["wall_seconds"],
+            "training_networks": len(shown["card"]["training_networks"]), "trained_on": shown["card"]["trained_on"],
+            "families_tested": len({label.reference.space for label in found_labels}),
+            "card": {key: shown["card"].get(key) for key in CARD_FIGURES},
+        },
+        "labels": _about_labels(found_labels),
+        "kinds": {name: _part(found["per_network"], belongs) for name, belongs in kinds.items()},
+        "without": {name: _without(bench, profiled, choose(trained), judged) for name, choose in WITHOUT.items()},
+    }  # fmt: skip
+    return _write(bench, document)
+
+
+def _is_of_new_lineage(trained: Sequence[Reference]) -> Callable[[Reference], bool]:
+    known = {lineage_of(reference) for reference in trained}
+    return lambda reference: lineage_of(reference) not in known
+
+
+def _about_labels(found: Sequence[Label]) -> dict[str, Any]:
+    return {
+        "networks": len(found),
+        "processes": min(label.processes for label in found),
+        "rounds": min(label.rounds for label in found),
+        "longest_ms": max(label.latency_ms for label in found),
+    }
+
+
+def _part(rows: Sequence[Mapping[str, Any]], belongs: Callable[[Reference], bool]) -> dict[str, Any] | None:
+    """The figures of some of the test networks; None where there is none."""
+    names = {reference.name for reference in test_networks() if belongs(reference)}
+    part = [row for row in rows if row["model"] in names]
+    if not part:
+        return None
+    columns = ("latency_ms", "measured_ms", "low_ms", "high_ms")
+    return judge(*(np.array([row[column] for row in part]) for column in columns)).to_json()
+
+
+def _without(
+    bench: Bench, profiled: Mapping[str, Any], names: Sequence[str], judged: Callable[[str], Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The same measurements without those of some spaces and families, trained by the same command; None: too few are left."""
+    if not names:
+        return None
+    bundle = str((bench.folder / "without.zip").absolute())
+    leave_out = ",".join(names)
+    bench.latcast("train", profiled["store"], "--platform", profiled["platform"], "--leave-out", leave_out, "--output", bundle)
+    [shown] = bench.latcast("platforms", "show", bundle)["platforms"]
+    figures = judged(bundle)
+    return {
+        **{key: value for key, value in figures.items() if key not in ("schema", "per_network", "baselines")},
+        "leave_out": leave_out, "training_networks": len(shown["card"]["training_networks"]),
+    }  # fmt: skip
+
+
+def judge_ways(bench: Bench) -> dict[str, Any]:
+    """Ways to learn at equal measuring time on the labels that were taken; kept in the platform's document."""
+    platform, rules = bench.platform(), rules_for(bench.runtime, bench.precision)
+    with bench.store("labels") as store:
+        known = {label.reference.key: label.latency_ms for label in store.labels(platform=platform.id)}
+    tests = [
+        NetworkSample(reference, find_kernels(build(reference), rules), known[reference.key])
+        for reference in test_networks()
+        if reference.key in known
+    ]
+    ways: dict[str, Any] = {}
+    for way, model in WAYS:
+        with bench.store(way) as store:
+            data = collect_stored(store, platform, rules)
         try:
-            found, said = judge_way(bench, way, model, WAY_SECONDS)
+            predictor = train(data, platform, rules, way=way, model=model)
         except TrainingError as problem:  # a way whose pieces were not measured is reported as such
             ways[f"{way}, {model}"] = {"unavailable": str(problem)}
             continue
-        ways[f"{way}, {model}"] = {**said, **found.metrics.to_json()}
-    document = {**final.to_json(), "training": about, "ways": ways}
+        ways[f"{way}, {model}"] = {
+            "way": way, "model": model, "seconds": WAY_SECONDS, "seed": WAY_SEEDS[way],
+            "training_networks": len(data.networks), "timed_kernels": len(data.profiled) + len(data.isolated),
+            **evaluate(predictor, tests).metrics.to_json(),
+        }  # fmt: skip
+    return _write(bench, {"ways": ways})
+
+
+def _write(bench: Bench, part: Mapping[str, Any]) -> dict[str, Any]:
+    """Puts a part into the platform's document; judging a platform and comparing ways leave each other's parts alone."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{bench.runtime}-{bench.precision}.json"
+    path = RESULTS / f"{bench.name}.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    kept = known if "ways" in part else {key: value for key, value in known.items() if key == "ways"}
+    document = {**kept, **part}
     path.write_text(json.dumps(document, indent=1) + "\n")
     return document
 

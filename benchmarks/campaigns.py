@@ -1,46 +1,59 @@
-"""The measurements behind the accuracy tables: one store a platform, resumable, in pieces.
+"""The measurements behind the accuracy tables: one folder a platform, resumable, in pieces.
 
-A platform's store holds the networks and kernels of each way of learning and the labels of the test networks. Each way has a
-seed of its own, so that no way profits from another's measurements. Labels are taken in several passes between the other
-pieces, so that they are spread over time.
+A platform's folder holds a home in which ``latcast profile`` was run as a user runs it, a store of the test networks' labels,
+and, for the comparison of ways to learn, a store for each way. Labels are taken in several passes, before and after the
+profile, so that they are spread over time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from latcast.datasets.store import Store
-from latcast.kernels.rules import rules_for
+from latcast.errors import MeasurementError
+from latcast.graph.operators import graph_macs
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
-from latcast.predictors.profiling import Stage, campaign_items, measure_again, measure_for_training
+from latcast.predictors.profiling import Stage, measure_for_training
 from latcast.records import Platform, Reference
-from latcast.spaces.training_mix import published_networks
+from latcast.spaces import build
+from latcast.spaces.catalogue import SPACES
+from latcast.spaces.training_mix import published_networks, unseen_families
 
 FOLDER = Path(".latcast/bench")
 
-SEEDS = {"operators": 0, "kernels": 1, "networks": 2}
+WAY_SEEDS = {"operators": 0, "kernels": 1, "networks": 2}
 
 WAY_SECONDS = 300.0
 """Measuring time at which the ways are compared."""
 
-PROFILE_SECONDS = 480.0
-"""Measuring time, inside networks, of the predictor that is judged; :data:`WAY_SECONDS` of whole networks and
-:data:`CALIBRATION_SECONDS` come on top, 15 minutes in all."""
+PROFILE_MINUTES = 10.0
+"""Budget of the ``latcast profile`` that is judged."""
 
-CALIBRATION_SECONDS = 120.0
+LABEL_PROCESSES, LABEL_ROUNDS = 4, 3
+"""Passes over the test networks, each a process of its own, and rounds in each: a label is the median of all rounds."""
 
-CALIBRATION_NETWORKS = 40
+TEST_SEED, TESTS_PER_FAMILY, PUBLISHED_PER_FAMILY = 0, 3, 2
 
-LABEL_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_round=300.0)
+MOST_MACS, MOST_WEIGHTS = 20e9, 150e6
+"""Larger test networks are left out: half a second a run in fp32 on the machine that the README speaks of, and 600 MB."""
 
-LABEL_PROCESSES = 6
 
-PUBLISHED_PER_FAMILY = 4
+def label_plan(rounds: int = LABEL_ROUNDS) -> MeasurePlan:
+    """How a test network is measured in one process."""
+    return MeasurePlan(rounds=rounds, runs_per_round=6, warmup_runs=3, max_ms_per_round=300.0)
 
 
 @dataclass(frozen=True)
@@ -52,47 +65,139 @@ class Bench:
     cpu: int | None = None
 
     @property
+    def name(self) -> str:
+        return f"{self.runtime}-{self.precision}"
+
+    @property
     def settings(self) -> WorkerSettings:
-        cpus = None if self.cpu is None else (self.cpu,)
-        return WorkerSettings(self.runtime, precision=self.precision, cpus=cpus, realtime=True)
+        """Those of the commands that a user types."""
+        from latcast.cli.options import worker_settings
 
-    def platform(self) -> Platform:
-        with self.store() as store:
-            return Platform.parse(next(iter(store.platforms())))
+        return worker_settings(self.runtime, precision=self.precision, cpus="" if self.cpu is None else str(self.cpu))
 
-    def store(self) -> Store:
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        return Store(FOLDER / f"{self.runtime}-{self.precision}.sqlite")
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.name
 
+    @property
+    def home(self) -> Path:
+        """``LATCAST_HOME`` of the profile."""
+        return self.folder / "home"
 
-def test_networks() -> list[Reference]:
-    """Real networks of families that no training ever sees."""
-    return published_networks(per_family=PUBLISHED_PER_FAMILY)
+    def store(self, what: str) -> Store:
+        """Measurements of "labels", or of a way to learn."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return Store(self.folder / f"{what}.sqlite")
 
+    def platform(self, what: str = "labels") -> Platform:
+        """The id that the platform's worker reported.
 
-def take_labels(bench: Bench, processes: int, watch: Callable[[Progress], None]) -> None:
-    """Brings every test network to this many processes of measurements."""
-    items = [CampaignItem(reference, plan=LABEL_PLAN) for reference in test_networks()]
-    with bench.store() as store:
-        Campaign(store, bench.settings, items, processes=processes, progress=watch).run()
+        Raises:
+            MeasurementError: Nothing was measured yet.
+        """
+        with self.store(what) as store:
+            found = list(store.platforms())
+        if not found:
+            raise MeasurementError(f"found no measurements in {self.folder}; take them: python -m benchmarks accuracy")
+        return Platform.parse(found[0])
 
+    def latcast(self, *arguments: str) -> dict[str, Any]:
+        """Runs a latcast command in the platform's home and gives the JSON that it prints; progress goes to standard error.
 
-def take_way(bench: Bench, way: str, seconds: float, watch: Callable[[Stage], None]) -> None:
-    """Measures what a way of learning needs, for this many seconds beyond what the store holds."""
-    with bench.store() as store:
-        measure_for_training(bench.settings, store, budget_s=seconds, way=way, seed=SEEDS[way], watch=watch)
-
-
-def take_calibration(bench: Bench, watch: Callable[[Stage], None]) -> None:
-    """Measures some of the profiled networks in further processes: the interval is calibrated on them."""
-    rules = rules_for(bench.runtime, bench.precision)
-    [(items, _)] = campaign_items("operators", PROFILE_SECONDS, SEEDS["operators"], rules)
-    with bench.store() as store:
-        measure_again(bench.settings, store, bench.platform(), items, CALIBRATION_NETWORKS, CALIBRATION_SECONDS, watch)
+        Raises:
+            MeasurementError: It failed.
+        """
+        self.home.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "latcast", *arguments, "--json"]
+        environment = {**os.environ, "LATCAST_HOME": str(self.home.absolute())}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise MeasurementError(f"latcast {' '.join(arguments)} ended with {done.returncode}")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
 
 
 @cache
-def way_keys(bench: Bench, way: str, seconds: float) -> frozenset[str]:
-    """Keys of everything that a way may have measured."""
-    parts = campaign_items(way, seconds, SEEDS[way], rules_for(bench.runtime, bench.precision))
-    return frozenset(item.reference.key for items, _ in parts for item in items)
+def test_networks() -> tuple[Reference, ...]:
+    """Real networks of families no member of which is ever trained on: three of each, their sizes drawn at random.
+
+    Up to two are published members, drawn regardless of size; the others are variants with widths, depths and resolution drawn
+    as in :mod:`latcast.spaces.families.variants`. The same ones for everybody.
+    """
+    found: list[Reference] = []
+    for name in unseen_families():
+        published = published_networks((name,))
+        Random(f"{name}/{TEST_SEED}").shuffle(published)
+        chosen = [each for each in published if _fits(each)][:PUBLISHED_PER_FAMILY]
+        variants = _variants(name)
+        while len(chosen) < TESTS_PER_FAMILY:
+            chosen.append(next(variants))
+        found += chosen
+    return tuple(found)
+
+
+def _variants(family: str) -> Iterator[Reference]:
+    return (each for each in SPACES.get(family).sample(50, TEST_SEED) if _fits(each))
+
+
+def _fits(reference: Reference) -> bool:
+    graph = build(reference)
+    return graph_macs(graph) <= MOST_MACS and graph.parameter_count <= MOST_WEIGHTS
+
+
+def is_published(reference: Reference) -> bool:
+    """Whether a test network is a published member of its family, not a drawn variant."""
+    return reference.key in {each.key for each in published_networks((reference.space,))}
+
+
+def take_labels(bench: Bench, processes: int, rounds: int, watch: Callable[[Progress], None]) -> None:
+    """Brings every test network to this many processes of measurements."""
+    items = [CampaignItem(reference, plan=label_plan(rounds)) for reference in test_networks()]
+    with bench.store("labels") as store:
+        Campaign(store, bench.settings, items, processes=processes, progress=watch).run()
+
+
+def take_profile(bench: Bench, minutes: float) -> dict[str, Any]:
+    """Runs ``latcast profile`` in an empty home, unless that was done; what :func:`profile_taken` gives.
+
+    One that was cut off begins again: how long it had measured would not be known.
+    """
+    path = _profile_path(bench)
+    if path.exists() and (known := profile_taken(bench))["minutes"] == minutes:
+        return known
+    path.unlink(missing_ok=True)
+    shutil.rmtree(bench.home, ignore_errors=True)
+    arguments = ["profile", "--runtime", bench.runtime, "--precision", bench.precision, "--budget", f"{minutes:g}"]
+    if bench.cpu is not None:
+        arguments += ["--cpus", str(bench.cpu)]
+    start = time.monotonic()
+    printed = bench.latcast(*arguments)
+    seconds = time.monotonic() - start
+    found = {**printed, "command": f"latcast {' '.join(arguments)}", "minutes": minutes, "wall_seconds": round(seconds, 1)}
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(found, indent=1) + "\n")
+    draft.replace(path)
+    return found
+
+
+def _profile_path(bench: Bench) -> Path:
+    return bench.folder / "profile.json"
+
+
+def profile_taken(bench: Bench) -> dict[str, Any]:
+    """The profile that is to be judged: what the command printed, the command itself, its budget and its seconds.
+
+    Raises:
+        MeasurementError: There is none yet.
+    """
+    try:
+        found: dict[str, Any] = json.loads(_profile_path(bench).read_text())
+    except FileNotFoundError:
+        raise MeasurementError(f"{bench.name} is not profiled yet: python -m benchmarks accuracy {bench.runtime}") from None
+    return found
+
+
+def take_way(bench: Bench, way: str, watch: Callable[[Stage], None]) -> None:
+    """Measures what a way of learning needs, from a seed of its own, so that no way profits from another's measurements."""
+    with bench.store(way) as store:
+        measure_for_training(bench.settings, store, budget_s=WAY_SECONDS, way=way, seed=WAY_SEEDS[way], watch=watch)

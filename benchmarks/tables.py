@@ -53,14 +53,37 @@ def summary_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     return markdown_table(head, rows)
 
 
+def blocks_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """How much it helped that training saw blocks of the tested families: MAPE / ±10 % by part of the tests and of training."""
+    judged = {name: document for name, document in documents.items() if "without" in document}
+    parts = list(dict.fromkeys(name for document in judged.values() for name in document["without"]))
+    kinds = list(dict.fromkeys(name for document in judged.values() for name in document["kinds"]))
+    head = ["platform", "all", *kinds, *(f"all, trained without {name}" for name in parts)]
+    rows = []
+    for document in judged.values():
+        figures = [{**document, "training_networks": document["training"]["training_networks"]}]
+        figures += [document["kinds"][name] for name in kinds] + [document["without"][name] for name in parts]
+        rows.append([document["platform"], *(_short(each) for each in figures)])
+    return markdown_table(head, rows)
+
+
+def _short(figures: Mapping[str, Any] | None) -> str:
+    """MAPE / ±10 %, with the number of test networks where it is a part of them, of training networks where these differ."""
+    if figures is None:
+        return "-"
+    trained = f" (from {figures['training_networks']})" if "training_networks" in figures else f" ({figures['networks']})"
+    return f"{figures['mape']:.1f} / {figures['within_10']:.0f}{trained}"
+
+
 def ways_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     """Ways to learn and models at equal measuring time: MAPE and ±10 % by platform."""
-    names = list(dict.fromkeys(name for document in documents.values() for name in document["ways"]))
-    head = ["way, model (5 minutes of measuring)", *(document["platform"] for document in documents.values())]
+    compared = {name: document for name, document in documents.items() if "ways" in document}
+    names = list(dict.fromkeys(name for document in compared.values() for name in document["ways"]))
+    head = ["way, model (5 minutes of measuring)", *(document.get("platform", name) for name, document in compared.items())]
     rows = []
     for name in names:
         cells = []
-        for document in documents.values():
+        for document in compared.values():
             way = document["ways"].get(name, {})
             cells.append("-" if "mape" not in way else f"{way['mape']:.1f} / {way['within_10']:.0f}")
         rows.append([name, *cells])
@@ -75,4 +98,4 @@ def platform_table(document: Mapping[str, Any]) -> str:
         f"measured {row['measured_ms']:8.2f}  {100 * (row['latency_ms'] / row['measured_ms'] - 1):+.1f} %"
         for row in rows
     ]
-    return "\n".join([*lines, "", summary_table({"": document}), "", ways_table({"": document})])
+    return "\n".join([*lines, "", summary_table({"": document}), "", blocks_table({"": document})])

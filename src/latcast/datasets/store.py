@@ -247,6 +247,13 @@ class Store:
         with self._writing("add to") as session:
             session.merge(QuietTimeRow(probe_key=key, quiet_ms=list(quiet_ms)))
 
+    def take_quiet_times(self, other: Store) -> None:
+        """Makes the measurements of both stores compare: of each probe both know, or only the other, its quiet times count."""
+        with other._reading() as session:
+            quiet_times = other._quiet_times(session)
+        for key, quiet_ms in quiet_times.items():
+            self.keep_quiet_ms(key, quiet_ms)
+
     def _quiet_times(self, session: Session) -> dict[str, QuietTime]:
         return {row.probe_key: tuple(row.quiet_ms) for row in session.scalars(select(QuietTimeRow))}
 

@@ -16,7 +16,7 @@ from latcast.errors import MeasurementError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.statistics import LABEL_PROCESSES, Label, noise_floor, probe_settings
+from latcast.measure.statistics import LABEL_PROCESSES, Label, noise_floor
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage, profile
@@ -158,10 +158,10 @@ def demonstrate(
         predictions = predictor.predict_many([build(reference) for reference in references])
         named = [dataclasses.replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
         count = affordable(references, named, max(budget_s - (time.monotonic() - start), 0.0))
-        _copy_quiet_times(known, found)
+        found.take_quiet_times(known)
         failures = _run(settings, references[:count], found, watch)
         # The predictor speaks of the quiet state as it was known when it was trained.
-        _copy_quiet_times(known, found)
+        found.take_quiet_times(known)
         labels = {label.reference.key: label for label in found.labels(platform=predictor.platform.id)}
     networks = tuple(
         CheckedNetwork(prediction, labels[reference.key])
@@ -203,14 +203,6 @@ def _run(
 
     items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references]
     return Campaign(store, settings, items, processes=LABEL_PROCESSES, progress=step).run().failures
-
-
-def _copy_quiet_times(source: Store, target: Store) -> None:
-    """Makes the measurements of both stores compare."""
-    for key in {str(found["key"]) for each in source.measurements() if (found := probe_settings(each))}:
-        quiet_ms = source.quiet_ms(key)
-        if quiet_ms is not None:
-            target.keep_quiet_ms(key, quiet_ms)
 
 
 def _judge(networks: Sequence[CheckedNetwork]) -> Metrics:
