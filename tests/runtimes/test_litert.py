@@ -95,6 +95,16 @@ def test_the_kernels_of_a_composed_operator_are_one_entry(runtime: LiteRt) -> No
     assert len(kernel.kind.split(" + ")) == 9
 
 
+def test_a_norm_is_one_entry_of_a_sum_of_squares_and_a_root(runtime: LiteRt) -> None:
+    b = GraphBuilder("norm")
+    x = b.conv(b.input((1, 3, 8, 8)), 8, 3)
+    norm = b.op("ReduceL2", [x], {"axes": (1,), "keepdims": 1})[0]
+    kernels = executed(runtime, b.finish(b.op("Div", [x, norm])[0]))
+
+    assert [kernel.nodes for kernel in kernels] == [("conv_0",), ("reducel2_0",), ("div_0",)]
+    assert kernels[1].kind == "Normalize (ND) Reduce2 + Square Root (NC)"
+
+
 def test_what_xnnpack_does_not_know_runs_outside_and_splits_the_network(runtime: LiteRt) -> None:
     b = GraphBuilder("split")
     x = b.conv(image(b), 6, 3)

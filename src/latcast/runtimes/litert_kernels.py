@@ -45,6 +45,9 @@ _TABULATED = frozenset({
     "CEIL", "ROUND", "SIN", "COS", "SIGN", "QUANTIZE", "DEQUANTIZE",
 })  # fmt: skip
 
+_SUM_OF_SQUARES = "Normalize"
+"""How the name of XNNPACK's kernel for a SUM of a MUL of a tensor by itself begins."""
+
 _FUSED_FORWARDS = frozenset({"PAD", "TRANSPOSE"})
 _FUSED_BACKWARDS = frozenset({
     "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "MAXIMUM", "MINIMUM", "QUANTIZE", "DEQUANTIZE",
@@ -186,6 +189,8 @@ def _moves(
             follows = tags[kernel + 1] if kernel + 1 < len(tags) else ""
             if operator.options.get("fused_activation_function") and follows.startswith("Clamp"):
                 yield 0, ("kernel and clamp", 1, 2)
+        if tag.startswith(_SUM_OF_SQUARES) and _sums_squares(operators[at : at + 2]):
+            yield 0, ("kernel", 2, 1)
         if tag == TABLE_KERNEL:
             for count in range(1, min(_LONGEST_TABLE, len(operators) - at) + 1):
                 if _is_chain(model, operators[at : at + count]):
@@ -198,6 +203,13 @@ def _moves(
         yield 1, ("fused backwards", 1, 0)
     if operator is not None and operator.builtin in _ELIDED:
         yield 1, ("elided", 1, 0)
+
+
+def _sums_squares(operators: Sequence[TfliteOperator]) -> bool:
+    if [operator.builtin for operator in operators] != ["MUL", "SUM"]:
+        return False
+    square, total = operators
+    return len(set(square.inputs)) == 1 and total.inputs[0] == square.outputs[0]
 
 
 def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:

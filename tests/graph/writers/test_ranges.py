@@ -81,6 +81,19 @@ def test_bounded_operators_keep_their_bounds(spell: Callable[[GraphBuilder, str]
     assert found[1] - found[0] > 0.3 * (high - low)
 
 
+@pytest.mark.parametrize("kind", ["ReduceL1", "ReduceL2", "ReduceSumSquare"])
+def test_a_norm_lies_in_its_range_and_fills_it(kind: str) -> None:
+    b = GraphBuilder("norm")
+    norm = b.op(kind, [b.input((1, 16, 10, 10))], {"axes": (2, 3), "keepdims": 0})[0]
+    graph = b.finish(norm)
+
+    low, high = ranges_of(graph)[norm]
+
+    greatest = float(activations(graph)[norm].max())
+    assert low == 0
+    assert greatest < high < 4 * greatest
+
+
 def test_a_relu_has_no_negative_range() -> None:
     b = GraphBuilder("relu")
     x = b.relu(b.input((1, 16)))

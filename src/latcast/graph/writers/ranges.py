@@ -79,6 +79,8 @@ _NORMALISATIONS = frozenset(
 )
 _MEANS = frozenset({"GlobalAveragePool", "AveragePool", "ReduceMean"})
 _MAXIMA = frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax"})
+_NORMS: Mapping[str, Callable[[Sample], Sample]] = {"ReduceL1": np.abs, "ReduceL2": np.square, "ReduceSumSquare": np.square}
+"""Operator to what it adds up."""
 
 
 class _Sampler:
@@ -134,6 +136,12 @@ class _Sampler:
         rng = np.random.default_rng([self.seed, zlib.crc32(node.outputs[0].encode())])
         return reduce(rng.choice(self.of(node.inputs[0]), (SAMPLE_SIZE, min(max(inside, 1), LARGEST_WINDOW))), axis=1)
 
+    def norm(self, node: Node, terms: Sample) -> Sample:
+        """Sums of many terms are normal."""
+        count = self.graph.tensors[node.inputs[0]].elements / self.graph.tensors[node.outputs[0]].elements
+        sums = np.maximum(count * terms.mean() + np.sqrt(count) * terms.std() * self.draw(node.outputs[0]), 0.0)
+        return np.sqrt(sums) if node.op_type == "ReduceL2" else sums
+
     def node(self, node: Node) -> Sample:
         """A sample of a node's first output; an operator without a rule here keeps its input's values."""
         op_type = node.op_type
@@ -159,6 +167,8 @@ class _Sampler:
             return self.window(node, np.mean)
         if op_type in _MAXIMA:
             return self.window(node, np.max)
+        if op_type in _NORMS:
+            return self.norm(node, _NORMS[op_type](x))
         if op_type == "Concat":
             return self.mixture(node)
         return x

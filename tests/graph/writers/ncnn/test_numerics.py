@@ -204,6 +204,13 @@ CASES: dict[str, tuple[tuple[int, ...], Build]] = {
     "a row against a column": (SQUARE, lambda b, x: b.mul(b.reduce_mean(x, (1,)), b.global_average_pool(x))),
     "a mean over rows of equal axes": (SQUARE, lambda b, x: b.mul(x, b.reduce_mean(x, (1, 2)))),
     "two vectors": (SQUARE, lambda b, x: b.add(b.global_average_pool(x), b.reduce_mean(x, (2, 3)))),
+    **{f"every {step} from {start} to {end} along {axis}": (
+        MAP, lambda b, x, cut=([start], [end], [axis], [step]): slices(b, x, *cut))  # type: ignore[misc]
+       for axis, start, end, step in (
+        (2, 0, 99, 2), (3, 1, 99, 2), (2, 1, 6, 3), (3, 2, 8, 2), (1, 0, 99, 4), (1, 5, 99, 3), (3, 0, 99, 5), (3, 7, 9, 5),
+        (2, -6, -1, 2))},
+    "every second pixel of an odd map": (MAP, lambda b, x: slices(b, x, [0, 1], [99, 99], [2, 3], [2, 2])),
+    "cut and stepped at once": (MAP, lambda b, x: slices(b, x, [1, 2, 0], [5, 7, 99], [1, 2, 3], [1, 2, 3])),
     "one output in two shapes": (MAP, lambda b, x: (y := b.relu(x), b.reshape(y, (1, 6, 63)))),
     "a step behind an unsqueeze": (
         (1, 6, 7), lambda b, x: b.conv(b.op("Unsqueeze", [x, whole(b, [1])])[0], 4, 3)),

@@ -147,15 +147,15 @@ def lower_slice(ctx: Lowering, node: Node) -> None:
     chosen = [axis % len(shape) for axis in view.ints_from("axes", 3) or tuple(range(len(starts)))]
     steps = view.ints_from("steps", 4) or (1,) * len(starts)
     cuts: dict[int, tuple[int, int]] = {}
-    strides: dict[int, tuple[int, int]] = {}
+    strides: dict[int, range] = {}
     for axis, start, end, step in zip(chosen, starts, ends, steps, strict=True):
         taken = range(shape[axis])[slice(start, end, step)]
-        if step == 1:
+        if step < 1 and len(taken) > 1:
+            raise failure(node, f"step {step} on axis {axis} goes backwards, which no layer does")
+        if step == 1 or len(taken) == 1:
             cuts[axis] = (taken.start, len(taken))
-        elif step > 1 and shape[axis] % step == 0 and len(taken) == shape[axis] // step:
-            strides[axis] = (taken.start, step)
         else:
-            raise failure(node, f"step {step} on axis {axis} of size {shape[axis]} does not take one element of every {step}")
+            strides[axis] = taken
     if strides:
         _write_strided(ctx, node, shape, cuts, strides)
     else:
@@ -182,26 +182,55 @@ def _crop_params(axes: tuple[int, ...], cuts: dict[int, tuple[int, int]]) -> dic
     }
 
 
-def _write_strided(
-    ctx: Lowering, node: Node, shape: Shape, cuts: dict[int, tuple[int, int]], strides: dict[int, tuple[int, int]]
-) -> None:
-    if any(cut != (0, shape[axis]) for axis, cut in cuts.items()):
-        raise failure(node, "it cuts and steps at once; write two slices")
+def _write_strided(ctx: Lowering, node: Node, shape: Shape, cuts: dict[int, tuple[int, int]], strides: dict[int, range]) -> None:
+    """An axis at a time, seen as (before, axis, after): made to begin and end with whole steps, then (before, kept, step, after),
+    of which one element a step stays. Axes that are cut without a step go first."""
     sizes = list(shape)
+    cuts = {axis: cut for axis, cut in cuts.items() if cut != (0, shape[axis])}
     bottom: Blob | None = None
-    for index, (axis, (start, step)) in enumerate(strides.items()):
-        before, kept, after = prod(sizes[:axis]), sizes[axis] // step, prod(sizes[axis + 1 :])
-        apart = (before, kept, step, after)
-        if bottom is None:
-            source = ctx.shaped(node.inputs[0], apart)
-        else:
-            source = ctx.emit_inner("Reshape", [bottom], apart, dims_params(apart))
-        params: dict[int, ParamValue] = {9: (start,), 10: (start + 1,), 11: (2,)}
+    for axis, (start, length) in cuts.items():
+        bottom = _along(ctx, node, bottom, sizes, axis)
+        bottom = _cropped(ctx, bottom, 1, start, length)
+        sizes[axis] = length
+    for index, (axis, taken) in enumerate(strides.items()):
+        kept, step = len(taken), taken.step
+        # Whole steps from the first element on where they fit; else from as far before it as lets them; else they are padded.
+        before = min(max(0, taken.start + kept * step - sizes[axis]), step - 1, taken.start)
+        first, missing = taken.start - before, max(0, taken.start - before + kept * step - sizes[axis])
+        if first or missing or sizes[axis] != kept * step:
+            bottom = _along(ctx, node, bottom, sizes, axis)
+            if missing:
+                outer, inner = bottom.shape[0], bottom.shape[2]
+                padded = (outer, sizes[axis] + missing, inner)
+                bottom = ctx.emit_inner("Padding", [bottom], padded, {1: missing})
+            bottom = _cropped(ctx, bottom, 1, first, kept * step)
+        outer, inner = prod(sizes[:axis]), prod(sizes[axis + 1 :])
+        apart = (outer, kept, step, inner)
+        source = ctx.shaped(node.inputs[0], apart) if bottom is None else _reshaped(ctx, bottom, apart)
         sizes[axis] = kept
         if index == len(strides) - 1:
-            ctx.emit("Crop", [source], {node.outputs[0]: (before, kept, 1, after)}, [node], params)
+            params = _crop_params((0, 1, 2, 3), {2: (before, 1)})
+            ctx.emit("Crop", [source], {node.outputs[0]: (outer, kept, 1, inner)}, [node], params)
         else:
-            bottom = ctx.emit_inner("Crop", [source], (before, kept, 1, after), params)
+            bottom = _cropped(ctx, source, 2, before, 1)
+
+
+def _along(ctx: Lowering, node: Node, bottom: Blob | None, sizes: list[int], axis: int) -> Blob:
+    """What there is so far, or the node's input, as (before, axis, after)."""
+    shape = (prod(sizes[:axis]), sizes[axis], prod(sizes[axis + 1 :]))
+    return ctx.shaped(node.inputs[0], shape) if bottom is None else _reshaped(ctx, bottom, shape)
+
+
+def _reshaped(ctx: Lowering, blob: Blob, shape: Shape) -> Blob:
+    return blob if blob.shape == shape else ctx.emit_inner("Reshape", [blob], shape, dims_params(shape))
+
+
+def _cropped(ctx: Lowering, blob: Blob, axis: int, start: int, length: int) -> Blob:
+    """A part of a blob along one of its axes."""
+    if (start, length) == (0, blob.shape[axis]):
+        return blob
+    shape = (*blob.shape[:axis], length, *blob.shape[axis + 1 :])
+    return ctx.emit_inner("Crop", [blob], shape, _crop_params(tuple(range(len(shape))), {axis: (start, length)}))
 
 
 @lowers("Gather")

@@ -25,7 +25,7 @@ from latcast.graph.writers.tflite.writer import GraphWriter, emits
 
 REDUCTIONS: Mapping[str, str] = {
     "ReduceMean": "MEAN", "ReduceSum": "SUM", "ReduceMax": "REDUCE_MAX", "ReduceMin": "REDUCE_MIN",
-    "ReduceProd": "REDUCE_PROD",
+    "ReduceProd": "REDUCE_PROD", "ReduceSumSquare": "SUM", "ReduceL1": "SUM", "ReduceL2": "SUM",
 }  # fmt: skip
 
 
@@ -228,6 +228,7 @@ def tile(writer: GraphWriter, step: Step) -> None:
 
 @emits(*REDUCTIONS)
 def reduce(writer: GraphWriter, step: Step) -> None:
+    """One operator; norms are sums of absolute values or of squares, the Euclidean one the root of it."""
     view = writer.view(step)
     order = writer.orders[step.inputs[0]]
     axes = view.ints_from("axes", 1)
@@ -243,8 +244,19 @@ def reduce(writer: GraphWriter, step: Step) -> None:
     if not keep:
         left = [axis for axis in range(len(order)) if axis not in chosen]
         final = tuple(left.index(axis) for axis in order if axis not in chosen)
-    inputs = (writer.operand(step.inputs[0], order), writer.indices(positions, f"{step.output}/axes"))
-    writer.finish(REDUCTIONS[step.op_type], inputs, step, final, keep_dims=keep)
+    source = writer.operand(step.inputs[0], order)
+    shape = physical_shape(writer.shape(step.inputs[0]), order)
+    if step.op_type == "ReduceL1":
+        source = writer.add("ABS", (source,), shape, f"{step.output}/magnitudes")
+    elif step.op_type in ("ReduceL2", "ReduceSumSquare"):
+        source = writer.add("MUL", (source, source), shape, f"{step.output}/squares")
+    inputs = (source, writer.indices(positions, f"{step.output}/axes"))
+    if step.op_type == "ReduceL2":
+        target = physical_shape(writer.shape(step.output), final)
+        summed = writer.add("SUM", inputs, target, f"{step.output}/summed", {"keep_dims": keep})
+        writer.finish("SQRT", (summed,), step, final)
+    else:
+        writer.finish(REDUCTIONS[step.op_type], inputs, step, final, keep_dims=keep)
 
 
 @emits("DepthToSpace", "SpaceToDepth")
