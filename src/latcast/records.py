@@ -223,19 +223,22 @@ class KernelLatency:
     configuration: Mapping[str, float]
     latency_ms: float
     covered: bool
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a prediction rests on trained predictors.
+    """How much of a prediction rests on predictors that were trained on the like.
 
     Attributes:
-        share: Part of the predicted latency (0 to 1) that a trained predictor gave.
-        uncovered: Operators priced by the stated fallback instead.
+        share: Part of the predicted latency (0 to 1) that such predictors gave.
+        uncovered: Operators in kernels that are estimated: priced without a predictor trained on the like.
+        unknown: Operators in kernels of which the bundle does not say whether the like was trained on; in neither of the two.
     """
 
     share: float
     uncovered: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,11 @@ class Prediction:
             "latency_ms": self.latency_ms,
             "low_ms": self.low_ms,
             "high_ms": self.high_ms,
-            "coverage": {"share": self.coverage.share, "uncovered": list(self.coverage.uncovered)},
+            "coverage": {
+                "share": self.coverage.share,
+                "uncovered": list(self.coverage.uncovered),
+                "unknown": list(self.coverage.unknown),
+            },
             "warnings": list(self.warnings),
         }
         if breakdown:
@@ -273,6 +280,7 @@ class Prediction:
                     "configuration": dict(kernel.configuration),
                     "latency_ms": kernel.latency_ms,
                     "covered": kernel.covered,
+                    "unknown": kernel.unknown,
                 }
                 for kernel in self.kernels
             ]

@@ -60,7 +60,7 @@ CONFIGURATIONS: dict[str, list[tuple[int, ...]]] = {
     ],
     "linear": [(1, 512, 1000, 0, 0, 0), (197, 192, 576, 0, 0, 0), (197, 192, 576, 1, 0, 0), (197, 192, 768, 11, 0, 1)],
     "matmul": [(6, 197, 64, 197, 0, 0, 0)],
-    "attention": [(3, 197, 197, 64, 0, 0, 0)],
+    "attention": [(3, 197, 197, 64, 0, 0, 0, 0), (6, 5, 7, 8, 2, 0, 0, 0)],
     "activation": [(4096, 64, function, 0, 0, 0) for function in range(18)],
     "arithmetic": [
         *((1280, 32, small, operation, 0, 0, 0) for operation in range(4) for small in (1, 32, 40, 160, 1280)),

@@ -417,7 +417,17 @@ class TestGoldenValues:
     def test_one_network_holds_what_no_predictor_covers(self, folder: Path) -> None:
         golden = json.loads((folder / "golden.json").read_text())
 
-        assert any(0 < entry["covered_share"] < 1 for entry in golden["networks"])
+        assert any(kind == "other" for entry in golden["networks"] for kind, _, _ in entry["kernels"])
+
+    def test_a_bundle_that_holds_ranges_alone_is_read_and_says_that_it_does_not_know(self, folder: Path) -> None:
+        edit("platform.json", lambda d: [entry.pop("seen") for entry in d["kernels"].values()])(folder)
+
+        assert {found.seen for found in load_bundle(folder).kernels.values()} == {None}
+
+    def test_what_counts_as_covered_may_change_without_a_bundle_being_refused(self, folder: Path) -> None:
+        edit("golden.json", lambda golden: [entry.update(covered_share=0.5) for entry in golden["networks"]])(folder)
+
+        load_bundle(folder)
 
     @pytest.mark.parametrize(
         ("damage", "reason"),

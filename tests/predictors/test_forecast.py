@@ -130,7 +130,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_only_strictness_minds_an_operator_outside_the_table(predictor: PlatformPredictor) -> None:
     graph = unknown_operator_graph()
 
-    assert predict(graph, predictor).coverage.uncovered == ("NoSuchOperator",)
+    assert "NoSuchOperator" in predict(graph, predictor).coverage.uncovered
     with pytest.raises(UnknownOperatorError, match=r"unknown_operator: no entry in the operator table for NoSuchOperator"):
         predict(graph, predictor, strict=True)
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from latcast.kernels import kernel_type
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
-from latcast.predictors.kernel_predictor import FEW_SAMPLES, MODELS, PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import (
+    FEW_SAMPLES,
+    MODELS,
+    PHYSICAL,
+    RESIDUAL,
+    KernelPredictor,
+    Seen,
+    fit_kernel_predictor,
+)
 from latcast.predictors.physical import POOLED, PhysicalTerms, fit_from_kernels, term_values
 from tests.predictors.made_up_platform import TRUTH
 
@@ -77,7 +87,73 @@ def test_a_kernel_is_outside_where_any_field_is() -> None:
         ]
     )
 
-    assert fitted.outside(rows).tolist() == [False, False, True, True, True, True]
+    assert fitted.familiarity(rows).outside.tolist() == [False, False, True, True, True, True]
+
+
+class TestTheLike:
+    """Rows trained on: 1 to 4, features: 10 to 20, up to one FLOP fused."""
+
+    known = KernelPredictor("linear", PHYSICAL, None, np.array([1, 10, 10, 0, 0, 0]), np.array([4, 20, 20, 1, 0, 0]), 9)
+
+    def covered(self, *rows: tuple[int, ...], predictor: KernelPredictor = known) -> list[bool]:
+        return predictor.familiarity(np.array(rows)).covered.tolist()
+
+    def test_a_size_beyond_its_range_is_covered_up_to_a_factor_of_two(self) -> None:
+        assert self.covered((8, 15, 15, 0, 0, 0), (2, 5, 40, 0, 0, 0)) == [True, True]
+        assert self.covered((9, 15, 15, 0, 0, 0), (2, 4, 15, 0, 0, 0), (2, 15, 41, 0, 0, 0)) == [False, False, False]
+
+    def test_zero_and_one_are_neighbours(self) -> None:
+        assert self.covered((2, 15, 15, 2, 1, 1), (2, 15, 15, 3, 0, 0)) == [True, False]
+
+    def test_a_kernel_of_more_than_four_times_the_work_is_not_covered_though_each_size_is(self) -> None:
+        # The largest trained on does 2 x 4 x 10 x 20 = 1600 FLOPs.
+        rows = np.array([[4, 10, 20, 0, 0, 0], [1, 20, 10, 1, 0, 0]])
+        predictor = replace(self.known, seen=Seen.of("linear", rows))
+
+        assert predictor.seen == Seen({}, 1600.0, 4 * 10 + 4 * 20 + 10 * 20)
+        # 8 x 20 x 20 and 8 x 25 x 20 products; 4 x 1600 are 6400 FLOPs.
+        assert self.covered((8, 20, 20, 0, 0, 0), (8, 25, 20, 0, 0, 0), predictor=predictor) == [True, False]
+        assert predictor.reason((8, 25, 20, 0, 0, 0)) == "8.0e+03 FLOPs, trained on up to 1.6e+03"
+
+    def test_the_field_furthest_out_is_the_reason(self) -> None:
+        assert self.known.reason((5, 15, 60, 0, 0, 0)) == "out_features 60, trained on 10 to 20"
+        assert self.known.reason((2, 15, 15, 0, 3, 0)) == "fused_inputs 3, trained on 0"
+        assert self.known.reason((2, 15, 15, 0, 0, 0)) == ""
+
+
+class TestKinds:
+    """Activations trained on: ReLU (0), sigmoid (4), hard-swish (6)."""
+
+    rows = np.array([[64, 8, 0, 0, 0, 0], [256, 8, 4, 0, 0, 0], [256, 16, 6, 0, 0, 0]])
+    predictor = KernelPredictor("activation", PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 3)
+    asked = np.array([[64, 8, code, 0, 0, 0] for code in (0, 1, 4, 6, 8)])
+
+    def test_a_kind_between_two_that_were_trained_on_is_not_covered(self) -> None:
+        found = replace(self.predictor, seen=Seen.of("activation", self.rows)).familiarity(self.asked)
+
+        assert found.covered.tolist() == [True, False, True, True, False]
+        assert found.outside.tolist() == [False, True, False, False, True]
+        assert not found.unknown.any()
+
+    def test_where_the_range_of_codes_alone_is_known_what_lies_between_is_unknown(self) -> None:
+        found = self.predictor.familiarity(self.asked)
+
+        assert found.covered.tolist() == [True, False, False, True, False]
+        assert found.unknown.tolist() == [False, True, True, False, False]
+        # Intervals of bundles that hold ranges alone stay as they were calibrated.
+        assert found.outside.tolist() == [False, False, False, False, True]
+
+    def test_the_kind_is_the_reason_by_its_name(self) -> None:
+        known = replace(self.predictor, seen=Seen.of("activation", self.rows))
+
+        assert known.reason((64, 8, 1, 0, 0, 0)) == "relu6, not trained on"
+        assert self.predictor.reason((64, 8, 1, 0, 0, 0)) == "relu6, perhaps not trained on"
+
+    def test_two_predictors_know_what_either_was_trained_on(self) -> None:
+        first, second = Seen({"function": (0, 4)}, 10.0, 5.0), Seen({"function": (4, 6)}, 7.0, 9.0)
+
+        assert Seen.union([first, second]) == Seen({"function": (0, 4, 6)}, 10.0, 9.0)
+        assert Seen.union([first, None]) is None
 
 
 def test_physical_terms_that_know_nothing_still_give_a_latency() -> None:

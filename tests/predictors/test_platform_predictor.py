@@ -10,7 +10,8 @@ import pytest
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.kernels import KernelTable, find_kernels, kernel_type
-from latcast.predictors.kernel_predictor import KernelPredictor
+from latcast.kernels.types.elementwise import ACTIVATIONS
+from latcast.predictors.kernel_predictor import KernelPredictor, Seen
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.physical import term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -144,6 +145,47 @@ class TestCoverage:
         assert one.coverage.share < 1
         assert not one.kernels[-1].covered
 
+    def test_a_kernel_far_outside_its_training_range_is_not_covered(self, predictor: PlatformPredictor) -> None:
+        one = predictor.predict(conv_net(channels=16384, size=7))
+
+        # Nothing but the overhead.
+        assert one.coverage.share == pytest.approx(one.overhead_ms / one.latency_ms)
+        assert one.coverage.uncovered == ("BatchNormalization", "Conv", "Relu")
+        assert not one.kernels[0].covered
+
+    def test_an_activation_whose_code_lies_between_trained_ones_is_not_covered(self, predictor: PlatformPredictor) -> None:
+        one = with_activations(predictor).predict(leaky())
+
+        assert one.coverage.uncovered == ("LeakyRelu",)
+        assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, False)
+        assert one.warnings == (
+            f"{100 * (1 - one.coverage.share):.0f} % of the latency is estimated, not trained on the like: "
+            f"activation {100 * (1 - one.coverage.share):.0f} % (leaky_relu, not trained on)",
+        )
+
+    def test_a_bundle_that_holds_ranges_alone_says_that_it_does_not_know(self, predictor: PlatformPredictor) -> None:
+        one = with_activations(predictor, ranges_alone=True).predict(leaky())
+
+        assert (one.coverage.uncovered, one.coverage.unknown) == ((), ("LeakyRelu",))
+        assert one.coverage.share == pytest.approx(one.overhead_ms / one.latency_ms)
+        assert (one.kernels[0].covered, one.kernels[0].unknown) == (False, True)
+        assert "% of the latency is perhaps not trained on the like: activation" in one.warnings[0]
+
+
+def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False) -> PlatformPredictor:
+    """The predictor, with one of activations that was trained on ReLU and on hard-swish."""
+    codes = [ACTIVATIONS.index("relu"), ACTIVATIONS.index("hard_swish")]
+    rows = np.array([[elements, 64, code, 0, 0, 0] for elements in (6272, 200704) for code in codes])
+    seen = None if ranges_alone else Seen.of("activation", rows)
+    found = KernelPredictor("activation", "physical", None, rows.min(axis=0), rows.max(axis=0), 4, seen=seen)
+    return replace(predictor, kernels={**predictor.kernels, "activation": found})
+
+
+def leaky() -> Graph:
+    """An activation between the two by its code."""
+    b = GraphBuilder("leaky")
+    return b.finish(b.op("LeakyRelu", [b.input((1, 64, 14, 14))])[0])
+
 
 class TestWarnings:
     def test_a_network_inside_the_training_range_raises_none(
@@ -151,15 +193,25 @@ class TestWarnings:
     ) -> None:
         assert predictor.predict(training_graphs[0]).warnings == ()
 
-    def test_a_field_outside_the_range_is_named_with_the_range(self, predictor: PlatformPredictor) -> None:
+    def test_a_size_somewhat_outside_the_range_is_named_with_the_range(self, predictor: PlatformPredictor) -> None:
         highest = int(predictor.kernels["conv"].high[kernel_type("conv").fields.index("in_channels")])
 
-        one = predictor.predict(conv_net(channels=4 * highest))
+        b = GraphBuilder("wide")
+        graph = b.finish(b.conv_bn(b.input((1, 2 * highest, 7, 7)), 32, 3))
 
-        [warning] = one.warnings
-        assert "of the latency comes from kernels outside the training range" in warning
-        assert f"in_channels {4 * highest} (trained on" in warning
+        [warning] = predictor.predict(graph).warnings
+
+        assert "% of the latency is outside the training range, by no more than a factor of 2: conv" in warning
+        assert f"(in_channels {2 * highest}, trained on" in warning
         assert f"to {highest})" in warning
+
+    def test_a_size_far_outside_the_range_is_named_with_the_range(self, predictor: PlatformPredictor) -> None:
+        highest = int(predictor.kernels["conv"].high[kernel_type("conv").fields.index("in_channels")])
+
+        [warning] = predictor.predict(conv_net(channels=4 * highest)).warnings
+
+        assert "% of the latency is estimated, not trained on the like: conv" in warning
+        assert f"(in_channels {4 * highest}, trained on" in warning
 
     def test_outside_the_range_the_interval_is_wider(self, predictor: PlatformPredictor) -> None:
         inside = predictor.predict(build(model("mobilenet_v2")))
@@ -173,7 +225,7 @@ class TestWarnings:
 
         [warning] = predictor.predict(graph).warnings
 
-        assert "no predictor for resize, priced by pooled throughput" in warning
+        assert warning.startswith("98 % of the latency is estimated, not trained on the like: resize 98 % (no predictor)")
 
     def test_a_quantised_file_on_a_platform_of_real_numbers_is_remarked(self, predictor: PlatformPredictor) -> None:
         [warning] = predictor.predict(replace(conv_net(), precision="int8")).warnings

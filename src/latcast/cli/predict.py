@@ -53,8 +53,6 @@ def command(
     for found in predictions:
         for text in found.warnings:
             warn(f"{found.model} on {found.platform}: {text}")
-        if found.coverage.uncovered:
-            warn(f"{found.model} on {found.platform}: priced by the fallback: {', '.join(found.coverage.uncovered)}")
     if len(graphs) < len(models):
         raise typer.Exit(1)
 
@@ -81,7 +79,7 @@ def _print_kernels(found: Prediction) -> None:
     rows += [
         (
             kernel.name,
-            kernel.kernel_type if kernel.covered else f"{kernel.kernel_type} (fallback)",
+            kernel.kernel_type + ("" if kernel.covered else " (unknown)" if kernel.unknown else " (estimated)"),
             "+".join(kernel.operators),
             milliseconds(kernel.latency_ms),
             percent(100 * kernel.latency_ms / total_ms),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from latcast.predictors.kernel_predictor import PHYSICAL, TRANSFERRED, KernelPredictor
+from latcast.predictors.kernel_predictor import PHYSICAL, TRANSFERRED, KernelPredictor, Seen
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -43,7 +43,9 @@ def _mean_of_type(name: str, both: tuple[PlatformPredictor, PlatformPredictor]) 
     weights = [predictor.network.weights.get(name, 1.0) / 2 for predictor in both]
     coefficients = np.array([*_of_each_kernel(both), *weights])
     samples = max(found.samples for found in known)
-    return KernelPredictor(name, TRANSFERRED, None, low, high, samples, base=TransferredBase(sources, {POOLED: coefficients}))
+    base = TransferredBase(sources, {POOLED: coefficients})
+    seen = Seen.union(found.seen for found in known)
+    return KernelPredictor(name, TRANSFERRED, None, low, high, samples, base=base, seen=seen)
 
 
 def _of_each_kernel(both: tuple[PlatformPredictor, PlatformPredictor]) -> np.ndarray:

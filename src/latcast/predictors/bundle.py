@@ -2,7 +2,7 @@
 
 ======================== ==========================================================================================
 ``platform.json``        schema version, platform, environment, physical terms, network model, interval, and an index of the
-                         kernel predictors
+                         kernel predictors, with the kinds and the most work that each was trained on
 ``fusion_rules.json``    the runtime's rules
 ``kernels/*.safetensors`` for each kernel predictor the range it was trained on and its regressor, as arrays
 ``golden.json``          inputs and outputs, checked at load (:mod:`latcast.predictors.golden`)
@@ -25,13 +25,13 @@ import numpy as np
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.types import KERNEL_TYPES, kernel_type
+from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
 from latcast.predictors.bundle_files import BundleFiles, write_files
 from latcast.predictors.card import card_text
 from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import STORED_MODELS, KernelPredictor
+from latcast.predictors.kernel_predictor import STORED_MODELS, KernelPredictor, Seen
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -169,8 +169,10 @@ def _json_bytes(document: Mapping[str, Any]) -> bytes:
 def _index_entry(found: KernelPredictor) -> dict[str, Any]:
     kind = kernel_type(found.kernel_type)
     transferred = {} if found.base is None else {"transferred": _base_entry(found.base)}
+    seen = {} if found.seen is None else {"seen": _seen_entry(found.seen)}
     return {
         **transferred,
+        **seen,
         "file": f"kernels/{found.kernel_type}.safetensors",
         "model": found.model,
         "regressor": None if found.regressor is None else found.regressor.kind,
@@ -178,6 +180,11 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
         "fields": list(kind.fields),
         "features": list(found.features or feature_names(kind)),
     }
+
+
+def _seen_entry(seen: Seen) -> dict[str, Any]:
+    kinds = {name: list(codes) for name, codes in sorted(seen.kinds.items())}
+    return {"kinds": kinds, "most_flops": seen.most_flops, "most_elements": seen.most_elements}
 
 
 def _base_entry(base: TransferredBase) -> dict[str, Any]:
@@ -373,7 +380,18 @@ class _Reader:
         return KernelPredictor(
             name, entry["model"], regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
             int(entry["samples"]), tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
+            self.seen(kind, entry.get("seen")),
         )  # fmt: skip
+
+    def seen(self, kind: KernelType, entry: Mapping[str, Any] | None) -> Seen | None:
+        """None in bundles that hold ranges alone."""
+        if entry is None:
+            return None
+        kinds = dict(entry["kinds"])
+        if set(kinds) != set(kind.kinds):
+            raise ValueError(f"found the kinds {sorted(kinds)} of '{kind.name}', expected {sorted(kind.kinds)}")
+        codes = {name: tuple(int(_number(code, above=0)) for code in listed) for name, listed in kinds.items()}
+        return Seen(codes, _number(entry["most_flops"], above=0), _number(entry["most_elements"], above=0))
 
     def base(
         self, name: str, entry: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray], depth: int

@@ -80,7 +80,7 @@ def as_graph(
     if strict and (unknown := unknown_operators(graph)):
         raise UnknownOperatorError(
             f"{graph.name}: no entry in the operator table for {', '.join(unknown)}; "
-            "without --strict they are priced by the fallback and listed in the coverage"
+            "without --strict they are estimated and listed in the coverage"
         )
     return graph
 

@@ -1,7 +1,7 @@
 """Golden values: inputs and outputs that a bundle carries, so that a predictor that loads also predicts what it did.
 
 They hold single kernels at the low end, the middle and the high end of what each type was trained on, and a few whole
-networks as lists of kernels, which go through overhead, interval and the fallback for what no predictor covers.
+networks as lists of kernels, which go through overhead, interval and the estimate of what no predictor covers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SMALL_NETWORKS: Mapping[str, list[list[Any]]] = {
     "nothing but overhead": [],
     "an operator that no predictor covers": [["other", [1_000_000, 50_000, 50_000, 10_000, 1, 0, 0], 2]],
 }
-"""Networks in which what the large ones hide shows: the constant overhead, and the fallback."""
+"""Networks in which what the large ones hide shows: the constant overhead, and the estimate."""
 
 
 def golden_values(predictor: PlatformPredictor) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _network_values(
     ]
     priced = predictor.price(kernels)
     low, high = predictor.bounds_ms(priced)
-    columns = {"latency_ms": priced.latency_ms, "low_ms": low, "high_ms": high, "covered_share": priced.covered_share}
+    columns = {"latency_ms": priced.latency_ms, "low_ms": low, "high_ms": high}
     return [{name: float(values[index]) for name, values in columns.items()} for index in range(len(networks))]
 
 

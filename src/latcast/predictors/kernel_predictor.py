@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from latcast.kernels.types import kernel_type
+from latcast.kernels.kernel import Configuration
+from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.features import feature_matrix, feature_names
 from latcast.predictors.physical import PhysicalTerms
 from latcast.predictors.regressors import Regressor, fit_regressor
@@ -36,6 +38,70 @@ RESIDUAL_LIMIT = 20.0
 """A learned residual may change the physical latency by at most this factor (the trees cannot extrapolate anyway)."""
 
 
+FAR = 2.0
+"""Factor beyond the range of a size from which on a kernel is not like those trained on. From stage to stage of a network
+channels double and maps halve, so that a kernel within it has neighbours one step away."""
+
+FAR_WORK = 4.0
+"""The same for FLOPs and for elements moved, which two sizes decide together."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of the kernels trained on beside the range of each field.
+
+    Attributes:
+        kinds: Field that names a kind (an activation's function) to the codes trained on.
+        most_flops, most_elements: Of one kernel: what it computed, and what it read and wrote.
+    """
+
+    kinds: Mapping[str, tuple[int, ...]]
+    most_flops: float
+    most_elements: float
+
+    @classmethod
+    def of(cls, type_name: str, configurations: np.ndarray) -> Seen:
+        """Of configurations, (samples, fields), of a type."""
+        kind = kernel_type(type_name)
+        flops, elements = _work(kind, configurations)
+        kinds = {name: np.unique(configurations[:, kind.fields.index(name)]).tolist() for name in kind.kinds}
+        return cls({name: tuple(codes) for name, codes in kinds.items()}, float(flops.max()), float(elements.max()))
+
+    @classmethod
+    def union(cls, several: Iterable[Seen | None]) -> Seen | None:
+        """What several predictors of a type were trained on together; None where it is not known of one of them."""
+        known = []
+        for each in several:
+            if each is None:
+                return None
+            known.append(each)
+        names = {name for each in known for name in each.kinds}
+        kinds = {name: tuple(sorted({code for each in known for code in each.kinds.get(name, ())})) for name in sorted(names)}
+        return cls(kinds, max(each.most_flops for each in known), max(each.most_elements for each in known))
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """How kernels lie to those trained on; arrays of booleans, (kernels,).
+
+    Attributes:
+        outside: Whether a field is outside the range trained on, or names a kind that was not.
+        covered: Whether the like was trained on: no size is outside its range by more than :data:`FAR`, the kernel works no
+            more than :data:`FAR_WORK` times as much as any trained on, and its kinds were trained on.
+        unknown: Whether that cannot be said, as the bundle holds the range of its kinds' codes alone.
+    """
+
+    outside: np.ndarray
+    covered: np.ndarray
+    unknown: np.ndarray
+
+
+def _work(kind: KernelType, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """FLOPs, and elements read and written, of kernels."""
+    q = kind.quantities(kind.columns(configurations))
+    return q.flops, q.input_elements + q.output_elements + q.weight_elements
+
+
 @dataclass(frozen=True)
 class KernelPredictor:
     """Latency of kernels of one type.
@@ -48,6 +114,7 @@ class KernelPredictor:
         samples: How many distinct configurations it was trained on; 0 where only networks were.
         features: Names of what the regressor sees, in its order; all features of the type where None.
         base: What stands in the place of the platform's physical terms where it was transferred; None where it was not.
+        seen: What else is known of the configurations trained on; None where a bundle does not hold it.
     """
 
     kernel_type: str
@@ -58,6 +125,7 @@ class KernelPredictor:
     samples: int
     features: tuple[str, ...] | None = None
     base: TransferredBase | None = None
+    seen: Seen | None = None
 
     def latency_ms(self, physical: PhysicalTerms, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, (kernels,)."""
@@ -75,9 +143,49 @@ class KernelPredictor:
             return self.base.latency_ms(self.kernel_type, configurations)
         return physical.latency_ms(kernel_type(self.kernel_type), configurations)
 
-    def outside(self, configurations: np.ndarray) -> np.ndarray:
-        """Whether each kernel has a field outside the range trained on, (kernels,)."""
-        return np.asarray(((configurations < self.low) | (configurations > self.high)).any(axis=1))
+    def familiarity(self, configurations: np.ndarray) -> Familiarity:
+        """How kernels, (kernels, fields), lie to those trained on."""
+        kind = kernel_type(self.kernel_type)
+        outside = (configurations < self.low) | (configurations > self.high)
+        # Fields that may be zero are counts and flags, for which zero and one are neighbours.
+        sizes, low, high = (np.maximum(values, 1) for values in (configurations, self.low, self.high))
+        unlike = (sizes > FAR * high) | (FAR * sizes < low)
+        unknown = np.zeros(len(configurations), dtype=bool)
+        for name in kind.kinds:
+            place = kind.fields.index(name)
+            codes = configurations[:, place]
+            if self.seen is not None:
+                outside[:, place] = ~np.isin(codes, self.seen.kinds.get(name, ()))
+            else:
+                unknown |= (codes > self.low[place]) & (codes < self.high[place])
+            unlike[:, place] = outside[:, place]
+        strange = np.asarray(unlike.any(axis=1))
+        if self.seen is not None:
+            flops, elements = _work(kind, configurations)
+            strange |= (flops > FAR_WORK * self.seen.most_flops) | (elements > FAR_WORK * self.seen.most_elements)
+        return Familiarity(np.asarray(outside.any(axis=1)), ~strange & ~unknown, ~strange & unknown)
+
+    def reason(self, configuration: Configuration) -> str:
+        """What is most unlike the kernels trained on, in a few words: "rows 197, trained on 1"."""
+        kind = kernel_type(self.kernel_type)
+        worst, said = 0.0, ""
+        for name, value, low, high in zip(kind.fields, configuration, self.low.tolist(), self.high.tolist(), strict=True):
+            if name in kind.kinds:
+                known = self.seen.kinds.get(name, ()) if self.seen is not None else (low, high)
+                if value in known:
+                    continue
+                called = kind.kinds[name][value] if value < len(kind.kinds[name]) else str(value)
+                return f"{called}, {'not trained on' if self.seen is not None else 'perhaps not trained on'}"
+            factor = max(max(value, 1) / max(high, 1), max(low, 1) / max(value, 1))
+            if not low <= value <= high and factor > worst:
+                trained = f"{low}" if low == high else f"{low} to {high}"
+                worst, said = factor, f"{name} {value}, trained on {trained}"
+        if self.seen is not None and worst <= FAR:
+            flops, elements = (float(values[0]) for values in _work(kind, np.array([configuration])))
+            for what, work, most in (("FLOPs", flops, self.seen.most_flops), ("elements", elements, self.seen.most_elements)):
+                if work > FAR_WORK * most:
+                    return f"{work:.1e} {what}, trained on up to {most:.1e}"
+        return said
 
 
 def fit_kernel_predictor(
@@ -114,5 +222,6 @@ def fit_kernel_predictor(
         else:
             regressor = fit_regressor(model, features, latency_ms, seed=seed, tune=tune)
     return KernelPredictor(
-        name, model if regressor is not None else PHYSICAL, regressor, low, high, len(latency_ms), feature_names(kind)
-    )
+        name, model if regressor is not None else PHYSICAL, regressor, low, high, len(latency_ms), feature_names(kind),
+        seen=Seen.of(name, configurations),
+    )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import compress
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +17,19 @@ from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import KernelPredictor
+from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.physical import PhysicalTerms
 from latcast.records import Coverage, KernelLatency, Platform, Prediction
 
 OUTSIDE_WARNING_SHARE = 0.05
 """A network is warned about when more than this share of its latency comes from kernels outside the training range."""
+
+ESTIMATED_WARNING_SHARE = 0.01
+"""The same for kernels that are estimated, or of which it is unknown whether they are."""
+
+MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
+"""Kinds of kernels that a warning names, and the share of the latency below which none but the first is."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,8 @@ class Priced:
 
     Attributes:
         table: The kernels.
-        kernel_ms, covered, outside: By distinct kernel: latency inside a long network; whether a predictor knows it; whether
-            it is outside the training range.
+        kernel_ms, covered, unknown, outside: By distinct kernel: latency inside a long network; and how it lies to the kernels
+            trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
         company_factor, latency_ms, covered_share, outside_share: By network: what its kernels' latencies and its overhead
             are multiplied by; what they add up to then; and the parts of it from such kernels.
     """
@@ -40,11 +47,30 @@ class Priced:
     table: KernelTable
     kernel_ms: np.ndarray
     covered: np.ndarray
+    unknown: np.ndarray
     outside: np.ndarray
     company_factor: np.ndarray
     latency_ms: np.ndarray
     covered_share: np.ndarray
     outside_share: np.ndarray
+
+
+class _Price(NamedTuple):
+    """One distinct kernel of :class:`Priced`."""
+
+    latency_ms: float
+    covered: bool
+    unknown: bool
+    outside: bool
+
+    @property
+    def estimated(self) -> bool:
+        return not self.covered and not self.unknown
+
+
+_FREE = _Price(0.0, True, False, False)
+
+_Prices = Mapping[tuple[str, tuple[int, ...]], _Price]
 
 
 @dataclass(frozen=True)
@@ -54,7 +80,7 @@ class PlatformPredictor:
     Attributes:
         platform: What it predicts for.
         rules: Fusion rules of the runtime.
-        physical: Physical terms; also the stated fallback for kernels without a predictor.
+        physical: Physical terms; kernels without a predictor are estimated by them.
         kernels: Kernel type to its predictor.
         network: Overhead, and what running in company changes.
         interval: Calibrated 90 % interval.
@@ -89,22 +115,32 @@ class PlatformPredictor:
         raw = self.raw_kernel_latency_ms(table.configurations)
         types = table.kernel_types
         kernel_ms = self.network.kernel_latency_ms(types, raw) if len(raw) else raw
-        covered, outside = [], []
-        for name, rows in table.configurations.items():
-            predictor = self.kernels.get(name)
-            known = predictor is not None and name != "other"
-            covered.append(np.full(len(rows), known))
-            outside.append(predictor.outside(rows) if predictor is not None and known else np.ones(len(rows), dtype=bool))
-        is_covered = np.concatenate(covered) if covered else np.zeros(0, dtype=bool)
-        is_outside = np.concatenate(outside) if outside else np.zeros(0, dtype=bool)
-        sums = table.sum_by_network(np.stack([kernel_ms, kernel_ms * is_covered, kernel_ms * is_outside], axis=1))
+        found = [self._familiarity(name, rows) for name, rows in table.configurations.items()]
+        nothing = np.zeros(0, dtype=bool)
+        covered, unknown, outside = (
+            np.concatenate([nothing, *(getattr(each, name) for each in found)]) for name in ("covered", "unknown", "outside")
+        )
+        sums = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * outside], axis=1))
         total = sums[:, 0] + self.network.constant_ms
         # A network of views alone costs nothing, all of it by rule.
         priceless = total <= 0
         whole = np.where(priceless, 1.0, total)
         covered_share = np.where(priceless, 1.0, (sums[:, 1] + self.network.constant_ms) / whole)
         factor = self.network.company_factor(sums[:, 0])
-        return Priced(table, kernel_ms, is_covered, is_outside, factor, factor * total, covered_share, sums[:, 2] / whole)
+        return Priced(
+            table, kernel_ms, covered, unknown, outside, factor, factor * total, covered_share, sums[:, 2] / whole
+        )  # fmt: skip
+
+    def _familiarity(self, name: str, configurations: np.ndarray) -> Familiarity:
+        predictor = self._predictor_of(name)
+        if predictor is not None:
+            return predictor.familiarity(configurations)
+        some = np.ones(len(configurations), dtype=bool)
+        return Familiarity(outside=some, covered=~some, unknown=~some)
+
+    def _predictor_of(self, name: str) -> KernelPredictor | None:
+        """The predictor of a type; none for ``other``, whose kernels have nothing in common."""
+        return None if name == "other" else self.kernels.get(name)
 
     def bounds_ms(self, priced: Priced) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of priced networks, each (networks,)."""
@@ -140,82 +176,83 @@ class PlatformPredictor:
                     latency_ms=float(priced.latency_ms[index]),
                     low_ms=float(low[index]),
                     high_ms=float(high[index]),
-                    coverage=self._coverage(graph, kernels[index], float(priced.covered_share[index])),
-                    warnings=self._warnings(graph, kernels[index], float(priced.outside_share[index]), price_of),
+                    coverage=_coverage(graph, kernels[index], float(priced.covered_share[index]), price_of),
+                    warnings=self._warnings(graph, kernels[index], price_of),
                     kernels=self._breakdown(kernels[index], price_of, factor) if breakdown else (),
                     overhead_ms=factor * self.network.constant_ms,
                 )
             )
         return predictions
 
-    def _prices_by_key(self, priced: Priced) -> dict[tuple[str, tuple[int, ...]], tuple[float, bool, bool]]:
+    def _prices_by_key(self, priced: Priced) -> _Prices:
         prices = {}
         place = 0
         for name, rows in priced.table.configurations.items():
             for row in rows.tolist():
-                prices[(name, tuple(row))] = (
-                    float(priced.kernel_ms[place]), bool(priced.covered[place]), bool(priced.outside[place]),
-                )  # fmt: skip
+                columns = (priced.covered, priced.unknown, priced.outside)
+                prices[(name, tuple(row))] = _Price(float(priced.kernel_ms[place]), *(bool(each[place]) for each in columns))
                 place += 1
         return prices
 
-    def _coverage(self, graph: Graph, kernels: Sequence[Kernel], share: float) -> Coverage:
-        names = {
-            operator
-            for kernel in kernels
-            if not kernel.free and (kernel.kernel_type not in self.kernels or kernel.kernel_type == "other")
-            for operator in kernel.operators
-        }
-        return Coverage(share, tuple(sorted(names | set(unknown_operators(graph)))))
-
-    def _warnings(
-        self, graph: Graph, kernels: Sequence[Kernel], outside_share: float,
-        prices: Mapping[tuple[str, tuple[int, ...]], tuple[float, bool, bool]],
-    ) -> tuple[str, ...]:  # fmt: skip
+    def _warnings(self, graph: Graph, kernels: Sequence[Kernel], prices: _Prices) -> tuple[str, ...]:
         found = []
         if graph.precision != self.platform.precision and graph.precision == "int8":
             found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
-        if outside_share > OUTSIDE_WARNING_SHARE:
-            worst = max(
-                (kernel for kernel in kernels if not kernel.free and prices[kernel.key][2]),
-                key=lambda kernel: prices[kernel.key][0],
-            )
-            reason = self._range_reason(worst)
-            found.append(
-                f"{100 * outside_share:.0f} % of the latency comes from kernels outside the training range; "
-                f"the largest is {worst.name}: {reason}"
-            )
+        busy = [(kernel, prices[kernel.key]) for kernel in kernels if not kernel.free]
+        whole_ms = sum(price.latency_ms for _, price in busy) + self.network.constant_ms or 1.0
+        within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
+        for least, text, chosen in (
+            (ESTIMATED_WARNING_SHARE, "of the latency is estimated, not trained on the like", [p.estimated for _, p in busy]),
+            (ESTIMATED_WARNING_SHARE, "of the latency is perhaps not trained on the like", [p.unknown for _, p in busy]),
+            (OUTSIDE_WARNING_SHARE, within, [p.covered and p.outside for _, p in busy]),
+        ):
+            shares = [(kernel, price.latency_ms / whole_ms) for kernel, price in compress(busy, chosen)]
+            share = sum(part for _, part in shares)
+            if share > least:
+                found.append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
         found.extend(card_warnings(self.card))
         return tuple(found)
 
-    def _range_reason(self, kernel: Kernel) -> str:
-        predictor = self.kernels.get(kernel.kernel_type)
-        if predictor is None or kernel.kernel_type == "other":
-            return f"no predictor for {kernel.kernel_type}, priced by pooled throughput"
-        kind = kernel_type(kernel.kernel_type)
-        parts = [
-            f"{name} {value} (trained on {low} to {high})"
-            for name, value, low, high in zip(
-                kind.fields, kernel.configuration, predictor.low.tolist(), predictor.high.tolist(), strict=True
-            )
-            if not low <= value <= high
-        ]
-        return f"{kernel.kernel_type} with " + ", ".join(parts)
+    def _reasons(self, kernels: Sequence[tuple[Kernel, float]]) -> str:
+        """Types of kernels by their share of the latency, each with what is strange about the largest."""
+        by_type: dict[str, list[tuple[Kernel, float]]] = {}
+        for kernel, share in kernels:
+            by_type.setdefault(_called(kernel), []).append((kernel, share))
+        shares = {name: sum(share for _, share in listed) for name, listed in by_type.items()}
+        names = sorted(shares, key=lambda name: (-shares[name], name))
+        shown = [name for name in names[:MOST_REASONS] if name == names[0] or shares[name] >= LEAST_REASON_SHARE]
+        said = []
+        for name in shown:
+            kernel = max(by_type[name], key=lambda pair: pair[1])[0]
+            predictor = self._predictor_of(kernel.kernel_type)
+            reason = "no predictor" if predictor is None else predictor.reason(kernel.configuration)
+            said.append(f"{name} {100 * shares[name]:.0f} % ({reason})")
+        return ", ".join(said) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
-    def _breakdown(
-        self, kernels: Sequence[Kernel], prices: Mapping[tuple[str, tuple[int, ...]], tuple[float, bool, bool]], factor: float
-    ) -> tuple[KernelLatency, ...]:
+    def _breakdown(self, kernels: Sequence[Kernel], prices: _Prices, factor: float) -> tuple[KernelLatency, ...]:
         listed = []
         for kernel in kernels:
-            latency_ms, covered, _ = (0.0, True, False) if kernel.free else prices[kernel.key]
+            price = _FREE if kernel.free else prices[kernel.key]
             fields = kernel_type(kernel.kernel_type).fields
             listed.append(
                 KernelLatency(
                     kernel.name, kernel.kernel_type, kernel.operators,
-                    dict(zip(fields, kernel.configuration, strict=True)), factor * latency_ms, covered,
+                    dict(zip(fields, kernel.configuration, strict=True)), factor * price.latency_ms, price.covered, price.unknown,
                 )
             )  # fmt: skip
         return tuple(listed)
 
     def with_card(self, card: Mapping[str, Any]) -> PlatformPredictor:
         return replace(self, card=dict(card))
+
+
+def _called(kernel: Kernel) -> str:
+    """What a warning calls a kernel: its type, or its operators where it has none."""
+    return "+".join(kernel.operators) if kernel.kernel_type == "other" else kernel.kernel_type
+
+
+def _coverage(graph: Graph, kernels: Sequence[Kernel], share: float, prices: _Prices) -> Coverage:
+    busy = [kernel for kernel in kernels if not kernel.free]
+    estimated = {name for kernel in busy if prices[kernel.key].estimated for name in kernel.operators}
+    unknown = {name for kernel in busy if prices[kernel.key].unknown for name in kernel.operators}
+    return Coverage(share, tuple(sorted(estimated | set(unknown_operators(graph)))), tuple(sorted(unknown)))

@@ -18,7 +18,7 @@ from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.averaged import averaged
 from latcast.predictors.folds import FOLDS, group_folds
-from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, Seen, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.physical import PhysicalTerms, fit_from_kernels, fit_from_networks, network_design
@@ -180,7 +180,7 @@ def _fit_from_networks(
     design, names = network_design(table.configurations)
     physical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
     kernels = {
-        name: KernelPredictor(name, PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 0)
+        name: KernelPredictor(name, PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 0, seen=Seen.of(name, rows))
         for name, rows in table.configurations.items()
         if name != "other"
     }

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from latcast.kernels.types import kernel_type
-from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor
+from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor, Seen
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
 from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms, fit_nonnegative
@@ -252,7 +252,9 @@ def predictors(learned: Learned, terms: NetworkTerms) -> tuple[PhysicalTerms, di
             continue
         low, high = found.configurations.min(axis=0), found.configurations.max(axis=0)
         sizes = tuple(size_lengths(kernel_type(found.name)))
-        kernels[found.name] = KernelPredictor(found.name, RESIDUAL, learned.factors[found.name], low, high, 0, sizes)
+        seen = Seen.of(found.name, found.configurations)
+        factors = learned.factors[found.name]
+        kernels[found.name] = KernelPredictor(found.name, RESIDUAL, factors, low, high, 0, sizes, seen=seen)
     return (
         PhysicalTerms({POOLED: pooled, **learned.coefficients}), kernels, NetworkModel(constant_ms=learned.overhead_ms)
     )  # fmt: skip

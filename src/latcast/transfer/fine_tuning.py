@@ -11,7 +11,7 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.types import kernel_type
 from latcast.predictors.features import feature_matrix, feature_names
-from latcast.predictors.kernel_predictor import KERNEL_MLP, KernelPredictor
+from latcast.predictors.kernel_predictor import KERNEL_MLP, KernelPredictor, Seen
 from latcast.predictors.regressors.kernel_mlp import KernelMlp
 
 
@@ -57,4 +57,5 @@ def fine_tune(source: KernelPredictor, configurations: np.ndarray, latency_ms: n
 def _predictor(type_name: str, configurations: np.ndarray, regressor: KernelMlp) -> KernelPredictor:
     kind = kernel_type(type_name)
     low, high = configurations.min(axis=0), configurations.max(axis=0)
-    return KernelPredictor(type_name, KERNEL_MLP, regressor, low, high, len(configurations), feature_names(kind))
+    seen = Seen.of(type_name, configurations)
+    return KernelPredictor(type_name, KERNEL_MLP, regressor, low, high, len(configurations), feature_names(kind), seen=seen)

@@ -20,6 +20,7 @@ from latcast.predictors.kernel_predictor import (
     RESIDUAL,
     TRANSFERRED,
     KernelPredictor,
+    Seen,
     fit_kernel_predictor,
 )
 from latcast.predictors.physical import PhysicalTerms, fit_from_kernels
@@ -115,7 +116,7 @@ def _on_sources(
     base = _without_idle(fit_transferred_base(type_name, configurations, latency_ms, sources))
     found = KernelPredictor(
         type_name, TRANSFERRED, None, configurations.min(axis=0), configurations.max(axis=0), len(latency_ms),
-        feature_names(kind), base,
+        feature_names(kind), base, Seen.of(type_name, configurations),
     )  # fmt: skip
     if not trees or len(latency_ms) < FEW_SAMPLES:
         return found

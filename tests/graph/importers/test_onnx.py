@@ -313,3 +313,10 @@ def test_the_transposes_of_a_channels_last_exporter_are_gone_but_for_the_input(t
     path.write_bytes(to_onnx(last))
 
     assert load_graph(path).structure_key == first.structure_key
+
+
+def test_a_transpose_that_moves_nothing_is_read_as_it_stands() -> None:
+    graph = load_graph(model([node("Transpose", ["x"], ["y"], perm=[0, 1, 2])], {"x": (2, 3, 4)}, ["y"]))
+
+    assert [each.op_type for each in graph.nodes] == ["Transpose"]
+    assert (graph.inputs, graph.outputs) == (("x",), ("y",))

@@ -104,6 +104,95 @@ CALLS: Mapping[str, tuple[onnx.ModelProto, Sequence[str]]] = {
 }
 
 
+def standard(shapes: Sequence[Sequence[int]], outputs: Sequence[str] = ("y",), **attributes: Any) -> onnx.ModelProto:
+    """ONNX's own Attention."""
+    names = [f"x{index}" if shape else "" for index, shape in enumerate(shapes)]
+    inputs = {name: shape for name, shape in zip(names, shapes, strict=True) if name}
+    return model(
+        [node("Attention", names, outputs, name="op", **attributes)], inputs, [each for each in outputs if each], opset=23
+    )
+
+
+PRODUCTS = ["MatMul", "Mul", "MatMul", "Softmax", "Transpose"]
+
+ATTENTIONS: Mapping[str, tuple[onnx.ModelProto, Sequence[str]]] = {
+    "four axes": (standard([(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 6)]), PRODUCTS),
+    "four axes, as torch writes them": (
+        standard([(2, 3, 5, 8)] * 3, is_causal=0, softcap=0.0, qk_matmul_output_mode=0),
+        PRODUCTS,
+    ),
+    # Two reshapes around the products: the three query heads of each head of keys are rows of one product.
+    "four axes, shared heads": (standard([(2, 6, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)]), [*PRODUCTS, "Reshape", "Reshape"]),
+    "four axes, shared heads and a mask": (
+        standard([(2, 6, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6), (2, 1, 5, 7)], scale=0.3),
+        [*PRODUCTS, *["Reshape"] * 4, "Add"],
+    ),
+    "three axes": (
+        standard([(2, 5, 12), (2, 7, 12), (2, 7, 12)], q_num_heads=3, kv_num_heads=3),
+        # Each side is parted into heads and the result merged; the two transposes of the keys are one.
+        ["MatMul", "Mul", "MatMul", "Softmax", *["Transpose"] * 4, *["Reshape"] * 4],
+    ),
+    "three axes, shared heads": (
+        standard([(2, 5, 24), (2, 7, 8), (2, 7, 8)], q_num_heads=6, kv_num_heads=2),
+        ["MatMul", "Mul", "MatMul", "Softmax", *["Transpose"] * 4, *["Reshape"] * 6],
+    ),
+    "a past": (
+        standard([(1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4), (), (1, 2, 5, 4), (1, 2, 5, 4)], ("y", "k", "v")),
+        [*PRODUCTS, "Concat", "Concat"],
+    ),
+    "capped scores": (standard([(2, 3, 5, 8)] * 3, softcap=2.0), [*PRODUCTS, "Div", "Tanh", "Mul"]),
+}
+
+
+@pytest.mark.parametrize("case", sorted(ATTENTIONS))
+def test_attention_is_taken_apart_into_operators_that_compute_the_same(case: str) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    proto, expected = ATTENTIONS[case]
+    graph = load_graph(proto)
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}
+    names = [output.name for output in proto.graph.output]
+
+    assert Counter(operators(graph)) == Counter(expected)
+    wanted = ReferenceEvaluator(proto).run(names, feeds)
+    for found, value in zip(run(graph, feeds=feeds), wanted, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("attributes", [{"is_causal": 1}, {"left_window_size": 2}])
+def test_a_mask_that_the_operator_makes_up_is_a_stored_table(attributes: Mapping[str, int]) -> None:
+    graph = load_graph(standard([(2, 6, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8)], **attributes))
+    [add] = [each for each in graph.nodes if each.op_type == "Add"]
+
+    assert [graph.shape(name) for name in add.inputs] == [(2, 6, 5, 7), (5, 7)]
+    assert add.inputs[1] in graph.weights
+
+
+def test_an_attention_that_has_no_rule_stays_one_operator() -> None:
+    proto = standard([(1, 2, 3, 4)] * 3, ("y", "", "", "scores"))
+
+    graph = load_graph(proto)
+
+    assert operators(graph) == ["Attention"]
+    assert graph.shape("scores") == (1, 2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(1, 3, 5, 8), (1, 2, 5, 8), (1, 2, 5, 8)],  # 3 query heads for 2 heads of keys
+        [(1, 2, 5, 8), (1, 2, 5, 6), (1, 2, 5, 8)],
+        [(1, 2, 5, 8), (1, 2, 5, 8), (1, 2, 4, 8)],
+        [(1, 5, 8), (1, 5, 8), (1, 5, 8)],  # without the number of heads
+        [(1, 2, 5, 8), (1, 5, 8), (1, 5, 8)],
+    ],
+)
+def test_an_attention_whose_inputs_do_not_fit_is_refused(shapes: Sequence[Sequence[int]]) -> None:
+    with pytest.raises(ModelError, match=r"node 'op' \(Attention\) with inputs"):
+        load_graph(standard(shapes))
+
+
 @pytest.mark.parametrize("case", sorted(CALLS))
 def test_a_fused_operator_is_taken_apart_into_operators_that_compute_the_same(case: str) -> None:
     proto, expected = CALLS[case]

@@ -256,3 +256,20 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match=r"model\.pt2' is damaged or no archive"):
         load_graph(path)
+
+
+@pytest.mark.slow
+def test_attention_as_the_exporter_of_opset_23_writes_it_is_taken_apart(tmp_path: Path) -> None:
+    class Shared(nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    heads = torch.zeros(1, 8, 10, 16), torch.zeros(1, 2, 10, 16), torch.zeros(1, 2, 10, 16)
+    program = torch.onnx.export(Shared().eval(), heads, dynamo=True, opset_version=23, verbose=False)
+    program.save(tmp_path / "shared.onnx")
+
+    assert [each.op_type for each in program.model_proto.graph.node] == ["Attention"]
+    found = load_graph(tmp_path / "shared.onnx")
+    assert "Attention" not in {each.op_type for each in found.nodes}
+    # 8 heads of 10 queries and 10 keys, of 16 + 16 products each.
+    assert graph_macs(found) == 8 * 100 * 32

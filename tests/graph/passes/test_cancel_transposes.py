@@ -236,6 +236,17 @@ def random_graphs(draw: st.DrawFn) -> Graph:
     return remove_identities(b.finish(*outputs))
 
 
+@pytest.mark.parametrize("orders", [[(0, 1, 2, 3)], [TO_FIRST, TO_LAST]])
+def test_a_network_of_nothing_but_transposes_that_undo_each_other_stays(orders: list[tuple[int, ...]]) -> None:
+    b = GraphBuilder("network")
+    x = b.input((2, 3, 4, 5))
+    for order in orders:
+        x = b.transpose(x, order)
+    graph = b.finish(x)
+
+    assert operators(cancel_transposes(graph)) == {"Transpose": len(orders)}
+
+
 @settings(max_examples=150)
 @given(graph=random_graphs())
 def test_what_a_network_computes_stays_the_same(graph: Graph) -> None:

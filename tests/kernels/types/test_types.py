@@ -176,8 +176,40 @@ class TestProducts:
         [kernel] = [k for k in find_kernels(attention(), rules) if k.kernel_type == "attention"]
 
         # 3 heads of 4 over 5 tokens: 2 x 2 x 3 x 25 x 4 FLOPs in products, 6 for each of 75 scores.
-        assert kernel.configuration == (3, 5, 5, 4, 0, 0, 0)
+        assert kernel.configuration == (3, 5, 5, 4, 0, 0, 0, 0)
         assert quantities(kernel) == (1200 + 450, 3 * 4 * 15, 60, 0)
+
+    def test_an_attention_operator_is_one_kernel_of_its_heads(self) -> None:
+        def shared(b: GraphBuilder) -> str:
+            heads = b.input((2, 6, 5, 8)), b.input((2, 3, 7, 8)), b.input((2, 3, 7, 4))
+            return b.op("Attention", heads)[0]
+
+        kernel = last(shared)
+
+        assert kernel.kernel_type == "attention"
+        # Two query heads share a head of keys; keys of 8 and values of 4 are 6 in the mean.
+        assert named(kernel) == {
+            "batch_heads": 12, "queries": 5, "keys": 7, "head_size": 6, "sharing_heads": 1,
+            "fused_flops": 0, "fused_inputs": 0, "fused_transcendentals": 0,
+        }  # fmt: skip
+        # 12 x 5 x 7 scores of 2 x (8 + 4) FLOPs and a softmax; 12 x 5 x 8 queries and 6 x 7 x (8 + 4) keys and values,
+        # with the mean size for the queries too.
+        assert quantities(kernel) == (420 * (24 + 6), 12 * 5 * 6 + 6 * 7 * 12, 12 * 5 * 6, 0)
+
+    def test_an_attention_operator_of_three_axes_is_the_same_kernel_as_one_of_four(self) -> None:
+        heads = {"q_num_heads": 4, "kv_num_heads": 2}
+        three = last(lambda b: b.op("Attention", [b.input((1, 5, 32)), b.input((1, 7, 16)), b.input((1, 7, 16))], heads)[0])
+        four = last(lambda b: b.op("Attention", [b.input((1, 4, 5, 8)), b.input((1, 2, 7, 8)), b.input((1, 2, 7, 8))])[0])
+
+        assert three.key == four.key
+
+    def test_keys_of_the_past_are_looked_at_too(self) -> None:
+        def cached(b: GraphBuilder) -> str:
+            now, past = (1, 2, 1, 8), (1, 2, 9, 8)
+            inputs = [b.input(now), b.input(now), b.input(now), "", b.input(past), b.input(past)]
+            return b.op("Attention", inputs, outputs=3)[0]
+
+        assert named(last(cached))["keys"] == 10
 
 
 def attention() -> Graph:

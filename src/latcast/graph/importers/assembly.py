@@ -262,7 +262,7 @@ class Assembly:
         if self._strict:
             raise UnknownOperatorError(
                 f"node '{node.name}' is a '{title}', which the operator table does not have; "
-                "without strictness it is kept and priced by a fallback"
+                "without strictness it is kept and its latency estimated"
             )
         tensors = self._infer_unknown(node, view.inputs)
         if tensors is None:

@@ -1,9 +1,10 @@
-"""Operators that optimisers write (com.microsoft) and the quantised ones, in terms of standard operators.
+"""Operators that optimisers write (com.microsoft), the quantised ones and attention, in terms of plain operators.
 
 A fused operator is taken apart again: which operators run as one kernel is for the fusion rules of a platform to say. Of a
 quantised operator (QLinearConv) the plain one remains, on tensors of 8 bits; scales and zero points do not decide latency.
 
-Sources: onnxruntime's ContribOperators.md for the domain com.microsoft, ONNX's Operators.md for QLinearConv, QLinearMatMul.
+Sources: onnxruntime's ContribOperators.md for the domain com.microsoft, ONNX's Operators.md for Attention, QLinearConv and
+QLinearMatMul.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
+import numpy as np
+
 from latcast.graph.importers.assembly import Assembly
-from latcast.graph.ir import AttributeValue, Node, Tensor
+from latcast.graph.ir import AttributeValue, Node, Shape, Tensor
+from latcast.graph.operators.contraction import attention_sizes
+from latcast.graph.operators.table import OperatorView
 
 Attributes = dict[str, AttributeValue]
 Expand = Callable[[Node, Assembly], "list[Node] | None"]
@@ -186,6 +191,88 @@ def _rename(op_type: str, inputs: int | None = None) -> Expand:
     return function
 
 
+_FLOATS = ("float16", "float32", "float64")
+"""Element types in which numpy can write a constant down."""
+
+
+def _standard_attention(node: Node, assembly: Assembly) -> list[Node] | None:
+    """ONNX's Attention: products, mask and softmax on (batch, heads, tokens, size), parted from and merged to three axes.
+
+    Query heads that share a head of keys are rows of one product, which moves nothing. A mask shorter than the keys, the
+    length of each sequence as an input, and scores as an output have no rule.
+    """
+    mask, past = _input(node, 3), _input(node, 4)
+    if any(node.inputs[6:]) or any(node.outputs[3:]):
+        return None
+    inputs = tuple(assembly.tensor(name) if name else None for name in node.inputs)
+    sizes = attention_sizes(OperatorView(node, inputs))
+    if mask and assembly.tensor(mask).shape[-1] not in (1, sizes.keys):
+        return None
+    build = _Steps(node, assembly)
+    dtype = assembly.tensor(node.inputs[0]).dtype
+    q, k, v = node.inputs[:3]
+    if len(assembly.tensor(q).shape) == 3:
+        heads = (sizes.query_heads, sizes.key_heads, sizes.key_heads)
+        parted = []
+        for name, count in zip((q, k, v), heads, strict=True):
+            batch, tokens, width = assembly.tensor(name).shape
+            parted.append(_split_heads(build, name, batch, tokens, count, width // count))
+        q, k, v = parted
+    if past:
+        k, v = build("Concat", past, k, axis=2), build("Concat", _input(node, 5), v, axis=2)
+    for name, output in zip((k, v), node.outputs[1:], strict=False):
+        if output:
+            build.nodes.append(Node("Identity", f"{node.name}_present", (name,), (output,)))
+    scale = float(cast(float, node.attributes.get("scale", 0.0))) or sizes.key_size**-0.5
+    scaled = build("Mul", q, _number(assembly, scale, dtype))
+    together: Shape = (sizes.batch, sizes.key_heads, sizes.sharing * sizes.queries)
+    apart: Shape = (sizes.batch, sizes.query_heads, sizes.queries)
+    if sizes.sharing > 1:
+        scaled = build("Reshape", scaled, assembly.constant((*together, sizes.key_size), "int64"))
+    scores = build("MatMul", scaled, build("Transpose", k, perm=(0, 1, 3, 2)))
+    softcap = float(cast(float, node.attributes.get("softcap", 0.0)))
+    if softcap:
+        cap = _number(assembly, softcap, dtype)
+        scores = build("Mul", build("Tanh", build("Div", scores, cap)), cap)
+    windows = (node.attributes.get(f"{side}_window_size", -1) for side in ("left", "right"))
+    banded = bool(node.attributes.get("is_causal", 0)) or any(size != -1 for size in windows)
+    if mask or banded:
+        if sizes.sharing > 1:
+            scores = build("Reshape", scores, assembly.constant((*apart, sizes.keys), "int64"))
+        if banded:
+            # Of the past, the future or what is far away: a table of real numbers, as exporters store it.
+            table = assembly.fresh(f"{node.name or node.op_type}_mask")
+            assembly.add_static(table, Tensor((sizes.queries, sizes.keys), dtype))
+            scores = build("Add", scores, table)
+        if mask and assembly.tensor(mask).dtype == "bool":
+            lowest = np.finfo(dtype if dtype in _FLOATS else "float32").min
+            scores = build("Where", mask, scores, _number(assembly, float(lowest), dtype))
+        elif mask:
+            scores = build("Add", scores, mask)
+        if sizes.sharing > 1:
+            scores = build("Reshape", scores, assembly.constant((*together, sizes.keys), "int64"))
+    mixed = build("MatMul", build("Softmax", scores, axis=-1), v)
+    if len(inputs[0].shape if inputs[0] else ()) == 4:
+        target: Shape = (*apart, sizes.value_size)
+    else:
+        if sizes.sharing > 1:
+            mixed = build("Reshape", mixed, assembly.constant((*apart, sizes.value_size), "int64"))
+        mixed = build("Transpose", mixed, perm=(0, 2, 1, 3))
+        target = (sizes.batch, sizes.queries, sizes.query_heads * sizes.value_size)
+    # Of four axes and without shared heads a reshape to its own shape, which disappears.
+    build.nodes.append(Node("Reshape", node.name, (mixed, assembly.constant(target, "int64")), node.outputs[:1]))
+    return build.nodes
+
+
+def _number(assembly: Assembly, value: float, dtype: str) -> str:
+    """A constant; of an element type that numpy lacks (bfloat16) without its value."""
+    if dtype in _FLOATS:
+        return assembly.constant(value, dtype)
+    name = assembly.fresh("constant")
+    assembly.add_static(name, Tensor((), dtype))
+    return name
+
+
 def _attention(node: Node, assembly: Assembly) -> list[Node] | None:
     """Self-attention on (batch, tokens, channels) with one weight for queries, keys and values."""
     heads = int(cast(int, node.attributes.get("num_heads", 0)))
@@ -258,6 +345,7 @@ def _split_heads(build: _Steps, name: str, batch: int, tokens: int, heads: int, 
 
 
 _EXPANSIONS: Mapping[tuple[str, str], Expand] = {
+    ("", "Attention"): _standard_attention,
     ("", "SimplifiedLayerNormalization"): _simplified_layer_norm,
     (MICROSOFT, "Attention"): _attention,
     (MICROSOFT, "BiasGelu"): _bias_gelu("none"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from latcast.graph.ir import Shape, Tensor
@@ -43,43 +44,79 @@ def flops_recurrent(view: OperatorView) -> int:
     return 2 * macs_recurrent(view) + 10 * _GATES[view.node.op_type] * steps * batch * directions * hidden
 
 
-def _attention_sizes(view: OperatorView) -> tuple[int, int, int, int, int, int, int]:
-    """Batch, query heads, key heads, query length, key length (with the past), key and value head sizes."""
+@dataclass(frozen=True, slots=True)
+class AttentionSizes:
+    """Sizes of ONNX's Attention.
+
+    Attributes:
+        batch, query_heads, key_heads: Sequences, and heads of the queries and of keys and values.
+        queries, keys: Lengths; that of the keys with the past.
+        key_size, value_size: Of a head.
+    """
+
+    batch: int
+    query_heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    key_size: int
+    value_size: int
+
+    @property
+    def sharing(self) -> int:
+        """Query heads that look at the same head of keys."""
+        return self.query_heads // self.key_heads
+
+
+def attention_sizes(view: OperatorView) -> AttentionSizes:
+    """Sizes of an attention on three axes (batch, tokens, heads x size) or four (batch, heads, tokens, size).
+
+    Raises:
+        ModelError: The inputs do not fit each other.
+    """
     q, k, v = view.shape(0), view.shape(1), view.shape(2)
+    if {len(q), len(k), len(v)} not in ({3}, {4}):
+        raise view.fail("queries, keys and values must all have three axes, or all four")
     if len(q) == 4:
-        query_heads, key_heads, queries, keys = q[1], k[1], q[2], k[2]
-        key_size, value_size = q[3], v[3]
+        query_heads, key_heads = q[1], k[1]
+        queries, keys, key_size, value_size = q[2], k[2], q[3], v[3]
+        fitting = k == (q[0], key_heads, keys, key_size) and v == (q[0], key_heads, keys, value_size)
     else:
         query_heads, key_heads = (view.int_attribute(f"{name}_num_heads", 0) for name in ("q", "kv"))
-        if not query_heads or not key_heads:
+        if query_heads < 1 or key_heads < 1:
             raise view.fail("three-dimensional queries need q_num_heads and kv_num_heads")
         queries, keys = q[1], k[1]
         key_size, value_size = q[2] // query_heads, v[2] // key_heads
+        fitting = (q[2], k, v) == (
+            query_heads * key_size, (q[0], keys, key_heads * key_size), (q[0], keys, key_heads * value_size),
+        )  # fmt: skip
+    if not fitting or query_heads % key_heads:
+        raise view.fail(f"{query_heads} query heads and {key_heads} key heads do not fit the shapes")
     past = view.shape(4)[2] if view.has_input(4) else 0
-    return q[0], query_heads, key_heads, queries, keys + past, key_size, value_size
+    return AttentionSizes(q[0], query_heads, key_heads, queries, keys + past, key_size, value_size)
 
 
 def infer_attention(view: OperatorView) -> list[Tensor]:
-    batch, query_heads, key_heads, queries, keys, key_size, value_size = _attention_sizes(view)
+    s = attention_sizes(view)
     four = len(view.shape(0)) == 4
     shapes: list[Shape] = [
-        (batch, query_heads, queries, value_size) if four else (batch, queries, query_heads * value_size),
-        (batch, key_heads, keys, key_size),
-        (batch, key_heads, keys, value_size),
-        (batch, query_heads, queries, keys),
+        (s.batch, s.query_heads, s.queries, s.value_size) if four else (s.batch, s.queries, s.query_heads * s.value_size),
+        (s.batch, s.key_heads, s.keys, s.key_size),
+        (s.batch, s.key_heads, s.keys, s.value_size),
+        (s.batch, s.query_heads, s.queries, s.keys),
     ]
     return [Tensor(shape, view.dtype()) for shape in shapes[: len(view.node.outputs)]]
 
 
 def macs_attention(view: OperatorView) -> int:
-    batch, heads, _, queries, keys, key_size, value_size = _attention_sizes(view)
-    return batch * heads * queries * keys * (key_size + value_size)
+    s = attention_sizes(view)
+    return s.batch * s.query_heads * s.queries * s.keys * (s.key_size + s.value_size)
 
 
 def flops_attention(view: OperatorView) -> int:
     """Two per multiply-accumulate, and a softmax (6) over the scores after scaling them (1)."""
-    batch, heads, _, queries, keys, _, _ = _attention_sizes(view)
-    return 2 * macs_attention(view) + 7 * batch * heads * queries * keys
+    s = attention_sizes(view)
+    return 2 * macs_attention(view) + 7 * s.batch * s.query_heads * s.queries * s.keys
 
 
 def _einsum_terms(view: OperatorView) -> tuple[list[list[str]], list[str], dict[str, int]]:

@@ -10,7 +10,7 @@ from latcast.graph.passes.remove_dead_nodes import live_nodes
 
 
 def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **changes: object) -> Graph:
-    """A graph of these nodes, in which readers of an alias read what it stands for.
+    """A graph of these nodes, in which readers of an alias read what it stands for; the graph as it is where none would be left.
 
     Outputs of the graph keep their names wherever that is possible: not where an input, or another output, leaves directly.
 
@@ -51,4 +51,5 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
         ]
         tensors = {**tensors, **{new: tensors[old] for old, new in renamed.items()}}
     unique = tuple(dict.fromkeys(outputs))
-    return graph.with_nodes(live_nodes(kept, unique), outputs=unique, tensors=tensors, **changes)
+    live = live_nodes(kept, unique)
+    return graph.with_nodes(live, outputs=unique, tensors=tensors, **changes) if live else graph

@@ -231,7 +231,7 @@ def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 ACTIVATION = add_kernel_type(
     KernelType(
         "activation", ("elements", "channels", "function"), (*ACTIVATIONS, *_UNARY_CLASSES), extract_activation,
-        activation_quantities, activation_class, channel_remainders, build_activation,
+        activation_quantities, activation_class, channel_remainders, build_activation, kinds={"function": ACTIVATIONS},
     )
 )  # fmt: skip
 ARITHMETIC_TYPE = add_kernel_type(
@@ -240,6 +240,7 @@ ARITHMETIC_TYPE = add_kernel_type(
         (*ARITHMETIC, "sub_scalar", "max_scalar", "min_scalar", "sub_weight", "div_weight", "pow_weight", "max_weight",
          "min_weight", "pow", "max", "min", "sum", "mean", "where"),
         extract_arithmetic, arithmetic_quantities, arithmetic_class, channel_remainders, build_arithmetic,
+        kinds={"operation": ARITHMETIC},
     )
 )  # fmt: skip
 BATCH_NORM = add_kernel_type(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +59,8 @@ class KernelType:
         physical_class: Columns -> for each kernel the class whose throughput it shares ("conv 1x1", "conv 3x3"...).
         features: Columns -> further columns for regressors, beside the fields and the quantities.
         build: Adds the kernel's own operator to a graph: (builder, configuration) -> output tensor.
+        added: Own fields that came later than the type, 0 for kernels written down before them.
+        kinds: Fields that name a kind by its code, with the kinds' names: codes near to each other have nothing in common.
     """
 
     name: str
@@ -69,6 +71,8 @@ class KernelType:
     physical_class: Callable[[Columns], np.ndarray]
     features: Callable[[Columns], Mapping[str, np.ndarray]]
     build: Callable[[GraphBuilder, Mapping[str, int]], str]
+    added: tuple[str, ...] = ()
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -80,13 +84,13 @@ class KernelType:
         return {name: table[:, index] for index, name in enumerate(self.fields)}
 
     def configuration(self, values: Mapping[str, int]) -> Configuration:
-        """A configuration from named values; fields of fusion default to 0.
+        """A configuration from named values; fields of fusion and added ones default to 0.
 
         Raises:
             UnknownNameError: A field is missing or unknown.
         """
         unknown = set(values) - set(self.fields)
-        missing = set(self.own_fields) - set(values)
+        missing = set(self.own_fields) - set(self.added) - set(values)
         if unknown or missing:
             raise UnknownNameError(
                 f"kernel type '{self.name}' has the fields {', '.join(self.fields)}; "

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
+from latcast.graph.operators.contraction import attention_sizes
+from latcast.graph.operators.table import view_of
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -93,18 +95,24 @@ def build_matmul(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 
 def extract_attention(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Batch times heads, queries, keys, size of a head."""
+    """Batch times heads, queries, keys, size of a head (of keys and values, their mean), heads that share another's keys."""
+    if nodes[0].op_type == "Attention":
+        s = attention_sizes(view_of(graph, nodes[0]))
+        size = -(-(s.key_size + s.value_size) // 2)
+        return s.batch * s.query_heads, s.queries, s.keys, size, s.sharing - 1
     products = [node for node in nodes if node.op_type == "MatMul"]
     scores, mixed = graph.shape(products[0].outputs[0]), graph.shape(products[-1].outputs[0])
     if len(scores) < 3:
         raise NotThisType
-    return prod(scores[:-2]), scores[-2], scores[-1], mixed[-1]
+    return prod(scores[:-2]), scores[-2], scores[-1], mixed[-1], 0
 
 
 def attention_quantities(c: Columns) -> Quantities:
-    """Two products of 2·q·k·d FLOPs and a softmax of 6 FLOPs a score."""
+    """Two products of 2·q·k·d FLOPs and a softmax of 6 FLOPs a score; keys and values are read once for all heads that share
+    them."""
     b, q, k, d = c["batch_heads"], c["queries"], c["keys"], c["head_size"]
-    return Quantities(b * q * k * (4 * d + 6), b * d * (q + 2 * k), b * q * d, 0 * b)
+    key_heads = b / (1 + c["sharing_heads"])
+    return Quantities(b * q * k * (4 * d + 6), d * (b * q + 2 * key_heads * k), b * q * d, 0 * b)
 
 
 def attention_features(c: Columns) -> Mapping[str, np.ndarray]:
@@ -112,7 +120,11 @@ def attention_features(c: Columns) -> Mapping[str, np.ndarray]:
 
 
 def build_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """Without a scale, which some runtimes take into the kernel and others do not."""
+    """Without a scale, which some runtimes take into the kernel and others do not; of shared heads as one operator."""
+    if c["sharing_heads"]:
+        key_heads = max(c["batch_heads"] // (1 + c["sharing_heads"]), 1)
+        rows = (c["batch_heads"], c["queries"]), (key_heads, c["keys"]), (key_heads, c["keys"])
+        return builder.op("Attention", [builder.input((1, *shape, c["head_size"])) for shape in rows])[0]
     q = builder.input((1, c["batch_heads"], c["queries"], c["head_size"]))
     k = builder.input((1, c["batch_heads"], c["head_size"], c["keys"]))
     v = builder.input((1, c["batch_heads"], c["keys"], c["head_size"]))
@@ -133,7 +145,8 @@ MATMUL = add_kernel_type(
 )  # fmt: skip
 ATTENTION = add_kernel_type(
     KernelType(
-        "attention", ("batch_heads", "queries", "keys", "head_size"), ("attention", "unscaled_attention"), extract_attention,
-        attention_quantities, one_class("attention"), attention_features, build_attention,
+        "attention", ("batch_heads", "queries", "keys", "head_size", "sharing_heads"),
+        ("attention", "unscaled_attention"), extract_attention,
+        attention_quantities, one_class("attention"), attention_features, build_attention, added=("sharing_heads",),
     )
 )  # fmt: skip

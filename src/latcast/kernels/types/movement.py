@@ -224,7 +224,7 @@ CHANNEL_SHUFFLE = add_kernel_type(
 RESIZE = add_kernel_type(
     KernelType(
         "resize", ("channels", "in_h", "in_w", "out_h", "out_w", "linear"), ("resize", "upsample"), extract_resize,
-        resize_quantities, one_class("resize"), channel_remainders, build_resize,
+        resize_quantities, one_class("resize"), channel_remainders, build_resize, kinds={"linear": ("nearest", "weighed")},
     )
 )  # fmt: skip
 COPY = add_kernel_type(

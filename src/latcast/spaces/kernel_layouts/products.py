@@ -16,6 +16,10 @@ LAYOUTS: Mapping[str, Layout] = {
         (each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict
     ),
     "attention": Layout(
-        (each("batch_heads", _HEADS), square(TOKENS, "queries", "keys")), (Span("head_size", 8, 128),), {}, dict, dict
+        (each("batch_heads", _HEADS), square(TOKENS, "queries", "keys")),
+        (Span("head_size", 8, 128),),
+        {"sharing_heads": 0},
+        dict,
+        dict,
     ),
 }
