@@ -37,7 +37,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.measure.statistics import noise_floor
+from latcast.measure.statistics import label_error
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.kernel_rounds import known_kernels
 from latcast.predictors.metrics import judge
@@ -77,7 +77,7 @@ class Measured:
         profiled: Kernels timed inside networks, network by network.
         company: Whole networks that are learned from.
         tests: Those that are judged on, with their labels.
-        noise_floor: MAPE between the labels' halves, percent.
+        label_error: Of the tests, percent.
         seconds: Of measuring kernels and company.
     """
 
@@ -88,7 +88,7 @@ class Measured:
     profiled: tuple[KernelObservation, ...]
     company: tuple[NetworkSample, ...]
     tests: tuple[NetworkSample, ...]
-    noise_floor: float
+    label_error: float
     seconds: float
 
     @property
@@ -165,9 +165,9 @@ def load(bench: BenchPlatform) -> Measured:
             for reference, label in found
         )
 
-    floor = noise_floor([label for key, label in labels.items() if key in tests])
+    error = label_error([label for key, label in labels.items() if key in tests]).percent
     seconds = sum(found["seconds"] for name, found in finished.items() if not name.startswith("labels"))
-    return Measured(bench, platform, bench.rules, tuple(isolated), profiled, samples(company), samples(tests), floor, seconds)
+    return Measured(bench, platform, bench.rules, tuple(isolated), profiled, samples(company), samples(tests), error, seconds)
 
 
 def _timed_inside(bench: BenchPlatform, platform: Platform, store: Store) -> list[tuple[str, list[int], float, str]]:
@@ -221,7 +221,7 @@ def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict
     cases |= _from_few_networks(measured, warm_ups)
     families = {sample.family for sample in measured.tests}
     return {
-        "platform": measured.platform.id, "noise_floor": measured.noise_floor, "kernels": measured.kernels,
+        "platform": measured.platform.id, "label_error": measured.label_error, "kernels": measured.kernels,
         "profiled_networks": measured.runs_of_networks, "timed_alone": len(measured.isolated),
         "company": len(measured.company), "seconds": measured.seconds, "networks": len(references),
         "families": len(families - set(SPACES)), "spaces": len(families & set(SPACES)), "cases": cases,
@@ -269,22 +269,24 @@ def curve(measured: Measured, pool: Pool) -> list[dict[str, Any]]:
 
 
 def fewer_times(points: Sequence[Mapping[str, Any]]) -> float | None:
-    """How many times fewer kernels the pool needs for the error that all kernels give from scratch; None: never as low.
+    """How many times fewer kernels the pool needs for the least error from scratch; None: it never comes so low.
 
-    Between sizes the error is interpolated over the logarithm of the size. Where the smallest size does already, the factor is a
-    lower bound.
+    From scratch needs the smallest size at which it has that error. Between sizes the pool's error is interpolated over the
+    logarithm of the size. Where its smallest size does already, the factor is a lower bound.
     """
     sizes = np.log([point["kernels"] for point in points])
+    scratch = np.array([point["from scratch"]["mape"] for point in points])
     errors = np.minimum.accumulate([point["whole pool"]["mape"] for point in points])
-    wanted = min(point["from scratch"]["mape"] for point in points)
+    needed = sizes[int(np.argmin(scratch))]
+    wanted = scratch.min()
     reached = np.flatnonzero(errors <= wanted)
     if not len(reached):
         return None
     place = int(reached[0])
     if place == 0:
-        return float(np.exp(sizes[-1] - sizes[0]))
+        return float(np.exp(needed - sizes[0]))
     share = (errors[place - 1] - wanted) / (errors[place - 1] - errors[place])
-    return float(np.exp(sizes[-1] - (sizes[place - 1] + share * (sizes[place] - sizes[place - 1]))))
+    return float(np.exp(needed - (sizes[place - 1] + share * (sizes[place] - sizes[place - 1]))))
 
 
 def _kept(name: str, make: Callable[[], Any]) -> Any:
@@ -334,7 +336,6 @@ def judge_all(folder: Path = RESULTS) -> dict[str, Any]:
             targets[name] = _kept(name, partial(judged, measured, pool, warm_ups))
             if name in CURVES:
                 targets[name]["curve"] = _kept(f"curve-{name}", partial(curve, measured, pool))
-                targets[name]["fewer_times"] = fewer_times(targets[name]["curve"])
     if not targets:
         raise MeasurementError("no target is measured yet: python -m benchmarks platforms list")
     document = {
@@ -346,6 +347,12 @@ def judge_all(folder: Path = RESULTS) -> dict[str, Any]:
     return document
 
 
+def kept_results(folder: Path = RESULTS) -> dict[str, Any]:
+    """What :func:`judge_all` wrote."""
+    document: dict[str, Any] = json.loads((folder / "platforms.json").read_text())
+    return document
+
+
 def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
     """A warm-up platform, and how well its own predictor does."""
     references = [sample.reference for sample in measured.tests]
@@ -353,7 +360,7 @@ def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
     own = judge(_predicted(pool.predictors[measured.platform.id], references), actual).to_json()
     return {
         "platform": measured.platform.id, "kernels": measured.kernels, "company": len(measured.company),
-        "seconds": measured.seconds, "noise_floor": measured.noise_floor, **own,
+        "seconds": measured.seconds, "label_error": measured.label_error, **own,
     }  # fmt: skip
 
 
@@ -385,7 +392,7 @@ def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         for name in names
     }
     means["measured"] = {
-        key: float(np.mean([target[key] for target in targets.values()])) for key in ("noise_floor", "kernels", "seconds")
+        key: float(np.mean([target[key] for target in targets.values()])) for key in ("label_error", "kernels", "seconds")
     }
     return means
 
@@ -403,18 +410,25 @@ def _figures(case: Mapping[str, Any]) -> str:
 
 
 def _targets_table(document: Mapping[str, Any]) -> str:
-    head = ["target", "floor %", "kernels", "seconds", *(f"{case}: MAPE / ±5 / ±10 %" for case in CASES), "convolutions from"]
+    head = [
+        "target",
+        "label error %",
+        "kernels",
+        "seconds",
+        *(f"{case}: MAPE / ±5 / ±10 %" for case in CASES),
+        "convolutions from",
+    ]
     rows = []
     for name, target in document["targets"].items():
         transfer = target["cases"]["whole pool"]["transfer"].get("conv", {})
         rows.append(
-            [name, f"{target['noise_floor']:.1f}", str(target["kernels"]), f"{target['seconds']:.0f}",
+            [name, f"{target['label_error']:.1f}", str(target["kernels"]), f"{target['seconds']:.0f}",
              *(_figures(target["cases"][case]) for case in CASES), ", ".join(transfer.get("sources", [])) or "scratch"]
         )  # fmt: skip
     means = document["mean"]
     measured = means["measured"]
     rows.append(
-        ["**mean**", f"{measured['noise_floor']:.1f}", f"{measured['kernels']:.0f}", f"{measured['seconds']:.0f}",
+        ["**mean**", f"{measured['label_error']:.1f}", f"{measured['kernels']:.0f}", f"{measured['seconds']:.0f}",
          *(_figures(means[case]) for case in CASES), ""]
     )  # fmt: skip
     return markdown_table(head, rows)
@@ -433,9 +447,10 @@ def _rivals_table(document: Mapping[str, Any]) -> str:
 def _curves_table(document: Mapping[str, Any]) -> str:
     rows = []
     for name, target in document["targets"].items():
-        for point in target.get("curve", ()):
-            fewer = target["fewer_times"]
-            last = point is target["curve"][-1]
+        curve_points = target.get("curve", ())
+        fewer = fewer_times(curve_points) if curve_points else None
+        for point in curve_points:
+            last = point is curve_points[-1]
             rows.append(
                 [name, str(point["kernels"]), _figures(point["from scratch"]), _figures(point["whole pool"]),
                  ("never" if fewer is None else f"{fewer:.1f}") if last else ""]
@@ -445,10 +460,10 @@ def _curves_table(document: Mapping[str, Any]) -> str:
 
 def _warm_ups_table(document: Mapping[str, Any]) -> str:
     rows = [
-        [name, each["platform"], str(each["kernels"]), f"{each['seconds']:.0f}", f"{each['noise_floor']:.1f}", _figures(each)]
+        [name, each["platform"], str(each["kernels"]), f"{each['seconds']:.0f}", f"{each['label_error']:.1f}", _figures(each)]
         for name, each in document["warm_ups"].items()
     ]
-    return markdown_table(["warm-up", "platform", "kernels", "seconds", "floor %", "its own: MAPE / ±5 / ±10 %"], rows)
+    return markdown_table(["warm-up", "platform", "kernels", "seconds", "label error %", "its own: MAPE / ±5 / ±10 %"], rows)
 
 
 def _distances_table(document: Mapping[str, Any]) -> str:

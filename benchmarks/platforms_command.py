@@ -4,6 +4,7 @@ draw               lists what is measured (minutes of computing, no measuring)
 list               every platform, and what was measured on it so far
 measure NAME...    the pieces of some platforms that are missing; all of them without a name
 judge              tables and benchmarks/results/platforms.json from what was measured
+tables             the tables again, from benchmarks/results/platforms.json
 """
 
 from __future__ import annotations
@@ -65,3 +66,11 @@ def judge() -> None:
     from benchmarks.platforms import judge_all, platforms_table
 
     print(platforms_table(judge_all()))
+
+
+@app.command()
+def tables() -> None:
+    """Prints the tables from benchmarks/results/platforms.json, without what was measured."""
+    from benchmarks.platforms import kept_results, platforms_table
+
+    print(platforms_table(kept_results()))

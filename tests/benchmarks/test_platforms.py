@@ -74,6 +74,14 @@ def test_fewer_times_is_read_off_the_curve_between_its_points() -> None:
     assert math.isclose(found, 4.0)
 
 
+def test_fewer_times_counts_what_from_scratch_needed_for_its_least_error_not_all_that_was_measured() -> None:
+    # From scratch is best, 8 %, with 400 kernels, and worse with 800; the pool has 8 % with 100.
+    found = fewer_times([point(100, 8.0, 40.0), point(400, 7.0, 8.0), point(800, 6.0, 10.0)])
+    assert found == pytest.approx(400 / 100)
+    # The pool may also need more: 9 % from scratch with 100 kernels, by the pool with 200.
+    assert fewer_times([point(100, 10.0, 9.0), point(200, 9.0, 9.5)]) == pytest.approx(100 / 200)
+
+
 def test_fewer_times_is_a_bound_where_the_smallest_part_suffices_and_none_where_none_does() -> None:
     assert fewer_times([point(100, 9.0, 40.0), point(800, 9.0, 10.0)]) == pytest.approx(8.0)
     assert fewer_times([point(100, 12.0, 40.0), point(800, 11.0, 10.0)]) is None

@@ -31,4 +31,4 @@ def test_a_minute_is_enough_to_predict_a_dozen_networks_of_six_families(latcast:
     checks = home / "measurements" / "demo-onnxruntime-checks.sqlite"
     judged = latcast("evaluate", "local/onnxruntime", checks, "--json").json
     assert judged["mape"] == pytest.approx(summary["mape"])
-    assert judged["noise_floor"] == pytest.approx(summary["noise_floor"])
+    assert judged["label_error"] == pytest.approx(summary["noise_floor"])

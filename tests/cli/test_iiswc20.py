@@ -33,7 +33,7 @@ def test_a_figure_as_json_names_splits_and_noise(latcast: Latcast, made_up_data:
     found = latcast(*command).json
 
     assert found["splits"] == 1
-    assert 0 < found["noise_floor"] < 3
+    assert 0 < found["label_error_interval"][0] < found["label_error"] < found["label_error_interval"][1] < 1.5
     assert [item["name"] for item in found["comparisons"]] == ["figure 8"]
     # The second time nothing is computed: what was done is kept.
     assert len(list((made_up_data.parent / "cache" / "reproduce-iiswc20").iterdir())) == 4

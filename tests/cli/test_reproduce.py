@@ -42,7 +42,7 @@ def test_json_gives_every_table_by_column(latcast: Latcast, measured: Path, tmp_
     assert document["platform"] == PLATFORM.id
     assert [comparison["name"] for comparison in document["comparisons"]] == ["figure 6", "figure 10"]
     assert sum(row["networks"] for row in document["comparisons"][1]["rows"]) == 12
-    assert document["noise_floor"] == pytest.approx(2.0)
+    assert document["label_error"] == pytest.approx(1.0)
     assert sorted(Path(file).name for file in document["plots"]) == ["figure-10.png", "figure-6.png"]
 
 

@@ -61,7 +61,7 @@ def test_people_are_told_what_it_was_trained_on_and_where_it_is(latcast: Latcast
 def test_only_networks_that_were_not_trained_on_are_judged(latcast: Latcast) -> None:
     found = latcast("evaluate", "local", DATASET, "--json").json
 
-    keys = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "noise_floor", "interval_coverage")
+    keys = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "label_error", "interval_coverage")
     assert all(isinstance(found[key], float) for key in keys)
     # Training knows the inverted residuals of MobileNetV2 and MnasNet from MobileNetV3.
     assert (found["platform"], found["held_out_by"], found["networks"]) == (PLATFORM, "network", UNSEEN_NETWORKS)
@@ -80,12 +80,12 @@ def test_families_narrow_the_judgement(latcast: Latcast) -> None:
 
 
 @pytest.mark.usefixtures("bundle")
-def test_people_get_baselines_noise_floor_and_a_line_for_each_network(latcast: Latcast) -> None:
+def test_people_get_baselines_label_error_and_a_line_for_each_network(latcast: Latcast) -> None:
     lines = latcast("evaluate", "local", DATASET).out.splitlines()
 
     assert lines[0] == f"{PLATFORM}: {UNSEEN_NETWORKS} networks, held out by network"
     assert [line.split()[0] for line in lines[3:6]] == ["latcast", "flops", "flops_mac"]
-    assert any(line.startswith("noise floor of the measurements: ") for line in lines)
+    assert any(line.startswith("label error: ") for line in lines)
     assert sum(line.startswith(("mobilenet_v2_0_", "squeezenet1_", "ghostnet_x0_5", "mnasnet0_5")) for line in lines) == 6
 
 

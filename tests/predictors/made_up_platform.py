@@ -42,7 +42,7 @@ CARD = {
     "rmspe": 5.5,
     "spearman": 0.99,
     "interval_coverage": 90.6,
-    "noise_floor": 2.1,
+    "label_error": 2.1,
     "licence": "CC0-1.0",
     "environment": {"host": {"cpu": {"model": "an imagined CPU"}}, "software": {"onnxruntime": "1.31.1"}},
 }

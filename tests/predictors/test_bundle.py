@@ -57,6 +57,15 @@ class TestSavingAndLoading:
             predictor.platform, predictor.rules, predictor.network, predictor.interval, CARD,
         )  # fmt: skip
 
+    def test_an_older_card_that_states_the_difference_between_halves_gives_the_label_error(self, folder: Path) -> None:
+        card = json.loads((folder / "card.json").read_text())
+        del card["label_error"]
+        (folder / "card.json").write_text(json.dumps({**card, "noise_floor": 4.2}))
+
+        for found in (read_summary(folder).card, load_bundle(folder).card):
+            assert found["label_error"] == pytest.approx(2.1)
+            assert "noise_floor" not in found
+
     def test_a_compressed_zip_is_smaller_and_predicts_the_same(
         self, predictor: PlatformPredictor, networks: list[Graph], tmp_path: Path
     ) -> None:
@@ -190,7 +199,7 @@ class TestCard:
             "| MAPE, % | 4.25 |",
             "| within ±5 %, % of networks | 70 |",
             "| inside the 90 % interval, % of networks | 90.6 |",
-            "| noise floor of the labels (MAPE), % | 2.1 |",
+            "| label error (MAPE), % | 2.1 |",
             "| host cpu model | an imagined CPU |",
         ):
             assert line in text.splitlines()

@@ -9,7 +9,7 @@ import pytest
 
 from latcast.errors import DatasetError
 from latcast.kernels import find_kernels
-from latcast.measure.statistics import Label
+from latcast.measure.statistics import Label, LabelError
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.evaluation import evaluate, evaluate_on_labels
 from latcast.predictors.intervals import Interval
@@ -65,8 +65,9 @@ def test_networks_of_the_card_fit_the_baselines_and_only_the_others_judge(judged
     assert set(found.baselines) == {"flops", "flops_mac"}
     # Fitted to latencies nine times too long.
     assert found.baselines["flops"].mape > 100
-    # Halves of one label: 0.2 apart around 1.0.
-    assert found.noise_floor == pytest.approx(20.0)
+    # Halves of one label: 0.2 apart around 1.0, of which half is the label's own.
+    assert found.label_error is not None
+    assert found.label_error.percent == pytest.approx(10.0)
 
 
 def test_families_also_trained_on_are_held_out_by_network_only(judged: PlatformPredictor) -> None:
@@ -75,7 +76,7 @@ def test_families_also_trained_on_are_held_out_by_network_only(judged: PlatformP
     found = evaluate_on_labels(judged, [label(judged, TRAINED[0], 1.0), label(judged, sibling, 1.0)])
 
     assert found.held_out_by == "network"
-    assert found.noise_floor is None
+    assert found.label_error is None
 
 
 def test_chosen_families_alone_judge(judged: PlatformPredictor) -> None:
@@ -96,10 +97,12 @@ def test_nothing_to_judge_by_is_an_error_that_counts(judged: PlatformPredictor, 
 
 
 def test_the_json_form_has_every_network(judged: PlatformPredictor) -> None:
-    data = evaluate(judged, [sample(label(judged, UNSEEN[0], 2.0), judged)], held_out_by="device", noise_floor=1.5).to_json()
+    error = LabelError(1.5, (1.25, 1.75), 9)
+    data = evaluate(judged, [sample(label(judged, UNSEEN[0], 2.0), judged)], held_out_by="device", label_error=error).to_json()
 
     [row] = data["per_network"]
-    assert (data["platform"], data["held_out_by"], data["noise_floor"]) == (judged.platform.id, "device", 1.5)
+    assert (data["platform"], data["held_out_by"]) == (judged.platform.id, "device")
+    assert (data["label_error"], data["label_error_interval"]) == (1.5, [1.25, 1.75])
     assert row["measured_ms"] == pytest.approx(2 * row["latency_ms"])
     # A rank correlation of one network is none.
     assert data["spearman"] is None

@@ -66,7 +66,7 @@ class TestListing:
 
         assert first == {
             "id": IDS[2], "source": "user", "mape": 4.5, "within_5": None, "within_10": None, "interval_coverage": None,
-            "noise_floor": None, "trained_on": None, "licence": "CC0-1.0",
+            "label_error": None, "trained_on": None, "licence": "CC0-1.0",
         }  # fmt: skip
 
     def test_folders_and_shipped_bundles_are_found_too(self, home: Path, predictor: PlatformPredictor) -> None:

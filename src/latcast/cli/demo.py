@@ -77,7 +77,7 @@ def _print(found: Demonstration) -> None:
     print(
         f"\nMAPE {percent(metrics.mape)} %; within ±5 %: {percent(metrics.within_5, 0)} %, within ±10 %: "
         f"{percent(metrics.within_10, 0)} % of {metrics.networks} networks; {percent(metrics.interval_coverage, 0)} % inside "
-        f"the interval; noise floor of the measurements {percent(found.noise_floor)} %; {found.seconds:.0f} s in all"
+        f"the interval; label error {found.label_error}; {found.seconds:.0f} s in all"
     )
     print(f"\nThe predictor is kept in {found.shelved.path}; use it:\n")
     name = shortest_name(found.predictor.platform) if found.shelved.on_shelf else _short(found.shelved.path)

@@ -65,7 +65,7 @@ def _print(found: Evaluation) -> None:
         ("", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman", "in interval %"),
         [_row("latcast", found.metrics), *(_row(name, metrics) for name, metrics in found.baselines.items())],
     )
-    print(f"\nnoise floor of the measurements: {percent(found.noise_floor)} %")
+    print(f"\nlabel error: {found.label_error or 'not known, as no latency was measured twice'}")
     columns = zip(found.names, found.predicted_ms, found.low_ms, found.high_ms, found.actual_ms, strict=True)
     print_table(
         "",

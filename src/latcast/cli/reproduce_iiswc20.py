@@ -35,6 +35,7 @@ def command(
 ) -> None:
     """Figs. 8 to 13 and Table I of Ganesan et al. beside ours, and a new phone by our model, from its published measurements."""
     from latcast.folders import cache_folder
+    from latcast.measure.statistics import label_error_to_json
     from latcast.predictors.profiling import Stage
     from latcast.reproduce.iiswc20.architectures import read_nas_bench_201
     from latcast.reproduce.iiswc20.evaluation import ARCHITECTURES, ITEMS, reproduce
@@ -64,7 +65,7 @@ def command(
     if as_json:
         print_json(
             {
-                "data": str(data), "splits": splits, "noise_floor": published.noise_floor(),
+                "data": str(data), "splits": splits, **label_error_to_json(published.label_error()),
                 "comparisons": [comparison.to_json() for comparison in found], "plots": [str(file) for file in files],
             }
         )  # fmt: skip

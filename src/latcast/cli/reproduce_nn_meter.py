@@ -61,6 +61,7 @@ def command(
     """nn-Meter's tables and figures beside ours, from variants measured here (latcast data variants --measure)."""
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.folders import measurements_folder
+    from latcast.measure.statistics import label_error_to_json
     from latcast.reproduce.nn_meter.evaluation import FROM_STORE, Way, reproduce
     from latcast.reproduce.nn_meter.measured import read_benchmark
 
@@ -87,7 +88,7 @@ def command(
     if as_json:
         print_json(
             {
-                "platform": here.id, "way": way, "model": model, "seed": seed, "noise_floor": benchmark.floor(),
+                "platform": here.id, "way": way, "model": model, "seed": seed, **label_error_to_json(benchmark.label_error()),
                 "comparisons": [comparison.to_json() for comparison in found], "plots": [str(file) for file in files],
             }
         )  # fmt: skip

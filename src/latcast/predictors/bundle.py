@@ -27,7 +27,7 @@ from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
 from latcast.predictors.bundle_files import BundleFiles, write_files
-from latcast.predictors.card import card_text
+from latcast.predictors.card import card_text, with_label_error
 from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
@@ -278,8 +278,9 @@ class _Reader:
             raise self.files.damaged(name, reason) from problem
 
     def summary(self) -> BundleSummary:
-        card = _document(self.files, "card.json")
-        card.pop("schema")
+        document = _document(self.files, "card.json")
+        document.pop("schema")
+        card = self.part("card.json", lambda: with_label_error(document))
         environment = self.part("platform.json", lambda: dict(self.document["environment"]))
         platform = self.part("platform.json", lambda: Platform.parse(str(self.document["platform"])))
         return BundleSummary(platform.id, {**card, **({"environment": environment} if environment else {})})

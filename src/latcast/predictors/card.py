@@ -34,7 +34,7 @@ FIGURES: Mapping[str, str] = {
     "rmspe": "RMSPE, %",
     "spearman": "Spearman",
     "interval_coverage": "inside the 90 % interval, % of networks",
-    "noise_floor": "noise floor of the labels (MAPE), %",
+    "label_error": "label error (MAPE), %",
 }
 """Key of a card to a figure on networks that training did not see (``networks`` of them, held out by ``held_out_by``)."""
 
@@ -44,8 +44,11 @@ TRAINING_KEYS = "training_networks"
 FEWEST_JUDGED = 20
 """Networks held out below which a 90 % interval is too short of evidence: each side leaves out one in twenty."""
 
-SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "noise_floor", "trained_on", "licence")
+SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "label_error", "trained_on", "licence")
 """What a list of platforms shows of a card."""
+
+_SPLIT_HALF = "noise_floor"
+"""Older cards state the whole difference between the labels' halves under this key."""
 
 _NOT_STATED = "not stated"
 
@@ -100,6 +103,15 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     if judged is not None and judged < FEWEST_JUDGED:
         return (*own, f"the predictor's error and interval rest on {judged} networks alone; measure longer (latcast profile)")
     return own
+
+
+def with_label_error(card: Mapping[str, Any]) -> dict[str, Any]:
+    """A card as written, with the label error of one that states the difference between the labels' halves instead."""
+    found = {key: value for key, value in card.items() if key != _SPLIT_HALF}
+    difference = card.get(_SPLIT_HALF)
+    if difference is not None:
+        found.setdefault("label_error", difference / 2)
+    return found
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:

@@ -16,7 +16,7 @@ from latcast.errors import MeasurementError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.statistics import LABEL_PROCESSES, Label, noise_floor
+from latcast.measure.statistics import LABEL_PROCESSES, Label, LabelError, label_error
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage, profile
@@ -84,7 +84,7 @@ class Demonstration:
         checks: Where the measurements of the checked networks were left.
         networks: One by one, in the order of :data:`CHECKED_NETWORKS`.
         metrics: Over all of them.
-        noise_floor: MAPE between the halves of their measurements.
+        label_error: Of their measured latencies.
         profiled: How many networks the predictor was trained on.
         failures: Networks that could not be run, with the reason.
         seconds: Everything together.
@@ -95,7 +95,7 @@ class Demonstration:
     checks: Path
     networks: tuple[CheckedNetwork, ...]
     metrics: Metrics
-    noise_floor: float
+    label_error: LabelError
     profiled: int
     failures: Mapping[str, str]
     seconds: float
@@ -112,7 +112,7 @@ class Demonstration:
                 "within_5": found.within_5,
                 "within_10": found.within_10,
                 "interval_coverage": found.interval_coverage,
-                "noise_floor": self.noise_floor,
+                "noise_floor": self.label_error.percent,
                 "seconds": self.seconds,
             },
         }
@@ -172,7 +172,7 @@ def demonstrate(
         name, reason = next(iter(failures.items()))
         raise MeasurementError(f"none of {len(failures)} networks could be run on {predictor.platform}; {name}: {reason}")
     return Demonstration(
-        predictor, shelved, checks, networks, _judge(networks), noise_floor(network.label for network in networks),
+        predictor, shelved, checks, networks, _judge(networks), label_error(network.label for network in networks),
         len(learned.data.networks), failures, time.monotonic() - start,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy as np
 from latcast.datasets.splits import lineage_of
 from latcast.errors import DatasetError
 from latcast.kernels.search import find_kernels
-from latcast.measure.statistics import Label, noise_floor
+from latcast.measure.statistics import Label, LabelError, label_error, label_error_to_json
 from latcast.predictors.baselines import BASELINES, fit_baseline
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.metrics import Metrics, judge
@@ -28,8 +28,7 @@ class Evaluation:
         held_out_by: "network", "lineage" or "device".
         metrics: Of the predictor.
         baselines: Of FLOPs and FLOPs+MAC, fitted to the training networks.
-        noise_floor: Repeatability of the labels, in percent: MAPE between the medians of two halves of their rounds; None
-            where the labels were not repeated.
+        label_error: Of the measured latencies; None where they were not repeated.
         names, predicted_ms, low_ms, high_ms, actual_ms: Network by network.
     """
 
@@ -37,7 +36,7 @@ class Evaluation:
     held_out_by: str
     metrics: Metrics
     baselines: Mapping[str, Metrics]
-    noise_floor: float | None
+    label_error: LabelError | None
     names: tuple[str, ...]
     predicted_ms: np.ndarray
     low_ms: np.ndarray
@@ -49,7 +48,7 @@ class Evaluation:
             "platform": self.platform,
             "held_out_by": self.held_out_by,
             **self.metrics.to_json(),
-            "noise_floor": self.noise_floor,
+            **label_error_to_json(self.label_error),
             "baselines": {name: metrics.to_json() for name, metrics in self.baselines.items()},
             "per_network": [
                 {"model": name, "latency_ms": p, "low_ms": low, "high_ms": high, "measured_ms": actual}
@@ -67,7 +66,7 @@ def evaluate(
     *,
     train: Sequence[NetworkSample] = (),
     held_out_by: str = "lineage",
-    noise_floor: float | None = None,
+    label_error: LabelError | None = None,
 ) -> Evaluation:
     """Judges a predictor on measured networks.
 
@@ -76,7 +75,7 @@ def evaluate(
         test: The networks, their kernels under the predictor's rules.
         train: Networks to fit the baselines to; without them no baselines are given.
         held_out_by: What was held out.
-        noise_floor: See :class:`Evaluation`.
+        label_error: See :class:`Evaluation`.
     """
     priced = predictor.price([sample.kernels for sample in test])
     low, high = predictor.bounds_ms(priced)
@@ -88,7 +87,7 @@ def evaluate(
             fitted = fit_baseline(name, [sample.kernels for sample in train], latency_ms)
             baselines[name] = judge(fitted.latency_ms([sample.kernels for sample in test]), actual)
     return Evaluation(
-        predictor.platform.id, held_out_by, judge(priced.latency_ms, actual, low, high), baselines, noise_floor,
+        predictor.platform.id, held_out_by, judge(priced.latency_ms, actual, low, high), baselines, label_error,
         tuple(sample.reference.name or sample.reference.key for sample in test), priced.latency_ms, low, high, actual,
     )  # fmt: skip
 
@@ -137,5 +136,5 @@ def evaluate_on_labels(
         samples(chosen),
         train=samples(trained),
         held_out_by="lineage" if new_lineages else "network",
-        noise_floor=noise_floor(repeated) if repeated else None,
+        label_error=label_error(repeated) if repeated else None,
     )

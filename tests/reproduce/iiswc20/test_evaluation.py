@@ -105,8 +105,10 @@ def test_figures_by_size_and_by_number_of_phones_are_drawn(tmp_path: Path) -> No
     assert all(file.stat().st_size > 5000 for file in files)
 
 
-def test_the_noise_floor_is_the_difference_of_the_two_halves() -> None:
+def test_the_label_error_is_half_the_difference_of_the_two_halves() -> None:
     halves = np.stack([np.full((30, 24), 99.0), np.full((30, 24), 101.0)])
 
-    assert replace(made_up(), halves_ms=halves).noise_floor() == pytest.approx(2.0)
-    assert replace(made_up(), halves_ms=None).noise_floor() is None
+    found = replace(made_up(), halves_ms=halves).label_error()
+    assert found is not None
+    assert (found.percent, found.networks) == (pytest.approx(1.0), 24)
+    assert replace(made_up(), halves_ms=None).label_error() is None

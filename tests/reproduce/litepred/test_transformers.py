@@ -28,7 +28,7 @@ def test_figures_are_of_the_members_that_were_measured(predictor: PlatformPredic
     assert row["MAPE %"] == pytest.approx(9.0)
     assert row["±5 %"] == pytest.approx(100 / 3)
     assert row["±10 %"] == pytest.approx(200 / 3)
-    assert row["noise %"] == pytest.approx(2.0)
+    assert row["label error %"] == pytest.approx(1.0)
     assert row["minutes measured"] == pytest.approx(60.5 / 60)
 
 

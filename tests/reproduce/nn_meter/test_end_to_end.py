@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from latcast.measure.statistics import LabelError
 from latcast.predictors.metrics import judge
 from latcast.reproduce.nn_meter.end_to_end import figure_10, goal_sentence, table_8
 from latcast.reproduce.nn_meter.held_out import HeldOutFamily
@@ -27,24 +28,30 @@ def test_a_family_stands_beside_the_papers(benchmark: MeasuredBenchmark, held: l
     assert first["networks"] == 5
     assert first["±10 %"] == expected.within_10
     assert first["RMSPE %"] == expected.rmspe
-    assert first["noise floor %"] == pytest.approx(2.0)
+    assert first["label error %"] == pytest.approx(1.0)
     assert (first["paper CPU RMSPE %"], first["paper CPU ±10 %"], first["paper VPU ±10 %"]) == (3.90, 98.6, 60.9)
     last = dict(zip(found.columns, found.rows[-1], strict=True))
     assert last["networks"] == 20
     assert (last["paper CPU ±10 %"], last["paper GPU ±10 %"], last["paper VPU ±10 %"]) == (99.0, 99.1, 83.4)
 
 
+def error(percent: float) -> LabelError:
+    return LabelError(percent, (percent - 0.1, percent + 0.1), 100)
+
+
 def test_goals_are_met_or_missed_by_their_own_figures() -> None:
     actual = np.full(100, 10.0)
     good = judge(actual * 1.02, actual)
-    assert goal_sentence(good, 0.5).count("met") == 2
-    # 2 % lies above a floor of -0.1 + 2.
-    assert "goal: 1.9 %): missed" in goal_sentence(good, -0.1)
+    assert goal_sentence(good, error(0.5)).count("met") == 2
+    # 2 % does not lie above 0.5 + 2, 3 % does.
+    assert "MAPE 3.0 % beside a label error of 0.5 % (0.4 to 0.6) (goal: 2.5 %): missed" in goal_sentence(
+        judge(actual * 1.03, actual), error(0.5)
+    )
     bad = judge(actual * np.where(np.arange(100) < 94, 1.0, 1.2), actual)
-    assert "94.0 % of the networks are within ±10 % (goal: 95 %): missed" in goal_sentence(bad, 3.0)
-    assert "no noise floor" in goal_sentence(good, None)
-    assert "measure more" not in goal_sentence(good, 4.0)
-    assert "goals count where the floor is at most 4 %" in goal_sentence(good, 4.1)
+    assert "94.0 % of the networks are within ±10 % (goal: 95 %): missed" in goal_sentence(bad, error(1.5))
+    assert "no label error" in goal_sentence(good, None)
+    assert "measure more" not in goal_sentence(good, error(2.0))
+    assert "a goal met counts where the label error is at most 2 %" in goal_sentence(good, error(2.1))
 
 
 def test_errors_are_grouped_by_measured_latency(benchmark: MeasuredBenchmark, held: list[HeldOutFamily]) -> None:

@@ -23,9 +23,11 @@ def test_kernels_were_timed_inside_the_networks(benchmark: MeasuredBenchmark) ->
         assert true_ms(observation.kernel) <= observation.latency_ms < 1.5 * true_ms(observation.kernel) + 0.05
 
 
-def test_the_noise_floor_is_the_difference_of_the_halves(benchmark: MeasuredBenchmark) -> None:
-    assert benchmark.floor() == pytest.approx(2.0)
-    assert benchmark.floor(["alexnet"]) == pytest.approx(2.0)
+def test_the_label_error_is_half_the_difference_of_the_halves(benchmark: MeasuredBenchmark) -> None:
+    for families, networks in ((None, 20), (["alexnet"], 5)):
+        found = benchmark.label_error(families)
+        assert found is not None
+        assert (found.percent, found.networks) == (pytest.approx(1.0), networks)
 
 
 def test_measuring_time_is_from_record_to_record(benchmark: MeasuredBenchmark) -> None:

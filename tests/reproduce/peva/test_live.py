@@ -31,5 +31,5 @@ def test_networks_of_a_made_up_machine_are_predicted_from_synthetic_ones(monkeyp
     assert found.column("synthetic networks") == [30, 30]
     assert found.column("tested") == [2, 2]
     assert float(str(found.column("MAPE %")[0])) < 10
-    assert found.column("noise %") == pytest.approx([2.0, 2.0])
+    assert found.column("label error %") == pytest.approx([1.0, 1.0])
     assert "30 of 300 synthetic networks are measured" in found.notes[0]

@@ -15,6 +15,7 @@ from latcast.datasets.importers.iiswc20.networks import layers_of
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import Kernel
 from latcast.measure.environment import MOMENT
+from latcast.measure.statistics import LabelError, label_error_of_halves
 from latcast.reproduce.iiswc20.architectures import Architectures
 from latcast.reproduce.iiswc20.catalogue import Catalogue
 from latcast.transfer.latency_table import table_of
@@ -87,12 +88,9 @@ class Published:
     def networks(self) -> int:
         return len(self.layers)
 
-    def noise_floor(self) -> float | None:
-        """MAPE between the medians of the two halves of the runs, in percent; None without raw runs."""
-        if self.halves_ms is None:
-            return None
-        first, second = self.halves_ms
-        return float(100 * np.mean(2 * np.abs(first - second) / (first + second)))
+    def label_error(self) -> LabelError | None:
+        """Of the medians over all runs; None without raw runs."""
+        return None if self.halves_ms is None else label_error_of_halves(*self.halves_ms)
 
 
 def read_published(folder: Path) -> Published:

@@ -65,7 +65,7 @@ def figure_9(results: Results, published: Published) -> Comparison:
         "the paper's trees with a signature of 10 networks, 30 % of the phones held out",
         ("selection", *_COLUMNS),
         tuple(lines),
-        ("No selection stands out from random ones by more than the splits differ.", _floor_note(published)),
+        ("No selection stands out from random ones by more than the splits differ.", _label_note(published)),
     )
 
 
@@ -217,10 +217,10 @@ def beyond(results: Results, published: Published) -> Comparison:
         "a new phone by the Gaussian process over devices and networks",
         ("case", "label, selection", "measured", "in 90 % interval %", "R², mean", "R², range", *HEADINGS[1:]),
         tuple(lines),
-        (_floor_note(published),),
+        (_label_note(published),),
     )
 
 
-def _floor_note(published: Published) -> str:
-    floor = published.noise_floor()
-    return "" if floor is None else f"Noise floor: the medians of the two halves of the runs differ by {floor:.2f} % (MAPE)."
+def _label_note(published: Published) -> str:
+    error = published.label_error()
+    return "" if error is None else f"Label error, half of what the medians of the two halves of the runs differ by: {error}."

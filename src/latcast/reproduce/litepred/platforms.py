@@ -62,7 +62,7 @@ def table_4(document: Mapping[str, Any]) -> Comparison:
         "table 4", f"transfer and rivals, mean over {len(document['targets'])} platforms of one machine",
         ("method", "MAPE %", "±5 %", "±10 %", "RMSE ms", "in the paper", "paper ±5 %", "paper ±10 %"), tuple(rows),
         (
-            f"Noise floor of the labels {measured['noise_floor']:.1f} %; {measured['kernels']:.0f} different kernels and "
+            f"Label error {measured['label_error']:.1f} %; {measured['kernels']:.0f} different kernels and "
             f"{measured['seconds']:.0f} seconds of measuring a platform.",
             "The paper's nn-Meter has 100,000 to 400,000 kernels, its HELP* as much measuring time as LitePred (1,000 to 3,000 "
             "networks); ours from scratch has what transfer has.",

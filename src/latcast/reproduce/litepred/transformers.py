@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from latcast.measure.statistics import noise_floor
+from latcast.measure.statistics import label_error
 from latcast.predictors.metrics import judge
 from latcast.records import Reference
 from latcast.reproduce.comparison import Cell, Comparison
@@ -44,7 +44,7 @@ def table_8(judged: Sequence[Judged], references: Sequence[Reference] | None = N
         "table 8", "vision transformers of AutoFormer's space",
         (
             "platform", "learned from", "networks", "minutes measured", "MAPE %", "±5 %", "±10 %", "Spearman", "in interval %",
-            "noise %",
+            "label error %",
         ),
         tuple(rows),
         (
@@ -65,8 +65,8 @@ def _row(platform: Judged, references: Sequence[Reference]) -> tuple[Cell, ...]:
     forecasts = platform.predictor.predict_many([supernet.build(**label.reference.parameters) for label in labels])
     low, predicted, high = (np.array([getattr(each, name) for each in forecasts]) for name in ("low_ms", "latency_ms", "high_ms"))
     found = judge(predicted, np.array([label.latency_ms for label in labels]), low, high)
-    floor = noise_floor(labels) if any(label.halves_ms for label in labels) else None
+    error = label_error(labels).percent if any(label.halves_ms for label in labels) else None
     return (
         found.networks, minutes, found.mape, found.within_5, found.within_10, found.to_json()["spearman"],
-        found.interval_coverage, floor,
+        found.interval_coverage, error,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from latcast.datasets.variants import FAMILIES
 from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.quiet import QuietTime
-from latcast.measure.statistics import Label, noise_floor, probe_settings, renormalised
+from latcast.measure.statistics import Label, LabelError, label_error, probe_settings, renormalised
 from latcast.predictors.samples import NetworkSample, TrainingData, collect
 from latcast.records import Measurement, Platform
 from latcast.reproduce.nn_meter.paper import FAMILY_TITLES
@@ -53,10 +53,10 @@ class MeasuredBenchmark:
     def families(self) -> tuple[str, ...]:
         return tuple(self.tests)
 
-    def floor(self, families: Collection[str] | None = None) -> float | None:
-        """Noise floor of the labels of some families (all where None), in percent; None where no label was repeated."""
+    def label_error(self, families: Collection[str] | None = None) -> LabelError | None:
+        """Of the labels of some families (all where None); None where no label was repeated."""
         chosen = [label for name in families or self.families for label in self.labels[name] if label.halves_ms is not None]
-        return noise_floor(chosen) if chosen else None
+        return label_error(chosen) if chosen else None
 
     def actual_ms(self, family: str) -> np.ndarray:
         """Labels of a family's networks, (networks,)."""

@@ -50,7 +50,7 @@ def core_sets(name: str, published: Published, results: Results, learner: str, s
         equal = len(cores_of(platform.unit)) == 1
         rows.append(
             (RUNTIME_TITLES[platform.runtime], soc_of(platform), platform.device, platform.unit, platform.precision,
-             found["mape"], found["within_10"], published.noise_floor(platform, kind),
+             found["mape"], found["within_10"], published.mean_variation(platform, kind),
              printed.get((platform.runtime, soc_of(platform))) if equal else None)
         )  # fmt: skip
     notes = [WHERE_SYNTHETIC] if kind == "synthetic" else [WHERE_CPU]

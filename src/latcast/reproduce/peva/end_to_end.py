@@ -85,7 +85,7 @@ def end_to_end(name: str, published: Published, results: Results) -> Comparison:
         return _synthetic(name, title, published, results, runtime, table)
     rows: list[tuple[Cell, ...]] = []
     for platform in table_platforms(published, runtime, kind):
-        floor = published.noise_floor(platform)
+        noise = published.mean_variation(platform)
         for learner in (*MODELS, *OURS):
             ours = [results.metrics(platform, learner, size) for size in (SMALL, 0)]
             if learner in OURS and not any(ours):
@@ -94,7 +94,7 @@ def end_to_end(name: str, published: Published, results: Results) -> Comparison:
             rows.append(
                 (soc_of(platform), _unit(platform), MODEL_TITLES.get(learner, LEARNERS[learner].title),
                  *(None if found is None else found["mape"] for found in ours),
-                 None if ours[1] is None else ours[1]["within_10"], *printed, floor)
+                 None if ours[1] is None else ours[1]["within_10"], *printed, noise)
             )  # fmt: skip
     notes = [WHERE_REAL, WHERE_CPU, f"ours hold out by {results.held_out}"]
     if runtime == "pytorch":
@@ -110,10 +110,10 @@ def end_to_end(name: str, published: Published, results: Results) -> Comparison:
 def _synthetic(name: str, title: str, published: Published, results: Results, runtime: str, table: Printed) -> Comparison:
     rows: list[tuple[Cell, ...]] = []
     for platform in table_platforms(published, runtime, "synthetic"):
-        floor = published.noise_floor(platform, "synthetic")
+        noise = published.mean_variation(platform, "synthetic")
         for model in FLOPS_MODELS:
             ours = [results.mape(platform, f"{model} of FLOPs and size", size, "synthetic") for size in SIZES]
-            rows.append((soc_of(platform), _unit(platform), MODEL_TITLES[model], *ours, *_printed(table, model, platform), floor))
+            rows.append((soc_of(platform), _unit(platform), MODEL_TITLES[model], *ours, *_printed(table, model, platform), noise))
     return Comparison(
         name, title,
         ("system on chip", "unit", "approach", *(f"ours of {size} MAPE %" for size in SIZES),
@@ -131,7 +131,7 @@ def all_metrics(published: Published, results: Results) -> Comparison:
                 found = results.metrics(platform, learner)
                 if found is not None:
                     title = MODEL_TITLES.get(learner, LEARNERS[learner].title)
-                    rows.append((platform.id, title, *found.values(), published.noise_floor(platform)))
+                    rows.append((platform.id, title, *found.values(), published.mean_variation(platform)))
     return Comparison(
         "all metrics", f"Real networks held out by {results.held_out}, learned from all others ({len(results.seeds)} splits)",
         ("platform", "approach", *METRICS.values(), "noise %"), tuple(rows),

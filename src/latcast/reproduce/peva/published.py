@@ -84,7 +84,7 @@ class Published:
         found = [each.variation for each in self.of_platform(platform, kind).values() if each.variation is not None]
         return 100 * np.array(found, dtype=float)
 
-    def noise_floor(self, platform: Platform | str, kind: str = "real") -> float | None:
+    def mean_variation(self, platform: Platform | str, kind: str = "real") -> float | None:
         """Mean of :meth:`variation`, in percent; None where no standard deviations were published."""
         found = self.variation(platform, kind)
         return float(found.mean()) if len(found) else None
