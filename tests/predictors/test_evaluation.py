@@ -10,7 +10,7 @@ import pytest
 from latcast.errors import DatasetError
 from latcast.kernels import find_kernels
 from latcast.measure.statistics import Label, LabelError
-from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.evaluation import evaluate, evaluate_on_labels
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -77,6 +77,23 @@ def test_families_also_trained_on_are_held_out_by_network_only(judged: PlatformP
 
     assert found.held_out_by == "network"
     assert found.label_error is None
+
+
+def test_lineages_are_held_out_only_where_all_that_were_trained_on_are_known(judged: PlatformPredictor) -> None:
+    unseen = label(judged, UNSEEN[0], 1.0)
+    trained = [label(judged, reference, 1.0) for reference in TRAINED]
+    said = judged.with_card({**judged.card, TRAINING_LINEAGES: ["inverted residual"]})
+    resnet_too = judged.with_card({**judged.card, TRAINING_LINEAGES: ["inverted residual", "residual"]})
+    silent = judged.with_card({})
+
+    # The card names networks by their hashes, and one of the four is not at hand.
+    assert evaluate_on_labels(judged, [unseen]).held_out_by == "unknown"
+    assert evaluate_on_labels(judged, [unseen, *trained[1:]]).held_out_by == "unknown"
+    assert evaluate_on_labels(judged, [unseen, *trained]).held_out_by == "lineage"
+    assert evaluate_on_labels(said, [unseen]).held_out_by == "lineage"
+    assert evaluate_on_labels(resnet_too, [unseen]).held_out_by == "network"
+    assert evaluate_on_labels(silent, [unseen]).held_out_by == "unknown"
+    assert evaluate(judged, [sample(unseen, judged)]).held_out_by == "unknown"
 
 
 def test_chosen_families_alone_judge(judged: PlatformPredictor) -> None:

@@ -13,6 +13,8 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.samples import (
     SCALE_LIMIT,
     KernelObservation,
+    NetworkSample,
+    TrainingData,
     attribute_executed,
     by_platform,
     collect,
@@ -210,6 +212,19 @@ class TestCollecting:
         assert [sample.reference.name for sample in rest.networks] == ["two convolutions"]
         assert [observation.network for observation in rest.profiled] == [NETWORK.key]
         assert rest.isolated == data.isolated
+
+    def test_leaving_a_network_out_leaves_out_its_kernels_timed_alone_unless_a_kept_one_has_them(self) -> None:
+        def conv(channels: int) -> Kernel:
+            return Kernel("conv", (channels,), "conv", (), ())
+
+        kept = NetworkSample(NETWORK, (conv(8), conv(16)), 1.0)
+        refused = NetworkSample(Reference("example", {"depth": 3}, "other"), (conv(16), conv(32)), 1.0)
+        # 64 channels are of neither: drawn from a space of configurations.
+        alone = tuple(KernelObservation(conv(channels), 1.0) for channels in (8, 16, 32, 64))
+
+        rest = restrict(TrainingData(isolated=alone, networks=(kept, refused)), lambda sample: sample is kept)
+
+        assert [each.kernel.configuration for each in rest.isolated] == [(8,), (16,), (64,)]
 
     def test_measurements_are_told_apart_by_platform(self) -> None:
         first, second = measured(NETWORK), Measurement("pixel4/tflite-2.10/gpu/fp16", NETWORK)

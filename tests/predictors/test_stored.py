@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
-from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
 from latcast.predictors.physical import term_values
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
@@ -46,6 +46,7 @@ def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out(
     predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
 
     assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
+    assert predictor.card[TRAINING_LINEAGES] == ["encoder", "inverted residual", "residual"]
     assert predictor.card["networks"] == 18
     assert predictor.card["mape"] < 10
     assert predictor.interval.networks == 18

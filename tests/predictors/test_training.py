@@ -122,6 +122,17 @@ class TestCrossPrediction:
         np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
         assert np.abs(dirty[~own] / clean[~own] - 1).max() > 0.01
 
+    def test_hyper_parameters_are_tuned_in_every_fold_where_they_are_for_the_whole(self, data: TrainingData) -> None:
+        rng = np.random.default_rng(0)
+        few = replace(
+            data, profiled=tuple(replace(one, latency_ms=one.latency_ms * rng.uniform(0.7, 1.4)) for one in data.profiled[::5])
+        )
+        plain, tuned = (cross_predict(few, PLATFORM, RULES, way="operators", model="lasso", tune=tune) for tune in (False, True))
+        card = trained_with_card(few, PLATFORM, RULES, way="operators", model="lasso", tune=True).card
+
+        assert np.abs(tuned / plain - 1).max() > 0.001
+        assert card["mape"] == pytest.approx(100 * errors(tuned, few.networks).mean())
+
     def test_every_network_is_predicted(self, data: TrainingData) -> None:
         predicted = cross_predict(data, PLATFORM, RULES, way="operators", model="physical")
 

@@ -13,6 +13,7 @@ from latcast.kernels.kernel import Configuration, Kernel
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem
 from latcast.predictors.bundle import load_bundle, save_bundle
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform, Reference
 from latcast.transfer.adaptation import FEWEST_INSIDE, transferred_predictor
@@ -131,6 +132,24 @@ class TestThePredictor:
         np.testing.assert_allclose(
             load_bundle(path).raw_kernel_latency_ms(rows), predictor.raw_kernel_latency_ms(rows), rtol=1e-9
         )
+
+    def test_its_card_names_the_lineages_that_it_and_its_sources_were_trained_on_where_they_say(self, pool: Pool) -> None:
+        said = {name: each.with_card({TRAINING_LINEAGES: ["residual"]}) for name, each in pool.predictors.items()}
+        for sources, expected in ((Pool.of(list(said.values())), ["plain", "residual"]), (pool, None)):
+            rounds = rounds_of(sources)
+            known = measured(rounds.beginning(), 3 * COMPUTE)
+            rounds.assess(known)
+            kernels = [(Kernel("conv", row, "conv", ("conv",), ("Conv",)), ms) for row, ms in known["conv"].items()]
+            network = NetworkSample(Reference("vgg", {"n": 1}), (kernels[0][0],), 1.0)
+            inside = KernelObservation(*kernels[0], network.reference.key)
+            isolated = tuple(KernelObservation(*each) for each in kernels[1:])
+            data = TrainingData(isolated=isolated, profiled=(inside,), networks=(network,))
+
+            card = transferred_predictor(data, PLATFORM, RULES, rounds).card
+
+            assert card.get(TRAINING_LINEAGES) == expected
+            # Kernels timed inside a network are learned from it, too.
+            assert card[TRAINING_KEYS] == [network.reference.key]
 
     def test_too_few_kernels_are_refused_with_what_to_do(self, pool: Pool) -> None:
         with pytest.raises(TrainingError, match=r"at least 10 measured kernels, found 0; give it a longer --budget"):

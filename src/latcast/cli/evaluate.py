@@ -60,8 +60,10 @@ def _row(name: str, metrics: Metrics) -> tuple[str, ...]:
 
 
 def _print(found: Evaluation) -> None:
+    unknown = found.held_out_by == "unknown"
+    held_out = "which lineages it was trained on is unknown" if unknown else f"held out by {found.held_out_by}"
     print_table(
-        f"{found.platform}: {found.metrics.networks} networks, held out by {found.held_out_by}\n",
+        f"{found.platform}: {found.metrics.networks} networks, {held_out}\n",
         ("", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman", "in interval %"),
         [_row("latcast", found.metrics), *(_row(name, metrics) for name, metrics in found.baselines.items())],
     )

@@ -41,6 +41,9 @@ FIGURES: Mapping[str, str] = {
 TRAINING_KEYS = "training_networks"
 """Under this name a card lists the reference keys of the networks that a predictor was trained on."""
 
+TRAINING_LINEAGES = "training_lineages"
+"""Under this name a card lists the lineages of these networks; older cards do not."""
+
 FEWEST_JUDGED = 20
 """Networks held out below which a 90 % interval is too short of evidence: each side leaves out one in twenty."""
 

@@ -13,7 +13,7 @@ from latcast.errors import DatasetError
 from latcast.kernels.search import find_kernels
 from latcast.measure.statistics import Label, LabelError, label_error, label_error_to_json
 from latcast.predictors.baselines import BASELINES, fit_baseline
-from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample
@@ -25,7 +25,7 @@ class Evaluation:
 
     Attributes:
         platform: Its id.
-        held_out_by: "network", "lineage" or "device".
+        held_out_by: "network", "lineage", "device", or "unknown" where nothing says which lineages were trained on.
         metrics: Of the predictor.
         baselines: Of FLOPs and FLOPs+MAC, fitted to the training networks.
         label_error: Of the measured latencies; None where they were not repeated.
@@ -65,7 +65,7 @@ def evaluate(
     test: Sequence[NetworkSample],
     *,
     train: Sequence[NetworkSample] = (),
-    held_out_by: str = "lineage",
+    held_out_by: str = "unknown",
     label_error: LabelError | None = None,
 ) -> Evaluation:
     """Judges a predictor on measured networks.
@@ -97,7 +97,8 @@ def evaluate_on_labels(
 ) -> Evaluation:
     """Judges a predictor on those measured networks that its card does not name as trained on.
 
-    The others fit the baselines. Where the card names none, all are taken for untrained.
+    The others fit the baselines. Where the card names none, all are taken for untrained. That lineages are held out is said
+    only where all lineages trained on are known: from the card, or from the labels of every network that it names.
 
     Args:
         predictor: Of the platform the labels are of.
@@ -129,12 +130,24 @@ def evaluate_on_labels(
             for label in labels
         ]
 
-    new_lineages = {lineage_of(label.reference) for label in trained}.isdisjoint(lineage_of(each.reference) for each in chosen)
     repeated = [label for label in chosen if label.halves_ms is not None]
     return evaluate(
         predictor,
         samples(chosen),
         train=samples(trained),
-        held_out_by="lineage" if new_lineages else "network",
+        held_out_by=_held_out_by(predictor.card, trained, chosen),
         label_error=label_error(repeated) if repeated else None,
     )
+
+
+def _held_out_by(card: Mapping[str, Any], trained: Sequence[Label], tested: Sequence[Label]) -> str:
+    """What nothing was learned from, as far as the card and the labels of networks trained on tell."""
+    stated = card.get(TRAINING_LINEAGES)
+    lineages = {*(stated or ()), *(lineage_of(label.reference) for label in trained)}
+    if not lineages.isdisjoint(lineage_of(label.reference) for label in tested):
+        return "network"
+    keys = set(card.get(TRAINING_KEYS) or ())
+    # What a transferred predictor's sources were trained on, its own networks do not tell.
+    told = bool(keys) and keys <= {label.reference.key for label in trained} and not card.get("transfer")
+    known = stated is not None or told
+    return "lineage" if known else "unknown"

@@ -274,11 +274,17 @@ def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, Kerne
 
 
 def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> TrainingData:
-    """The data without the networks (and what was profiled inside them) that ``keep`` refuses."""
+    """The data without the networks that ``keep`` refuses, what was profiled inside them, and their kernels timed alone.
+
+    A kernel timed alone that both a refused network and a kept one have stays: the kept one knows it too.
+    """
     kept = tuple(sample for sample in data.networks if keep(sample))
     keys = {sample.reference.key for sample in kept}
     profiled = tuple(observation for observation in data.profiled if observation.network in keys)
-    return TrainingData(data.isolated, profiled, kept, data.matched, data.skipped)
+    known = {kernel.key for sample in kept for kernel in sample.kernels}
+    refused = {kernel.key for sample in data.networks if sample.reference.key not in keys for kernel in sample.kernels} - known
+    isolated = tuple(observation for observation in data.isolated if observation.kernel.key not in refused)
+    return TrainingData(isolated, profiled, kept, data.matched, data.skipped)
 
 
 def by_platform(measurements: Iterable[Measurement]) -> Mapping[str, list[Measurement]]:

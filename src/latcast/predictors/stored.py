@@ -10,7 +10,7 @@ import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, platform_rules
-from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import calibrate, calibration_networks, lineages_of, unseen_bounds_ms
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
 from latcast.predictors.metrics import judge
@@ -102,12 +102,13 @@ def trained_with_card(
         "way": way,
         "model": PHYSICAL if way == "networks" and model != RESIDUAL else model,
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
+        TRAINING_LINEAGES: sorted({sample.lineage for sample in data.networks}),
         "measurements": len(data.networks) + len(data.isolated),
         "seconds": seconds,
         "licence": OWN_MEASUREMENTS,
         "environment": environment or {},
     }
-    held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed)
+    held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
     if held_out is not None:
         chosen = calibration_networks(data.networks)
         networks = [sample for sample, kept in zip(data.networks, chosen, strict=True) if kept]
@@ -120,13 +121,13 @@ def trained_with_card(
 
 
 def _held_out(
-    data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int
+    data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int, tune: bool
 ) -> np.ndarray | None:
     """Predictions of the training networks by predictors that saw nothing of their lineage; None where they are too few."""
     if len(data.networks) < 10:
         return None
     try:
-        return cross_predict(data, platform, rules, way=way, model=model, seed=seed)
+        return cross_predict(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
     except TrainingError:
         return None  # enough to train on all, not enough to train on all but a part; the card then has no figures
 

@@ -195,6 +195,7 @@ def cross_predict(
     way: str,
     model: str = RESIDUAL,
     seed: int = 0,
+    tune: bool = False,
     parts: int = FOLDS,
     groups: Sequence[str] | None = None,
 ) -> np.ndarray:
@@ -211,6 +212,6 @@ def cross_predict(
         if not len(rows):
             continue
         rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
-        trained = train(rest, platform, rules, way=way, model=model, seed=seed)
+        trained = train(rest, platform, rules, way=way, model=model, seed=seed, tune=tune)
         predicted[rows] = trained.price([data.networks[row].kernels for row in rows]).latency_ms
     return predicted

@@ -18,7 +18,7 @@ from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import platform_of
-from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.intervals import calibrate, calibration_networks, lineages_of, unseen_bounds_ms
 from latcast.predictors.kernel_predictor import TRANSFERRED
@@ -141,6 +141,8 @@ def transferred_predictor(
         TrainingError: Fewer than ten kernels were measured.
     """
     inside = {each.network for each in data.profiled}
+    keys = {sample.reference.key for sample in data.networks} | inside
+    own_lineages = {sample.lineage for sample in data.networks}
     data = replace(data, networks=tuple(sample for sample in data.networks if sample.reference.key not in inside))
     measured = len(data.isolated) + len(data.profiled)
     if measured < FEWEST_KERNELS:
@@ -160,12 +162,15 @@ def transferred_predictor(
         "trained_on": f"{counts}; " + (f"transferred from {', '.join(sources)}" if sources else "nothing transferred"),
         "way": "kernels",
         "model": TRANSFERRED if sources else "physical_residual",
-        TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
+        TRAINING_KEYS: sorted(keys),
         "measurements": len(data.networks) + measured,
         "licence": OWN_MEASUREMENTS,
         "kernel_errors": errors,
         "transfer": rounds.transfer_to_json(),
     }
+    known = rounds.source_lineages()
+    if known is not None:
+        card[TRAINING_LINEAGES] = sorted(own_lineages | known)
     if len(data.networks) < FEWEST_NETWORKS:
         return predictor.with_card(card)
     predictor = replace(predictor, network=company_model(predictor, data.networks, seed))

@@ -19,6 +19,7 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
 from latcast.measure.campaign import CampaignItem
 from latcast.measure.plan import KERNEL_PLAN
+from latcast.predictors.card import TRAINING_LINEAGES
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
 from latcast.predictors.kernel_rounds import KernelRounds
 from latcast.predictors.physical import PhysicalTerms, fit_from_kernels
@@ -154,6 +155,14 @@ class AdaptationRounds(KernelRounds):
         """Whether the last fit found the platform unlike every one of the pool, by its convolutions; so it is with no pool."""
         nearest = [self.similar[name][0].divergence for name in CONVOLUTIONS if self.similar.get(name)]
         return not nearest or min(nearest) > UNLIKE_DIVERGENCE
+
+    def source_lineages(self) -> set[str] | None:
+        """Lineages that the sources of the last fit were trained on; None where one does not say."""
+        sources = {name for found in self.transfer_to_json().values() for name in found["sources"]}
+        cards = [self._pool.predictors[name].card for name in sources]
+        if any(TRAINING_LINEAGES not in card for card in cards):
+            return None
+        return {lineage for card in cards for lineage in card[TRAINING_LINEAGES]}
 
     def transfer_to_json(self) -> dict[str, dict[str, Any]]:
         """For cards: by kernel type, how it was learned, from which platforms, how similar, and from how many samples."""
