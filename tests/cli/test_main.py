@@ -47,6 +47,15 @@ def test_every_command_is_documented_with_an_example(name: str) -> None:
     assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0]
 
 
+@pytest.mark.parametrize(("wrong", "right"), [("predcit", "predict"), ("plaforms", "platforms"), ("measrue", "measure")])
+def test_a_misspelt_command_is_answered_with_the_nearest(latcast: Latcast, wrong: str, right: str) -> None:
+    found = latcast(wrong, "resnet18")
+
+    assert found.code == 2
+    assert found.err.splitlines()[-1] == f"Error: No such command '{wrong}'. Did you mean '{right}'?"
+    assert latcast("workgroups", "advize").err.endswith("Did you mean 'advise'?\n")
+
+
 def test_the_version_is_the_packages(latcast: Latcast) -> None:
     assert latcast("--version").out == f"latcast {__version__}\n"
 

@@ -105,6 +105,7 @@ def test_an_operator_that_the_runtime_lacks_is_one_line(latcast: Latcast, tmp_pa
     ("arguments", "expected"),
     [
         (("nosuch.onnx",), "cannot read the model file nosuch.onnx"),
+        (("https://example.com/m.onnx",), "'https://example.com/m.onnx' is not fetched: latcast reads nothing from a network"),
         (("resnet81",), "there is no file 'resnet81', and no published model is called 'resnet81'"),
         (("resnet18", "--threads", "4096"), "4096 threads were asked for and this process may use"),
         (("resnet18", "--cpus", "4095"), "cannot pin to CPUs 4095"),

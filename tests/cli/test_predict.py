@@ -212,6 +212,10 @@ def test_weights_are_not_needed_for_a_prediction(latcast: Latcast, tmp_path: Pat
         (("resnet18", "--on", PLATFORM, "--shape", "x=big"), "--shape 'x=big' is not of the form input=1,3,224,224"),
         (("resnet18", "--on", PLATFORM, "--shape", "x=1,0,2"), "--shape 'x=1,0,2' is not of the form"),
         (("resnet18", "--on", ","), "--on ',' names no platform"),
+        (("https://example.com/m.onnx", "--on", PLATFORM), "'https://example.com/m.onnx' is not fetched: latcast reads nothing"),
+        (("http://example.com/m", "--on", PLATFORM), "'http://example.com/m' is not fetched"),
+        (("resnet18", "--on", "local/ncnn"), "measure this machine for one with: latcast profile --runtime ncnn; all:"),
+        (("resnet18", "--on", "local/onnxruntime-9.9/cpu1/fp32"), "for one with: latcast profile --runtime onnxruntime"),
         (("resnet18", "--on", PLATFORM, "--shape", "x=1,3,9,9"), "'x', which is no input of resnet18; the inputs are: input"),
     ],
 )

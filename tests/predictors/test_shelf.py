@@ -201,7 +201,7 @@ class TestLocal:
     def test_a_bundle_from_another_machine_is_not_local(self, home: Path, predictor: PlatformPredictor) -> None:
         put(predictor, "rack/onnxruntime-1.31/cpu1/fp32", home / "rack.zip")
 
-        with pytest.raises(UnknownPlatformError, match="nearest: rack/onnxruntime"):
+        with pytest.raises(UnknownPlatformError, match="; measure this machine for one with: latcast profile --runtime"):
             shelf.find_bundle("local/onnxruntime-1.31/cpu1/fp32")
 
 

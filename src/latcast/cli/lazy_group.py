@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+
+class SuggestingGroup(TyperGroup):
+    """A group that names the command which an unknown one most resembles, whether its module is imported or not."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], names)
+            ctx.fail(f"No such command '{args[0]}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
 
 
 def lazy_group(modules: Mapping[str, tuple[str, str]], heading: str) -> type[TyperGroup]:
@@ -18,7 +30,7 @@ def lazy_group(modules: Mapping[str, tuple[str, str]], heading: str) -> type[Typ
         heading: What the subcommands are, above their list.
     """
 
-    class LazySubcommands(TyperGroup):
+    class LazySubcommands(SuggestingGroup):
         """Imports a module only when its subcommand is asked for."""
 
         def list_commands(self, ctx: Any) -> list[str]:

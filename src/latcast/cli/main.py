@@ -10,9 +10,9 @@ from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from latcast import __version__
+from latcast.cli.lazy_group import SuggestingGroup
 from latcast.cli.output import PrintableOutput, warn
 from latcast.errors import LatcastError
 
@@ -52,7 +52,7 @@ class Interrupted(Exception):
     """Ctrl-C; the message says what becomes of the work done so far."""
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(SuggestingGroup):
     """Imports a command's module only when the command is run, so that each starts quickly."""
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -16,6 +16,7 @@ from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.registry import beginning_with, nearest_names
+from latcast.runtimes import RUNTIMES
 
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
 
@@ -190,6 +191,11 @@ def _nothing_found(text: str, shelf: Shelf) -> str:
             f"no predictor for '{text}': found no bundles in {bundles_folder()}{damaged}; "
             "make one with: latcast profile, or put one there"
         )
+    if text.partition("/")[0] == LOCAL:
+        runtime = text.partition("/")[2].partition("/")[0].partition("-")[0]
+        option = f" --runtime {runtime}" if runtime in RUNTIMES else ""
+        command = f"latcast profile{option}"
+        return f"no predictor for '{text}'{damaged}; measure this machine for one with: {command}; all: latcast platforms"
     near = nearest_names(text, names) or names
     return f"no predictor for '{text}'{damaged}; nearest: {_listed(near)}; all: latcast platforms"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from latcast.errors import ModelError, UnknownNameError
+from latcast.graph.importers import refuse_address
 from latcast.graph.ir import Graph, check_input_names
 from latcast.graph.operators.table import node_parameters
 from latcast.records import Reference
@@ -181,7 +182,12 @@ def network_named(name: str) -> Reference:
 
 
 def is_model_name(text: str) -> bool:
-    """Whether a text can only be meant as the name of a published model, not as a path."""
+    """Whether a text can only be meant as the name of a published model, not as a path.
+
+    Raises:
+        ModelError: It is neither, but an address.
+    """
+    refuse_address(text)
     return not Path(text).exists() and not Path(text).suffix and "/" not in text
 
 

@@ -55,6 +55,10 @@ def test_suffixes_may_be_written_in_capitals(tmp_path: Path) -> None:
         ("model.keras", "TFLiteConverter"),
         ("model.ort", "onnxruntime's own format"),
         ("model.safetensors", "weights without the network"),
+        ("model.mlmodel", "it is a Core ML model; give the ONNX, TFLite or PyTorch model that it was made from, or convert it"),
+        ("model.engine", "an engine that TensorRT built for one GPU; give the ONNX"),
+        ("model.rknn", "compiled for one runtime or chip; give the ONNX"),
+        ("model.gguf", "weights without the network"),
         ("model.xyz", "no known format; expected one of .onnx, .tflite, .pt2"),
         ("model", "no known format"),
     ],
@@ -68,6 +72,18 @@ def test_other_files_are_refused_with_what_to_do_instead(name: str, words: str, 
 
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_of_a_known_format_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "model.mlpackage").mkdir()
+
+    with pytest.raises(ModelError, match=r"model\.mlpackage': it is a Core ML model; give the ONNX"):
+        load_graph(tmp_path / "model.mlpackage")
+
+
+def test_an_address_is_not_fetched() -> None:
+    with pytest.raises(ModelError, match=r"'https://example.com/m.onnx' is not fetched: latcast reads nothing from a network"):
+        load_graph("https://example.com/m.onnx")
 
 
 def test_a_file_that_is_not_there_and_a_folder_are_told_apart(tmp_path: Path) -> None:

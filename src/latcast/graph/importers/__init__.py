@@ -55,8 +55,17 @@ _REFUSED: Mapping[str, str] = {
         "convert the model to ONNX (tf2onnx) or to TFLite (tf.lite.TFLiteConverter)",
     ),
     ".ort": "that is onnxruntime's own format; give the ONNX model that it was made from",
-    ".safetensors": "such files hold weights without the network; export the model to ONNX",
+    **dict.fromkeys((".safetensors", ".gguf"), "such files hold weights without the network; export the model to ONNX"),
 }
+
+_CONVERTED: Mapping[str, str] = {
+    **dict.fromkeys((".mlmodel", ".mlmodelc", ".mlpackage"), "a Core ML model"),
+    **dict.fromkeys((".engine", ".plan", ".trt"), "an engine that TensorRT built for one GPU"),
+    **dict.fromkeys((".dlc", ".hef", ".om", ".pte", ".rknn"), "a model compiled for one runtime or chip"),
+    **dict.fromkeys((".mnn", ".param", ".xml"), "a model converted for one runtime"),
+    **dict.fromkeys((".caffemodel", ".pdmodel", ".prototxt"), "a model of another framework"),
+}
+"""What files are that latcast has no importer of its own for."""
 
 
 def load_graph(
@@ -83,6 +92,7 @@ def load_graph(
         MissingExtraError: Reading this format needs a package that is not installed.
     """
     if isinstance(source, str):
+        refuse_address(source)
         source = Path(source)
     importer = _importer_of(source)
     trusting: dict[str, Any] = {"trust": True} if trust and _holds_code(importer) else {}
@@ -117,6 +127,16 @@ def from_torch(
     return import_module(module, example_inputs, shapes=shapes, strict=strict)
 
 
+def refuse_address(text: str) -> None:
+    """Refuses the address of something on a network.
+
+    Raises:
+        ModelError: It is one.
+    """
+    if "://" in text:
+        raise ModelError(f"'{text}' is not fetched: latcast reads nothing from a network; download the file and give its path")
+
+
 def is_torch_module(source: object) -> bool:
     """Whether an object is a ``torch.nn.Module``; where torch is not imported yet, nothing is."""
     torch = sys.modules.get("torch")
@@ -149,17 +169,22 @@ def _importer_of_file(path: Path) -> Importer:
     suffix = path.suffix.lower()
     if not path.exists():
         raise ModelError(f"there is no file '{path}'")
-    if path.is_dir():
+    if path.is_dir() and suffix not in _CONVERTED:
         raise ModelError(f"'{path}' is a folder; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
-    if not path.is_file():
+    if not path.is_file() and not path.is_dir():
         # Opening a pipe waits for somebody to write into it; a device has no end.
         raise ModelError(f"'{path}' is a pipe, a socket or a device; expected a model file ({', '.join(_BUILTIN_SUFFIXES)})")
     if suffix in _REFUSED:
         raise ModelError(f"cannot read '{path}': {_REFUSED[suffix]}")
-    name = _name_by_content(path) or _BUILTIN_SUFFIXES.get(suffix)
+    name = None if path.is_dir() else _name_by_content(path) or _BUILTIN_SUFFIXES.get(suffix)
     if name is not None:
         return IMPORTERS.get(name)()
     found = _plugin_for(path)
+    if found is None and suffix in _CONVERTED:
+        raise ModelError(
+            f"cannot read '{path}': it is {_CONVERTED[suffix]}; give the ONNX, TFLite or PyTorch model that it was made from, or "
+            "convert it to ONNX"
+        )
     if found is None:
         raise ModelError(f"'{path}' is of no known format; expected one of {', '.join(_BUILTIN_SUFFIXES)}")
     return found
@@ -187,4 +212,4 @@ def _plugin_for(source: object) -> Importer | None:
     return None
 
 
-__all__ = ["IMPORTERS", "Importer", "from_torch", "is_torch_module", "load_graph"]
+__all__ = ["IMPORTERS", "Importer", "from_torch", "is_torch_module", "load_graph", "refuse_address"]
