@@ -12,7 +12,7 @@ from latcast.datasets.importers.usc import PERMUTED_PLATFORM
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.records import Measurement
-from tests.datasets.importers.usc.small_dataset import write_dataset
+from tests.datasets.importers.usc.small_dataset import CONVOLUTION, FLOPS, SIZE_BYTES, write_dataset, write_table
 
 PIXEL = "pixel4/tflite-2.10/gpu/fp16"
 
@@ -93,6 +93,75 @@ class TestReading:
             "tflite_nas_e2e.csv:3: the mean on pixel4/tflite-2.10/gpu/fp16 is 'oops'; expected a number"
         ]
         assert len(found.measurements) == 6
+
+
+class TestLaterCommits:
+    """Files named as ``dataset/cnn/README.md`` and ``dataset/vit/README.md`` of the origin say, with CPU operations."""
+
+    @pytest.fixture
+    def later(self, tmp_path: Path) -> Path:
+        old = write_dataset(tmp_path / "old")
+        folder = tmp_path / "repository"
+        for place in ("cnn", "vit"):
+            (folder / "dataset" / place).mkdir(parents=True)
+        for framework in ("tflite", "torch"):
+            for word, what in (("real_e2e", "e2e"), ("real_ops_gpu", "ops_gpu")):
+                (old / f"{framework}_cnn_{what}.csv").rename(folder / "dataset" / "cnn" / f"{framework}_cnn_{word}.csv")
+        header = ["model", "operation", "feature", "s10|2large|float", "s10|2large|quant"]
+        write_table(
+            folder / "dataset" / "cnn" / "tflite_cnn_real_ops_cpu.csv",
+            [header, ["net10", "CONV_2D", CONVOLUTION, "", "2500"], ["net10", "SOFTMAX", {"Input_shape": "8"}, "", "40"]],
+        )
+        network = ["model", "FLOPS", "size", "s10|2large|float|mean", "s10|2large|float|std"]
+        write_table(folder / "dataset" / "vit" / "tflite_vit_real_e2e.csv", [network, ["deit", FLOPS, SIZE_BYTES, "9000", "9"]])
+        write_table(
+            folder / "dataset" / "vit" / "tflite_vit_synthetic_e2e.csv", [network, ["NAS0", FLOPS, SIZE_BYTES, "700", "7"]]
+        )
+        return folder
+
+    @pytest.mark.parametrize("inside", [".", "dataset"])
+    def test_are_read_from_the_repository_or_its_folder_of_data(self, later: Path, inside: str) -> None:
+        found = USC.read(later / inside)
+
+        assert found.files["tflite_cnn_real_ops_cpu.csv"] == FileSummary(2, 2, 2)
+        assert len(found.measurements) == 7
+        assert {str(item.environment["dataset"]["source"]) for item in found.measurements} == {
+            "qed-usc/mobile-ml-benchmark, a commit later than 40ba833"
+        }
+        assert "torch_vit_real_ops_cpu_quant.csv" in found.absent
+        assert "tflite_vit_real_ops_gpu.csv" not in found.absent
+
+    def test_operations_on_cpus_stand_in_the_record_of_their_network_as_recorded(self, later: Path) -> None:
+        found = USC.read(later)
+
+        kernels = of(found, "s10/tflite-2.10/2large/int8").executed
+        assert [(kernel.name, kernel.latency_ms, kernel.nodes) for kernel in kernels] == [
+            ("CONV_2D", 2.5, ()),
+            ("SOFTMAX", 0.04, ()),
+        ]
+        assert kernels[0].configuration["filter"] == 4
+        assert found.notes[-1].startswith("2 operations on CPUs are kept with their configurations as recorded")
+        assert [kernel.kind for kernel in of(found, PIXEL).executed] == ["convolution_2d"]
+
+    def test_operations_on_cpus_are_given_to_no_node(self, later: Path, networks: list[str]) -> None:
+        found = USC.complete(USC.read(later), ignore)
+
+        assert [kernel.nodes for kernel in of(found, "s10/tflite-2.10/2large/int8").executed] == [(), ()]
+        assert [kernel.nodes for kernel in of(found, PIXEL).executed] == [("conv_0", "relu_0")]
+
+    def test_transformers_were_measured_with_a_later_tflite(self, later: Path) -> None:
+        found = USC.read(later)
+
+        assert of(found, "s10/tflite-2.15/2large/fp32", "deit").reference.space == "huggingface"
+        assert of(found, "s10/tflite-2.15/2large/fp32", "NAS0").reference.parameters == {"name": "NAS0", "kind": "vit"}
+
+    def test_both_layouts_side_by_side_are_refused(self, later: Path) -> None:
+        write_dataset(later)
+
+        with pytest.raises(
+            DatasetError, match=r"two layouts .* tflite_cnn_e2e\.csv of commit 40ba833 and tflite_cnn_real_e2e\.csv"
+        ):
+            USC.read(later)
 
 
 class TestKeeping:

@@ -9,7 +9,7 @@ from typing import Any
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import NO_VALUE, Malformed, Row, Table, number
-from latcast.datasets.importers.usc.scenarios import PHONES, Scenario, read_scenarios
+from latcast.datasets.importers.usc.scenarios import PHONES, RUNTIMES, TRANSFORMER_RUNTIMES, Scenario, read_scenarios
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.pytorchcv import reference_of
@@ -34,8 +34,19 @@ def _hub_model(name: str) -> Reference:
     return Reference("huggingface", {"name": name}, name)
 
 
-REFERENCES: Mapping[str, Callable[[str], Reference]] = {"cnn": reference_of, "transformer": _hub_model, "nas": _synthetic}
-"""Kind of networks, the middle word of a file's name, to how they are referred to: built by pytorchcv; named only."""
+def _synthetic_transformer(name: str) -> Reference:
+    return Reference("usc_nas", {"name": name, "kind": "vit"}, name)
+
+
+REFERENCES: Mapping[str, Callable[[str], Reference]] = {
+    "cnn": reference_of, "transformer": _hub_model, "nas": _synthetic, "transformer_nas": _synthetic_transformer,
+}  # fmt: skip
+"""Kind of networks to how they are referred to: built by pytorchcv; named only."""
+
+RUNTIMES_OF: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "cnn": RUNTIMES, "nas": RUNTIMES, "transformer": TRANSFORMER_RUNTIMES, "transformer_nas": TRANSFORMER_RUNTIMES,
+}  # fmt: skip
+"""Kind of networks to what they ran on."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,7 @@ class Networks:
     missing: int
 
 
-def read_networks(file: Path, framework: str, kind: str, refusals: Refusals) -> Networks:
+def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, source: str = SOURCE["source"]) -> Networks:
     """Reads a file of whole networks.
 
     Args:
@@ -60,16 +71,17 @@ def read_networks(file: Path, framework: str, kind: str, refusals: Refusals) -> 
         framework: "tflite" or "torch".
         kind: A key of :data:`REFERENCES`.
         refusals: Where malformed rows go.
+        source: Repository and commit, for the records.
 
     Raises:
         DatasetError: The file or its header is not as expected, or a row is malformed and that is not put up with.
     """
     table = Table(file, _COLUMNS, refusals)
     try:
-        scenarios = read_scenarios(table.header, framework, len(_COLUMNS))
+        scenarios = read_scenarios(table.header, framework, len(_COLUMNS), RUNTIMES_OF[kind])
     except Malformed as problem:
         raise table.bad_header(problem) from problem
-    environments = {scenario.platform: _environment(scenario.platform) for scenario in scenarios}
+    environments = {scenario.platform: _environment(scenario.platform, source) for scenario in scenarios}
     lines: dict[str, int] = {}
     found: list[Measurement] = []
     missing = 0
@@ -89,9 +101,9 @@ def read_networks(file: Path, framework: str, kind: str, refusals: Refusals) -> 
     return Networks(found, len(table), missing)
 
 
-def _environment(platform: str) -> dict[str, Any]:
+def _environment(platform: str, source: str) -> dict[str, Any]:
     device = Platform.parse(platform).device
-    return {"dataset": dict(SOURCE), "device": {"soc": PHONES[device].soc, "gpu": PHONES[device].gpu}}
+    return {"dataset": {**SOURCE, "source": source}, "device": {"soc": PHONES[device].soc, "gpu": PHONES[device].gpu}}
 
 
 def _measurements(

@@ -1,9 +1,10 @@
-"""The files of operations: what every operation of a network took on a GPU, and the kernel it ran as.
+"""The files of operations: what every operation of a network took, on GPUs with the kernel it ran as.
 
 The two frameworks write configurations in different words, with traps: TFLite gives a concatenation's number of inputs as
 its ``Kernel``, a depthwise convolution's ``Filter`` and ``Group`` as 1, and counts an input's padding as input; PyTorch
 leaves the ``groups`` of depthwise convolutions out, gives the sizes of tensors in elements, and counts a multiply-accumulate
-of a convolution as one operation, where TFLite counts two. Here all have the same names and meanings.
+of a convolution as one operation, where TFLite counts two. Here all have the same names and meanings, but for operations on
+CPUs: how their configurations are written was not described, so they stay as recorded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import NO_VALUE, Malformed, Row, Table, number
 from latcast.datasets.importers.usc.kernel_names import SHARED_KIND, parse_kernel_name
-from latcast.datasets.importers.usc.scenarios import platform_of
+from latcast.datasets.importers.usc.scenarios import RUNTIMES, platform_of
 from latcast.records import ExecutedKernel
 
 Configuration = dict[str, int | str]
@@ -170,26 +171,34 @@ OPERATIONS: Mapping[str, Mapping[str, Callable[[Features], Configuration]]] = {
 
 @dataclass(frozen=True)
 class _Columns:
+    """Where a platform's latencies stand, and on a GPU the names of its kernels."""
+
     platform: str
     latency: int
-    kernel: int
+    kernel: int | None
 
 
-def _columns(table: Table, framework: str) -> list[_Columns]:
-    """Pairs of ``device|gpu|float`` and ``device|gpu|kernel``.
+def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str]]) -> list[_Columns]:
+    """Of GPUs pairs of ``device|gpu|float`` and ``device|gpu|kernel``, of CPUs ``device|cores|float`` or ``device|cores|quant``.
 
     Raises:
-        Malformed: A column is neither.
+        Malformed: A column is none of them.
     """
     places = {name: index for index, name in enumerate(table.header)}
     found = []
     for name, index in list(places.items())[len(_COLUMNS) :]:
         parts = name.split("|")
+        if len(parts) == 3 and parts[1] != "gpu" and parts[2] in ("float", "quant"):
+            found.append(_Columns(platform_of(framework, parts[0], parts[1], parts[2], runtimes), index, None))
+            continue
         other = places.get("|".join((*parts[:2], "kernel" if parts[-1] == "float" else "float")))
-        if len(parts) != 3 or parts[2] not in ("float", "kernel") or other is None:
-            raise Malformed(f"the column '{name}' is not of the form device|cores|float beside device|cores|kernel")
+        if len(parts) != 3 or parts[1] != "gpu" or parts[2] not in ("float", "kernel") or other is None:
+            raise Malformed(
+                f"the column '{name}' is not of the form device|gpu|float beside device|gpu|kernel, nor device|cores|float or "
+                "device|cores|quant of CPU cores"
+            )
         if parts[2] == "float":
-            found.append(_Columns(platform_of(framework, parts[0], parts[1], "float"), index, other))
+            found.append(_Columns(platform_of(framework, parts[0], parts[1], "float", runtimes), index, other))
     return found
 
 
@@ -209,15 +218,23 @@ class Operations:
     unknown: frozenset[str] = frozenset()
 
 
-def read_operations(file: Path, framework: str, refusals: Refusals) -> Operations:
+def read_operations(
+    file: Path, framework: str, refusals: Refusals, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
+) -> Operations:
     """Reads a file of operations.
+
+    Args:
+        file: The file.
+        framework: "tflite" or "torch".
+        refusals: Where malformed rows go.
+        runtimes: Framework to runtime and version.
 
     Raises:
         DatasetError: The file or its header is not as expected, or a row is malformed and that is not put up with.
     """
     table = Table(file, _COLUMNS, refusals)
     try:
-        columns = _columns(table, framework)
+        columns = _columns(table, framework, runtimes)
     except Malformed as problem:
         raise table.bad_header(problem) from problem
     found: dict[Subject, list[ExecutedKernel]] = {}
@@ -232,7 +249,11 @@ def read_operations(file: Path, framework: str, refusals: Refusals) -> Operation
         for platform, kernel in kernels.items():
             found.setdefault((platform, row.cells[0]), []).append(kernel)
     executed = {subject: tuple(_join_shared(kernels)) for subject, kernels in found.items()}
-    operations = {str(kernel.configuration["operation"]) for kernels in found.values() for kernel in kernels}
+    on_gpus = {column.platform for column in columns if column.kernel is not None}
+    operations = {
+        str(kernel.configuration["operation"]) for (platform, _), kernels in found.items() for kernel in kernels
+        if platform in on_gpus
+    }  # fmt: skip
     return Operations(executed, len(table), missing, frozenset(operations - set(OPERATIONS[framework])))
 
 
@@ -243,16 +264,21 @@ def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, Exe
         raise Malformed("the name of the network is empty")
     if not operation:
         raise Malformed("the name of the operation is empty")
-    read = OPERATIONS[framework].get(operation, Features.as_recorded)
-    configuration: Configuration = {"operation": operation, **read(Features(feature))}
+    features, read = Features(feature), OPERATIONS[framework].get(operation, Features.as_recorded)
     kernels = {}
     for column in columns:
-        latency, name = row.cells[column.latency], row.cells[column.kernel]
+        latency = row.cells[column.latency]
         if latency in NO_VALUE:
             continue
+        latency_ms = number(latency, f"the latency on {column.platform}") / 1000
+        if column.kernel is None:
+            recorded: Configuration = {"operation": operation, **features.as_recorded()}
+            kernels[column.platform] = ExecutedKernel(operation, operation, (), latency_ms, recorded)
+            continue
+        name = row.cells[column.kernel]
         if name in NO_VALUE:
             raise Malformed(f"{column.platform} has a latency without the name of a kernel")
-        latency_ms = number(latency, f"the latency on {column.platform}") / 1000
+        configuration: Configuration = {"operation": operation, **read(features)}
         kernels[column.platform] = ExecutedKernel(name, parse_kernel_name(name).kind, (), latency_ms, configuration)
     return kernels
 

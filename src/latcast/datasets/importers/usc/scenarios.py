@@ -35,11 +35,16 @@ PHONES: Mapping[str, Phone] = MappingProxyType(
 RUNTIMES: Mapping[str, tuple[str, str]] = MappingProxyType({"tflite": ("tflite", "2.10"), "torch": ("pytorch", "2.0")})
 """First word of a file's name to runtime and version."""
 
+TRANSFORMER_RUNTIMES: Mapping[str, tuple[str, str]] = MappingProxyType({**RUNTIMES, "tflite": ("tflite", "2.15")})
+"""Of transformers, which were measured later (the origin's ``website/collect.py`` tells the versions apart)."""
+
 _CORES = re.compile(r"gpu|(?:[1-9](?:large|med|small))+")
 
 
-def platform_of(framework: str, device: str, cores: str, precision: str) -> str:
-    """The platform id of a scenario.
+def platform_of(
+    framework: str, device: str, cores: str, precision: str, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
+) -> str:
+    """The platform id of a scenario; ``runtimes`` has the framework's runtime and version.
 
     ``quant`` is int8 on CPUs. ``float`` is fp32 on CPUs and fp16 on GPUs: TFLite's benchmark tool and PyTorch's Vulkan
     backend were run so (Li et al. §4.3.1), and PyTorch's Metal backend keeps activations in 16-bit images.
@@ -54,7 +59,7 @@ def platform_of(framework: str, device: str, cores: str, precision: str) -> str:
     names = {"float": "fp16" if cores == "gpu" else "fp32", "quant": "" if cores == "gpu" else "int8"}
     if not names.get(precision):
         raise Malformed(f"'{precision}' is no precision of {cores}; expected float{'' if cores == 'gpu' else ' or quant'}")
-    runtime, version = RUNTIMES[framework]
+    runtime, version = runtimes[framework]
     return Platform(device, runtime, version, cores, names[precision]).id
 
 
@@ -67,13 +72,16 @@ class Scenario:
     deviation: int
 
 
-def read_scenarios(header: Sequence[str], framework: str, skip: int) -> list[Scenario]:
+def read_scenarios(
+    header: Sequence[str], framework: str, skip: int, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
+) -> list[Scenario]:
     """The scenarios of a table of whole networks.
 
     Args:
         header: Names of all columns.
         framework: "tflite" or "torch".
         skip: Number of columns before the scenarios.
+        runtimes: Framework to runtime and version.
 
     Raises:
         Malformed: A column is no scenario, stands there twice, or lacks its standard deviation.
@@ -83,7 +91,7 @@ def read_scenarios(header: Sequence[str], framework: str, skip: int) -> list[Sce
         parts = column.split("|")
         if len(parts) != 4 or parts[3] not in ("mean", "std"):
             raise Malformed(f"the column '{column}' is not of the form device|cores|precision|mean or |std")
-        key = (platform_of(framework, parts[0], parts[1], parts[2]), parts[3])
+        key = (platform_of(framework, parts[0], parts[1], parts[2], runtimes), parts[3])
         if key in places:
             raise Malformed(f"the column '{column}' stands there twice")
         places[key] = index
