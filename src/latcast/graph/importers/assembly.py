@@ -14,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from latcast.errors import ModelError, UnknownOperatorError
+from latcast.graph.importers.budget import Budget, Resource, check_graph, check_tensor
 from latcast.graph.ir import AttributeValue, Graph, Node, Tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
 from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
@@ -62,6 +63,7 @@ class Assembly:
         load: Reads a stored tensor's values, or gives None where the file does not hold them.
         infer_unknown: Output tensors of an operator outside the table, or None where nobody knows them.
         strict: Whether an operator outside the table is an error.
+        budget: What the import may take; nodes and known values are taken from it here.
     """
 
     def __init__(
@@ -71,8 +73,10 @@ class Assembly:
         load: LoadValue = lambda name: None,
         infer_unknown: InferUnknown = lambda node, inputs: None,
         strict: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         self.name = name
+        self.budget = budget or Budget()
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self._inputs: list[str] = []
@@ -106,6 +110,8 @@ class Assembly:
         if name not in self._stored or self.tensors[name].elements > MAX_ELEMENTS:
             return None
         value = self._load(name)
+        if value is not None:
+            self.budget.take(Resource.FOLDED_BYTES, value.nbytes)
         self._values[name] = value
         return value
 
@@ -118,6 +124,7 @@ class Assembly:
     def _define(self, name: str, tensor: Tensor) -> None:
         if name in self.tensors or name in self._aliases:
             raise ModelError(f"tensor '{name}' is defined twice; every tensor must have one producer")
+        check_tensor(name, tensor)
         self.tensors[name] = tensor
 
     def add_input(self, name: str, tensor: Tensor) -> None:
@@ -132,6 +139,7 @@ class Assembly:
 
     def add_value(self, name: str, value: Array) -> None:
         """A tensor whose values are known now."""
+        self.budget.take(Resource.FOLDED_BYTES, value.nbytes)
         self._define(name, Tensor(tuple(value.shape), str(value.dtype)))
         self._static.add(name)
         self._values[name] = value
@@ -196,6 +204,7 @@ class Assembly:
             ModelError: Its inputs are missing or do not fit, or nobody knows the shape of its outputs.
             UnknownOperatorError: It is not in the table, in strict mode.
         """
+        self.budget.take(Resource.NODES)
         aliases, static = self._aliases, self._static
         inputs = tuple([aliases.get(name, name) for name in node.inputs])
         for name in inputs:
@@ -278,7 +287,7 @@ class Assembly:
         """The graph of the operators that the outputs depend on.
 
         Raises:
-            ModelError: An output that nothing makes, or a network without operators.
+            ModelError: An output that nothing makes, a network without operators, or one with numbers that no network has.
         """
         wanted = list(outputs)
         for name in wanted:
@@ -303,7 +312,7 @@ class Assembly:
         used.update(self._inputs)
         original = {new: old for old, new in final.items()}
         resolved = [self.resolve(name) for name in wanted]
-        return Graph(
+        graph = Graph(
             name=self.name,
             nodes=tuple(nodes),
             inputs=tuple(self._inputs),
@@ -313,6 +322,7 @@ class Assembly:
             constants=constants,
             precision=precision,
         )
+        return check_graph(graph)
 
     def _live_nodes(self, needed: set[str]) -> list[Node]:
         live: list[Node] = []

@@ -9,7 +9,7 @@ instead, node by node, interleaved with the folding of constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,10 +21,12 @@ import onnx
 
 from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers.assembly import Array, Assembly
+from latcast.graph.importers.budget import MAX_DEPTH, Budget, Resource
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import read_recorded_shapes, read_without_weights
 from latcast.graph.importers.onnx_proto import (
+    bodies_of,
     captured_names,
     node_of,
     small_array,
@@ -41,7 +43,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 _BLOCKED_DOMAIN = "com.microsoft.nchwc"
 
-_MALFORMED = (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+_MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, RecursionError, TypeError, ValueError)
 """What code meets in a file that protobuf can parse but that no exporter wrote."""
 
 
@@ -68,16 +70,17 @@ class OnnxImporter:
         except ModelError as error:
             raise type(error)(f"{path or name}: {error}") from error
         except _MALFORMED as error:
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            raise ModelError(f"{path or name}: the model is damaged or malformed ({reason})") from error
+            raise ModelError(f"{path or name}: the model is damaged or malformed ({_first_line(error)})") from error
 
 
 class Reading:
     """One import of one model; the handlers of control flow see it too."""
 
     def __init__(self, model: onnx.ModelProto, name: str, path: Path | None, shapes: Shapes, strict: bool) -> None:
+        budget = Budget()
+        budget.check(Resource.NODES, len(model.graph.node))
         if model.functions:
-            model = _inlined(model)
+            model = _inlined(model, budget)
         self.graph_proto = model.graph
         self.path = path
         self.shapes = shapes
@@ -88,7 +91,7 @@ class Reading:
                 f"it is written for opset {self.opset}; expected {FIRST_OPSET} or later: convert it with onnx.version_converter"
             )
         self.stored: dict[str, onnx.TensorProto] = {}
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict)
+        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict, budget=budget)
         self.sequences: dict[str, list[str]] = {}
 
     # Tensors
@@ -226,6 +229,7 @@ class Reading:
             )
         special = CONTROL_FLOW.get(node.op_type) if not node.domain else None
         if special is not None:
+            self.assembly.budget.take(Resource.NODES)
             special(self, node, proto, scope)
             return
         self._proto = proto
@@ -292,14 +296,66 @@ def _without_unused_outputs(node: Node, needed: set[str]) -> Node:
     return replace(node, outputs=outputs[:count])
 
 
-def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+def _inlined(model: onnx.ModelProto, budget: Budget) -> onnx.ModelProto:
     """The model with the calls of its own functions replaced by their bodies."""
     from onnx.inliner import inline_local_functions
 
+    nodes, size_bytes = _inlined_size(model)
+    budget.check(Resource.NODES, nodes)
+    budget.check(Resource.FOLDED_BYTES, size_bytes)
     try:
         return inline_local_functions(model)
-    except (RuntimeError, ValueError) as error:
-        raise ModelError(f"its functions cannot be inlined: {error}") from error
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"its functions cannot be inlined: {_first_line(error)}") from error
+
+
+_Called = tuple[str, str, str]
+"""Domain, name and overload of a function."""
+
+
+def _inlined_size(model: onnx.ModelProto) -> tuple[int, int]:
+    """Nodes and bytes of the model once its functions are inlined, which may double with every line of a file.
+
+    Raises:
+        ModelError: A function calls itself, or calls lie deeper in each other than any exporter writes.
+    """
+    functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+    sizes: dict[_Called, tuple[int, int]] = {}
+    open_: list[_Called] = []
+
+    def size_of(nodes: Iterable[onnx.NodeProto]) -> tuple[int, int]:
+        count, size_bytes = 0, 0
+        for node in _with_bodies(nodes):
+            called = (node.domain, node.op_type, node.overload)
+            more = size_of_function(called) if called in functions else (0, 0)
+            count, size_bytes = count + 1 + more[0], size_bytes + node.ByteSize() + more[1]
+        return count, size_bytes
+
+    def size_of_function(called: _Called) -> tuple[int, int]:
+        if called not in sizes:
+            if called in open_:
+                raise ModelError(f"function '{called[1]}' calls itself; a network must be acyclic")
+            open_.append(called)
+            if len(open_) > MAX_DEPTH:
+                raise ModelError(f"functions lie more than {MAX_DEPTH} deep in each other; export the model without them")
+            sizes[called] = size_of(functions[called].node)
+            open_.pop()
+        return sizes[called]
+
+    return size_of(model.graph.node)
+
+
+def _with_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes and those of their branches and loops, at any depth."""
+    waiting = [iter(nodes)]
+    while waiting:
+        for node in waiting.pop():
+            yield node
+            waiting += [iter(body.node) for body in bodies_of(node)]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200] or type(error).__name__
 
 
 def _infer_by_schema(
@@ -333,7 +389,7 @@ def _infer_by_schema(
                 data[name] = numpy_helper.from_array(value, name)
     try:
         found = shape_inference.infer_node_outputs(schema, call, types, data)
-    except (RuntimeError, onnx.shape_inference.InferenceError):
+    except (RuntimeError, TypeError, ValueError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
         return None
     tensors: list[Tensor] = []
     for name in node.outputs:

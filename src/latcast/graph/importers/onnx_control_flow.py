@@ -16,6 +16,7 @@ import onnx
 from onnx import numpy_helper
 
 from latcast.errors import ModelError
+from latcast.graph.importers.budget import Resource
 from latcast.graph.importers.onnx_proto import attribute_of, node_of, tensor_dtype
 from latcast.graph.ir import Node, Tensor
 from latcast.graph.operators.evaluation import MAX_ELEMENTS
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 Scope = Mapping[str, str]
 """Names inside a body to names in the graph."""
-
-MAX_ROUNDS = 256
-"""Loops of more rounds are not unrolled."""
 
 _CONSTANT_KINDS: Mapping[str, tuple[str, str]] = {
     "value_float": ("f", "float32"),
@@ -106,15 +104,20 @@ def _inline(reading: Reading, body: onnx.GraphProto, bindings: Mapping[str, str]
         The tensors that the body gives.
     """
     names = {**scope, **bindings}
+    budget = reading.assembly.budget
+    budget.enter()
+    budget.take(Resource.NAME_CHARACTERS, len(prefix) * len(body.initializer))
     for tensor in body.initializer:
         names[tensor.name] = f"{prefix}{tensor.name}"
         reading.add_stored(names[tensor.name], tensor)
     for proto in body.node:
         node = node_of(proto)
+        budget.take(Resource.NAME_CHARACTERS, len(prefix) * (1 + len(node.outputs)))
         inputs = tuple(names.get(name, name) for name in node.inputs)
         names.update({name: f"{prefix}{name}" for name in node.outputs if name})
         outputs = tuple(names[name] if name else "" for name in node.outputs)
         reading.visit(replace(node, name=f"{prefix}{node.name}", inputs=inputs, outputs=outputs), proto, names)
+    budget.leave()
     return [names.get(value.name, value.name) for value in body.output]
 
 
@@ -147,8 +150,7 @@ def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
             "export the model with a fixed number of rounds"
         )
     count = int(rounds.reshape(-1)[0])
-    if count > MAX_ROUNDS:
-        raise ModelError(f"{title} runs {count} times; at most {MAX_ROUNDS} rounds are unrolled")
+    budget = reading.assembly.budget
     going = _known_flag(reading, condition_name) if condition_name else True
     scanned: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
     for index in range(count):
@@ -156,6 +158,8 @@ def _loop(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> 
             raise ModelError(f"{title} ends at run time, so the network has no single latency")
         if not going:
             break
+        budget.take(Resource.ROUNDS)
+        budget.take(Resource.PARTS, len(body.output))
         counter = reading.assembly.constant(index, "int64")
         flag = reading.assembly.constant(True, "bool")
         bindings = dict(zip((value.name for value in body.input), (counter, flag, *carried), strict=True))
@@ -197,11 +201,13 @@ def _sequence(reading: Reading, node: Node) -> list[str]:
 
 
 def _sequence_construct(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
+    reading.assembly.budget.take(Resource.PARTS, len(node.inputs))
     reading.sequences[node.outputs[0]] = list(node.inputs)
 
 
 def _sequence_insert(reading: Reading, node: Node, proto: onnx.NodeProto, scope: Scope) -> None:
     items = list(_sequence(reading, node))
+    reading.assembly.budget.take(Resource.PARTS, 1 + len(items))
     place = len(items) if len(node.inputs) < 3 else _known_index(reading, node, node.inputs[2])
     items.insert(place, node.inputs[1])
     reading.sequences[node.outputs[0]] = items
@@ -244,13 +250,18 @@ def _split_to_sequence(reading: Reading, node: Node, proto: onnx.NodeProto, scop
 
 def _split_sizes(reading: Reading, node: Node, size: int) -> list[int]:
     if len(node.inputs) < 2 or not node.inputs[1]:
+        reading.assembly.budget.take(Resource.PARTS, size)
         return [1] * size
     value = reading.assembly.value(node.inputs[1])
     if value is None:
         raise ModelError(f"node '{node.name}' (SplitToSequence) computes its sizes at run time")
     if value.ndim:
+        reading.assembly.budget.take(Resource.PARTS, len(value))
         return [int(part) for part in value]
     step = int(value)
+    if step < 1:
+        raise ModelError(f"node '{node.name}' (SplitToSequence) splits into parts of {step}; expected 1 or more")
+    reading.assembly.budget.take(Resource.PARTS, -(-size // step))
     return [min(step, size - start) for start in range(0, size, step)]
 
 

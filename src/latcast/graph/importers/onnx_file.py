@@ -18,6 +18,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from latcast.errors import ModelError
+from latcast.graph.importers.budget import Budget, Resource
 
 KEPT_TENSOR_BYTES = 16384
 """Tensors that take more bytes in the file lose their data."""
@@ -124,8 +125,10 @@ def _node_without_data(node: bytes) -> bytes:
 def _graph_without_weights(buffer: Buffer, at: int, end: int) -> bytes:
     parts: list[bytes] = []
     copied = at
+    budget = Budget()
     for number, start, body, stop in _fields(buffer, at, end):
         if number == _GRAPH_NODE:
+            budget.take(Resource.NODES)
             node = buffer[body:stop]
             kept = _node_without_data(node)
             if kept is node:
@@ -174,11 +177,13 @@ def read_without_weights(path: Path) -> onnx.ModelProto:
     """The model of a file without the data of large tensors, node metadata and recorded intermediate shapes.
 
     Raises:
-        ModelError: The file cannot be read, is empty, truncated, or no ONNX model.
+        ModelError: The file cannot be read, is empty, truncated, of too many nodes, or no ONNX model.
     """
     with _map(path) as buffer:
         try:
             model = _walk(buffer)
+        except ModelError as error:
+            raise ModelError(f"'{path}': {error}") from error
         except (EOFError, IndexError) as error:
             if _looks_like_model(buffer):
                 raise ModelError(f"'{path}' is truncated: {error}; copy or download it again") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from latcast.errors import ModelError
-from latcast.graph.ir import AttributeValue, Node, Tensor
+from latcast.graph.ir import DTYPE_BYTES, AttributeValue, Node, Tensor
 from latcast.graph.operators.elementwise import CAST_TYPES
 
 _DATA_FIELDS = ("int32_data", "int64_data", "float_data", "double_data", "uint64_data")
@@ -99,21 +99,32 @@ def small_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, A
 
 
 def _external_array(proto: onnx.TensorProto, path: Path | None) -> np.ndarray[Any, Any] | None:
+    """The values of a small tensor whose data lies in a file beside the model; None where that is not there or not its data."""
     if path is None:
         return None
     entries = {entry.key: entry.value for entry in proto.external_data}
-    folder = path.resolve().parent
-    file = (folder / entries.get("location", "")).resolve()
-    if folder not in file.parents or not file.is_file():
-        # Data outside the model's folder is never read: the file may come from anywhere.
+    size_bytes = ceil(prod(proto.dims) * DTYPE_BYTES[tensor_dtype(proto.data_type, proto.name)])
+    try:
+        folder = path.resolve().parent
+        file = (folder / entries.get("location", "")).resolve()
+        if folder not in file.parents or not file.is_file():
+            # Data outside the model's folder is never read: the file may come from anywhere.
+            return None
+        with file.open("rb") as data:
+            data.seek(int(entries.get("offset", 0)))
+            content = data.read(min(size_bytes, max(0, int(entries.get("length", size_bytes)))))
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+        raise ModelError(
+            f"the external data of tensor '{proto.name}' cannot be read ({type(error).__name__}); "
+            "expected the name of a file beside the model and an offset in it"
+        ) from error
+    if len(content) < size_bytes:
         return None
     copy = onnx.TensorProto()
     copy.CopyFrom(proto)
     copy.data_location = onnx.TensorProto.DEFAULT
     del copy.external_data[:]
-    with file.open("rb") as data:
-        data.seek(int(entries.get("offset", 0)))
-        copy.raw_data = data.read(int(entries.get("length", 8 * prod(proto.dims))))
+    copy.raw_data = content
     return small_array(copy, None)
 
 

@@ -58,7 +58,7 @@ class TfliteReading:
     def __init__(self, file: TfliteFile, name: str, shapes: Shapes, strict: bool) -> None:
         self.file = file
         self.shapes = shapes
-        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict)
+        self.assembly = Assembly(name, load=self._load, infer_unknown=self._infer_unknown, strict=strict, budget=file.budget)
         self.index_of = {stored.name: index for index, stored in enumerate(file.tensors)}
         self.views: set[str] = set()
         self._current: tuple[int, ...] = ()

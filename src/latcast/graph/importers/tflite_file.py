@@ -20,11 +20,22 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import MissingExtraError, ModelError
+from latcast.graph.importers.budget import MAX_RANK, Budget, Resource
 from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
 
 Array = np.ndarray[Any, Any]
 
-DAMAGED = (struct.error, ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+DAMAGED = (
+    struct.error,
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What bindings raise on a file that is not what it says."""
 
 _DTYPES: Mapping[int, str] = {
@@ -109,6 +120,7 @@ class TfliteFile:
 
     def __init__(self, path: Path) -> None:
         self.schema = _schema()
+        self.budget = Budget()
         try:
             with path.open("rb") as file:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -121,6 +133,8 @@ class TfliteFile:
         self.model = self.schema.Model.GetRootAs(self._bytes, 0)
         self._check_size()
         graph = self.model.Subgraphs(0)
+        if graph is None:
+            raise ModelError("the file holds no network; it is damaged or not a TFLite model")
         self.tensors = list(self._tensors(graph))
         self.inputs = tuple(int(index) for index in graph.InputsAsNumpy())
         self.outputs = tuple(int(index) for index in graph.OutputsAsNumpy())
@@ -128,6 +142,7 @@ class TfliteFile:
 
     def _check_size(self) -> None:
         """Weights come last in a file, so a truncated one has all the rest."""
+        self.budget.check(Resource.STORED_TENSORS, self.model.BuffersLength())
         for index in range(self.model.BuffersLength()):
             buffer = self.model.Buffers(index)
             end = int(buffer.Offset()) + int(buffer.Size())
@@ -140,12 +155,15 @@ class TfliteFile:
 
     def _tensors(self, graph: Any) -> Iterator[StoredTensor]:
         taken: set[str] = set()
+        self.budget.take(Resource.STORED_TENSORS, graph.TensorsLength())
         for index in range(graph.TensorsLength()):
             stored = graph.Tensors(index)
-            name = (stored.Name() or b"").decode(errors="replace") or f"tensor_{index}"
+            name = self._name(stored.Name()) or f"tensor_{index}"
             if name in taken:
                 name = f"{name}_{index}"
             taken.add(name)
+            if stored.ShapeLength() > MAX_RANK or stored.ShapeSignatureLength() > MAX_RANK:
+                raise ModelError(f"tensor '{name}' has more than {MAX_RANK} dimensions; is the file damaged?")
             shape = tuple(int(size) for size in _numbers(stored, "Shape"))
             signature = _numbers(stored, "ShapeSignature")
             code = stored.Type()
@@ -165,16 +183,23 @@ class TfliteFile:
                 buffer,
             )
 
+    def _name(self, stored: bytes | None) -> str:
+        """A text of the file, of which many tensors may share one."""
+        self.budget.take(Resource.NAME_CHARACTERS, len(stored or b""))
+        return (stored or b"").decode(errors="replace")
+
     def _operators(self, graph: Any) -> Iterator[StoredOperator]:
         names = _builtin_names(self.schema)
+        self.budget.take(Resource.STORED_OPERATORS, graph.OperatorsLength())
         for index in range(graph.OperatorsLength()):
             operator = graph.Operators(index)
+            self.budget.take(Resource.CONNECTIONS, operator.InputsLength() + operator.OutputsLength())
             code = self.model.OperatorCodes(operator.OpcodeIndex())
             number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
             kind = names.get(number, f"BUILTIN_{number}")
             is_custom = kind == "CUSTOM"
             if is_custom:
-                kind = (code.CustomCode() or b"custom").decode(errors="replace")
+                kind = self._name(code.CustomCode()) or "custom"
             yield StoredOperator(
                 kind,
                 tuple(int(number) for number in _numbers(operator, "Inputs")),

@@ -36,13 +36,32 @@ def evaluate(view: OperatorView) -> list[Array] | None:
     if any(value is None and name for value, name in zip(given, view.node.inputs, strict=True)):
         return None
     try:
+        if _result_elements(view, given) > MAX_ELEMENTS:
+            return None
         with np.errstate(all="ignore"):
             result = function(view, given)
-    except (ArithmeticError, IndexError, OverflowError, TypeError, ValueError):
+    except (ArithmeticError, IndexError, TypeError, ValueError):
         # Wrong operands: the shape inference that comes next says so in the words of the model.
         return None
     outputs = [np.asarray(value) for value in (result if isinstance(result, (list, tuple)) else [result])]
     return outputs if all(value.size <= MAX_ELEMENTS for value in outputs) else None
+
+
+def _result_elements(view: OperatorView, given: Sequence[Any]) -> int:
+    """Elements of a result that may be larger than all the inputs, before it is computed.
+
+    Expand, Tile and Range, which compute their size from values, look for themselves.
+    """
+    shapes = [value.shape for value in given if value is not None]
+    op_type = view.node.op_type
+    if op_type in _BROADCASTING:
+        return prod(np.broadcast_shapes(*shapes))
+    if op_type == "Gather":
+        axis = view.int_attribute("axis", 0)
+        return prod(shapes[1]) * prod(size for index, size in enumerate(shapes[0]) if index != axis % len(shapes[0]))
+    if op_type == "Concat":
+        return sum(prod(shape) for shape in shapes)
+    return 0
 
 
 def _axes(view: OperatorView, given: list[Any], index: int = 1) -> tuple[int, ...] | None:
@@ -301,6 +320,12 @@ _FUNCTIONS: Mapping[str, Evaluate] = {
     "CumSum": _cumsum,
     "Trilu": _trilu,
 }
+
+_BROADCASTING = frozenset({
+    "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Sum", "Clip", "Where",
+    "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor",
+})  # fmt: skip
+"""Operators that bring their inputs to one shape."""
 
 EVALUATED = frozenset(_FUNCTIONS)
 """Operators that can be evaluated."""

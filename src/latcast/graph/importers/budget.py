@@ -1,0 +1,147 @@
+"""What one import may take, whatever the file asks for.
+
+A few hundred bytes can ask for a loop in a loop, for functions that call each other twice, or for a sum of constants that
+takes 64 GiB. Every import has one budget for all of it, which is spent before the work is done: an import ends within seconds
+and below 2 GiB, or is refused with what was asked for. The limits are several times what the largest networks that people
+export take (a language model of 96 layers: 15,000 nodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+from latcast.errors import ModelError
+from latcast.graph.ir import Graph, Tensor
+from latcast.graph.operators import node_flops
+
+MAX_TENSOR_ELEMENTS = 1 << 40
+"""Of one tensor: 4 TiB of real numbers, more than any machine holds."""
+
+MAX_FLOPS = 1 << 56
+"""Of a network: a day of the fastest machine."""
+
+MAX_ATTRIBUTE = 1 << 31
+"""Of a window's sizes, strides, dilations and pads."""
+
+MAX_RANK = 64
+"""Dimensions of a tensor, which numpy limits so."""
+
+MAX_DEPTH = 32
+"""Of branches and loops within each other."""
+
+_WINDOW = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "group")
+
+
+@dataclass(frozen=True)
+class _Limit:
+    most: int
+    unit: str
+    advice: str
+
+
+class Resource(Enum):
+    """What a budget is spent on: the most of it, and what to do about a file that asks for more."""
+
+    NODES = _Limit(1 << 15, "nodes, with loops unrolled and functions inlined", "export a part of the network")
+    ROUNDS = _Limit(1 << 12, "rounds of loops", "export the model with fewer rounds, or without the loop")
+    PARTS = _Limit(1 << 17, "parts of sequences", "export the model without the sequence")
+    FOLDED_BYTES = _Limit(
+        256 << 20, "bytes of constants that are computed from constants", "simplify the model with onnxsim before"
+    )
+    STORED_OPERATORS = _Limit(1 << 14, "operators of a TFLite file", "convert a part of the network")
+    STORED_TENSORS = _Limit(1 << 15, "tensors of a TFLite file", "convert a part of the network")
+    CONNECTIONS = _Limit(1 << 18, "inputs and outputs of operators", "convert a part of the network")
+    NAME_CHARACTERS = _Limit(64 << 20, "characters of names", "give the nodes of loops and branches shorter names")
+
+
+class Budget:
+    """What is left for one import."""
+
+    def __init__(self) -> None:
+        self._spent = dict.fromkeys(Resource, 0)
+        self._depth = 0
+
+    def take(self, resource: Resource, amount: int = 1) -> None:
+        """Spends before the work is done.
+
+        Raises:
+            ModelError: More than there is; the message says how much was asked for, and what to do.
+        """
+        self._spent[resource] += amount
+        limit = resource.value
+        if self._spent[resource] > limit.most:
+            raise ModelError(
+                f"the model asks for at least {_number(self._spent[resource])} {limit.unit}; at most {limit.most:,} are read; "
+                f"{limit.advice}"
+            )
+
+    def check(self, resource: Resource, amount: int) -> None:
+        """Like :meth:`take` for what will be taken bit by bit later."""
+        self.take(resource, amount)
+        self._spent[resource] -= amount
+
+    def enter(self) -> None:
+        """One branch or loop deeper.
+
+        Raises:
+            ModelError: Deeper than :data:`MAX_DEPTH`.
+        """
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ModelError(f"branches and loops lie more than {MAX_DEPTH} deep in each other; export the model without them")
+
+    def leave(self) -> None:
+        self._depth -= 1
+
+
+def check_tensor(name: str, tensor: Tensor) -> None:
+    """Refuses what no machine holds, before anybody computes with its size.
+
+    Raises:
+        ModelError: Too many elements or dimensions.
+    """
+    if len(tensor.shape) > MAX_RANK:
+        raise ModelError(f"tensor '{name}' has {len(tensor.shape)} dimensions; at most {MAX_RANK} are read; is the file damaged?")
+    if prod(tensor.shape) > MAX_TENSOR_ELEMENTS:
+        raise ModelError(
+            f"tensor '{name}' of shape {_shown(tensor.shape)} would hold {_number(prod(tensor.shape))} elements; "
+            f"at most {MAX_TENSOR_ELEMENTS:,} are read; is the file damaged, or a size given wrongly?"
+        )
+
+
+def check_graph(graph: Graph) -> Graph:
+    """The graph, where its numbers are such as a network has.
+
+    Raises:
+        ModelError: They are not; everything that reckons with them may rely on it.
+    """
+    flops = 0
+    for node in graph.nodes:
+        for key in _WINDOW:
+            value = node.attributes.get(key, 0)
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, int) and abs(number) >= MAX_ATTRIBUTE:
+                    raise ModelError(
+                        f"node '{node.name}' ({node.op_type}) has {_number(number)} in its '{key}'; expected less than "
+                        f"{MAX_ATTRIBUTE:,}; is the file damaged?"
+                    )
+        flops += node_flops(graph, node) or 0
+    if flops > MAX_FLOPS:
+        raise ModelError(
+            f"the network would take {_number(flops)} FLOPs; at most {_number(MAX_FLOPS)} are believed; "
+            "is the file damaged, or a size given wrongly?"
+        )
+    return graph
+
+
+def _shown(shape: Iterable[int]) -> str:
+    sizes = list(shape)
+    return f"[{', '.join(map(_number, sizes[:8]))}{', ...' if len(sizes) > 8 else ''}]"
+
+
+def _number(value: int) -> str:
+    """A number in a few characters, however long it is."""
+    return f"{value:,}" if abs(value) < 10**18 else f"about 2^{abs(value).bit_length() - 1}"
