@@ -106,6 +106,17 @@ class BehavingRuntime:
         return BehavingSession(graph.name)
 
 
+class SilentRuntime(BehavingRuntime):
+    """A runtime without a profiler."""
+
+    name = "silent"
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> BehavingSession:
+        if profile:
+            raise RuntimeFailure("its kernels cannot be read")
+        return super().load(graph, threads=threads, precision=precision)
+
+
 class AbsentRuntime(BehavingRuntime):
     """A runtime whose library is missing."""
 
@@ -126,5 +137,7 @@ class DyingRuntime(BehavingRuntime):
 SPACES.register("behaving", BehavingSpace())
 if "pytest" not in sys.modules:
     # In workers alone: whoever lists the runtimes in the tests' own process must not meet one that kills it.
-    for name, kind in (("behaving", BehavingRuntime), ("absent", AbsentRuntime), ("dying", DyingRuntime)):
+    for name, kind in (
+        ("behaving", BehavingRuntime), ("silent", SilentRuntime), ("absent", AbsentRuntime), ("dying", DyingRuntime),
+    ):  # fmt: skip
         RUNTIMES.register(name, kind)

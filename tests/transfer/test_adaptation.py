@@ -16,10 +16,11 @@ from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform, Reference
-from latcast.transfer.adaptation import FEWEST_INSIDE, transferred_predictor
+from latcast.transfer.adaptation import FEWEST_INSIDE, transferred_predictor, try_profiler
 from latcast.transfer.adaptation_rounds import AdaptationRounds, Target, parse_target
 from latcast.transfer.pool import Pool
 from latcast.transfer.residual_transfer import SCRATCH
+from tests.measure.behaving import settings
 from tests.transfer.made_up_pool import COMPUTE, MEMORY, RULES, conv, law_ms, platform_of
 
 ZOO = {"conv": {conv(size, ins, outs): 1 + ins // 32 for size in (7, 14, 28, 56) for ins in (16, 32, 64) for outs in (32, 96)}}
@@ -174,3 +175,17 @@ class TestThePredictor:
             assert least < np.median(ratio) < most
             # The network's own latency is known through its kernels alone.
             assert f"{count} timed inside 1 networks, 0 whole networks" in predictor.card["trained_on"]
+            # And it is none to judge by.
+            assert predictor.card[TRAINING_KEYS] == [network.reference.key]
+            assert predictor.card["way"] == "operators"
+
+
+class TestTheProfiler:
+    def test_a_runtime_that_names_its_kernels_has_one(self) -> None:
+        found = try_profiler(settings())
+
+        assert found.no_profiler is None
+        assert str(found.platform) == "local/behaving-1.2/cpu1/fp32"
+
+    def test_of_one_without_the_reason_is_given(self) -> None:
+        assert try_profiler(settings(runtime="silent")).no_profiler == "its kernels cannot be read"

@@ -68,10 +68,14 @@ def command(
     replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Transfer known predictors to a new platform: few kernels are measured, the most similar predictors adapted to them."""
+    """Transfer known predictors to a new platform: a little is measured, the most similar predictors are adapted to it.
+
+    Over 17 platforms with a minute of measuring each it gained half a point of MAPE on learning from scratch; with five minutes
+    or more, use latcast profile.
+    """
     from latcast.datasets.store import Store
     from latcast.predictors.profiling import Stage
-    from latcast.transfer.adaptation import adapt
+    from latcast.transfer.adaptation import adapt, try_profiler
     from latcast.transfer.adaptation_rounds import parse_target
     from latcast.transfer.pool import open_pool
 
@@ -80,11 +84,18 @@ def command(
     if store is None:
         store = default_store_path(settings, "adapt")
     chosen_rules = fusion_rules(rules, settings)
-    with StageProgress() as progress, Store(store) as kept:
+    with StageProgress() as progress:
         known = open_pool(pool, watch=lambda name, share: progress(Stage("loading the pool", share)))
+    trial = try_profiler(settings)
+    if trial.no_profiler is not None:
+        warn(
+            f"{trial.platform}: kernels are timed alone, where caches are warmer than in a network; expect two to four times the "
+            f"error of kernels timed inside networks, which need a profiler ({trial.no_profiler})"
+        )
+    with StageProgress() as progress, Store(store) as kept:
         found = adapt(
             settings, kept, known, budget_s=60 * budget, target=wanted, rules=chosen_rules, sampler=sampler, seed=seed,
-            watch=progress,
+            trial=trial, watch=progress,
         )  # fmt: skip
     for problem in known.problems[:3]:
         warn(f"not in the pool: {problem}")

@@ -125,6 +125,7 @@ def measure_for_training(
     seed: int = 0,
     rules: FusionRules | None = None,
     rounds: KernelRounds | None = None,
+    calibrate: bool = True,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> tuple[CampaignReport, ...]:
     """Runs the campaigns of a way of learning into a store; run again, it goes on where it was.
@@ -137,6 +138,7 @@ def measure_for_training(
         seed: Which networks and kernels.
         rules: Fusion rules; the shipped ones of the runtime where None.
         rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
+        calibrate: Whether some of the networks are measured in further processes, for the interval.
         watch: Called at every step.
     """
     rules = rules or rules_for(settings.runtime, settings.precision)
@@ -147,7 +149,7 @@ def measure_for_training(
     watch(Stage("choosing networks", 0.0))
     parts = campaign_items(way, budget_s, seed, rules)
     drawing_s = time.monotonic() - start
-    again = 0 if way == "kernels" else calibration_count(budget_s)
+    again = 0 if way == "kernels" or not calibrate else calibration_count(budget_s)
     measured: list[CampaignItem] = []
     for index, (items, whole_part_s) in enumerate(parts):
         part_s = whole_part_s * (1 - CALIBRATION_SHARE) if again else whole_part_s

@@ -16,8 +16,9 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
+from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.single import platform_of
+from latcast.measure.single import measure_graph
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.intervals import calibrate, calibration_networks, lineages_of, unseen_bounds_ms
@@ -30,8 +31,18 @@ from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingDat
 from latcast.predictors.stored import OWN_MEASUREMENTS, collect_stored, environment_of
 from latcast.predictors.training import company_model
 from latcast.records import Platform
+from latcast.spaces.catalogue import SPACES
 from latcast.transfer.adaptation_rounds import AdaptationRounds, Target
 from latcast.transfer.pool import Pool
+
+INSIDE_SHARE = 0.6
+"""Part of the measuring time for kernels inside networks, where the runtime says which it executes: timed alone, they have warmer
+caches than in a network. The rest is for kernels timed alone, by which types are judged, and for whole networks."""
+
+INSIDE_SEED = 500_009
+"""Apart from the seed of the whole networks: what kernels were timed in says nothing of overhead."""
+
+TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
 
 FEWEST_KERNELS = 10
 """Measured kernels below which nothing can be transferred."""
@@ -62,6 +73,30 @@ class AdaptationResult:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Trial:
+    """What one small network showed.
+
+    Attributes:
+        platform: What the worker says it is.
+        no_profiler: Why kernels cannot be timed inside networks; None where they can.
+    """
+
+    platform: Platform
+    no_profiler: str | None
+
+
+def try_profiler(settings: WorkerSettings) -> Trial:
+    """Whether the runtime says which kernels it executes.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+    """
+    found = measure_graph(SPACES.get("random_small").sample(1, 0)[0], settings, TRIAL_PLAN)
+    reason = found.error or (None if found.executed else f"{settings.runtime} names no kernels")
+    return Trial(Platform.parse(found.platform), reason)
+
+
 def adapt(
     settings: WorkerSettings,
     store: Any,
@@ -73,9 +108,13 @@ def adapt(
     sampler: str = "prior",
     by: str = "divergence",
     seed: int = 0,
+    trial: Trial | None = None,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> AdaptationResult:
     """Measures a new platform within a budget and adapts the most similar predictors of a pool to it.
+
+    Kernels are timed inside networks by the runtime's profiler, some alone, and some whole networks for the overhead; all
+    kernels alone where the runtime does not say which it executes.
 
     Args:
         settings: The platform.
@@ -85,6 +124,7 @@ def adapt(
         target: Kernel types that meet it get no more samples; without one the whole budget is used.
         rules: Fusion rules; the shipped ones of the runtime where None.
         sampler, by, seed: As for :class:`latcast.transfer.adaptation_rounds.AdaptationRounds`.
+        trial: What :func:`try_profiler` found, where it was asked before.
         watch: Called at every step.
 
     Raises:
@@ -96,18 +136,26 @@ def adapt(
     start = time.monotonic()
     watch(Stage("choosing kernels", 0.0))
     rules = rules or rules_for(settings.runtime, settings.precision)
+    trial = trial or try_profiler(settings)
+    inside_share = INSIDE_SHARE if trial.no_profiler is None else 0.0
     measuring_s = budget_s * (1 - TRAINING_SHARE)
-    count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * measuring_s)
+    count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * (1 - inside_share) * measuring_s)
     # Another version of the runtime is another platform; the same one would be its own source.
-    own = platform_of(settings)
-    others = pool.without(lambda platform: platform == own)
+    others = pool.without(lambda platform: platform == trial.platform)
     rounds = AdaptationRounds(
         rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
     )
     measuring_s -= min(time.monotonic() - start, measuring_s / 2)
-    reports = measure_for_training(
-        settings, store, budget_s=measuring_s, way="kernels", seed=seed, rules=rules, rounds=rounds, watch=watch
-    )
+    reports: tuple[CampaignReport, ...] = ()
+    if inside_share:
+        reports += measure_for_training(
+            settings, store, budget_s=inside_share * measuring_s, way="operators", seed=seed + INSIDE_SEED, rules=rules,
+            calibrate=False, watch=watch,
+        )  # fmt: skip
+    reports += measure_for_training(
+        settings, store, budget_s=(1 - inside_share) * measuring_s, way="kernels", seed=seed, rules=rules, rounds=rounds,
+        watch=watch,
+    )  # fmt: skip
     watch(Stage("transferring", 1.0))
     platform = reports[0].platform
     predictor = transferred_predictor(collect_stored(store, platform, rules), platform, rules, rounds, seed=seed)
@@ -160,7 +208,7 @@ def transferred_predictor(
     sources = sorted({source for found in rounds.transfer_to_json().values() for source in found["sources"]})
     card: dict[str, Any] = {
         "trained_on": f"{counts}; " + (f"transferred from {', '.join(sources)}" if sources else "nothing transferred"),
-        "way": "kernels",
+        "way": "operators" if inside else "kernels",
         "model": TRANSFERRED if sources else "physical_residual",
         TRAINING_KEYS: sorted(keys),
         "measurements": len(data.networks) + measured,
