@@ -134,7 +134,7 @@ def _quiet() -> Iterator[None]:
     """Without what PyTorch prints and logs on its way: packages it misses, graphs it fails on."""
     logger = logging.getLogger("torch")
     level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
