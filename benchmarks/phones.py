@@ -110,7 +110,7 @@ def _held_out_at_random(data: TrainingData, platform: Platform, way: str) -> dic
     """Figures with random networks held out, a fifth at a time."""
     keys = [sample.reference.key for sample in data.networks]
     predicted = cross_predict(data, platform, platform_rules(platform), way=way, groups=keys)
-    figures = judge(predicted, np.array([sample.latency_ms for sample in data.networks]))
+    figures = judge(predicted.latency_ms, np.array([sample.latency_ms for sample in data.networks]))
     return {name: getattr(figures, name) for name in ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")}
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.predictors.intervals import (
+    HeldOut,
     Interval,
     calibrate,
     calibration_networks,
@@ -30,11 +31,16 @@ def test_the_quantile_is_the_score_of_the_rank_by_hand(count: int, level: float,
     assert conformal_quantile(scores, level) == rank
 
 
+def inside(predicted_ms: np.ndarray) -> HeldOut:
+    """Predictions of which nothing lies outside the training range."""
+    return HeldOut(predicted_ms, np.zeros(len(predicted_ms)))
+
+
 def test_each_side_gets_half_of_what_may_miss() -> None:
     # Predictions from 20 % too high to 60 % too low, in equal steps of the logarithm.
     errors = np.linspace(np.log(0.8), np.log(1.6), 199)
 
-    interval = calibrate(np.exp(errors), np.ones(199))
+    interval = calibrate(np.exp(errors), inside(np.ones(199)))
 
     # The 190th of 199 on either side: nine errors lie further out on each.
     assert interval.high == pytest.approx(np.exp(errors[189]))
@@ -43,7 +49,7 @@ def test_each_side_gets_half_of_what_may_miss() -> None:
 
 
 def test_an_interval_is_never_narrower_than_one_percent() -> None:
-    interval = calibrate(np.full(50, 2.0), np.full(50, 2.0))
+    interval = calibrate(np.full(50, 2.0), inside(np.full(50, 2.0)))
 
     assert (interval.low, interval.high) == pytest.approx((np.exp(-0.01), np.exp(0.01)))
 
@@ -51,7 +57,7 @@ def test_an_interval_is_never_narrower_than_one_percent() -> None:
 def test_a_biased_predictor_gets_a_lopsided_interval_that_holds_its_prediction() -> None:
     actual = np.random.default_rng(0).lognormal(0.5, 0.05, 300)
 
-    interval = calibrate(actual, np.ones(300))
+    interval = calibrate(actual, inside(np.ones(300)))
 
     assert interval.low < 1 < interval.high
     assert interval.high > 1.6
@@ -69,15 +75,15 @@ SCORES = np.concatenate([np.tile([0.1, -0.1], 5), np.tile([0.2, -0.2], 5)])
 
 
 def test_an_interval_reaches_as_far_as_a_lineage_did_beyond_the_others() -> None:
-    interval = calibrate(np.exp(SCORES), np.ones(20), TEN_EACH)
+    interval = calibrate(np.exp(SCORES), inside(np.ones(20)), TEN_EACH)
 
     # b lies twice as far out as the interval of a; 19 of 20 networks are to be inside, so that the whole is doubled: 2 x 0.2.
     assert np.log([interval.low, interval.high]) == pytest.approx([-0.4, 0.4])
-    assert np.log(calibrate(np.exp(SCORES), np.ones(20)).high) == pytest.approx(0.2)
+    assert np.log(calibrate(np.exp(SCORES), inside(np.ones(20))).high) == pytest.approx(0.2)
 
 
 def test_coverage_is_judged_by_the_interval_of_the_other_lineages() -> None:
-    found = unseen_bounds_ms(np.exp(SCORES), np.ones(20), TEN_EACH)
+    found = unseen_bounds_ms(np.exp(SCORES), inside(np.ones(20)), TEN_EACH)
 
     assert found is not None
     assert np.log(found[0]) == pytest.approx([-0.2] * 10 + [-0.1] * 10)
@@ -85,8 +91,8 @@ def test_coverage_is_judged_by_the_interval_of_the_other_lineages() -> None:
 
 
 def test_one_lineage_says_nothing_of_another() -> None:
-    assert unseen_bounds_ms(np.exp(SCORES), np.ones(20), ["a"] * 20) is None
-    assert calibrate(np.exp(SCORES), np.ones(20), ["a"] * 20) == calibrate(np.exp(SCORES), np.ones(20))
+    assert unseen_bounds_ms(np.exp(SCORES), inside(np.ones(20)), ["a"] * 20) is None
+    assert calibrate(np.exp(SCORES), inside(np.ones(20)), ["a"] * 20) == calibrate(np.exp(SCORES), inside(np.ones(20)))
 
 
 def test_ninety_percent_of_networks_of_new_lineages_lie_inside() -> None:
@@ -99,7 +105,7 @@ def test_ninety_percent_of_networks_of_new_lineages_lie_inside() -> None:
         score = np.concatenate([rng.normal() * 0.08 + rng.normal(size=size) * 0.05 for size in sizes])
         new = rng.normal(size=(200, 1)) * 0.08 + rng.normal(size=(200, 10)) * 0.05
         for by_lineage, found in shares.items():
-            interval = calibrate(np.exp(score), np.ones(len(score)), lineages if by_lineage else None)
+            interval = calibrate(np.exp(score), inside(np.ones(len(score))), lineages if by_lineage else None)
             found.append(float(np.mean((np.log(interval.low) <= new) & (new <= np.log(interval.high)))))
 
     assert np.mean(shares[False]) < 0.82
@@ -132,7 +138,7 @@ def test_designed_networks_are_calibrated_on_where_twenty_of_them_are_steady() -
 
 
 def test_without_networks_the_interval_is_wide() -> None:
-    interval = calibrate(np.zeros(0), np.zeros(0))
+    interval = calibrate(np.zeros(0), inside(np.zeros(0)))
 
     assert (interval.low, interval.high, interval.networks) == (0.5, 2.0, 0)
 
@@ -141,13 +147,41 @@ def test_without_networks_the_interval_is_wide() -> None:
 def test_ninety_percent_of_new_networks_lie_inside(seed: int) -> None:
     rng = np.random.default_rng(seed)
     truth, predicted = np.exp(rng.normal(size=(2, 400)) * 0.1 + 2)
-    interval = calibrate(truth, predicted)
+    interval = calibrate(truth, inside(predicted))
     new_truth, new_predicted = np.exp(rng.normal(size=(2, 4000)) * 0.1 + 2)
 
     low, high = interval.bounds_ms(new_predicted, np.zeros(4000))
 
     # 400 calibration networks let the coverage itself vary by about ± 3 %.
     assert 0.86 <= np.mean((low <= new_truth) & (new_truth <= high)) <= 0.94
+
+
+def test_calibration_knows_that_what_lies_outside_will_be_widened() -> None:
+    # A hundred networks inside the range are off by up to 10 %, a hundred outside by up to 20 % (in logarithms).
+    errors = np.linspace(-0.1, 0.1, 99)
+    outside = np.repeat([0.0, 1.0], 99)
+    held_out = HeldOut(np.ones(198), outside)
+    actual = np.exp(np.concatenate([errors, 2 * errors]))
+
+    interval = calibrate(actual, held_out)
+
+    # Twice as wide for the second half: each half alone would give the same interval, the 190th of 199 ranks of its errors.
+    assert np.log(interval.high) == pytest.approx(0.09, abs=0.003)
+    assert np.log(interval.low) == pytest.approx(-0.09, abs=0.003)
+    low, high = interval.bounds_ms(held_out.latency_ms, outside)
+    covered = (low <= actual) & (actual <= high)
+    assert [covered[:99].mean(), covered[99:].mean()] == pytest.approx([0.9, 0.9], abs=0.02)
+
+
+def test_coverage_is_judged_with_the_widening_that_a_prediction_gets() -> None:
+    held_out = HeldOut(np.ones(20), np.repeat([1.0, 0.0], 10))
+
+    found = unseen_bounds_ms(np.exp(SCORES), held_out, TEN_EACH)
+
+    # Of a (all outside) 0.1 counts for half, 0.05, which is the interval for b; b's 0.2 is doubled for a.
+    assert found is not None
+    assert np.log(found[0]) == pytest.approx([-0.4] * 10 + [-0.05] * 10)
+    assert np.log(found[1]) == pytest.approx([0.4] * 10 + [0.05] * 10)
 
 
 def test_what_lies_outside_the_training_range_widens_in_proportion() -> None:

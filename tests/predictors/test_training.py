@@ -12,6 +12,7 @@ from latcast.errors import TrainingError
 from latcast.kernels import find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.folds import group_folds
+from latcast.predictors.intervals import HeldOut, calibrate, lineages_of, unseen_bounds_ms
 from latcast.predictors.physical import term_values
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
 from latcast.predictors.stored import trained_with_card
@@ -116,7 +117,7 @@ class TestCrossPrediction:
             profiled=tuple(replace(one, latency_ms=3 * one.latency_ms) if one.network in keys else one for one in data.profiled),
         )
 
-        clean, dirty = (cross_predict(each, PLATFORM, RULES, way=way, model="physical") for each in (data, poisoned))
+        clean, dirty = (cross_predict(each, PLATFORM, RULES, way=way, model="physical").latency_ms for each in (data, poisoned))
 
         assert 0 < own.sum() < len(own)
         np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
@@ -127,14 +128,16 @@ class TestCrossPrediction:
         few = replace(
             data, profiled=tuple(replace(one, latency_ms=one.latency_ms * rng.uniform(0.7, 1.4)) for one in data.profiled[::5])
         )
-        plain, tuned = (cross_predict(few, PLATFORM, RULES, way="operators", model="lasso", tune=tune) for tune in (False, True))
+        plain, tuned = (
+            cross_predict(few, PLATFORM, RULES, way="operators", model="lasso", tune=tune).latency_ms for tune in (False, True)
+        )
         card = trained_with_card(few, PLATFORM, RULES, way="operators", model="lasso", tune=True).card
 
         assert np.abs(tuned / plain - 1).max() > 0.001
         assert card["mape"] == pytest.approx(100 * errors(tuned, few.networks).mean())
 
     def test_every_network_is_predicted(self, data: TrainingData) -> None:
-        predicted = cross_predict(data, PLATFORM, RULES, way="operators", model="physical")
+        predicted = cross_predict(data, PLATFORM, RULES, way="operators", model="physical").latency_ms
 
         assert errors(predicted, data.networks).max() < 0.02
 
@@ -150,13 +153,30 @@ class TestIntervals:
 
         predictor = trained_with_card(TrainingData(networks=tuple(samples[:80])), PLATFORM, RULES, way="networks")
         priced = predictor.price([sample.kernels for sample in samples[80:]])
-        low, high = predictor.interval.bounds_ms(priced.latency_ms, np.zeros(80))
+        low, high = predictor.bounds_ms(priced)
 
         actual = np.array([sample.latency_ms for sample in samples[80:]])
         assert predictor.interval.networks == 80
         assert 0.82 <= np.mean((low <= actual) & (actual <= high)) <= 0.98
         # 1.64 standard deviations of a tenth are 16 %.
         assert 1.1 < predictor.interval.high < 1.35
+
+    def test_an_interval_and_its_coverage_know_what_lay_outside_the_range_of_training(self, data: TrainingData) -> None:
+        # All is predicted exactly but for DenseNets, large parts of which other lineages do not teach: they take twice as long.
+        factor = {"densenet": 2.0}
+        networks = tuple(replace(one, latency_ms=factor.get(one.family, 1.0) * one.latency_ms) for one in data.networks)
+        given = replace(data, networks=networks)
+        held_out = cross_predict(given, PLATFORM, RULES, way="networks", model="physical")
+        actual, lineages = np.array([one.latency_ms for one in networks]), lineages_of(networks)
+
+        predictor = trained_with_card(given, PLATFORM, RULES, way="networks", model="physical")
+
+        unwidened = HeldOut(held_out.latency_ms, np.zeros(len(networks)))
+        assert held_out.outside_share.max() > 0.2
+        assert predictor.interval == calibrate(actual, held_out, lineages)
+        assert predictor.interval.high < calibrate(actual, unwidened, lineages).high
+        low, high = unseen_bounds_ms(actual, held_out, lineages) or (actual, actual)
+        assert predictor.card["interval_coverage"] == pytest.approx(100 * np.mean((low <= actual) & (actual <= high)))
 
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
         few = replace(data, networks=data.networks[:9])

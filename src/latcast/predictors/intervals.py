@@ -13,6 +13,26 @@ LEVEL = 0.9
 """Share of networks whose latency should lie inside the interval."""
 
 
+OUTSIDE_GROWTH = 1.0
+"""How much wider (in logarithms) an interval is by default where all of a latency is outside the training range."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Networks as predictors price them that did not see them (nor, better, their lineages).
+
+    Attributes:
+        latency_ms: (networks,) predicted.
+        outside_share: (networks,) part of it that is outside the range of what was trained on without them.
+    """
+
+    latency_ms: np.ndarray
+    outside_share: np.ndarray
+
+    def __getitem__(self, rows: np.ndarray) -> HeldOut:
+        return HeldOut(self.latency_ms[rows], self.outside_share[rows])
+
+
 @dataclass(frozen=True)
 class Interval:
     """Factors around a prediction.
@@ -27,7 +47,7 @@ class Interval:
     low: float = 0.5
     high: float = 2.0
     networks: int = 0
-    outside_growth: float = 1.0
+    outside_growth: float = OUTSIDE_GROWTH
 
     def bounds_ms(self, latency_ms: np.ndarray, outside_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound, each (networks,), for latencies and the shares of them outside the training range."""
@@ -91,9 +111,11 @@ def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
 
 
 def calibrate(
-    latency_ms: np.ndarray, predicted_ms: np.ndarray, lineages: Sequence[str] | None = None, *, level: float = LEVEL
+    latency_ms: np.ndarray, held_out: HeldOut, lineages: Sequence[str] | None = None, *, level: float = LEVEL
 ) -> Interval:
     """An interval from held-out networks: signed log errors, each side at half of what may miss.
+
+    The error of a network of which a part was outside the training range counts for as much less as its interval will be wider.
 
     Networks of one lineage err alike, so that an interval of networks would keep its level on new members of these lineages and
     miss it on a new lineage. With lineages given, each has the same say, however many its networks; each is held against the
@@ -101,13 +123,14 @@ def calibrate(
 
     Args:
         latency_ms: (networks,) measured.
-        predicted_ms: (networks,) by predictors that did not see the network (nor, better, its lineage).
+        held_out: The same networks, predicted.
         lineages: (networks,) from :func:`lineages_of`.
         level: Share to be covered.
     """
     if len(latency_ms) == 0:
         return Interval()
-    score, weights, growth = np.log(latency_ms / predicted_ms), np.ones(len(latency_ms)), 1.0
+    score = np.log(latency_ms / held_out.latency_ms) / (1 + OUTSIDE_GROWTH * held_out.outside_share)
+    weights, growth = np.ones(len(latency_ms)), 1.0
     if lineages is not None and len(set(lineages)) > 1:
         wanted = np.empty(len(score))
         for rows, _ in _each_lineage(lineages):
@@ -120,13 +143,11 @@ def calibrate(
     return Interval(float(np.exp(-growth * low)), float(np.exp(growth * high)), len(latency_ms))
 
 
-def unseen_bounds_ms(
-    latency_ms: np.ndarray, predicted_ms: np.ndarray, lineages: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray] | None:
+def unseen_bounds_ms(latency_ms: np.ndarray, held_out: HeldOut, lineages: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
     """Bounds of each network by an interval calibrated on the other lineages, each (networks,): what a coverage is judged by.
 
     Args:
-        latency_ms, predicted_ms, lineages: As for :func:`calibrate`.
+        latency_ms, held_out, lineages: As for :func:`calibrate`.
 
     Returns:
         None where there is one lineage: nothing then tells of another.
@@ -136,9 +157,9 @@ def unseen_bounds_ms(
     low_ms, high_ms = np.empty(len(latency_ms)), np.empty(len(latency_ms))
     for rows, others in _each_lineage(lineages):
         found = calibrate(
-            latency_ms[others], predicted_ms[others], [name for name, kept in zip(lineages, others, strict=True) if kept]
+            latency_ms[others], held_out[others], [name for name, kept in zip(lineages, others, strict=True) if kept]
         )
-        low_ms[rows], high_ms[rows] = found.bounds_ms(predicted_ms[rows], np.zeros(int(rows.sum())))
+        low_ms[rows], high_ms[rows] = found.bounds_ms(held_out.latency_ms[rows], held_out.outside_share[rows])
     return low_ms, high_ms
 
 

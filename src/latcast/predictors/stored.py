@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,11 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.intervals import calibrate, calibration_networks, lineages_of, unseen_bounds_ms
+from latcast.predictors.intervals import HeldOut, calibrate, calibration_networks, lineages_of, unseen_bounds_ms
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
-from latcast.predictors.metrics import judge
+from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import TrainingData, collect, restrict
+from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
 from latcast.predictors.training import cross_predict, train
 from latcast.records import Platform
 
@@ -110,19 +110,29 @@ def trained_with_card(
     }
     held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
     if held_out is not None:
-        chosen = calibration_networks(data.networks)
-        networks = [sample for sample, kept in zip(data.networks, chosen, strict=True) if kept]
-        actual, lineages = np.array([sample.latency_ms for sample in networks]), lineages_of(networks)
-        predictor = replace(predictor, interval=calibrate(actual, held_out[chosen], lineages))
-        bounds_ms = unseen_bounds_ms(actual, held_out[chosen], lineages)
-        figures = judge(held_out[chosen], actual, *(bounds_ms or (None, None)))
+        predictor, figures = calibrated(predictor, data.networks, held_out)
         card |= {**figures.to_json(), "held_out_by": "lineage or space, within the training networks"}
     return predictor.with_card(card)
 
 
+def calibrated(
+    predictor: PlatformPredictor, networks: Sequence[NetworkSample], held_out: HeldOut
+) -> tuple[PlatformPredictor, Metrics]:
+    """A predictor with an interval from networks held out, and how well these were predicted.
+
+    Both rest on those of the networks that :func:`latcast.predictors.intervals.calibration_networks` chooses.
+    """
+    chosen = calibration_networks(networks)
+    judged, found = [sample for sample, kept in zip(networks, chosen, strict=True) if kept], held_out[chosen]
+    actual, lineages = np.array([sample.latency_ms for sample in judged]), lineages_of(judged)
+    bounds_ms = unseen_bounds_ms(actual, found, lineages)
+    figures = judge(found.latency_ms, actual, *(bounds_ms or (None, None)))
+    return replace(predictor, interval=calibrate(actual, found, lineages)), figures
+
+
 def _held_out(
     data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int, tune: bool
-) -> np.ndarray | None:
+) -> HeldOut | None:
     """Predictions of the training networks by predictors that saw nothing of their lineage; None where they are too few."""
     if len(data.networks) < 10:
         return None

@@ -18,6 +18,7 @@ from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.averaged import averaged
 from latcast.predictors.folds import FOLDS, group_folds
+from latcast.predictors.intervals import HeldOut
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, Seen, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.network_terms import NetworkTerms
@@ -198,7 +199,7 @@ def cross_predict(
     tune: bool = False,
     parts: int = FOLDS,
     groups: Sequence[str] | None = None,
-) -> np.ndarray:
+) -> HeldOut:
     """Prediction of each training network, in order, by a predictor that saw nothing of its fold.
 
     Args:
@@ -206,12 +207,13 @@ def cross_predict(
     """
     fold = group_folds([sample.lineage for sample in data.networks] if groups is None else groups, parts, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
-    predicted = np.full(len(data.networks), np.nan)
+    predicted = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
     for part in range(parts):
         rows = np.flatnonzero(fold == part)
         if not len(rows):
             continue
         rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
         trained = train(rest, platform, rules, way=way, model=model, seed=seed, tune=tune)
-        predicted[rows] = trained.price([data.networks[row].kernels for row in rows]).latency_ms
+        priced = trained.price([data.networks[row].kernels for row in rows])
+        predicted.latency_ms[rows], predicted.outside_share[rows] = priced.latency_ms, priced.outside_share
     return predicted

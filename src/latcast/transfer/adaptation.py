@@ -21,14 +21,13 @@ from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure_graph
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, group_folds
-from latcast.predictors.intervals import calibrate, calibration_networks, lineages_of, unseen_bounds_ms
+from latcast.predictors.intervals import HeldOut
 from latcast.predictors.kernel_predictor import TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
-from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import COMPANY_SHARE, TRAINING_SHARE, Stage, measure_for_training
 from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
-from latcast.predictors.stored import OWN_MEASUREMENTS, collect_stored, environment_of
+from latcast.predictors.stored import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of
 from latcast.predictors.training import company_model
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES
@@ -224,13 +223,8 @@ def transferred_predictor(
     predictor = replace(predictor, network=company_model(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    held_out = in_company_ms(predictor, data.networks, seed)
-    chosen = calibration_networks(data.networks)
-    networks = [sample for sample, kept in zip(data.networks, chosen, strict=True) if kept]
-    actual, lineages = np.array([sample.latency_ms for sample in networks]), lineages_of(networks)
-    predictor = replace(predictor, interval=calibrate(actual, held_out[chosen], lineages))
-    figures = judge(held_out[chosen], actual, *(unseen_bounds_ms(actual, held_out[chosen], lineages) or (None, None))).to_json()
-    return predictor.with_card({**card, **figures, "held_out_by": "lineage or space, within the measured networks"})
+    predictor, figures = calibrated(predictor, data.networks, in_company(predictor, data.networks, seed))
+    return predictor.with_card({**card, **figures.to_json(), "held_out_by": "lineage or space, within the measured networks"})
 
 
 def _samples(data: TrainingData) -> dict[str, KernelSamples]:
@@ -241,13 +235,14 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
     return {**enough, **kernel_samples(rest)}
 
 
-def in_company_ms(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> np.ndarray:
-    """Prediction of each network by its kernels and a network model of the networks of other lineages, (networks,)."""
+def in_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:
+    """Each network by its kernels and a network model of the networks of other lineages."""
     fold = group_folds([sample.lineage for sample in networks], FOLDS, seed)
-    predicted = np.empty(len(networks))
+    found = HeldOut(np.empty(len(networks)), np.empty(len(networks)))
     for part in np.unique(fold):
         rest = [sample for sample, number in zip(networks, fold, strict=True) if number != part]
         judged = [sample for sample, number in zip(networks, fold, strict=True) if number == part]
         fitted = replace(predictor, network=company_model(predictor, rest, seed)) if rest else predictor
-        predicted[fold == part] = fitted.price([sample.kernels for sample in judged]).latency_ms
-    return predicted
+        priced = fitted.price([sample.kernels for sample in judged])
+        found.latency_ms[fold == part], found.outside_share[fold == part] = priced.latency_ms, priced.outside_share
+    return found

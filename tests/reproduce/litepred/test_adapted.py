@@ -15,7 +15,7 @@ from latcast.predictors.samples import KernelObservation, NetworkSample, Trainin
 from latcast.records import Platform, Reference
 from latcast.reproduce.litepred import paper
 from latcast.reproduce.litepred.adapted import Target, framework, minutes_of, table_5
-from latcast.transfer.adaptation import in_company_ms
+from latcast.transfer.adaptation import in_company
 from latcast.transfer.pool import Pool
 from tests.transfer.made_up_pool import COMPUTE, MEMORY, RULES, convs, law_ms, platform_of
 
@@ -56,10 +56,10 @@ def test_overhead_is_learned_from_networks_of_other_families(target: Target) -> 
     actual_ms = np.array([each.latency_ms for each in networks])
 
     as_sums = predictor.price([each.kernels for each in networks]).latency_ms
-    in_company = in_company_ms(predictor, networks)
+    together = in_company(predictor, networks).latency_ms
 
     assert (as_sums < 0.7 * actual_ms).all()
-    assert np.abs(in_company / actual_ms - 1).mean() < 0.1
+    assert np.abs(together / actual_ms - 1).mean() < 0.1
 
 
 def test_the_platform_itself_is_no_source(target: Target) -> None:

@@ -18,7 +18,7 @@ from latcast.records import Platform
 from latcast.reproduce.comparison import Cell, Comparison
 from latcast.reproduce.litepred import paper
 from latcast.reproduce.litepred.networks import FEWEST_NETWORKS, trained_on_kernels
-from latcast.transfer.adaptation import in_company_ms
+from latcast.transfer.adaptation import in_company
 from latcast.transfer.pool import Pool
 from latcast.transfer.similarity import ranked, similarities
 
@@ -129,7 +129,7 @@ def _judged(target: Target, pool: Pool, *, sources: bool) -> tuple[Metrics, Metr
     networks = target.data.networks
     actual_ms = np.array([sample.latency_ms for sample in networks])
     as_sums = judge(predictor.price([sample.kernels for sample in networks]).latency_ms, actual_ms)
-    return judge(in_company_ms(predictor, networks), actual_ms), as_sums
+    return judge(in_company(predictor, networks).latency_ms, actual_ms), as_sums
 
 
 def _most_similar(target: Target, pool: Pool, type_name: str) -> str | None:

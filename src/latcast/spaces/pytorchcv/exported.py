@@ -23,8 +23,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import onnx
-
 from latcast.errors import MissingExtraError, ModelError
 from latcast.folders import cache_folder
 from latcast.graph.importers import load_graph
@@ -60,6 +58,8 @@ def write_shipped(names: Iterable[str], file: Path = SHIPPED) -> None:
     Raises:
         LatcastError: A network cannot be built.
     """
+    import onnx
+
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name in sorted(names):
             # A fixed time, so that the same networks give the same file.
@@ -95,6 +95,8 @@ def exported_graph(name: str, resolution: int, classes: int | None, batch: int) 
     For arguments and errors see :func:`latcast.spaces.pytorchcv.build`.
     """
     if (resolution, classes, batch) == (RESOLUTION, None, 1) and name in shipped_names():
+        import onnx
+
         with zipfile.ZipFile(SHIPPED) as archive:
             model = onnx.load_from_string(archive.read(f"{name}.onnx"))
         return replace(load_graph(model), name=name)
