@@ -15,6 +15,7 @@ from latcast.datasets.store import Store
 from latcast.graph.writers.onnx import to_onnx
 from latcast.spaces.catalogue import build, model
 from tests.cli.conftest import Latcast
+from tests.datasets.importers.benchmark_tools.printed_profile import profiled
 
 RECORDED = Path(__file__).parents[1] / "datasets" / "importers" / "benchmark_tools" / "recorded"
 
@@ -116,3 +117,24 @@ def test_openvino_s_own_tool_is_read_as_it_prints_today(latcast: Latcast, tmp_pa
     [record] = jsonlines.read(tmp_path / "a.jsonl")
     assert record.platform == f"here/openvino-{major}.{minor}/cpu1/fp32"
     assert record.latency_ms is not None
+
+
+@pytest.mark.slow
+def test_a_predictor_is_learned_from_operators_that_benchmark_model_profiled(latcast: Latcast, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    names = ("squeezenet1_1", "mobilenet_v1_0_25", "mobilenet_v2_0_5", "shufflenet_v2_x0_5", "mnasnet0_5", "mobilenet_v3_small")
+    folder = tmp_path / "kit"
+    (folder / "results").mkdir(parents=True)
+    KitManifest(tuple(KitNetwork(name, model(name)) for name in names)).write(folder)
+    for name in names:
+        header = f"# latcast network={name} device=here threads=1 version=2.17\n"
+        (folder / "results" / f"{name}.1.profile.txt").write_text(header + profiled(build(model(name))))
+
+    imported = latcast("data", "import", "benchmark", folder, "-o", tmp_path / "here.jsonl", "--json")
+    trained = latcast("train", tmp_path / "here.jsonl", "--way", "operators", "-o", tmp_path / "here.zip", "--json")
+    predicted = latcast("predict", "mobilenet_v1_0_5", "--on", tmp_path / "here.zip", "--json")
+
+    assert imported.json["notes"] == []
+    assert trained.code == 0, trained.err
+    assert "timed inside networks" in trained.json["trained_on"]
+    assert predicted.json["predictions"][0]["latency_ms"] > 0

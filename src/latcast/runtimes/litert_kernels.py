@@ -58,6 +58,9 @@ _INSERTED = ("Static Reshape", "Copy", "Convert", "Transpose", "Slice", "Constan
 
 _LONGEST_TABLE = 12
 
+_LEFT_OUT = -1
+"""Index of an input that an operator does without."""
+
 
 @dataclass
 class Attribution:
@@ -76,7 +79,7 @@ def attribute(model: TfliteModel, events: Sequence[ProfiledEvent]) -> list[Attri
     outside = {event.index for event in events if not event.delegated}
     attributions = [Attribution(index) for index in range(len(events))]
     position = 0
-    for delegated, operators in _partitions(model, outside):
+    for delegated, operators in partitions(model, outside):
         if not delegated:
             for index in operators:
                 event = events[position] if position < len(events) else None
@@ -89,7 +92,9 @@ def attribute(model: TfliteModel, events: Sequence[ProfiledEvent]) -> list[Attri
         while position < len(events) and events[position].delegated and events[position].index == len(kernels):
             kernels.append(position)
             position += 1
-        _align(model, operators, events, kernels, attributions)
+        found = align(model, operators, [(events[kernel].tag,) for kernel in kernels])
+        for kernel, nodes in zip(kernels, found.nodes, strict=True):
+            attributions[kernel].nodes += nodes
     if position != len(events):
         raise _puzzled("nothing more", events[position].tag)
     for attribution in attributions:
@@ -104,13 +109,20 @@ def _puzzled(expected: str, found: str) -> RuntimeFailure:
     )
 
 
-def _partitions(model: TfliteModel, outside: set[int]) -> Iterator[tuple[bool, list[int]]]:
+def partitions(model: TfliteModel, outside: set[int]) -> Iterator[tuple[bool, list[int]]]:
     """The runs of operators that LiteRT executes in turn, inside and outside the delegate.
 
     Like TFLite's partitioner: each run takes, in the file's order, all operators of one sort whose inputs are there.
+
+    Args:
+        model: The file.
+        outside: Indices of the operators that the delegate left to LiteRT.
+
+    Yields:
+        Whether the run is the delegate's, and its operators.
     """
     made = {tensor for operator in model.operators for tensor in operator.outputs}
-    ready = set(range(len(model.tensors))) - made
+    ready = {_LEFT_OUT, *range(len(model.tensors))} - made
     waiting = list(range(len(model.operators)))
     while waiting:
         delegated: bool | None = None
@@ -130,20 +142,37 @@ def _partitions(model: TfliteModel, outside: set[int]) -> Iterator[tuple[bool, l
         waiting = left
 
 
-_Move = tuple[str, int, int]
-"""What happened ("kernel", "fused", ...), how many operators and how many kernels it took."""
+_Move = tuple[str, int, tuple[int, ...]]
+"""What happened ("kernel", "fused", ...), how many operators it took, and of each kernel that it took which of its names."""
 
 
-def _align(
-    model: TfliteModel,
-    indices: Sequence[int],
-    events: Sequence[ProfiledEvent],
-    kernels: Sequence[int],
-    attributions: list[Attribution],
-) -> None:
-    """Lays one partition's operators and kernels side by side with the fewest fusions and insertions (Dijkstra)."""
+@dataclass(frozen=True)
+class Aligned:
+    """A partition's operators and kernels side by side.
+
+    Attributes:
+        cost: Grows with the fusions and insertions that it takes.
+        chosen: Of each kernel, which of the names that it may have.
+        nodes: The nodes that each kernel computes.
+    """
+
+    cost: int
+    chosen: tuple[int, ...]
+    nodes: tuple[list[str], ...]
+
+
+def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[str]]) -> Aligned:
+    """Lays one partition's operators and kernels side by side with the fewest fusions and insertions (Dijkstra).
+
+    Args:
+        model: The file.
+        indices: The partition's operators.
+        tags: XNNPACK's names of its kernels, in order; several where a kernel may have one or another.
+
+    Raises:
+        RuntimeFailure: They do not fit; the message says where.
+    """
     operators = [model.operators[index] for index in indices]
-    tags = [events[kernel].tag for kernel in kernels]
     best: dict[tuple[int, int], int] = {(0, 0): 0}
     came_by: dict[tuple[int, int], _Move] = {}
     queue = [(0, 0, 0)]
@@ -157,7 +186,7 @@ def _align(
             continue
         furthest = max(furthest, (at, kernel))
         for extra, move in _moves(model, operators, tags, at, kernel):
-            reached = (at + move[1], kernel + move[2])
+            reached = (at + move[1], kernel + len(move[2]))
             if cost + extra < best.get(reached, 10**9):
                 best[reached] = cost + extra
                 came_by[reached] = move
@@ -166,43 +195,45 @@ def _align(
         at, kernel = furthest
         raise _puzzled(
             operators[at].builtin if at < len(operators) else "nothing more",
-            tags[kernel] if kernel < len(tags) else "none",
+            tags[kernel][0] if kernel < len(tags) else "none",
         )
     moves: list[tuple[int, int, _Move]] = []
     state = goal
     while state != (0, 0):
         move = came_by[state]
-        state = (state[0] - move[1], state[1] - move[2])
+        state = (state[0] - move[1], state[1] - len(move[2]))
         moves.append((*state, move))
-    _hand_out(operators, kernels, attributions, moves[::-1])
+    moves.reverse()
+    chosen = tuple(choice for _, _, move in moves for choice in move[2])
+    return Aligned(best[goal], chosen, tuple(_handed_out(operators, len(tags), moves)))
 
 
 def _moves(
-    model: TfliteModel, operators: Sequence[TfliteOperator], tags: Sequence[str], at: int, kernel: int
+    model: TfliteModel, operators: Sequence[TfliteOperator], tags: Sequence[Sequence[str]], at: int, kernel: int
 ) -> Iterator[tuple[int, _Move]]:
     """What may come next, each with its cost."""
     operator = operators[at] if at < len(operators) else None
-    tag = tags[kernel] if kernel < len(tags) else None
-    if operator is not None and tag is not None:
-        if tag.startswith(KERNELS.get(operator.builtin, ())):
-            yield 0, ("kernel", 1, 1)
-            follows = tags[kernel + 1] if kernel + 1 < len(tags) else ""
-            if operator.options.get("fused_activation_function") and follows.startswith("Clamp"):
-                yield 0, ("kernel and clamp", 1, 2)
+    for choice, tag in enumerate(tags[kernel] if kernel < len(tags) else ()):
+        if operator is not None and tag.startswith(KERNELS.get(operator.builtin, ())):
+            yield 0, ("kernel", 1, (choice,))
+            follows = tags[kernel + 1] if kernel + 1 < len(tags) else ()
+            clamp = next((number for number, name in enumerate(follows) if name.startswith("Clamp")), None)
+            if operator.options.get("fused_activation_function") and clamp is not None:
+                yield 0, ("kernel and clamp", 1, (choice, clamp))
         if tag.startswith(_SUM_OF_SQUARES) and _sums_squares(operators[at : at + 2]):
-            yield 0, ("kernel", 2, 1)
-        if tag == TABLE_KERNEL:
+            yield 0, ("kernel", 2, (choice,))
+        if operator is not None and tag == TABLE_KERNEL:
             for count in range(1, min(_LONGEST_TABLE, len(operators) - at) + 1):
                 if _is_chain(model, operators[at : at + count]):
-                    yield 0, ("table", count, 1)
-    if tag is not None and tag.startswith(_INSERTED):
-        yield 2, ("inserted", 0, 1)
+                    yield 0, ("table", count, (choice,))
+        if tag.startswith(_INSERTED):
+            yield 2, ("inserted", 0, (choice,))
     if operator is not None and operator.builtin in _FUSED_FORWARDS:
-        yield 1, ("fused forwards", 1, 0)
+        yield 1, ("fused forwards", 1, ())
     if operator is not None and operator.builtin in _FUSED_BACKWARDS:
-        yield 1, ("fused backwards", 1, 0)
+        yield 1, ("fused backwards", 1, ())
     if operator is not None and operator.builtin in _ELIDED:
-        yield 1, ("elided", 1, 0)
+        yield 1, ("elided", 1, ())
 
 
 def _sums_squares(operators: Sequence[TfliteOperator]) -> bool:
@@ -229,26 +260,21 @@ def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
     return len(outside) == 1 and not shown and not hidden.intersection(model.outputs)
 
 
-def _hand_out(
-    operators: Sequence[TfliteOperator],
-    kernels: Sequence[int],
-    attributions: list[Attribution],
-    moves: Sequence[tuple[int, int, _Move]],
-) -> None:
+def _handed_out(operators: Sequence[TfliteOperator], kernels: int, moves: Sequence[tuple[int, int, _Move]]) -> list[list[str]]:
     """Gives the operators' nodes to the kernels that the moves say; the fused ones to their neighbours."""
+    nodes: list[list[str]] = [[] for _ in range(kernels)]
     kernel_of: dict[int, int] = {}
     for at, kernel, (what, count, _) in moves:
         if what in ("kernel", "kernel and clamp", "table"):
             for offset in range(count):
-                kernel_of[at + offset] = kernels[kernel]
+                kernel_of[at + offset] = kernel
         if what == "kernel and clamp":
             operator = operators[at]
-            attributions[kernels[kernel + 1]].nodes += [operator.activation_node] if operator.activation_node else operator.nodes
-            kept = [name for name in operator.nodes if name != operator.activation_node]
-            attributions[kernels[kernel]].nodes += kept
+            nodes[kernel + 1] += [operator.activation_node] if operator.activation_node else operator.nodes
+            nodes[kernel] += [name for name in operator.nodes if name != operator.activation_node]
         elif what in ("kernel", "table"):
             for offset in range(count):
-                attributions[kernels[kernel]].nodes += operators[at + offset].nodes
+                nodes[kernel] += operators[at + offset].nodes
     producers = {tensor: at for at, operator in enumerate(operators) for tensor in operator.outputs}
     readers = {tensor: at for at, operator in reversed(list(enumerate(operators))) for tensor in operator.inputs}
     for at, _, (what, _, _) in moves:
@@ -262,4 +288,5 @@ def _hand_out(
                 neighbour = next((producers[t] for t in operators[neighbour].inputs if t in producers), None)
         if neighbour is None:
             raise _puzzled(operators[at].builtin, "none")
-        attributions[kernel_of[neighbour]].nodes += operators[at].nodes
+        nodes[kernel_of[neighbour]] += operators[at].nodes
+    return nodes

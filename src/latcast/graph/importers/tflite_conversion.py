@@ -22,6 +22,11 @@ _ACTIVATIONS: Mapping[int, str] = {1: "Relu", 2: "Clip", 3: "Clip", 4: "Tanh"}
 _BOUNDS: Mapping[int, tuple[float, float]] = {2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
 
+def node_stem(kind: str, outputs: Sequence[str]) -> str:
+    """What the nodes of an operator are called, the first of them plainly, others with a number behind."""
+    return f"{kind.lower()}:{outputs[0]}" if outputs else kind.lower()
+
+
 class Conversion:
     """One operator on its way into the graph."""
 
@@ -31,7 +36,7 @@ class Conversion:
         self.assembly = reading.assembly
         outputs = [reading.file.tensors[index].name for index in operator.outputs]
         self.outputs = outputs
-        self.name = f"{operator.kind.lower()}:{outputs[0]}" if outputs else operator.kind.lower()
+        self.name = node_stem(operator.kind, outputs)
 
     # Inputs
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
 from latcast.datasets.importers.benchmark_tools.ncnn import NcnnReader
 from latcast.datasets.importers.benchmark_tools.output import Section, Timing, ToolReader, network_name
+from latcast.datasets.importers.benchmark_tools.tflite_nodes import executed_by
 from latcast.datasets.importers.named_only import UNSTATED
 from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
 from latcast.datasets.importers.ncnn_boards import device_name
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.measure.environment import MOMENT
 from latcast.measure.single import file_reference
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces.catalogue import network_named
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
@@ -63,6 +64,17 @@ class Named:
             self.notes[note] = None
         return published
 
+    def executed(self, timing: Timing, reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:
+        """The profiled operators, with the nodes that they compute; without nodes, and that is noted, where they do not fit."""
+        if not timing.profile:
+            return ()
+        try:
+            return executed_by(timing.profile, reference, platform)
+        except LatcastError as problem:
+            note = f"the operators profiled in '{reference.name or reference.key}' are not matched with its nodes: {problem}"
+            self.notes[note] = None
+        return tuple(ExecutedKernel(line.name, line.kind, (), line.latency_ms) for line in timing.profile)
+
 
 def _names(section: Section, timing: Timing) -> list[str]:
     """What the network may be called: as the kit's script or the tool says, else as the file is called."""
@@ -88,17 +100,18 @@ def measurement_of(reader: ToolReader, section: Section, timing: Timing, named: 
     """
     header = section.header
     where = _checked(reader, section, timing, platform) if platform else _said(reader, section, timing)
+    reference = named.reference(reader, section, timing)
     moment = {"row": f"{section.file.name}:{timing.line.number}", "runs": timing.runs, "figures_ms": dict(timing.figures_ms)}
     told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus") if header.get(name)}
     return Measurement(
         where.id,
-        named.reference(reader, section, timing),
+        reference,
         latency_ms=timing.latency_ms,
         raw_latency_ms=timing.latency_ms,
         statistic=f"{timing.statistic}, {timing.runs} runs, by {reader.name}" if timing.runs else timing.statistic,
         warmup_runs=timing.warmup_runs,
         taken_at=header.get("taken_at", ""),
-        executed=timing.executed,
+        executed=named.executed(timing, reference, where),
         environment={"tool": reader.name, "device": told, MOMENT: moment},
     )
 

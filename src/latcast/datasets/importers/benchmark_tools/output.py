@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol
 
 from latcast.errors import DatasetError
-from latcast.records import ExecutedKernel
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,25 @@ class Section:
 
 
 @dataclass(frozen=True)
+class ProfiledOperator:
+    """A line of a profile.
+
+    Attributes:
+        kind: The operator's or kernel's type.
+        name: What it computes, as the tool says it, without the index.
+        index: Of the operator in the file, or of the kernel in its part of the network; -1 where the line says none.
+        latency_ms: Of all calls in one inference.
+        calls: How often an inference calls it.
+    """
+
+    kind: str
+    name: str
+    index: int
+    latency_ms: float
+    calls: int = 1
+
+
+@dataclass(frozen=True)
 class Timing:
     """What a tool says of one network.
 
@@ -55,7 +73,7 @@ class Timing:
         gpu: Whether it ran on a GPU; None where the tool does not say.
         precision: What it computes in; None where the tool does not say.
         version: The runtime's version; None where the tool does not say.
-        executed: Kernels, where it profiled them.
+        profile: Lines of operators, where it profiled them.
     """
 
     network: str | None
@@ -70,7 +88,7 @@ class Timing:
     gpu: bool | None = None
     precision: str | None = None
     version: str | None = None
-    executed: tuple[ExecutedKernel, ...] = ()
+    profile: tuple[ProfiledOperator, ...] = ()
 
 
 class ToolReader(Protocol):

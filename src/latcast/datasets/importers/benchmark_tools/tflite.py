@@ -75,7 +75,7 @@ class TfliteReader:
                 threads=threads,
                 gpu=gpu,
                 precision="fp16" if gpu and float16 else None,
-                executed=read_profile(section),
+                profile=read_profile(section),
             )
         ]
 

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import re
 
-from latcast.datasets.importers.benchmark_tools.output import Line, Section
-from latcast.records import ExecutedKernel
+from latcast.datasets.importers.benchmark_tools.output import Line, ProfiledOperator, Section
 
 _TITLE = "Operator-wise Profiling Info for Regular Benchmark Runs:"
 _ORDER = "Run Order"
 _ENABLED = "Enable op profiling: [1]"
 _ELSEWHERE = "CSV File to export profiling data to: ["
 _COLUMNS = re.compile(r"\[([^\]]+)\]")
+INSIDE = "Delegate/"
+"""How the names of lines begin that stand for a kernel of a delegate."""
+
+_INSIDE_KIND = "DelegateOpInvoke"
+"""What older versions call every such line."""
+
 _NEEDED = ("node type", "avg ms", "times called", "Name")
 
 
-def read_profile(section: Section) -> tuple[ExecutedKernel, ...]:
+def read_profile(section: Section) -> tuple[ProfiledOperator, ...]:
     """The kernels in the order in which they ran; none where the tool did not profile.
 
     Raises:
@@ -42,7 +47,7 @@ def read_profile(section: Section) -> tuple[ExecutedKernel, ...]:
         )
     numbers = columns[1:-1]
     row = re.compile(r"\s*(\S.*?)" + r"\s+(-?[\d.]+)%?" * len(numbers) + r"\s+(\S.*)")
-    kernels: list[ExecutedKernel] = []
+    kernels: list[ProfiledOperator] = []
     for line in lines:
         # Only an empty line ends the table; blanks are a row that was cut off.
         if not line.text:
@@ -51,15 +56,18 @@ def read_profile(section: Section) -> tuple[ExecutedKernel, ...]:
     raise section.refused("the profile ends inside its table 'Run Order'; run the tool again")
 
 
-def _kernel(section: Section, line: Line, row: re.Pattern[str], numbers: list[str]) -> ExecutedKernel:
+def _kernel(section: Section, line: Line, row: re.Pattern[str], numbers: list[str]) -> ProfiledOperator:
     found = row.fullmatch(line.text)
     if found is None:
         raise section.refused(f"'{line.text.strip()}' is no row of the profile; expected {len(numbers)} numbers and a name", line)
     values = dict(zip(numbers, found.groups()[1:-1], strict=True))
-    name = found.groups()[-1].rpartition(":")[0].strip("[]") or found.groups()[-1]
+    plain, _, index = found.groups()[-1].rpartition(":")
+    name = plain.strip("[]") or found.groups()[-1]
     try:
         # Old versions say 0 times where an operator runs once.
-        latency_ms = float(values["avg ms"]) * max(1, int(values["times called"]))
+        calls = max(1, int(values["times called"]))
+        latency_ms = float(values["avg ms"]) * calls
     except ValueError:
         raise section.refused(f"'{line.text.strip()}' holds what is no number", line) from None
-    return ExecutedKernel(name, found[1], (), latency_ms)
+    kind = name.removeprefix(INSIDE) if found[1] == _INSIDE_KIND else found[1]
+    return ProfiledOperator(kind, name, int(index) if index.isdecimal() else -1, latency_ms, calls)
