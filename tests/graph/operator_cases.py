@@ -437,6 +437,31 @@ def grid_sample(draw: Draw) -> Call:
     return Call("GridSample", [real(x), real(grid)])
 
 
+def non_max_suppression(draw: Draw) -> Call:
+    """Boxes side by side, so that as many stay as may."""
+    images, classes, boxes = (draw(st.integers(1, 3)) for _ in range(3))
+    corners = np.asarray([[0, 2 * index, 1, 2 * index + 1] for index in range(boxes)], np.float32)
+    scores = np.ones((images, classes, boxes), np.float32)
+    inputs = [np.tile(corners, (images, 1, 1)), scores, integers(draw(st.integers(1, 4))), np.asarray([0.5], np.float32)]
+    return Call("NonMaxSuppression", inputs, constant=frozenset({2}))
+
+
+def dft(draw: Draw) -> Call:
+    points, form = draw(st.integers(2, 6)), draw(st.sampled_from(("real", "complex", "onesided", "axis")))
+    shape = (2, points, 3, 1) if form == "axis" else (2, points, 2 if form == "complex" else 1)
+    axis = np.asarray(1, np.int64)
+    return Call("DFT", [real(shape), None, axis], {"onesided": int(form == "onesided")}, opset=20, constant=frozenset({2}))
+
+
+def linear_attention(draw: Draw) -> Call:
+    tokens, shared, heads = draw(st.integers(1, 3)), draw(st.integers(1, 2)), 2
+    inputs = [real((1, tokens, shared * heads * 4)), real((1, tokens, heads * 4)), real((1, tokens, heads * 3))]
+    attributes: dict[str, AttributeValue] = {
+        "q_num_heads": shared * heads, "kv_num_heads": heads, "update_rule": "linear",
+    }  # fmt: skip
+    return Call("LinearAttention", inputs, attributes, outputs=2, opset=27)
+
+
 def roi_align(draw: Draw) -> Call:
     count = draw(st.integers(1, 3))
     boxes = np.tile(np.asarray([0, 0, 2, 2], np.float32), (count, 1))
@@ -589,6 +614,7 @@ CALLS: Mapping[str, Callable[[Draw], Call]] = {
     "DequantizeLinear": dequantize,
     "Dropout": dropout,
     "DynamicQuantizeLinear": dynamic_quantize,
+    "DFT": dft,
     "Einsum": einsum,
     "Expand": expand,
     "Flatten": flatten,
@@ -597,6 +623,8 @@ CALLS: Mapping[str, Callable[[Draw], Call]] = {
     "GatherND": gather_nd,
     "Gemm": gemm,
     "GridSample": grid_sample,
+    "LinearAttention": linear_attention,
+    "NonMaxSuppression": non_max_suppression,
     "OneHot": one_hot,
     "PRelu": prelu,
     "Pad": pad,

@@ -48,7 +48,8 @@ def test_every_kernel_that_a_network_of_table_6_has_can_be_drawn_and_a_few_more(
     paper = {"conv", "depthwise_conv", "linear", "max_pool", "average_pool", "squeeze_excite", "activation", "channel_shuffle",
              "batch_norm", "arithmetic", "concat"}  # fmt: skip
     further = {"reduce", "grouped_conv", "conv_transpose", "resize", "softmax", "layer_norm", "matmul", "attention", "split",
-               "transpose", "copy"}  # fmt: skip
+               "transpose", "copy", "conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft",
+               "nms"}  # fmt: skip
 
     assert set(kernel_spaces(EVERYTHING)) == paper | further == set(LAYOUTS)
     # One that stands for operators without a form, and one that no runtime here has.

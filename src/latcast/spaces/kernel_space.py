@@ -201,7 +201,7 @@ class KernelSpace:
         return tuple(fields[name] for name in self.kernel_type.fields)
 
 
-_MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "linear", "sharing_heads"})
+_MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "linear", "mode", "rule", "sharing_heads"})
 """Fields that are counts from zero on, codes or flags; all others are sizes."""
 
 

@@ -121,3 +121,12 @@ def test_macs_of_a_transposed_convolution_survive_automatic_pads() -> None:
 
     assert graph.shape("y") == (1, 5, 16, 16)
     assert graph_macs(graph) == 3 * 64 * 5 * 9
+
+
+@pytest.mark.parametrize(("attributes", "axis"), [({"axis": 2}, 2), ({}, 1)])
+def test_a_transform_of_an_old_opset_names_its_axis_as_new_ones_do(attributes: dict[str, int], axis: int) -> None:
+    graph = load_graph(model([node("DFT", ["x"], ["y"], **attributes)], {"x": (3, 4, 8, 2)}, ["y"], opset=19))
+
+    [transform] = graph.nodes
+    assert transform.attributes == {}
+    assert int(graph.constants[transform.inputs[2]]) == axis

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.ir import Graph
-from latcast.graph.operators import known_operators
+from latcast.graph.ir import AttributeValue, Graph
+from latcast.graph.operators import known_operators, node_flops
 from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import snake_case
@@ -17,7 +17,7 @@ from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.elementwise import ACTIVATIONS
-from latcast.kernels.types.kernel_type import type_of_class
+from latcast.kernels.types.kernel_type import FUSED_FIELDS, type_of_class
 from latcast.spaces.catalogue import build, model
 
 NONE = load_rules("none")
@@ -89,11 +89,27 @@ class TestConvolution:
         assert named(last(lambda b: same(b, "SAME_UPPER")))["padded"] == 1
         assert named(last(lambda b: same(b, "VALID")))["padded"] == 0
 
-    def test_a_three_dimensional_convolution_is_of_no_type(self) -> None:
-        kernel = last(lambda b: b.op("Conv", [b.input((1, 2, 4, 4, 4)), b.weight((3, 2, 1, 1, 1))])[0])
+    def test_a_convolution_of_volumes(self) -> None:
+        def volume(b: GraphBuilder) -> str:
+            attributes = {"strides": (1, 2, 2), "pads": (1, 1, 1, 1, 1, 1), "group": 2}
+            return b.relu(b.op("Conv", [b.input((1, 4, 8, 9, 11)), b.weight((6, 2, 3, 3, 3))], attributes)[0])
+
+        kernel = last(volume, load_rules("onnxruntime"))
+
+        assert (kernel.kernel_type, kernel.operators) == ("conv_3d", ("Conv", "Relu"))
+        assert named(kernel) == {
+            "batch": 1, "in_channels": 4, "in_d": 8, "in_h": 9, "in_w": 11, "out_channels": 6, "out_d": 8, "out_h": 5, "out_w": 6,
+            "kernel_d": 3, "kernel_h": 3, "kernel_w": 3, "stride_d": 1, "stride_h": 2, "stride_w": 2, "groups": 2,
+            "fused_flops": 1, "fused_inputs": 0, "fused_transcendentals": 0,
+        }  # fmt: skip
+        # 6 x 240 results of 27 x 2 products; 4 x 792 values read; 27 x 2 x 6 weights.
+        assert quantities(kernel) == (2 * 1440 * 54, 3168, 1440, 324)
+
+    def test_a_transposed_convolution_of_volumes_is_of_no_type(self) -> None:
+        kernel = last(lambda b: b.op("ConvTranspose", [b.input((1, 2, 4, 4, 4)), b.weight((2, 3, 1, 1, 1))])[0])
 
         assert kernel.kernel_type == "other"
-        # 3 x 64 results of 2 products; inputs, results and weights as they are.
+        # 128 values of 3 products each; inputs, results and weights as they are.
         assert named(kernel) == {
             "flops": 768, "in_elements": 128, "out_elements": 192, "weight_elements": 6,
             "fused_flops": 0, "fused_inputs": 0, "fused_transcendentals": 0,
@@ -353,6 +369,64 @@ class TestMovement:
         kernel = last(lambda b: b.channel_shuffle(b.input((1, 12, 4, 4)), 3), FusionRules("e", patterns=("channel_shuffle",)))
 
         assert kernel.key == ("channel_shuffle", (192, 12, 3, 0, 0, 0))
+
+
+FEW: dict[str, tuple[str, Sequence[tuple[int, ...]], Mapping[str, AttributeValue], Mapping[str, int]]] = {
+    "lrn": ("LRN", [(2, 6, 5, 7)], {"size": 5}, {"elements": 420, "channels": 6, "size": 5}),
+    "layer_norm": ("InstanceNormalization", [(2, 6, 5, 7), (6,), (6,)], {}, {"rows": 12, "columns": 35}),
+    "grid_sample": (
+        "GridSample", [(2, 3, 4, 5), (2, 6, 7, 2)], {"mode": "linear"},
+        {"channels": 6, "in_pixels": 20, "out_pixels": 42, "mode": 1, "axes": 2},
+    ),
+    "einsum": (
+        "Einsum", [(2, 3, 5, 8), (2, 3, 7, 8)], {"equation": "bhqd,bhkd->bhqk"},
+        {"batch": 6, "rows": 5, "inner": 8, "columns": 7},
+    ),
+    "dft": ("DFT", [(2, 8, 1)], {"onesided": 1}, {"transforms": 2, "points": 8, "read_each": 8, "written_each": 10}),
+    "nms": ("NonMaxSuppression", [(2, 5, 4), (2, 3, 5), (1,)], {}, {"images": 2, "classes": 3, "boxes": 5, "kept": 5}),
+    "linear_attention": (
+        "LinearAttention", [(2, 10, 32), (2, 10, 16), (2, 10, 12)],
+        {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": "delta"},
+        {"key_heads": 4, "sharing": 2, "tokens": 10, "key_size": 8, "value_size": 6, "rule": 2},
+    ),
+}  # fmt: skip
+
+
+class TestFewNetworksHaveThem:
+    @pytest.mark.parametrize("name", sorted(FEW))
+    def test_each_is_one_kernel_that_counts_what_the_operator_table_counts(self, name: str) -> None:
+        op_type, shapes, attributes, expected = FEW[name]
+        b = GraphBuilder("one")
+        graph = b.finish(b.op(op_type, [b.input(shape) for shape in shapes], attributes)[0])
+
+        [kernel] = find_kernels(graph, load_rules("onnxruntime"))
+
+        assert kernel.kernel_type == name
+        assert {field: value for field, value in named(kernel).items() if field not in FUSED_FIELDS} == expected
+        flops, read, written, weights = quantities(kernel)
+        assert flops == node_flops(graph, graph.nodes[0])
+        assert written == graph.tensors[graph.outputs[0]].elements
+        assert read + weights >= max(graph.tensors[x].elements for x in graph.inputs)
+
+    def test_running_sums_and_largest_values_are_told_by_the_axis(self) -> None:
+        summed = last(lambda b: b.op("CumSum", [b.input((2, 3, 5, 7)), b.constant(-2, dtype="int64")])[0])
+        taken = last(lambda b: b.op("TopK", [b.input((2, 3, 5, 7)), b.constant((4,), dtype="int64")], {"axis": 2}, outputs=2)[0])
+
+        assert (summed.kernel_type, summed.configuration[:3]) == ("cum_sum", (6, 5, 7))
+        assert (taken.kernel_type, taken.configuration[:4]) == ("top_k", (6, 5, 7, 4))
+        # 42 rows of 5; 4 values of each and their places are written.
+        assert quantities(summed) == (210, 210, 210, 0)
+        assert quantities(taken) == (210, 210, 2 * 42 * 4, 0)
+
+    def test_an_embedding_moves_the_rows_that_it_picks(self) -> None:
+        kernel = last(lambda b: b.op("Gather", [b.weight((30_000, 64)), b.input((1, 10), dtype="int64")])[0])
+
+        assert (kernel.kernel_type, kernel.configuration) == ("copy", (640, 640, 0, 0, 0))
+
+    def test_a_contraction_of_three_operands_is_of_no_type(self) -> None:
+        kernel = last(lambda b: b.op("Einsum", [b.input((2, 3))] * 3, {"equation": "ij,ij,ij->i"})[0])
+
+        assert kernel.kernel_type == "other"
 
 
 class TestAllTypes:

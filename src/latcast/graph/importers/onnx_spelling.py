@@ -169,6 +169,14 @@ def _with_axis(default: int) -> Respell:
     return function
 
 
+def _dft(node: Node, assembly: Assembly, opset: int) -> Node:
+    """Its axis became an input with opset 20, and the default another."""
+    if opset >= 20:
+        return node
+    inputs = (*node.inputs, *[""] * (2 - len(node.inputs)), assembly.constant(_int(node, "axis", 1), "int64"))
+    return replace(node, inputs=inputs, attributes={name: value for name, value in node.attributes.items() if name != "axis"})
+
+
 def _flatten(node: Node, assembly: Assembly, opset: int) -> Node:
     axis = _int(node, "axis", 1)
     return replace(node, attributes={"axis": axis + _rank(node, assembly) if axis < 0 else axis})
@@ -330,6 +338,7 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 _SPELLINGS: Mapping[str, Respell] = {
+    "DFT": _dft,
     **dict.fromkeys(REDUCTIONS, _reduce),
     "ArgMax": _with_axis(0),
     "ArgMin": _with_axis(0),

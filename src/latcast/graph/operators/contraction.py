@@ -119,6 +119,58 @@ def flops_attention(view: OperatorView) -> int:
     return 2 * macs_attention(view) + 7 * s.batch * s.query_heads * s.queries * s.keys
 
 
+@dataclass(frozen=True, slots=True)
+class LinearAttentionSizes:
+    """Sizes of ONNX's LinearAttention: sequences, heads of queries and of keys, tokens, and sizes of a head."""
+
+    batch: int
+    query_heads: int
+    key_heads: int
+    tokens: int
+    key_size: int
+    value_size: int
+
+
+def linear_attention_sizes(view: OperatorView) -> LinearAttentionSizes:
+    """Sizes of an attention through a state of (key size, value size), on (batch, tokens, heads x size).
+
+    Raises:
+        ModelError: The inputs do not fit each other.
+    """
+    q, k, v = view.shape(0), view.shape(1), view.shape(2)
+    query_heads, key_heads = (view.int_attribute(f"{name}_num_heads", 0) for name in ("q", "kv"))
+    if query_heads < 1 or key_heads < 1 or query_heads % key_heads or {len(q), len(k), len(v)} != {3}:
+        raise view.fail("expected three axes, and q_num_heads a multiple of kv_num_heads")
+    key_size, value_size = k[2] // key_heads, v[2] // key_heads
+    if q != (*k[:2], query_heads * key_size) or k[:2] != v[:2] or (k[2] % key_heads, v[2] % key_heads) != (0, 0):
+        raise view.fail(f"{query_heads} query heads and {key_heads} key heads do not fit the shapes")
+    return LinearAttentionSizes(q[0], query_heads, key_heads, q[1], key_size, value_size)
+
+
+def infer_linear_attention(view: OperatorView) -> list[Tensor]:
+    s = linear_attention_sizes(view)
+    state = view.dtype(3) if view.has_input(3) else view.dtype()
+    shapes = [
+        Tensor((s.batch, s.tokens, s.query_heads * s.value_size), view.dtype()),
+        Tensor((s.batch, s.key_heads, s.key_size, s.value_size), state),
+    ]
+    return shapes[: len(view.node.outputs)]
+
+
+def macs_linear_attention(view: OperatorView) -> int:
+    """A token reads the state with each query head and adds to it with each key head; the delta rules read it there as well."""
+    s = linear_attention_sizes(view)
+    updates = 2 if "delta" in view.str_attribute("update_rule", "gated_delta") else 1
+    return s.batch * s.tokens * s.key_size * s.value_size * (s.query_heads + updates * s.key_heads)
+
+
+def flops_linear_attention(view: OperatorView) -> int:
+    """Two per multiply-accumulate, and where it is gated a product for each element of the state."""
+    s = linear_attention_sizes(view)
+    gates = s.key_heads * s.key_size * s.value_size if "gated" in view.str_attribute("update_rule", "gated_delta") else 0
+    return 2 * macs_linear_attention(view) + s.batch * s.tokens * gates
+
+
 def _einsum_terms(view: OperatorView) -> tuple[list[list[str]], list[str], dict[str, int]]:
     """Index names of each operand and of the result, and the size of each index.
 
@@ -168,6 +220,20 @@ def macs_einsum(view: OperatorView) -> int:
     return prod(sizes.values()) * (len(operands) - 1)
 
 
+def einsum_sizes(view: OperatorView) -> tuple[int, int, int, int] | None:
+    """Batch, rows, inner and columns of a contraction of two operands; None where it is none of two, or repeats an index.
+
+    An index that only one operand has and the result has not is summed beforehand and counts as inner.
+    """
+    operands, result, sizes = _einsum_terms(view)
+    if len(operands) != 2 or any(len(set(indices)) != len(indices) for indices in operands):
+        return None
+    left, right, kept = (set(indices) for indices in (*operands, result))
+    groups = (left & right & kept, (left - right) & kept, (left | right) - kept, (right - left) & kept)
+    batch, rows, inner, columns = (prod(sizes[name] for name in group) for group in groups)
+    return batch, rows, inner, columns
+
+
 def flops_einsum(view: OperatorView) -> int:
     """Two per multiply-accumulate; a single operand is at most summed, one per element."""
     operands, _, sizes = _einsum_terms(view)
@@ -185,5 +251,6 @@ def flops_rotary_embedding(view: OperatorView) -> int:
 
 define("LSTM", "GRU", "RNN", infer=infer_recurrent, flops=flops_recurrent, macs=macs_recurrent)
 define("Attention", infer=infer_attention, flops=flops_attention, macs=macs_attention)
+define("LinearAttention", infer=infer_linear_attention, flops=flops_linear_attention, macs=macs_linear_attention)
 define("Einsum", infer=infer_einsum, flops=flops_einsum, macs=macs_einsum)
 define("RotaryEmbedding", infer=infer_rotary_embedding, flops=flops_rotary_embedding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, log2, prod
 
 from latcast.graph.ir import Tensor
 from latcast.graph.operators.table import OperatorView, define, no_flops
@@ -68,10 +68,79 @@ def flops_first_input(view: OperatorView) -> int:
     return prod(view.shape())
 
 
-def flops_interpolated(view: OperatorView) -> int:
+def flops_roi_align(view: OperatorView) -> int:
     """Four neighbours weighed for every sample: 7 FLOPs an output element, as for a bilinear resize."""
-    samples = max(1, view.int_attribute("sampling_ratio", 1)) ** 2 if view.node.op_type == "RoiAlign" else 1
-    return 7 * samples * view.outputs[0].elements
+    return 7 * max(1, view.int_attribute("sampling_ratio", 1)) ** 2 * view.outputs[0].elements
+
+
+def neighbours(mode: str, axes: int) -> int:
+    """Elements that are weighed for one sample, by how a grid is sampled and how many axes it has."""
+    return (4 if "cubic" in mode else 2 if "linear" in mode else 1) ** axes
+
+
+def flops_grid_sample(view: OperatorView) -> int:
+    """A product for each neighbour and a sum for each but the first; the nearest one is taken as it is (1)."""
+    count = neighbours(view.str_attribute("mode", "linear"), len(view.shape()) - 2)
+    return (2 * count - 1) * view.outputs[0].elements
+
+
+BOX_FLOPS = 12
+"""To compare two boxes: four bounds of the overlap, its two sides and its area, the union, the quotient and the test."""
+
+
+def boxes_kept(view: OperatorView) -> tuple[int, int, int, int]:
+    """Images, classes, boxes, and how many boxes of a class may stay."""
+    boxes, scores = view.shape(0), view.shape(1)
+    if len(boxes) != 3 or len(scores) != 3 or (boxes[0], boxes[1], 4) != (scores[0], scores[2], boxes[2]):
+        raise view.fail("expected boxes of (images, boxes, 4) and scores of (images, classes, boxes)")
+    most = view.value(2)
+    kept = scores[2] if most is None else min(int(most.reshape(-1)[0]), scores[2])
+    return scores[0], scores[1], scores[2], kept if view.has_input(2) else 0
+
+
+def infer_non_max_suppression(view: OperatorView) -> list[Tensor]:
+    """As many rows as can stay at most: how many do is for the scores to say."""
+    images, classes, _, kept = boxes_kept(view)
+    return [Tensor((images * classes * kept, 3), "int64")]
+
+
+def flops_non_max_suppression(view: OperatorView) -> int:
+    """Sorting by score (boxes times their logarithm), then each box that stays against those that wait, at most all."""
+    images, classes, boxes, kept = boxes_kept(view)
+    return images * classes * (boxes * ceil(log2(max(boxes, 2))) + BOX_FLOPS * boxes * kept)
+
+
+def dft_sizes(view: OperatorView) -> tuple[int, int]:
+    """The axis of a discrete Fourier transform, and its points."""
+    x = view.shape()
+    if len(x) < 2 or x[-1] not in (1, 2):
+        raise view.fail("expected real or complex numbers, with a last axis of 1 or 2")
+    # Without a change of length every axis gives the same shape, so that one chosen at run time may be taken for the usual one.
+    keeps_shape = not view.int_attribute("onesided", 0) and not view.has_input(1)
+    open_axis = keeps_shape and view.has_input(2) and view.value(2) is None
+    axis = -2 % len(x) if open_axis else (view.ints_from("axis", 2) or (-2,))[0] % len(x)
+    length = view.ints_from("dft_length", 1)
+    halved = view.int_attribute("inverse", 0) and view.int_attribute("onesided", 0)
+    return axis, length[0] if length else 2 * (x[axis] - 1) if halved else x[axis]
+
+
+def infer_dft(view: OperatorView) -> list[Tensor]:
+    """One-sided, a transform gives one half and its inverse takes one half and gives real numbers."""
+    x = view.shape()
+    axis, points = dft_sizes(view)
+    onesided, inverse = view.int_attribute("onesided", 0), view.int_attribute("inverse", 0)
+    count = points // 2 + 1 if onesided and not inverse else points
+    last = 1 if onesided and inverse else 2
+    return [Tensor((*x[:axis], count, *x[axis + 1 : -1], last), view.dtype())]
+
+
+def flops_dft(view: OperatorView) -> int:
+    """5 N log2 N for each transform, the convention of FFTW, and half of it where one side is real."""
+    x = view.shape()
+    axis, points = dft_sizes(view)
+    transforms = prod(x[:-1]) // x[axis]
+    real = x[-1] == 1 or view.outputs[0].shape[-1] == 1
+    return ceil((2.5 if real else 5) * points * log2(max(points, 2)) * transforms)
 
 
 define("GatherND", infer=infer_gather_nd)
@@ -79,6 +148,8 @@ define("ScatterND", "ScatterElements", "Scatter", "Trilu", "ReverseSequence", in
 define("CumSum", infer=infer_as_first, flops=flops_first_input)
 define("TopK", infer=infer_top_k, flops=flops_first_input)
 define("OneHot", infer=infer_one_hot)
-define("GridSample", infer=infer_grid_sample, flops=flops_interpolated)
-define("RoiAlign", infer=infer_roi_align, flops=flops_interpolated)
+define("GridSample", infer=infer_grid_sample, flops=flops_grid_sample)
+define("RoiAlign", infer=infer_roi_align, flops=flops_roi_align)
+define("NonMaxSuppression", infer=infer_non_max_suppression, flops=flops_non_max_suppression)
+define("DFT", infer=infer_dft, flops=flops_dft)
 define("Range", infer=infer_range, flops=no_flops)

@@ -129,9 +129,14 @@ def node_flops(graph: Graph, node: Node) -> int | None:
     return None if entry is None else entry.flops(view_of(graph, node))
 
 
+PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
+"""Operators that read of their first input what they write and no more: a row of an embedding, not the table."""
+
+
 def node_bytes(graph: Graph, node: Node) -> float:
     """Bytes that a node reads (activations, weights, constants) and writes."""
-    tensors = [graph.tensors[name] for name in (*node.inputs, *node.outputs) if name]
+    names = (*node.outputs[:1], *node.inputs[1:]) if node.op_type in PICKING else node.inputs
+    tensors = [graph.tensors[name] for name in (*names, *node.outputs) if name]
     return float(sum(tensor.size_bytes for tensor in tensors))
 
 

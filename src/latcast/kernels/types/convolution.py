@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from latcast.graph.ir import Graph, Node
+from latcast.graph.ir import AttributeValue, Graph, Node
 from latcast.graph.operators.linear import spatial_pads
 from latcast.graph.operators.table import view_of
-from latcast.kernels.types.kernel_type import Columns, KernelType, NotThisType, Quantities, add_kernel_type
+from latcast.kernels.types.kernel_type import Columns, KernelType, NotThisType, Quantities, add_kernel_type, one_class
 
 if TYPE_CHECKING:
     from latcast.graph.builder import GraphBuilder
@@ -22,12 +22,12 @@ FIELDS = (
 
 
 def extract(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Fields of a Conv or ConvTranspose, one-dimensional ones with height 1; a three-dimensional one is not of this type."""
+    """Fields of a Conv or ConvTranspose, one-dimensional ones with height 1; a three-dimensional Conv is a ``conv_3d``."""
     node, tensors = nodes[0], graph.tensors
     x, w, y = tensors[node.inputs[0]].shape, tensors[node.inputs[1]].shape, tensors[node.outputs[0]].shape
     rank = len(x) - 2
     if not 1 <= rank <= 2:
-        raise NotThisType
+        raise NotThisType("conv_3d" if rank == 3 and node.op_type != "ConvTranspose" else "other")
     attributes = node.attributes
     strides = cast("tuple[int, ...]", attributes.get("strides", (1,) * rank))
     dilations = cast("tuple[int, ...]", attributes.get("dilations", (1,) * rank))
@@ -88,6 +88,49 @@ def features(c: Columns) -> Mapping[str, np.ndarray]:
         "border_share": 1 - (c["out_h"] * c["stride_h"] * c["out_w"] * c["stride_w"])
         / ((c["out_h"] * c["stride_h"] + c["kernel_h"]) * (c["out_w"] * c["stride_w"] + c["kernel_w"])),
     }  # fmt: skip
+
+
+VOLUME_FIELDS = (
+    "batch", "in_channels", "in_d", "in_h", "in_w", "out_channels", "out_d", "out_h", "out_w", "kernel_d", "kernel_h",
+    "kernel_w", "stride_d", "stride_h", "stride_w", "groups",
+)  # fmt: skip
+
+
+def extract_volume(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Fields of a three-dimensional Conv."""
+    node = nodes[0]
+    x, w, y = (graph.shape(name) for name in (*node.inputs[:2], node.outputs[0]))
+    strides = cast("tuple[int, ...]", node.attributes.get("strides", (1, 1, 1)))
+    return (*x, *y[1:], *w[2:], *strides, cast(int, node.attributes.get("group", 1)))
+
+
+def volume_quantities(c: Columns) -> Quantities:
+    """As :func:`quantities`, with a third axis."""
+    taps = c["kernel_d"] * c["kernel_h"] * c["kernel_w"] * c["in_channels"] / c["groups"]
+    outputs = c["batch"] * c["out_channels"] * c["out_d"] * c["out_h"] * c["out_w"]
+    inputs = c["batch"] * c["in_channels"] * c["in_d"] * c["in_h"] * c["in_w"]
+    return Quantities(2 * outputs * taps, inputs, outputs, taps * c["out_channels"])
+
+
+def volume_features(c: Columns) -> Mapping[str, np.ndarray]:
+    taps = c["kernel_d"] * c["kernel_h"] * c["kernel_w"] * c["in_channels"] / c["groups"]
+    return {"reduction": taps, "output_voxels": c["batch"] * c["out_d"] * c["out_h"] * c["out_w"]}
+
+
+def build_volume(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    """A three-dimensional convolution on its own, padded as its sizes imply."""
+    axes = ("d", "h", "w")
+    pads = [padding(c[f"in_{axis}"], c[f"out_{axis}"], c[f"kernel_{axis}"], c[f"stride_{axis}"]) for axis in axes]
+    kernel = tuple(c[f"kernel_{axis}"] for axis in axes)
+    x = builder.input((c["batch"], c["in_channels"], *(c[f"in_{axis}"] for axis in axes)))
+    weight = builder.weight((c["out_channels"], c["in_channels"] // c["groups"], *kernel), stem="conv_weight")
+    attributes: dict[str, AttributeValue] = {
+        "kernel_shape": kernel,
+        "strides": tuple(c[f"stride_{axis}"] for axis in axes),
+        "pads": (*(begin for begin, _ in pads), *(end for _, end in pads)),
+        "group": c["groups"],
+    }
+    return builder.op("Conv", [x, weight, builder.weight((c["out_channels"],), stem="conv_bias")], attributes)[0]
 
 
 def _unaligned(c: Columns) -> np.ndarray:
@@ -208,6 +251,12 @@ DEPTHWISE_CONV = add_kernel_type(
 GROUPED_CONV = add_kernel_type(
     KernelType("grouped_conv", FIELDS, ("grouped_conv",), extract, quantities, grouped_class, features, build)
 )
+CONV_3D = add_kernel_type(
+    KernelType(
+        "conv_3d", VOLUME_FIELDS, (), extract_volume, volume_quantities, one_class("conv 3d"), volume_features,
+        build_volume,
+    )
+)  # fmt: skip
 CONV_TRANSPOSE = add_kernel_type(
     KernelType(
         "conv_transpose",

@@ -228,6 +228,21 @@ def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     return builder.layer_norm(x)
 
 
+def extract_lrn(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Elements, channels, and how many channels the sum of squares spans."""
+    shape = graph.shape(nodes[0].outputs[0])
+    return prod(shape), shape[1], cast(int, nodes[0].attributes["size"])
+
+
+def lrn_quantities(c: Columns) -> Quantities:
+    return Quantities(8 * c["elements"], c["elements"], c["elements"], 0 * c["elements"])
+
+
+def build_lrn(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    x = builder.input((1, c["channels"], *square(max(c["elements"] // c["channels"], 1))))
+    return builder.op("LRN", [x], {"size": c["size"]})[0]
+
+
 ACTIVATION = add_kernel_type(
     KernelType(
         "activation", ("elements", "channels", "function"), (*ACTIVATIONS, *_UNARY_CLASSES), extract_activation,
@@ -247,6 +262,12 @@ BATCH_NORM = add_kernel_type(
     KernelType(
         "batch_norm", ("elements", "channels"), ("batch_normalization",), extract_batch_norm, batch_norm_quantities,
         one_class("batch norm"), channel_remainders, build_batch_norm,
+    )
+)  # fmt: skip
+LRN = add_kernel_type(
+    KernelType(
+        "lrn", ("elements", "channels", "size"), ("lrn",), extract_lrn, lrn_quantities, one_class("lrn"), channel_remainders,
+        build_lrn,
     )
 )  # fmt: skip
 SOFTMAX = add_kernel_type(

@@ -195,7 +195,11 @@ def channel_remainders(columns: Columns) -> Mapping[str, np.ndarray]:
 
 
 class NotThisType(Exception):
-    """Raised by an extractor for a rank or form that its type does not describe; the kernel becomes ``other``."""
+    """Raised by an extractor for a rank or form that its type does not describe; the kernel is of the type named instead."""
+
+    def __init__(self, type_name: str = "other") -> None:
+        super().__init__(type_name)
+        self.type_name = type_name
 
 
 _FOLDED = frozenset({"BatchNormalization"})
@@ -255,8 +259,8 @@ def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: i
     found = type_of_class(main_class)
     try:
         values = found.extract(graph, own)
-    except NotThisType:
-        found = KERNEL_TYPES["other"]
+    except NotThisType as instead:
+        found = KERNEL_TYPES[instead.type_name]
         values = found.extract(graph, own)
     fused = _fused_cost(graph, nodes, own) if len(nodes) > own_count else (0, 0, 0)
     return found.name, (*map(int, values), *fused)

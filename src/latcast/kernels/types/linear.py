@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.contraction import attention_sizes
+from latcast.graph.ir import AttributeValue, Graph, Node
+from latcast.graph.operators.contraction import attention_sizes, einsum_sizes, linear_attention_sizes
 from latcast.graph.operators.table import view_of
 from latcast.kernels.types.kernel_type import (
     Columns,
@@ -17,6 +17,7 @@ from latcast.kernels.types.kernel_type import (
     NotThisType,
     Quantities,
     add_kernel_type,
+    no_features,
     one_class,
 )
 
@@ -131,6 +132,54 @@ def build_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     return builder.matmul(builder.softmax(builder.matmul(q, k)), v)
 
 
+def extract_einsum(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """A contraction of two operands as the batched product that it is: indices of both and of the result, of one operand and
+    the result, and of operands alone."""
+    sizes = einsum_sizes(view_of(graph, nodes[0]))
+    if sizes is None:
+        raise NotThisType
+    return sizes
+
+
+def build_einsum(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    a = builder.input((c["batch"], c["rows"], c["inner"]))
+    b = builder.input((c["batch"], c["columns"], c["inner"]))
+    return builder.op("Einsum", [a, b], {"equation": "bik,bjk->bij"})[0]
+
+
+def extract_linear_attention(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Batch times key heads, query heads for each, tokens, sizes of a head, and the rule by which the state changes."""
+    node = nodes[0]
+    s = linear_attention_sizes(view_of(graph, node))
+    rule = LINEAR_ATTENTION_RULES.index(str(node.attributes.get("update_rule", "gated_delta")))
+    return s.batch * s.key_heads, s.query_heads // s.key_heads, s.tokens, s.key_size, s.value_size, rule
+
+
+LINEAR_ATTENTION_RULES = ("linear", "gated", "delta", "gated_delta")
+"""Rules by code."""
+
+
+def linear_attention_quantities(c: Columns) -> Quantities:
+    """Two FLOPs an element of the state for each query head that reads it, for the update, and for the reading of the delta
+    rules; one for a gate."""
+    heads, tokens, state = c["key_heads"], c["tokens"], c["key_size"] * c["value_size"]
+    rule = c["rule"].astype(int)
+    each = 2 * (c["sharing"] + 1 + (rule >= 2)) + (rule % 2)
+    reads = c["sharing"] * c["key_size"] + c["key_size"] + c["value_size"]
+    return Quantities(
+        heads * tokens * state * each, heads * tokens * reads, heads * tokens * c["sharing"] * c["value_size"], 0 * heads
+    )
+
+
+def build_linear_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    heads, tokens = c["key_heads"], c["tokens"]
+    widths = (c["sharing"] * heads * c["key_size"], heads * c["key_size"], heads * c["value_size"])
+    attributes: dict[str, AttributeValue] = {
+        "q_num_heads": c["sharing"] * heads, "kv_num_heads": heads, "update_rule": LINEAR_ATTENTION_RULES[c["rule"]],
+    }  # fmt: skip
+    return builder.op("LinearAttention", [builder.input((1, tokens, width)) for width in widths], attributes)[0]
+
+
 LINEAR = add_kernel_type(
     KernelType(
         "linear", ("rows", "in_features", "out_features"), ("linear",), extract_linear, linear_quantities, linear_class,
@@ -148,5 +197,18 @@ ATTENTION = add_kernel_type(
         "attention", ("batch_heads", "queries", "keys", "head_size", "sharing_heads"),
         ("attention", "unscaled_attention"), extract_attention,
         attention_quantities, one_class("attention"), attention_features, build_attention, added=("sharing_heads",),
+    )
+)  # fmt: skip
+EINSUM = add_kernel_type(
+    KernelType(
+        "einsum", ("batch", "rows", "inner", "columns"), ("einsum",), extract_einsum, matmul_quantities, one_class("einsum"),
+        matmul_features, build_einsum,
+    )
+)  # fmt: skip
+LINEAR_ATTENTION = add_kernel_type(
+    KernelType(
+        "linear_attention", ("key_heads", "sharing", "tokens", "key_size", "value_size", "rule"), ("linear_attention",),
+        extract_linear_attention, linear_attention_quantities, one_class("linear attention"), no_features,
+        build_linear_attention, kinds={"rule": LINEAR_ATTENTION_RULES},
     )
 )  # fmt: skip

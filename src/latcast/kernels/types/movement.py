@@ -10,7 +10,8 @@ import numpy as np
 
 from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.table import node_flops
+from latcast.graph.operators.selection import neighbours
+from latcast.graph.operators.table import PICKING, node_flops
 from latcast.kernels.types.elementwise import square
 from latcast.kernels.types.kernel_type import (
     Columns,
@@ -146,10 +147,39 @@ def build_resize(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     return builder.resize(x, (c["out_h"], c["out_w"]), mode="linear" if c["linear"] else "nearest")
 
 
+def extract_grid_sample(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Maps, pixels of each before and after, how pixels between are found, and axes of a map."""
+    node = nodes[0]
+    x, y = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    mode = str(node.attributes.get("mode", "linear"))
+    code = next(code for code, name in enumerate(GRID_MODES) if name in mode)
+    return x[0] * x[1], prod(x[2:]), prod(y[2:]), code, len(x) - 2
+
+
+GRID_MODES = ("nearest", "linear", "cubic")
+"""How a grid is sampled, by code."""
+
+
+def grid_sample_quantities(c: Columns) -> Quantities:
+    """A product for each neighbour and a sum for each but the first; coordinates are read once for all channels of an image."""
+    weighed = np.array([neighbours(mode, 1) for mode in GRID_MODES])[c["mode"].astype(int)] ** c["axes"]
+    outputs = c["channels"] * c["out_pixels"]
+    return Quantities((2 * weighed - 1) * outputs, c["channels"] * c["in_pixels"] + c["axes"] * c["out_pixels"], outputs,
+                      0 * outputs)  # fmt: skip
+
+
+def build_grid_sample(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    ones = (1,) * (c["axes"] - 2)
+    x = builder.input((1, c["channels"], *ones, *square(c["in_pixels"])))
+    grid = builder.input((1, *ones, *square(c["out_pixels"]), c["axes"]))
+    return builder.op("GridSample", [x, grid], {"mode": GRID_MODES[c["mode"]]})[0]
+
+
 def extract_copy(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Elements written and read; what picks reads what it writes, however large the table is."""
     node = nodes[0]
     out = sum(graph.tensors[name].elements for name in node.outputs if name)
-    return out, graph.tensors[node.inputs[0]].elements if node.inputs else out
+    return out, graph.tensors[node.inputs[0]].elements if node.inputs and node.op_type not in PICKING else out
 
 
 def copy_quantities(c: Columns) -> Quantities:
@@ -157,7 +187,10 @@ def copy_quantities(c: Columns) -> Quantities:
 
 
 def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """A Pad to more elements, a Gather of fewer; of as many, a SpaceToDepth where four divides them, or else a Cast."""
+    """A Pad to more elements, a Gather of fewer; of as many, a SpaceToDepth where four divides them, or else a Cast.
+
+    A Gather reads no more than it writes: the kernel built of fewer elements is one of as many.
+    """
     out, size = c["elements"], c["in_elements"]
     if out > size:
         return builder.pad(builder.input((1, size)), (0, 0, 0, out - size))
@@ -225,6 +258,12 @@ RESIZE = add_kernel_type(
     KernelType(
         "resize", ("channels", "in_h", "in_w", "out_h", "out_w", "linear"), ("resize", "upsample"), extract_resize,
         resize_quantities, one_class("resize"), channel_remainders, build_resize, kinds={"linear": ("nearest", "weighed")},
+    )
+)  # fmt: skip
+GRID_SAMPLE = add_kernel_type(
+    KernelType(
+        "grid_sample", ("channels", "in_pixels", "out_pixels", "mode", "axes"), ("grid_sample",), extract_grid_sample,
+        grid_sample_quantities, one_class("grid sample"), no_features, build_grid_sample, kinds={"mode": GRID_MODES},
     )
 )  # fmt: skip
 COPY = add_kernel_type(

@@ -83,6 +83,16 @@ def _write_squeeze_excite(values: Values) -> dict[str, int]:
     return {**without(values, "ratio"), "squeezed": max(round(values["channels"] / values["ratio"]), 1)}
 
 
+def _read_dft(fields: Values) -> dict[str, int]:
+    """Complex numbers have a width of two."""
+    return {**without(fields, "read_each"), "width": max(fields["read_each"] // fields["points"], 1)}
+
+
+def _write_dft(values: Values) -> dict[str, int]:
+    points, width = values["points"], values["width"]
+    return {"written_each": 2 * points, **without(values, "width"), "read_each": width * points}
+
+
 _CHANNELS = Span("channels", LEAST_CHANNELS, MOST_CHANNELS)
 
 LAYOUTS: Mapping[str, Layout] = {
@@ -93,6 +103,21 @@ LAYOUTS: Mapping[str, Layout] = {
     "batch_norm": Layout((pixels(SIZES),), (_CHANNELS,), {}, read_elements, write_elements),
     "softmax": Layout((each("rows", (1, 49, 196, 588, 1182, 2364)),), (Span("columns", 8, 1000),), {}, dict, dict),
     "layer_norm": Layout((each("rows", (1, *TOKENS, 784, 3136)),), (Span("columns", 16, 2048),), {}, dict, dict),
+    "lrn": Layout((pixels(MAPS), each("size", (3, 5))), (_CHANNELS,), {}, read_elements, write_elements),
+    "cum_sum": Layout((each("outer", (1, 8, 64, 512)), each("inner", (1, 16, 64))), (Span("summed", 8, 2048),), {}, dict, dict),
+    "top_k": Layout(
+        (each("outer", (1, 8, 64, 512)), each("taken", (1, 5, 10, 100))),
+        (Span("searched", 100, 8400),),
+        {"inner": 1},
+        dict,
+        dict,
+    ),
+    "dft": Layout(
+        (each("transforms", (1, 8, 64, 256)), each("width", (1, 2))), (Span("points", 16, 1024),), {}, _read_dft, _write_dft
+    ),
+    "nms": Layout(
+        (each("classes", (1, 20, 80)), each("kept", (10, 100, 300))), (Span("boxes", 300, 8400),), {"images": 1}, dict, dict
+    ),
     "reduce": Layout((_REDUCED,), (_CHANNELS,), {"rest": 1}, _read_reduce, _write_reduce),
     "squeeze_excite": Layout(
         (square(MAPS, "in_h", "in_w"), each("ratio", (4, 8, 16, 24))),

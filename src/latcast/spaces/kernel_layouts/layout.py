@@ -75,7 +75,7 @@ MAP, SEQUENCE = range(2)
 """Form of a kernel that works on maps (channels, then pixels) or on sequences (tokens, then channels)."""
 
 
-CODES = frozenset({"form", "function", "operation", "broadcast", "linear", "padded"})
+CODES = frozenset({"form", "function", "operation", "broadcast", "linear", "padded", "mode", "rule"})
 """Dimensions that name a kind, so that numbers near to each other mean nothing."""
 
 

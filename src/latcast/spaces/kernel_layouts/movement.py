@@ -118,7 +118,12 @@ LAYOUTS: Mapping[str, Layout] = {
         (pixels(MAPS), each("groups", (2, 3, 4, 8))), (Span("group_channels", 2, 540),), {}, _read_shuffle, _write_shuffle
     ),
     "resize": Layout((_ENLARGED, each("linear", (0, 1))), (Span("channels", 3, 1024),), {}, dict, dict),
-    "copy": Layout(
-        (Axis(("written", "of"), ((5, 4), (1, 4), (1, 1))),), (Span("blocks", 4, 60_000),), {}, _read_copy, _write_copy
+    "grid_sample": Layout(
+        (each("in_pixels", (196, 784, 3136, 12544)), each("out_pixels", (196, 784, 3136, 12544)), each("mode", (0, 1, 2))),
+        (Span("channels", 3, 256),),
+        {"axes": 2},
+        dict,
+        dict,
     ),
+    "copy": Layout((Axis(("written", "of"), ((5, 4), (1, 1))),), (Span("blocks", 4, 60_000),), {}, _read_copy, _write_copy),
 }

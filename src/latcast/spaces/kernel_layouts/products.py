@@ -15,6 +15,16 @@ LAYOUTS: Mapping[str, Layout] = {
     "matmul": Layout(
         (each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict
     ),
+    "einsum": Layout(
+        (each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict
+    ),
+    "linear_attention": Layout(
+        (each("key_heads", _HEADS), each("tokens", (1, *TOKENS)), each("sharing", (1, 4)), each("rule", (0, 1, 2, 3))),
+        (Span("key_size", 8, 128), Span("value_size", 8, 128)),
+        {},
+        dict,
+        dict,
+    ),
     "attention": Layout(
         (each("batch_heads", _HEADS), square(TOKENS, "queries", "keys")),
         (Span("head_size", 8, 128),),

@@ -112,6 +112,26 @@ _DOUBLING = Axis(("kernel_h", "kernel_w", "cut_h", "cut_w", "padded"), ((2, 2, 0
 """Transposed windows that double the size at a stride of 2."""
 
 
+_VOLUME = Axis(("in_d", "in_h", "in_w"), ((16, 56, 56), (8, 56, 56), (16, 28, 28), (8, 28, 28), (4, 28, 28), (8, 14, 14)))
+
+
+def _read_volume(fields: Values) -> dict[str, int]:
+    """With the padding of both sides of each axis together in place of the output's size."""
+    pads = {}
+    for axis in ("d", "h", "w"):
+        covered = (fields[f"out_{axis}"] - 1) * fields[f"stride_{axis}"] + fields[f"kernel_{axis}"]
+        pads[f"pad_{axis}"] = max(covered - fields[f"in_{axis}"], 0)
+    return {**without(fields, "out_d", "out_h", "out_w"), **pads}
+
+
+def _write_volume(values: Values) -> dict[str, int]:
+    outs = {}
+    for axis in ("d", "h", "w"):
+        pad = values.get(f"pad_{axis}", values.get("pad", 0) * (values[f"kernel_{axis}"] - 1))
+        outs[f"out_{axis}"] = (values[f"in_{axis}"] + pad - values[f"kernel_{axis}"]) // values[f"stride_{axis}"] + 1
+    return {**without(values, "pad", "pad_d", "pad_h", "pad_w"), **outs}
+
+
 def _pool(sizes: tuple[int, ...]) -> Layout:
     return Layout(
         (square(MAPS, "in_h", "in_w"), _kernel(sizes), _STRIDE_UP_TO_2),
@@ -154,6 +174,17 @@ LAYOUTS: Mapping[str, Layout] = {
         {**without(_PLAIN, "padded"), "groups": 1, "stride_h": 2, "stride_w": 2},
         _read_transposed,
         _write_transposed,
+    ),
+    "conv_3d": Layout(
+        (
+            _VOLUME,
+            Axis(("kernel_d", "kernel_h", "kernel_w", "pad"), ((1, 1, 1, 0), (1, 3, 3, 0), (3, 3, 3, 1), (3, 1, 1, 1))),
+            square((1, 2), "stride_h", "stride_w"),
+        ),
+        (Span("in_channels", LEAST_CHANNELS, 512), Span("out_channels", 8, 512)),
+        {"batch": 1, "stride_d": 1, "groups": 1},
+        _read_volume,
+        _write_volume,
     ),
     "max_pool": _pool((2, 3, 5)),
     "average_pool": _pool((2, 3, 5, 7)),
