@@ -119,7 +119,8 @@ def calibrate(
 
     Networks of one lineage err alike, so that an interval of networks would keep its level on new members of these lineages and
     miss it on a new lineage. With lineages given, each has the same say, however many its networks; each is held against the
-    interval of the others, and the interval is made wider until the level lies inside, never narrower.
+    interval of the others, and the interval is made wider until the level lies inside; never narrower, nor for it wider than the
+    largest error there was.
 
     Args:
         latency_ms: (networks,) measured.
@@ -139,8 +140,9 @@ def calibrate(
             other_low, other_high = _reach(score[others], weights[others], level)
             wanted[rows] = np.maximum(score[rows] / other_high, -score[rows] / other_low)
         growth = max(growth, conformal_quantile(wanted, level, weights))
-    low, high = _reach(score, weights, level)
-    return Interval(float(np.exp(-growth * low)), float(np.exp(growth * high)), len(latency_ms))
+    largest = float(np.abs(score).max())
+    low, high = (max(reach, min(growth * reach, largest)) for reach in _reach(score, weights, level))
+    return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms))
 
 
 def unseen_bounds_ms(latency_ms: np.ndarray, held_out: HeldOut, lineages: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
