@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -54,39 +55,40 @@ def measured_on_the_phone(kit: Path, latencies_ms: dict[str, float]) -> None:
 
 
 @pytest.mark.slow
-def test_ten_networks_of_the_kit_predict_any_other_in_three_commands(latcast: Latcast, home: Path) -> None:
+def test_ten_networks_of_the_kit_predict_any_other_in_three_commands(
+    latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     latencies_ms = latencies_of_a_phone()
-    Path("mine.onnx").write_bytes(to_onnx(build(reference_of("mobilenetv2_w1"))))
 
     kit = latcast("signature", "kit", "-o", "kit", "--formats", "tflite")
-    measured_on_the_phone(Path("kit"), latencies_ms)
-    imported = latcast("data", "import", "benchmark", "kit", "-o", "few.jsonl", "--json")
-    predicted = latcast("signature", "predict", "--measured", "few.jsonl", "mine.onnx", "resnet18", "--json")
+    monkeypatch.chdir("kit")
+    measured_on_the_phone(Path(), latencies_ms)
+    Path("my_network.onnx").write_bytes(to_onnx(build(reference_of("mobilenetv2_w1"))))
+    # As its README has them.
+    written = re.findall(r"^    latcast (.*)$", Path("README.md").read_text(), flags=re.MULTILINE)
+    imported, predicted = [latcast(*shlex.split(command), "--json") for command in written]
 
     assert (kit.code, imported.code, predicted.code) == (0, 0, 0)
-    assert not home.exists() or not any(home.glob("measurements/*"))
+    assert not any(home.glob("measurements/*"))
     known = {network.name for network in load_shared_terms().networks}
-    carried = set(KitManifest.read(Path("kit")).references)
+    carried = set(KitManifest.read(Path()).references)
     assert len(carried) == 10
     assert carried <= known
     assert (imported.json["networks"], imported.json["notes"]) == (10, [])
-    found = predicted.json
-    assert (found["platform"], found["measured"]) == ("newphone/tflite-2.10/1large/fp32", 10)
-    assert found["warnings"] == []
-    assert "warning" not in predicted.err
-    by_name = {each["model"]: each for each in found["predictions"]}
-    assert by_name["resnet18"]["known"]
-    for name, actual_ms in (("mine.onnx", latencies_ms["mobilenetv2_w1"]), ("resnet18", latencies_ms["resnet18"])):
-        assert by_name[name]["latency_ms"] == pytest.approx(actual_ms, rel=0.1)
-        assert by_name[name]["low_ms"] <= actual_ms <= by_name[name]["high_ms"]
+    assert (predicted.json["platform"], predicted.json["measured"]) == ("newphone/tflite-2.10/1large/fp32", 10)
+    assert predicted.json["warnings"] == []
+    [mine] = predicted.json["predictions"]
+    [known_one] = latcast("signature", "predict", "-m", "few.jsonl", "resnet18", "--json").json["predictions"]
+    assert (mine["known"], known_one["known"]) == (False, True)
+    for found, actual_ms in ((mine, latencies_ms["mobilenetv2_w1"]), (known_one, latencies_ms["resnet18"])):
+        assert found["latency_ms"] == pytest.approx(actual_ms, rel=0.1)
+        assert found["low_ms"] <= actual_ms <= found["high_ms"]
 
 
-def test_the_kit_s_readme_says_these_commands(latcast: Latcast) -> None:
-    latcast("signature", "kit", "mobilenetv2b_wd4", "-o", "kit", "--formats", "onnx")
+def test_a_name_that_is_none_is_refused_with_the_nearest(latcast: Latcast) -> None:
+    reason = latcast("signature", "kit", "mobilenetv2b_w9", "-o", "kit").reason
 
-    text = Path("kit/README.md").read_text()
-    assert "latcast data import benchmark . --output few.jsonl" in text
-    assert "latcast signature predict --measured few.jsonl my_network.onnx" in text
+    assert reason.startswith("no network is called 'mobilenetv2b_w9'; known: mobilenetv2b_w")
 
 
 def test_a_kit_takes_names_of_pytorchcv_and_of_papers(latcast: Latcast) -> None:

@@ -195,7 +195,7 @@ def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[st
         at, kernel = furthest
         raise _puzzled(
             operators[at].builtin if at < len(operators) else "nothing more",
-            tags[kernel][0] if kernel < len(tags) else "none",
+            next(iter(tags[kernel]), "none") if kernel < len(tags) else "none",
         )
     moves: list[tuple[int, int, _Move]] = []
     state = goal

@@ -167,18 +167,19 @@ def network_named(name: str) -> Reference:
     """The network that people mean by a name: one that known phones ran, a published one, or another one of pytorchcv.
 
     Raises:
-        UnknownNameError: There is none; the message suggests the nearest names of published ones.
+        UnknownNameError: There is none; the message suggests the nearest names.
     """
     from latcast.spaces.pytorchcv import has_network, reference_of, shipped_names
 
     if name in shipped_names():
         return reference_of(name)
-    try:
+    published = [known for family_name in FAMILY_NAMES for known in family(family_name).published]
+    if name in published:
         return model(name)
-    except UnknownNameError:
-        if has_network(name):
-            return reference_of(name)
-        raise
+    if has_network(name):
+        return reference_of(name)
+    near = nearest_names(name, [*published, *sorted(shipped_names())])
+    raise UnknownNameError(f"no network is called '{name}'; known: {', '.join(near) or ', '.join(sorted(published))}")
 
 
 def is_model_name(text: str) -> bool:

@@ -196,6 +196,8 @@ def test_a_gpu_s_kernels_are_ours_of_those_names(tmp_path: Path) -> None:
         ([("SOFTMAX", "[a]:0", 1.0)], "TFLite ran 'SOFTMAX' (a), for which the network has no operator left"),
         ([("CONV_2D", "[a]:0", 1.0)], "0 lines stand for a delegate, and the network has 1 parts"),
         ([("Softmax (NC)", "Delegate/Softmax (NC):0", 1.0)], "LiteRT reports the kernel 'Softmax (NC)' where 'CONV_2D'"),
+        ([("Exp (NC)", "Delegate/Exp (NC):999999999999", 1.0)], "XNNPACK's kernels are not numbered as those of the parts"),
+        ([("Exp (NC)", "Delegate/Exp (NC):-1", 1.0)], "LiteRT reports the kernel 'none' where 'CONV_2D' was expected"),
     ],
 )
 def test_lines_that_do_not_fit_are_kept_without_nodes_and_that_is_said(
@@ -221,3 +223,15 @@ def test_nearly_all_of_the_time_of_real_profiles_is_that_of_nodes(tmp_path: Path
         assert attributed(found) >= 0.95, name
         listed = {node for kernel in found for node in kernel.nodes}
         assert not [node.name for node in graph.nodes if node.name not in listed and node.op_type not in VIEWS], name
+
+
+def test_a_number_that_is_missing_between_others_does_not_fit(tmp_path: Path, small_file: Reference) -> None:
+    text = lines(
+        ("Convolution (NHWC, F32) IGEMM", "Delegate/Convolution (NHWC, F32) IGEMM:0", 4.0),
+        ("Exp (NC)", "Delegate/Exp (NC):0", 1.0),
+        ("Exp (NC)", "Delegate/Exp (NC):2", 1.0),
+    )
+
+    [note] = read(tmp_path, text, small_file).notes
+
+    assert "are not matched with its nodes" in note

@@ -178,7 +178,9 @@ def _reading(
     while any(line.index == most for line in shared):
         most += 1
     best: tuple[tuple[ProfiledOperator, ...], Aligned] | None = None
-    problem = RuntimeFailure("XNNPACK's kernels have other numbers than the parts of the network")
+    problem = RuntimeFailure("XNNPACK's kernels are not numbered as those of the parts of the network would be")
+    if fewest > len(fresh) + len(shared):
+        raise problem
     for length in range(most if everything else fewest, most + 1):
         options = [at.get(index) or tuple(line for line in shared if line.index == index) for index in range(length)]
         try:

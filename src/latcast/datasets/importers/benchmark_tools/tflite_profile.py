@@ -67,7 +67,10 @@ def _kernel(section: Section, line: Line, row: re.Pattern[str], numbers: list[st
         # Old versions say 0 times where an operator runs once.
         calls = max(1, int(values["times called"]))
         latency_ms = float(values["avg ms"]) * calls
-    except ValueError:
+        number = int(index) if index.isdecimal() else -1
+        if not 0 <= latency_ms < float("inf"):
+            raise ValueError
+    except (ValueError, OverflowError):
         raise section.refused(f"'{line.text.strip()}' holds what is no number", line) from None
     kind = name.removeprefix(INSIDE) if found[1] == _INSIDE_KIND else found[1]
-    return ProfiledOperator(kind, name, int(index) if index.isdecimal() else -1, latency_ms, calls)
+    return ProfiledOperator(kind, name, number, latency_ms, calls)
