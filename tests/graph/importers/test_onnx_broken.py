@@ -134,3 +134,13 @@ def test_a_damaged_file_never_ends_in_another_error(tmp_path_factory: pytest.Tem
     message = refusal(path)
 
     assert not message or "model.onnx" in message
+
+
+@pytest.mark.parametrize("attributes", [{}, {"num_groups": 0}, {"num_groups": 3}])
+def test_groups_that_do_not_part_the_channels_are_refused(attributes: dict[str, int]) -> None:
+    proto = model(
+        [node("GroupNormalization", ["x", "s", "b"], ["y"], **attributes)], {"x": (1, 4, 8, 8), "s": (4,), "b": (4,)}, ["y"]
+    )
+
+    with pytest.raises(ModelError, match=r"cannot part \[4\] channels into \d groups"):
+        load_graph(proto)

@@ -53,6 +53,13 @@ def infer_same(view: OperatorView) -> list[Tensor]:
     return [Tensor(view.shape(), dtype) for _ in view.node.outputs]
 
 
+def infer_groups(view: OperatorView) -> list[Tensor]:
+    groups, shape = view.int_attribute("num_groups", 0), view.shape()
+    if len(shape) < 2 or groups < 1 or shape[1] % groups:
+        raise view.fail(f"cannot part {list(shape[1:2])} channels into {groups} groups")
+    return infer_same(view)
+
+
 def infer_cast(view: OperatorView) -> list[Tensor]:
     return [Tensor(view.shape(), dtype_of_code(view, view.int_attribute("to", 1)))]
 
@@ -117,7 +124,8 @@ for _name in UNARY_FLOPS:
 define(*BINARY_FLOPS, infer=infer_broadcast, flops=flops_binary)
 define("BatchNormalization", infer=infer_batch_norm, flops=flops_per_element(2))
 define("LayerNormalization", infer=infer_layer_norm, flops=flops_per_element(7))
-define("InstanceNormalization", "GroupNormalization", infer=infer_same, flops=flops_per_element(7))
+define("InstanceNormalization", infer=infer_same, flops=flops_per_element(7))
+define("GroupNormalization", infer=infer_groups, flops=flops_per_element(7))
 define("RMSNormalization", "LpNormalization", "MeanVarianceNormalization", infer=infer_same, flops=flops_per_element(5))
 define("LRN", infer=infer_same, flops=flops_per_element(8))
 define("Softmax", "LogSoftmax", "Hardmax", infer=infer_same, flops=flops_per_element(6))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latcast.errors import UnknownNameError
+from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
 from latcast.graph.operators.table import node_flops
@@ -254,6 +254,9 @@ def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: i
         first_class: Class of its first operator, or the name of the pattern it starts with.
         nodes: All its operators.
         own_count: How many of them are that operator or pattern; the rest is fused behind.
+
+    Raises:
+        ModelError: An operator has inputs or attributes that it cannot have.
     """
     main_class, own = _main_operator(graph, first_class, nodes, own_count)
     found = type_of_class(main_class)
@@ -262,5 +265,10 @@ def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: i
     except NotThisType as instead:
         found = KERNEL_TYPES[instead.type_name]
         values = found.extract(graph, own)
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
+        node = own[0]
+        raise ModelError(
+            f"node '{node.name}' ({node.op_type}) has inputs or attributes that it cannot have ({type(error).__name__}: {error})"
+        ) from error
     fused = _fused_cost(graph, nodes, own) if len(nodes) > own_count else (0, 0, 0)
     return found.name, (*map(int, values), *fused)
