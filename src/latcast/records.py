@@ -243,7 +243,10 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Latency of one network on one platform, in milliseconds, with its 90 % interval and its reason."""
+    """Latency of one network on one platform, in milliseconds, with its interval and its reason.
+
+    ``level`` is the percentage of networks whose latency should lie in the interval; None where nobody calibrated it.
+    """
 
     model: str
     platform: str
@@ -254,6 +257,7 @@ class Prediction:
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelLatency, ...] = ()
     overhead_ms: float = 0.0
+    level: float | None = None
 
     def to_json(self, *, breakdown: bool = False) -> dict[str, Any]:
         """The JSON form that scripts rely on; the share is from 0 to 1."""
@@ -263,6 +267,7 @@ class Prediction:
             "latency_ms": self.latency_ms,
             "low_ms": self.low_ms,
             "high_ms": self.high_ms,
+            "level": self.level,
             "coverage": {
                 "share": self.coverage.share,
                 "uncovered": list(self.coverage.uncovered),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
@@ -24,11 +26,35 @@ def test_the_json_has_the_keys_that_scripts_rely_on(latcast: Latcast) -> None:
 
     assert document["schema"] == 1
     [found] = document["predictions"]
-    assert set(found) == {"model", "platform", "latency_ms", "low_ms", "high_ms", "coverage", "warnings"}
+    assert set(found) == {"model", "platform", "latency_ms", "low_ms", "high_ms", "level", "coverage", "warnings"}
     assert (found["model"], found["platform"]) == ("squeezenet1_1", PLATFORM)
     assert 0 < found["low_ms"] < found["latency_ms"] < found["high_ms"]
+    assert found["level"] == 90
     # The first of its pools is larger than any of the few networks that the bundle was trained on has.
     assert found["coverage"] == {"share": pytest.approx(0.99, abs=0.01), "uncovered": ["MaxPool"], "unknown": []}
+
+
+def test_an_interval_that_nobody_calibrated_is_never_said_to_hold_90_percent(
+    latcast: Latcast, trained: PlatformPredictor, tmp_path: Path
+) -> None:
+    rough = save_bundle(replace(trained, interval=Interval()), tmp_path / "rough")
+
+    alone = latcast("predict", "squeezenet1_1", "--on", rough)
+    both = latcast("predict", "squeezenet1_1", "--on", f"{rough},{PLATFORM}").out.splitlines()
+    shown = latcast("platforms", "show", rough)
+    compared = latcast("platforms", "show", rough, PLATFORM).out
+
+    assert "uncalibrated interval ms" in alone.out.splitlines()[0]
+    assert "90 %" not in alone.out + alone.err
+    assert latcast("predict", "squeezenet1_1", "--on", rough, "--json").json["predictions"][0]["level"] is None
+    assert " interval ms " in both[0]
+    assert "90 %" not in both[0]
+    assert [line.partition("(")[2].partition(")")[0] for line in both[1:3]] == ["uncalibrated", "90 %"]
+    assert "Uncalibrated interval: 0.500 to 2.000 times the prediction" in shown.out
+    assert latcast("platforms", "show", rough, "--json").json["platforms"][0]["interval"]["level"] is None
+    assert "0.500 to 2.000 (uncalibrated)" in compared
+    card = (rough / "CARD.md").read_text()
+    assert "The uncalibrated interval is 0.500 to 2.000 times the prediction, too few networks were measured" in card
 
 
 def test_a_file_is_predicted_as_the_network_it_holds(latcast: Latcast, model_file: Path) -> None:

@@ -145,6 +145,7 @@ def test_with_few_known_devices_the_intervals_are_said_not_to_be_calibrated() ->
     found = known.predict(given, [(network.name, network) for network in table.networks])
 
     assert "the intervals are not calibrated: that takes at least 8 known platforms, here are 4" in found.warnings
+    assert {each.level for each in found.forecasts} == {None}
 
 
 def test_missing_cells_are_no_hindrance() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latcast.cli.options import AsJson, Budget, Realtime, Replace, Runtime, Seed, worker_settings
-from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.cli.profile import which_was_kept
 from latcast.cli.progress import StageProgress
 
@@ -58,19 +58,21 @@ def _print(found: Demonstration) -> None:
 
     platform = found.predictor.platform.id
     print(f"{platform}: learned from {found.profiled} networks; these, of other families, were predicted, then run:\n")
+    predictions = [each.prediction for each in found.networks]
+    heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in predictions])
     print_table(
         "",
-        ("network", "predicted ms", "90 % interval ms", "measured ms", "error %", ""),
+        ("network", "predicted ms", heading, "measured ms", "error %", ""),
         [
             (
                 each.prediction.model,
                 milliseconds(each.prediction.latency_ms),
-                f"{milliseconds(each.prediction.low_ms)} to {milliseconds(each.prediction.high_ms)}",
+                interval,
                 milliseconds(each.label.latency_ms),
                 f"{each.error:+.1f}",
                 "" if each.inside else "outside",
             )
-            for each in found.networks
+            for each, interval in zip(found.networks, intervals, strict=True)
         ],
     )
     metrics = found.metrics

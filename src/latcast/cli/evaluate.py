@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latcast.cli.options import AsJson
-from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from latcast.predictors.evaluation import Evaluation
@@ -69,18 +69,20 @@ def _print(found: Evaluation) -> None:
     )
     print(f"\nlabel error: {found.label_error or 'not known, as no latency was measured twice'}")
     columns = zip(found.names, found.predicted_ms, found.low_ms, found.high_ms, found.actual_ms, strict=True)
+    bounds = zip(found.low_ms.tolist(), found.high_ms.tolist(), strict=True)
+    heading, intervals = interval_column([(low, high, found.level) for low, high in bounds])
     print_table(
         "",
-        ("network", "predicted ms", "90 % interval ms", "measured ms", "error %", ""),
+        ("network", "predicted ms", heading, "measured ms", "error %", ""),
         [
             (
                 name,
                 milliseconds(predicted),
-                f"{milliseconds(low)} to {milliseconds(high)}",
+                interval,
                 milliseconds(actual),
                 f"{100 * (predicted / actual - 1):+.1f}",
                 "" if low <= actual <= high else "outside",
             )
-            for name, predicted, low, high, actual in columns
+            for interval, (name, predicted, low, high, actual) in zip(intervals, columns, strict=True)
         ],
     )

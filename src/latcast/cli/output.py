@@ -81,6 +81,21 @@ def console(*, stderr: bool = False) -> Console:
     return found
 
 
+def interval_column(intervals: Sequence[tuple[float, float, float | None]]) -> tuple[str, list[str]]:
+    """Heading and cells of a column of intervals in milliseconds: low, high and level each.
+
+    One that nobody calibrated is never called by a level.
+    """
+    levels = {level for _, _, level in intervals}
+    cells = [f"{milliseconds(low)} to {milliseconds(high)}" for low, high, _ in intervals]
+    if None not in levels and len(levels) < 2:
+        return f"{levels.pop() if levels else 90:g} % interval ms", cells
+    if levels == {None}:
+        return "uncalibrated interval ms", cells
+    kinds = ("uncalibrated" if level is None else f"{level:g} %" for _, _, level in intervals)
+    return "interval ms", [f"{cell} ({kind})" for cell, kind in zip(cells, kinds, strict=True)]
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table; columns that hold nothing but numbers are right-aligned."""
     from rich.table import Table

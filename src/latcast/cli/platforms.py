@@ -11,6 +11,7 @@ from latcast.cli.output import milliseconds, percent, print_json, print_table, w
 from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
+    from latcast.predictors.intervals import Interval
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.predictors.throughput import ClassThroughput
 
@@ -139,8 +140,12 @@ def _print_one(predictor: PlatformPredictor) -> None:
         f"\nOverhead: {milliseconds(predictor.network.constant_ms)} ms a network and "
         f"{1e3 * predictor.network.per_kernel_ms:.2f} µs a kernel, beyond what kernels take by themselves\n"
         f"{_short_networks(predictor)}"
-        f"90 % interval: {interval.low:.3f} to {interval.high:.3f} times the prediction"
+        f"{interval.kind.capitalize()} interval: {interval.low:.3f} to {interval.high:.3f} times the prediction"
     )
+
+
+def _interval(found: Interval) -> str:
+    return f"{found.low:.3f} to {found.high:.3f} ({found.kind})"
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:
@@ -165,7 +170,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
         ("overhead of a network, ms", *(milliseconds(each.network.constant_ms) for each in both)),
         ("overhead of a kernel, µs", *(f"{1e3 * each.network.per_kernel_ms:.2f}" for each in both)),
         ("factor of the shortest networks", *(f"{each.network.caches.least_factor:.2f}" for each in both)),
-        ("90 % interval, times", *(f"{each.interval.low:.3f} to {each.interval.high:.3f}" for each in both)),
+        ("interval, times", *(_interval(each.interval) for each in both)),
     ]
     print_table("", ("", "A", "B"), rows)
     pairs = compared(_throughputs(first), _throughputs(second))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from latcast.cli.options import AsJson, Scheduler, Trust
-from latcast.cli.output import for_each, milliseconds, parse_shapes, percent, print_json, print_table, warn
+from latcast.cli.output import for_each, interval_column, milliseconds, parse_shapes, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.records import Prediction
@@ -58,17 +58,15 @@ def command(
 
 
 def _print(predictions: list[Prediction], *, breakdown: bool) -> None:
+    heading, intervals = interval_column([(found.low_ms, found.high_ms, found.level) for found in predictions])
     print_table(
         "",
-        ("model", "platform", "latency ms", "90 % interval ms", "covered %"),
+        ("model", "platform", "latency ms", heading, "covered %"),
         [
-            (
-                found.model, found.platform, milliseconds(found.latency_ms),
-                f"{milliseconds(found.low_ms)} to {milliseconds(found.high_ms)}", percent(100 * found.coverage.share),
-            )
-            for found in predictions
+            (found.model, found.platform, milliseconds(found.latency_ms), interval, percent(100 * found.coverage.share))
+            for found, interval in zip(predictions, intervals, strict=True)
         ],
-    )  # fmt: skip
+    )
     for found in predictions if breakdown else ():
         _print_kernels(found)
 

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from latcast.cli.options import AsJson, Cpus, Realtime, Seed, one_of, worker_settings
-from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -129,14 +129,16 @@ def _measured_json(picks: list[dict[str, Any]], found: SearchResult, measurement
 def _print(found: SearchResult, predictor: EncodingPredictor, count: int, measurements: list[Measurement]) -> None:
     from latcast.search.measured import share_within
 
-    front = found.front
+    front, level = found.front, predictor.predictor.interval.level
+    bounds = zip(front.low_ms[:count].tolist(), front.high_ms[:count].tolist(), strict=True)
+    heading, intervals = interval_column([(low, high, level) for low, high in bounds])
     rows = []
     for index in range(count):
         row = [
             predictor.supernet.reference(front.encodings[index]).name,
             f"{front.objective[index]:.5g}",
             milliseconds(float(front.latency_ms[index])),
-            f"{milliseconds(float(front.low_ms[index]))} to {milliseconds(float(front.high_ms[index]))}",
+            intervals[index],
         ]
         if measurements:
             measured_ms = measurements[index].latency_ms
@@ -145,7 +147,7 @@ def _print(found: SearchResult, predictor: EncodingPredictor, count: int, measur
     print_table(
         f"{found.space} on {found.platform}, at most {found.max_latency_ms:g} ms"
         + (" with the interval" if found.confident else ""),
-        ("network", found.objective, "latency ms", "90 % interval ms", *(["measured ms"] if measurements else [])),
+        ("network", found.objective, "latency ms", heading, *(["measured ms"] if measurements else [])),
         rows,
     )
     looked = f"all {found.evaluations} networks" if found.exhaustive else f"{found.evaluations} networks"

@@ -10,7 +10,7 @@ import typer
 
 from latcast.cli.latency_units import LatencyUnit, milliseconds_of
 from latcast.cli.options import AsJson, Seed, one_of
-from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
+from latcast.cli.output import interval_column, milliseconds, parse_shapes, print_json, print_table, warn
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def _predicted_json(device: str, measured: int, table: LatencyTable, found: Devi
         "predictions": [
             {
                 "model": each.name, "known": each.known, "latency_ms": each.latency_ms, "low_ms": each.low_ms,
-                "high_ms": each.high_ms, "measured_ms": each.measured_ms,
+                "high_ms": each.high_ms, "level": each.level, "measured_ms": each.measured_ms,
             }
             for each in found.forecasts
         ],
@@ -343,15 +343,16 @@ def _predicted_json(device: str, measured: int, table: LatencyTable, found: Devi
 
 
 def _print_predicted(device: str, measured: int, table: LatencyTable, found: DeviceForecasts) -> None:
+    heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in found.forecasts])
     print_table(
         f"{device}, from {measured} measured networks",
-        ("network", "latency ms", "90 % interval ms", "measured ms", ""),
+        ("network", "latency ms", heading, "measured ms", ""),
         [
             (
-                each.name, milliseconds(each.latency_ms), f"{milliseconds(each.low_ms)} to {milliseconds(each.high_ms)}",
+                each.name, milliseconds(each.latency_ms), interval,
                 "-" if each.measured_ms is None else milliseconds(each.measured_ms), "known" if each.known else "new",
             )
-            for each in found.forecasts
+            for each, interval in zip(found.forecasts, intervals, strict=True)
         ],
     )  # fmt: skip
     print(

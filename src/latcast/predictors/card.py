@@ -136,11 +136,15 @@ def card_text(predictor: PlatformPredictor) -> str:
     lines += [f"Networks: {_show(card.get('networks'))}. Held out by: {_show(card.get('held_out_by'))}.", ""]
     lines += _table(("figure", "value"), [(meaning, _show(card.get(key))) for key, meaning in FIGURES.items()])
     interval = predictor.interval
+    calibration = (
+        "too few networks were measured to calibrate it"
+        if interval.level is None
+        else f"calibrated on {interval.networks} networks"
+    )
     lines += [
         "",
-        f"The 90 % interval is {interval.low:.3f} to {interval.high:.3f} times the prediction, calibrated on "
-        f"{interval.networks} networks; a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it."
-        + _short_networks(predictor),
+        f"The {interval.kind} interval is {interval.low:.3f} to {interval.high:.3f} times the prediction, {calibration}; "
+        f"a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it." + _short_networks(predictor),
         "",
         "## Kernel predictors",
         "",

@@ -30,6 +30,7 @@ class Evaluation:
         baselines: Of FLOPs and FLOPs+MAC, fitted to the training networks.
         label_error: Of the measured latencies; None where they were not repeated.
         names, predicted_ms, low_ms, high_ms, actual_ms: Network by network.
+        level: Percent of networks that the interval is to hold; None where nobody calibrated it.
     """
 
     platform: str
@@ -42,6 +43,7 @@ class Evaluation:
     low_ms: np.ndarray
     high_ms: np.ndarray
     actual_ms: np.ndarray
+    level: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -49,6 +51,7 @@ class Evaluation:
             "held_out_by": self.held_out_by,
             **self.metrics.to_json(),
             **label_error_to_json(self.label_error),
+            "level": self.level,
             "baselines": {name: metrics.to_json() for name, metrics in self.baselines.items()},
             "per_network": [
                 {"model": name, "latency_ms": p, "low_ms": low, "high_ms": high, "measured_ms": actual}
@@ -89,6 +92,7 @@ def evaluate(
     return Evaluation(
         predictor.platform.id, held_out_by, judge(priced.latency_ms, actual, low, high), baselines, label_error,
         tuple(sample.reference.name or sample.reference.key for sample in test), priced.latency_ms, low, high, actual,
+        predictor.interval.level,
     )  # fmt: skip
 
 

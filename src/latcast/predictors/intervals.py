@@ -49,13 +49,23 @@ class Interval:
     networks: int = 0
     outside_growth: float = OUTSIDE_GROWTH
 
+    @property
+    def level(self) -> float | None:
+        """Percent of networks whose latency should lie inside; None where no network calibrated it, so that nobody knows."""
+        return 100 * LEVEL if self.networks else None
+
+    @property
+    def kind(self) -> str:
+        """What to call it: "90 %" or "uncalibrated"."""
+        return "uncalibrated" if self.level is None else f"{self.level:g} %"
+
     def bounds_ms(self, latency_ms: np.ndarray, outside_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound, each (networks,), for latencies and the shares of them outside the training range."""
         growth = 1 + self.outside_growth * outside_share
         return latency_ms * np.exp(np.log(self.low) * growth), latency_ms * np.exp(np.log(self.high) * growth)
 
-    def to_json(self) -> dict[str, float]:
-        return {"level": LEVEL, "low": self.low, "high": self.high, "networks": self.networks,
+    def to_json(self) -> dict[str, float | None]:
+        return {"level": LEVEL if self.networks else None, "low": self.low, "high": self.high, "networks": self.networks,
                 "outside_growth": self.outside_growth}  # fmt: skip
 
     @classmethod

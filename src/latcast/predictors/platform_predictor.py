@@ -83,7 +83,7 @@ class PlatformPredictor:
         physical: Physical terms; kernels without a predictor are estimated by them.
         kernels: Kernel type to its predictor.
         network: Overhead, and what running in company changes.
-        interval: Calibrated 90 % interval.
+        interval: Of 90 %, calibrated; a wide one of no known level where nobody calibrated it.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
     """
 
@@ -180,6 +180,7 @@ class PlatformPredictor:
                     warnings=self._warnings(graph, kernels[index], price_of),
                     kernels=self._breakdown(kernels[index], price_of, factor) if breakdown else (),
                     overhead_ms=factor * self.network.constant_ms,
+                    level=self.interval.level,
                 )
             )
         return predictions

@@ -28,7 +28,13 @@ def draw_front(result: SearchResult, path: Path, measured_ms: np.ndarray | None 
     axes = figure.add_subplot()
     interval = np.stack([front.latency_ms - front.low_ms, front.high_ms - front.latency_ms])
     axes.errorbar(
-        front.latency_ms, front.objective, xerr=interval, fmt="o", markersize=3, elinewidth=0.5, label="predicted, 90 % interval"
+        front.latency_ms,
+        front.objective,
+        xerr=interval,
+        fmt="o",
+        markersize=3,
+        elinewidth=0.5,
+        label="predicted, with interval",
     )
     if measured_ms is not None:
         axes.plot(measured_ms, front.objective[: len(measured_ms)], "x", color="tab:red", label="measured")

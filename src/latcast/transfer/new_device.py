@@ -46,8 +46,9 @@ class DeviceForecast:
     Attributes:
         name: What the network is called.
         known: Whether known devices ran it.
-        latency_ms, low_ms, high_ms: With the bounds of the 90 % interval.
+        latency_ms, low_ms, high_ms: With the bounds of the interval.
         measured_ms: Where it is one of the measured networks.
+        level: Percent of networks that the interval is to hold; None where too few devices are known to calibrate it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class DeviceForecast:
     low_ms: float
     high_ms: float
     measured_ms: float | None = None
+    level: float | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ class KnownDevices:
         by_key = {reference.key: latency_ms for reference, latency_ms in measured.items()}
         calibration = self._calibrated(len(measured))
         strange = {key: found for key, found in zip(others, self._strange(described), strict=True) if found} if others else {}
+        level = 90.0 if calibration.predictions else None
         forecasts = []
         for name, network in wanted:
             key = _key(network)
@@ -163,7 +166,7 @@ class KnownDevices:
             centre = float(predicted.mean[0, place[key]])
             half = reach * float(predicted.deviation[0, place[key]])
             low_ms, latency_ms, high_ms = np.exp([centre - half, centre, centre + half]).tolist()
-            forecasts.append(DeviceForecast(name, key in column, latency_ms, low_ms, high_ms, by_key.get(key)))
+            forecasts.append(DeviceForecast(name, key in column, latency_ms, low_ms, high_ms, by_key.get(key), level))
         return DeviceForecasts(
             tuple(forecasts),
             self.table.platforms[int(likeness.neighbour[0])],

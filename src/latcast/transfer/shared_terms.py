@@ -228,6 +228,7 @@ class SharedTerms:
         found = self.adapt(platform, chosen, np.log(list(measured.values())), columns)
         by_key = {reference.key: latency_ms for reference, latency_ms in measured.items()}
         half_widths = self.reach.of(columns) * found.deviation
+        level = 90.0 if self.reach.predictions else None
         forecasts = []
         for name, network in wanted:
             column = place[_key(network)]
@@ -235,7 +236,7 @@ class SharedTerms:
             half = float(half_widths[column])
             centre = float(found.log_ms[column])
             low_ms, latency_ms, high_ms = np.exp([centre - half, centre, centre + half]).tolist()
-            forecasts.append(DeviceForecast(name, known, latency_ms, low_ms, high_ms, by_key.get(_key(network))))
+            forecasts.append(DeviceForecast(name, known, latency_ms, low_ms, high_ms, by_key.get(_key(network)), level))
         nearest, distance, usual = self._nearest(platform, columns.log_ms[:, chosen], np.log(list(measured.values())))
         names = [reference.name or reference.key for reference in measured]
         warnings = self._warnings(found, names, [_key(reference) in self._known_keys for reference in measured])
