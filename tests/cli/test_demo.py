@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from latcast.predictors.bundle import save_bundle
+from latcast.predictors.card import TRAINING_KEYS
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.shelf import bundle_path
 from tests.cli.conftest import Latcast
 
 
@@ -32,3 +36,18 @@ def test_a_minute_is_enough_to_predict_a_dozen_networks_of_six_families(latcast:
     judged = latcast("evaluate", "local/onnxruntime", checks, "--json").json
     assert judged["mape"] == pytest.approx(summary["mape"])
     assert judged["label_error"] == pytest.approx(summary["noise_floor"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_bundle_that_the_user_profiled_for_longer_stays(latcast: Latcast, trained: PlatformPredictor) -> None:
+    card = {**trained.card, TRAINING_KEYS: [str(number) for number in range(1000)], "mape": 5.0, "networks": 40}
+    path = save_bundle(trained.with_card(card), bundle_path(trained.platform))
+    before = path.read_bytes()
+
+    found = latcast("demo", "--budget", "0.5")
+
+    assert path.read_bytes() == before
+    assert "kept the bundle that was there (1000 networks, MAPE 5.0 % on 40 held out)" in " ".join(found.err.split())
+    assert f"The predictor is kept in {path.parent / 'aside' / path.name}" in found.out
+    assert f"latcast predict mobilenet_v2 --on {path.parent / 'aside' / path.name}" in found.out
