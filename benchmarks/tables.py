@@ -35,7 +35,8 @@ def verdict(document: Mapping[str, Any]) -> str:
         misses.append("MAPE")
     if document["within_10"] < 85:
         misses.append("±10 %")
-    if not 85 <= document["interval_coverage"] <= 95:
+    coverage = document["interval_coverage"]
+    if coverage is None or not 85 <= coverage <= 95:
         misses.append("coverage")
     coarse = " *" if error is None or error > MOST_LABEL_ERROR else ""
     return ("all met" if not misses else "missed: " + ", ".join(misses)) + coarse

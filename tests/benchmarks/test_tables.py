@@ -14,7 +14,7 @@ from benchmarks.tables import summary_table, verdict
 ROOT = Path(__file__).parents[2]
 
 
-def judged(label_error: float | None, mape: float, within_10: float = 90.0, coverage: float = 90.0) -> dict[str, Any]:
+def judged(label_error: float | None, mape: float, within_10: float = 90.0, coverage: float | None = 90.0) -> dict[str, Any]:
     return {"label_error": label_error, "mape": mape, "within_10": within_10, "interval_coverage": coverage}
 
 
@@ -28,6 +28,8 @@ def judged(label_error: float | None, mape: float, within_10: float = 90.0, cove
         (judged(2.1, 5.0), "all met *"),
         (judged(2.1, 5.2, 84.0, 84.0), "missed: MAPE, ±10 %, coverage *"),
         (judged(None, 1.0), "missed: MAPE *"),
+        # An interval that nobody calibrated covers nothing.
+        (judged(1.5, 4.5, 90.0, None), "missed: coverage"),
     ],
 )
 def test_targets_are_held_against_the_label_error(document: dict[str, Any], expected: str) -> None:
