@@ -61,6 +61,17 @@ class TestEachWay:
         assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
 
     @pytest.mark.parametrize("way", WAYS)
+    def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, way: str) -> None:
+        predictor = train(data, PLATFORM, RULES, way=way, model="physical")
+
+        functions = {
+            kernel.configuration[2] for each in data.networks for kernel in each.kernels if kernel.kernel_type == "activation"
+        }
+        assert all(found.seen is not None for found in predictor.kernels.values())
+        assert predictor.kernels["activation"].seen is not None
+        assert set(predictor.kernels["activation"].seen.kinds["function"]) == functions
+
+    @pytest.mark.parametrize("way", WAYS)
     def test_the_same_seed_gives_the_same_predictor(self, data: TrainingData, way: str) -> None:
         few = restrict(data, lambda sample: sample.family in ("googlenet", "densenet", "resnet"))
         few = replace(few, isolated=few.isolated[:300])

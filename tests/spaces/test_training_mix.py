@@ -44,6 +44,17 @@ def test_any_beginning_holds_all_parts_in_their_shares(mix: list[Reference], len
     assert max(variants) - min(variants) <= 2
 
 
+def test_onnx_runtime_also_gets_operators_that_few_networks_have() -> None:
+    usual, counts = (Counter(each.space for each in training_mix(100, 0, runtime=name)) for name in ("ncnn", "onnxruntime"))
+
+    assert "random_operators" not in usual
+    assert counts["random_operators"] == 6
+    assert counts["random_mixed"] == usual["random_mixed"] - 6 == 44
+    assert {name: count for name, count in counts.items() if name not in ("random_mixed", "random_operators")} == {
+        name: count for name, count in usual.items() if name != "random_mixed"
+    }
+
+
 def test_no_network_of_an_unseen_family_and_no_published_one_is_in_it(mix: list[Reference]) -> None:
     published = {reference.key for reference in published_networks(families())}
 

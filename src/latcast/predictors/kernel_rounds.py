@@ -27,6 +27,7 @@ from latcast.predictors.physical import PhysicalTerms, fit_from_kernels
 from latcast.records import Platform
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
+from latcast.spaces.kernel_layouts import LAYOUTS, RARE
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference, kernel_spaces
 from latcast.spaces.kernel_zoo import KernelZoo
 
@@ -111,7 +112,9 @@ class KernelRounds:
         weights: Mapping[str, float] | None = None,
     ) -> None:
         make = SAMPLERS.get(sampler)
-        spaces = kernel_spaces(rules) if types is None else kernel_spaces(rules, types)
+        # Rare types are measured where networks of the zoo have them.
+        usual = [name for name in LAYOUTS if name not in RARE or name in zoo]
+        spaces = kernel_spaces(rules, usual if types is None else types)
         if not spaces:
             raise TrainingError(f"none of {', '.join(types or ())} is a kernel type that {rules.runtime} has kernels of")
         self._count = count

@@ -102,7 +102,8 @@ def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> 
     from latcast.spaces.training_mix import training_mix
 
     def networks(plan: MeasurePlan, part_s: float) -> tuple[list[CampaignItem], float]:
-        chosen = training_mix(max(30, round(NETWORKS_PER_SECOND * part_s)), seed)
+        count = max(30, round(NETWORKS_PER_SECOND * part_s))
+        chosen = training_mix(count, seed, runtime=rules.runtime)
         if budget_s < WHOLE_MIX_SECONDS:
             most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
             chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]

@@ -59,7 +59,7 @@ FAMILY_NAMES = (
     "mobilevit",
 )  # fmt: skip
 
-SYNTHETIC_NAMES = ("block_sequence", "random_mobile", "random_mixed", "random_small")
+SYNTHETIC_NAMES = ("block_sequence", "random_mobile", "random_mixed", "random_small", "random_operators")
 
 SPACES: Registry[Space] = Registry(
     "space",

@@ -14,7 +14,7 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.records import Reference
 from latcast.spaces.catalogue import SPACES, build
-from latcast.spaces.training_mix import TRAINING_FAMILIES, published_networks
+from latcast.spaces.training_mix import TRAINING_FAMILIES, published_networks, shares_of
 
 Listed = Mapping[Configuration, int]
 """Configurations of one kernel type, and how often networks have each."""
@@ -53,5 +53,6 @@ def collect_zoo(networks: Iterable[Reference], rules: FusionRules) -> KernelZoo:
 
 
 def kernel_zoo(rules: FusionRules, *, networks: int = 120, seed: int = 0) -> KernelZoo:
-    """The kernels of this many networks."""
-    return collect_zoo(zoo_networks(networks, seed), rules)
+    """The kernels of this many networks; where the runtime has them, also those of operators that few networks have."""
+    few = round(networks * shares_of(rules.runtime).get("random_operators", 0.0))
+    return collect_zoo([*zoo_networks(networks - few, seed), *SPACES.get("random_operators").sample(few, seed)], rules)

@@ -18,14 +18,36 @@ SHARES: Mapping[str, float] = {"random_mixed": 0.5, "block_sequence": 0.1, "rand
 """Parts of the mix that synthetic spaces have; variants of the training families have the rest."""
 
 
+FEW_NETWORKS_SHARE = 0.06
+"""Part that networks of operators that few networks have (``random_operators``) take from the largest of the others."""
+
+RUNTIMES_OF_ALL_OPERATORS = frozenset({"onnxruntime"})
+"""Runtimes that run what ONNX can say; the formats of the others lack most of those operators."""
+
+
 def unseen_families() -> tuple[str, ...]:
     """Families of real networks that the mix leaves out."""
     return tuple(name for name in families() if name not in TRAINING_FAMILIES)
 
 
-def training_mix(count: int, seed: int) -> list[Reference]:
-    """Networks to profile, in an order in which any beginning holds all parts in about their shares."""
-    parts = [SPACES.get(name).sample(round(count * share), seed) for name, share in SHARES.items()]
+def shares_of(runtime: str) -> Mapping[str, float]:
+    """Parts of the mix on a runtime."""
+    if runtime not in RUNTIMES_OF_ALL_OPERATORS:
+        return SHARES
+    most = max(SHARES, key=lambda name: SHARES[name])
+    return {**SHARES, most: SHARES[most] - FEW_NETWORKS_SHARE, "random_operators": FEW_NETWORKS_SHARE}
+
+
+def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]:
+    """Networks to profile, in an order in which any beginning holds all parts in about their shares.
+
+    Args:
+        count: How many.
+        seed: Same seed, same networks.
+        runtime: What will run them (:func:`shares_of`).
+    """
+    parts = [SPACES.get(name).sample(round(count * share), seed) for name, share in shares_of(runtime).items()]
+    parts = [part for part in parts if part]
     rest = count - sum(len(part) for part in parts)
     each = -(-rest // len(TRAINING_FAMILIES))
     variants = [SPACES.get(name).sample(each, seed) for name in TRAINING_FAMILIES]

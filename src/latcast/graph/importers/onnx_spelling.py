@@ -177,6 +177,12 @@ def _dft(node: Node, assembly: Assembly, opset: int) -> Node:
     return replace(node, inputs=inputs, attributes={name: value for name, value in node.attributes.items() if name != "axis"})
 
 
+def _grid_sample(node: Node, assembly: Assembly, opset: int) -> Node:
+    """Modes as they are called since opset 20, of maps and volumes alike."""
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attributes.get("mode", "linear")))
+    return node if mode is None else replace(node, attributes={**node.attributes, "mode": mode})
+
+
 def _flatten(node: Node, assembly: Assembly, opset: int) -> Node:
     axis = _int(node, "axis", 1)
     return replace(node, attributes={"axis": axis + _rank(node, assembly) if axis < 0 else axis})
@@ -339,6 +345,7 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
 
 _SPELLINGS: Mapping[str, Respell] = {
     "DFT": _dft,
+    "GridSample": _grid_sample,
     **dict.fromkeys(REDUCTIONS, _reduce),
     "ArgMax": _with_axis(0),
     "ArgMin": _with_axis(0),

@@ -8,6 +8,7 @@ versions of ONNX (attributes that became inputs) is brought to the version writt
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,11 @@ _OBSOLETE_ATTRIBUTES = frozenset(
     }
 )  # fmt: skip
 """Attributes of old versions without a meaning in a newer one."""
+
+
+_GRID_MODES_RENAMED = 20
+_OLD_GRID_MODES: Mapping[str, str] = {"linear": "bilinear", "cubic": "bicubic"}
+"""How GridSample was told to weigh neighbours before this version."""
 
 
 class OnnxFile:
@@ -107,6 +113,9 @@ class OnnxFile:
         """The node with renamed operators, and with attributes as inputs where this version has them so."""
         if node.op_type == "Upsample" or (node.op_type == "Resize" and len(node.inputs) == 2):
             node = self._as_resize(node)
+        if node.op_type == "GridSample" and self.opset < _GRID_MODES_RENAMED:
+            modes = {key: _OLD_GRID_MODES.get(str(mode), mode) for key, mode in node.attributes.items() if key == "mode"}
+            node = replace(node, attributes={**node.attributes, **modes})
         schema = find_schema(node, self.opset)
         if schema is None:
             return node

@@ -13,4 +13,7 @@ from latcast.spaces.kernel_layouts.layout import CODES, Axis, Layout, Span, Valu
 LAYOUTS: Mapping[str, Layout] = {**windows.LAYOUTS, **products.LAYOUTS, **elements.LAYOUTS, **movement.LAYOUTS}
 """By kernel type. ``other`` stands for operators without a form of their own and has none."""
 
-__all__ = ["CODES", "LAYOUTS", "Axis", "Layout", "Span", "Values"]
+RARE = frozenset({"conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft", "nms"})
+"""Types that few networks have and few runtimes run."""
+
+__all__ = ["CODES", "LAYOUTS", "RARE", "Axis", "Layout", "Span", "Values"]

@@ -1,0 +1,207 @@
+"""Random networks of operators that few networks have, from which a predictor knows a Pad, a Gather or a TopK when it meets one.
+
+A network is a convolution, then steps on its map: one of :data:`STEPS` and a convolution in turn. A step gives a map of the same
+size and channels, so that steps follow each other in any order. Results that are no map (the largest values and their places)
+leave the network as outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs
+from latcast.records import Reference
+from latcast.spaces.families.variants import checked_call, distinct_references
+from latcast.spaces.synthetic.mixed_builder import log_uniform
+
+NAME = "random_operators"
+SIZES = (14, 16, 28, 32, 56, 64, 112)
+CHANNELS = (16, 256)
+MOST_ELEMENTS = 800_000
+"""Of a map, as of a 56x56 one of 256 channels."""
+MOST_MACS = 500e6
+LENGTHS = (6, 14)
+UNARY = ("Tanh", "Elu", "Softplus", "LeakyRelu", "HardSwish", "HardSigmoid", "Sigmoid", "Erf", "Exp", "Sqrt", "Abs", "Neg")
+BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min")
+
+
+class _Steps(GraphBuilder):
+    """A builder that collects the results that leave the network."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.results: list[str] = []
+
+    def size(self, x: str) -> tuple[int, int, int]:
+        """Channels, height and width of a map."""
+        _, channels, height, width = self.shape(x)
+        return channels, height, width
+
+    def indices(self, values: list[int]) -> str:
+        return self.constant(values, dtype="int64")
+
+
+def _unary(b: _Steps, x: str, rng: Random) -> str:
+    if rng.random() < 0.1:
+        return b.op("PRelu", [x, b.weight((b.channels(x), 1, 1), stem="slope")])[0]
+    return b.op(rng.choice(UNARY), [x])[0]
+
+
+def _binary(b: _Steps, x: str, rng: Random) -> str:
+    """Of two maps, with a number, or with one number a channel."""
+    kind, other = rng.choice(BINARY), rng.random()
+    if other < 0.5:
+        return b.op(kind, [x, b.relu(x)])[0]
+    if other < 0.75:
+        return b.op(kind, [x, b.constant(rng.choice((0.5, 2.0, 6.0)), dtype="float32")])[0]
+    return b.op(kind, [x, b.weight((b.channels(x), 1, 1))])[0]
+
+
+def _pad(b: _Steps, x: str, rng: Random) -> str:
+    """Padded, then a pool over the larger map back to its size."""
+    amount = rng.choice((1, 1, 2, 3))
+    padded = b.op("Pad", [x, b.indices([0, 0, amount, amount] * 2)], {"mode": rng.choice(("constant", "reflect", "edge"))})[0]
+    return b.max_pool(padded, 2 * amount + 1, 1)
+
+
+def _resize(b: _Steps, x: str, rng: Random) -> str:
+    """Smaller and larger again, each by the nearest pixel or by four."""
+    _, height, width = b.size(x)
+    factor = rng.choice((2, 2, 4))
+    modes = rng.choice((("nearest", "nearest"), ("linear", "linear"), ("linear", "nearest")))
+    small = b.resize(x, (max(height // factor, 1), max(width // factor, 1)), mode=modes[0])
+    return b.resize(small, (height, width), mode=modes[1])
+
+
+def _depth_to_space(b: _Steps, x: str, rng: Random) -> str:
+    """A quarter of the channels on four times the pixels and back; maps of odd sizes take a plain convolution instead."""
+    channels, height, width = b.size(x)
+    if channels % 4 or height % 2 or width % 2:
+        return b.conv_bn(x, channels, 1)
+    if rng.random() < 0.5:
+        return b.op("SpaceToDepth", [b.op("DepthToSpace", [x], {"blocksize": 2})[0]], {"blocksize": 2})[0]
+    return b.op("DepthToSpace", [b.conv_bn(b.op("SpaceToDepth", [x], {"blocksize": 2})[0], 4 * channels, 1)], {"blocksize": 2})[0]
+
+
+def _expand(b: _Steps, x: str, rng: Random) -> str:
+    """The mean of each channel, or of each row, spread over the map."""
+    axes = rng.choice(((2, 3), (3,), (1,)))
+    spread = b.op("Expand", [b.reduce_mean(x, axes, keepdims=True), b.indices(list(b.shape(x)))])[0]
+    return b.sub(x, spread)
+
+
+def _gather(b: _Steps, x: str, rng: Random) -> str:
+    """Channels, or rows of pixels, in another order."""
+    axis = rng.choice((1, 1, 2, 3))
+    order = list(range(b.shape(x)[axis]))
+    rng.shuffle(order)
+    return b.op("Gather", [x, b.indices(order)], {"axis": axis})[0]
+
+
+def _normalise(b: _Steps, x: str, rng: Random) -> str:
+    channels = b.channels(x)
+    if rng.random() < 0.25:
+        return b.op("LRN", [x], {"size": rng.choice((3, 5))})[0]
+    return b.op("InstanceNormalization", [x, b.weight((channels,)), b.weight((channels,))])[0]
+
+
+def _cum_sum(b: _Steps, x: str, rng: Random) -> str:
+    return b.op("CumSum", [x, b.constant(rng.choice((1, 2, 3)), dtype="int64")])[0]
+
+
+def _top_k(b: _Steps, x: str, rng: Random) -> str:
+    """The largest of a few maps of scores."""
+    _, height, width = b.size(x)
+    rows = rng.choice((1, 4, 16))
+    scores = b.reshape(b.conv(x, rows, 1), (1, rows, height * width))
+    taken = b.indices([min(rng.choice((1, 5, 10, 100)), height * width)])
+    b.results += b.op("TopK", [scores, taken], outputs=2)
+    return x
+
+
+def _grid_sample(b: _Steps, x: str, rng: Random) -> str:
+    grid = b.transpose(b.op("Tanh", [b.conv(x, 2, 1)])[0], (0, 2, 3, 1))
+    return b.op("GridSample", [x, grid], {"mode": rng.choice(("linear", "linear", "nearest"))})[0]
+
+
+def _einsum(b: _Steps, x: str, rng: Random) -> str:
+    """Products of a head's rows, as attention writes them."""
+    channels, height, width = b.size(x)
+    heads = rng.choice((1, 2, 4, 8))
+    if channels % heads:
+        heads = 1
+    parts = b.reshape(x, (heads, channels // heads, height * width))
+    scores = b.op("Einsum", [parts, parts], {"equation": "hcp,hdp->hcd"})[0]
+    return b.reshape(b.op("Einsum", [b.softmax(scores), parts], {"equation": "hcd,hdp->hcp"})[0], (1, channels, height, width))
+
+
+def _volume(b: _Steps, x: str, rng: Random) -> str:
+    """Channels as the depth of a volume."""
+    channels, height, width = b.size(x)
+    depth = rng.choice((4, 8))
+    if channels % depth:
+        return b.conv_bn(x, channels, 3)
+    inner = channels // depth
+    weight = b.weight((inner, inner, 3, 3, 3))
+    volume = b.reshape(x, (1, inner, depth, height, width))
+    return b.reshape(b.op("Conv", [volume, weight], {"pads": (1,) * 6})[0], (1, channels, height, width))
+
+
+def _patches(b: _Steps, x: str, rng: Random) -> str:
+    """A convolution that steps by its own size, and its counterpart."""
+    channels, height, width = b.size(x)
+    size = rng.choice((2, 4, 7))
+    if height % size or width % size:
+        return b.conv_bn(x, channels, 3)
+    return b.conv_transpose(b.conv(x, channels, size, stride=size, padding=0), channels, size, stride=size)
+
+
+Step = Callable[[_Steps, str, Random], str]
+
+STEPS: Mapping[str, tuple[Step, float]] = {
+    "unary": (_unary, 2.0), "binary": (_binary, 2.0), "pad": (_pad, 1.5), "resize": (_resize, 2.0),
+    "depth_to_space": (_depth_to_space, 1.5), "expand": (_expand, 1.5), "gather": (_gather, 2.0), "normalise": (_normalise, 1.5),
+    "cum_sum": (_cum_sum, 1.0), "top_k": (_top_k, 1.0), "grid_sample": (_grid_sample, 0.7), "einsum": (_einsum, 0.7),
+    "volume": (_volume, 0.7), "patches": (_patches, 1.0),
+}  # fmt: skip
+"""Steps by name, and how much more often some occur: the more, the more models were met that have them."""
+
+
+def build(seed: int) -> Graph:
+    """The network of a seed."""
+    rng = Random(f"{NAME}/{seed}")
+    b = _Steps(f"{NAME}-{seed}")
+    size = rng.choice(SIZES)
+    most = min(CHANNELS[1], MOST_ELEMENTS // size**2)
+    channels = max(round(log_uniform(rng, CHANNELS[0], most) / 4) * 4, 4)
+    x = b.conv_bn(b.input((1, 3, size, size)), channels, 3)
+    for index in range(rng.randint(*LENGTHS)):
+        if index % 2:
+            x = b.conv_bn(x, channels, rng.choice((1, 3)))
+        else:
+            step = rng.choices([step for step, _ in STEPS.values()], weights=[weight for _, weight in STEPS.values()])[0]
+            x = step(b, x, rng)
+    return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10), *b.results)
+
+
+class RandomOperatorsSpace:
+    """The space as the catalogue sees it."""
+
+    name = NAME
+
+    def build(self, **parameters: Any) -> Graph:
+        return checked_call(NAME, build, parameters)
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """``count`` different members."""
+        return distinct_references(
+            NAME, lambda rng: {"seed": rng.getrandbits(32)}, count, seed,
+            accept=lambda parameters: graph_macs(build(**parameters)) <= MOST_MACS,
+        )  # fmt: skip
+
+
+SPACE = RandomOperatorsSpace()

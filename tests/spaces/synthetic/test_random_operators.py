@@ -1,0 +1,35 @@
+"""Random networks of operators that few networks have."""
+
+from __future__ import annotations
+
+from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.kernels import find_kernels
+from latcast.kernels.rules import load_rules
+from latcast.spaces.synthetic.random_operators import MOST_MACS, SPACE, build
+from tests.graph.running import run
+
+FEW = {"copy", "resize", "layer_norm", "lrn", "top_k", "cum_sum", "grid_sample", "einsum", "conv_3d", "conv_transpose"}
+
+
+def test_a_few_dozen_networks_hold_every_kind_of_kernel_that_others_lack() -> None:
+    rules = load_rules("onnxruntime")
+    graphs = [SPACE.build(**reference.parameters) for reference in SPACE.sample(40, 0)]
+    kernels = [kernel for graph in graphs for kernel in find_kernels(graph, rules)]
+
+    assert {kernel.kernel_type for kernel in kernels} >= FEW
+    assert "other" not in {kernel.kernel_type for kernel in kernels}
+    assert not any(unknown_operators(graph) for graph in graphs)
+    assert max(graph_macs(graph) for graph in graphs) <= MOST_MACS
+
+
+def test_a_seed_gives_one_network_and_a_smaller_sample_the_beginning_of_a_larger_one() -> None:
+    assert build(7).structure_key == build(7).structure_key
+    assert SPACE.sample(3, 5) == SPACE.sample(6, 5)[:3]
+
+
+def test_onnx_runtime_runs_them() -> None:
+    small = [graph for graph in map(build, range(80)) if graph_macs(graph) < 30e6]
+
+    assert len(small) > 12
+    for graph in small:
+        assert [value.shape for value in run(graph)] == [graph.shape(name) for name in graph.outputs]
