@@ -15,6 +15,7 @@ from latcast.errors import ModelError
 from latcast.graph import GraphBuilder, Node, Tensor
 from latcast.graph.operators import OperatorView, graph_flops, graph_macs, known_operators, lookup, node_bytes, node_flops
 from latcast.graph.operators.evaluation import EVALUATED, evaluate
+from latcast.graph.operators.linear import spatial_pads
 from tests.graph.operator_cases import CALLS, Call, calls
 
 Array = np.ndarray[Any, Any]
@@ -196,6 +197,48 @@ def test_attention_counts_both_products() -> None:
 
     assert b.shape(y) == (1, 2, 3, 4)
     assert only(b, y)[0] == 2 * 3 * 5 * 8 + 2 * 3 * 5 * 4
+
+
+def test_attention_looks_at_the_keys_of_the_past_too() -> None:
+    b = GraphBuilder("cached")
+    now, past = (1, 2, 1, 8), (1, 2, 9, 8)
+    inputs = [b.input(now), b.input(now), b.input(now), "", b.input(past), b.input(past)]
+    y, keys, values = b.op("Attention", inputs, outputs=3)
+
+    assert (b.shape(y), b.shape(keys), b.shape(values)) == (now, (1, 2, 10, 8), (1, 2, 10, 8))
+    # 2 heads, one query, 9 keys of the past and its own, each a product of 8 with the key and of 8 with the value; a softmax
+    # of 6 and a scale over 20 scores.
+    assert only(b, y) == (2 * 10 * 16, 2 * 2 * 10 * 16 + 7 * 20)
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Mean", "Max", "Min"])
+@pytest.mark.parametrize(("inputs", "flops"), [(1, 6), (2, 6), (4, 18)])
+def test_a_value_of_n_inputs_takes_one_operation_fewer(op_type: str, inputs: int, flops: int) -> None:
+    """Two by three values; a single input is copied by one operation each."""
+    b = GraphBuilder("variadic")
+    (y,) = b.op(op_type, [b.input((2, 3)) for _ in range(inputs)])
+
+    assert only(b, y) == (0, flops)
+
+
+@pytest.mark.parametrize(
+    ("mode", "strides", "pads"),
+    [
+        # 8 pixels, a window of 3 with 1 between its taps reaches over 5: 8 steps need 8 - 1 + 5 = 12 pixels.
+        ("SAME_UPPER", (1, 1), (2, 2, 2, 2)),
+        # 4 steps of 2 need 6 + 5 = 11; the third pixel goes to the end, or to the begin.
+        ("SAME_UPPER", (2, 2), (1, 1, 2, 2)),
+        ("SAME_LOWER", (2, 2), (2, 2, 1, 1)),
+        ("VALID", (1, 1), (0, 0, 0, 0)),
+    ],
+)
+def test_padding_that_keeps_the_size_counts_the_gaps_of_a_dilated_window(
+    mode: str, strides: tuple[int, int], pads: tuple[int, ...]
+) -> None:
+    attributes = {"auto_pad": mode, "strides": strides, "dilations": (2, 2)}
+    view = view_of(Call("Conv", [np.zeros((1, 1, 8, 8)), np.zeros((1, 1, 3, 3))], attributes))
+
+    assert spatial_pads(view, (8, 8), (3, 3), strides, (2, 2)) == pads
 
 
 def test_einsum_counts_the_loops_over_all_its_indices() -> None:

@@ -60,6 +60,22 @@ def test_a_type_that_no_network_has_keeps_its_weight_of_one() -> None:
     assert model.weights["add"] == 1.0
 
 
+def test_what_families_left_out_do_not_confirm_is_held_back_the_most() -> None:
+    """Five families have a type each and take half of what its kernels add up to.
+
+    A family left out has a type that the others say nothing of: no strength predicts it better than another, and the strongest is
+    taken. At 0.1, a fifth of the networks draws each weight to a half and the strength to 1: ``0.2 (w - 0.5) / (0.5 w) = 0.1 (1 -
+    w)``, so that ``w = (sqrt(17) - 3) / 2``. A fit that saw the family left out would take the weakest, and half.
+    """
+    sums, groups = np.zeros((20, 6)), [f"family {index // 4}" for index in range(20)]
+    sums[np.arange(20), np.arange(20) // 4] = 1.0 + np.arange(20) % 4
+
+    model = fit_network_model(sums, ["a", "b", "c", "d", "e"], sums.sum(axis=1) / 2, groups)
+
+    assert list(model.weights.values()) == pytest.approx([(17**0.5 - 3) / 2] * 5, rel=1e-3)
+    assert model.constant_ms == model.per_kernel_ms == 0.0
+
+
 def test_the_same_seed_fits_the_same_model() -> None:
     rng = np.random.default_rng(3)
     sums = rng.uniform(1, 5, (40, 3))

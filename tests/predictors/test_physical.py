@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from latcast.graph.ir import Graph
 from latcast.kernels import KernelTable, find_kernels, kernel_type
+from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.physical import (
     POOLED,
     TERMS,
@@ -88,6 +89,16 @@ class TestNonNegativeFit:
         assert fit_nonnegative(design, target, np.array([3.0, 7.0]), strength=1e-9) == pytest.approx([5.0, 7.0], rel=1e-3)
         assert fit_nonnegative(0 * design, target).tolist() == [0.0, 0.0]
 
+    def test_a_few_observations_that_are_far_off_hardly_move_the_others(self) -> None:
+        """Three of twenty took ten times as long: squared errors alone would make the slope 2.31."""
+        x = np.arange(1.0, 21.0)
+        target = 2 * x
+        target[[3, 8, 15]] *= 10
+
+        (slope,) = fit_nonnegative(x[:, None], target, strength=1e-9)
+
+        assert slope == pytest.approx(2.0, abs=0.06)
+
     def test_units_do_not_matter(self) -> None:
         design = np.random.default_rng(0).uniform(1, 2, (30, 2))
         target = design @ np.array([1.0, 2.0])
@@ -112,6 +123,30 @@ class TestFittingKernelsAndNetworks:
         for name, rows in table.configurations.items():
             error = fitted.latency_ms(kernel_type(name), rows) / latency[name] - 1
             assert np.abs(error).mean() < 0.02
+
+    @pytest.mark.parametrize(("samples", "expected"), [(1, 1.909), (30, 1.996)])
+    def test_few_samples_of_a_class_lean_on_all_kernels_and_many_on_themselves(self, samples: int, expected: float) -> None:
+        """A class that takes twice as long as two hundred others of the same size.
+
+        One sample is weighed against the prior as 1 to 0.301, and three terms share the way ``w - 1``: ``(w - 2)² + 0.301 (w -
+        1)² / 3`` is least at 1.909. Without the prior both would be 2.
+        """
+        kind = kernel_type("activation")
+
+        def rows(function: str, elements: np.ndarray) -> np.ndarray:
+            found = np.zeros((len(elements), 6))
+            found[:, 0], found[:, 1], found[:, 2] = elements, 10, ACTIVATIONS.index(function)
+            return found
+
+        others = rows("relu", np.linspace(1000, 40000, 200))
+        slow = rows("sqrt", np.full(samples, 20000.0) if samples == 1 else np.linspace(1000, 40000, samples))
+        moved = np.array([0.0, 1e-6, 0.0, 0.0])
+        latency_ms = np.concatenate([term_values(kind, others) @ moved, 2 * term_values(kind, slow) @ moved])
+
+        fitted = fit_from_kernels({"activation": (np.concatenate([others, slow]), latency_ms)})
+
+        one = rows("sqrt", np.array([20000.0]))
+        assert fitted.latency_ms(kind, one) / (term_values(kind, one) @ moved) == pytest.approx([expected], abs=0.003)
 
     def test_nothing_measured_gives_terms_that_still_price(self) -> None:
         assert fit_from_kernels({}).coefficients[POOLED].tolist() == [0.0, 0.0, 0.0, 0.0]

@@ -61,6 +61,22 @@ def test_networks_left_out_are_predicted(networks: list[tuple[Kernel, ...]], lat
     assert error.mean() < 0.8 * np.abs(plain[test] / latency_ms[test] - 1).mean()
 
 
+def test_two_networks_measured_six_times_too_long_do_not_spoil_the_others(
+    networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray
+) -> None:
+    terms = NetworkTerms.of(networks)
+    test = np.arange(len(networks)) % 4 == 0
+    measured = latency_ms[~test].copy()
+    measured[[5, 20]] *= 6
+
+    learned = learn(terms.only(np.flatnonzero(~test)), measured, PLATFORM)
+
+    coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
+    predicted = terms.counts @ (terms.prices_ms(coefficients) * np.exp(learned.log_factors(terms))) + learned.overhead_ms
+    # 17 % where the squares of all errors count.
+    assert np.abs(predicted[test] / latency_ms[test] - 1).mean() < 0.09
+
+
 def test_the_parts_of_a_predictor_price_kernels_alike(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
     terms = NetworkTerms.of(networks)
     learned = learn(terms, latency_ms, PLATFORM)
