@@ -16,6 +16,8 @@ CREATED := $(VENV)/.created
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 PINNED := pyproject.toml constraints.txt
+# PyPI's torchvision does not match a CPU build of PyTorch; this lets it be imported.
+TORCHVISION := .ci/torchvision_on_cpu.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint bench bench-peer constraints clean
@@ -42,9 +44,10 @@ $(CORE): $(CREATED) $(PINNED)
 	@$(INSTALL) -e .
 	@touch $@
 
-$(DEV): $(CREATED) $(PINNED)
+$(DEV): $(CREATED) $(PINNED) $(TORCHVISION)
 	@echo "installing latcast with every extra and the development tools into $(VENV) (about 2 GB)"
 	@$(INSTALL) -e ".[all,dev]"
+	@$(BIN)/python $(TORCHVISION)
 	@touch $(CORE) $@
 
 demo: $(CORE)

@@ -161,11 +161,16 @@ def samplers(
 
 @app.command()
 def encodings(
-    platform: str = "local/onnxruntime", spaces: Annotated[str, typer.Option(help="Separated by commas; all by default.")] = ""
+    platform: str = "local/onnxruntime",
+    spaces: Annotated[str, typer.Option(help="Separated by commas; all by default.")] = "",
+    ship: Annotated[bool, typer.Option("--ship", help="Write the tables that the package ships, instead.")] = False,
 ) -> None:
     """Architectures priced a second from their encodings, and the memory of a million."""
-    from benchmarks.encodings import encodings_table, measure_encodings
+    from benchmarks.encodings import encodings_table, measure_encodings, ship_tables
 
+    if ship:
+        print(*ship_tables(), sep="\n")
+        return
     print(encodings_table(measure_encodings(platform, tuple(name for name in spaces.split(",") if name))))
 
 

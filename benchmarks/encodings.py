@@ -15,8 +15,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.accuracy import RESULTS
+from latcast.kernels.rules import load_rules, shipped_rules
 from latcast.predictors.forecast import load_predictor
+from latcast.predictors.shelf import SHIPPED_FOLDER
 from latcast.search.encodings import EncodingPredictor
+from latcast.spaces.nas.member_kernels import SHIPPED_TABLES, SMALL_SPACE, make_table, shipped_name, table_bytes
+from latcast.spaces.nas.segment_kernels import SegmentKernels
 from latcast.spaces.nas.supernet import SUPERNETS
 
 NETWORKS = 100_000
@@ -68,6 +72,29 @@ def measure_encodings(platform: str, spaces: tuple[str, ...] = ()) -> dict[str, 
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "encodings.json").write_text(json.dumps(found, indent=1) + "\n")
     return found
+
+
+def ship_tables() -> list[str]:
+    """Writes the tables of small spaces for all shipped rules and the rules of all shipped platforms; those there are kept."""
+    rules = {name: each for name in sorted(shipped_rules()) if not (each := load_rules(name)).selection}
+    for path in sorted(SHIPPED_FOLDER.glob("*.zip")):
+        rules[path.name] = load_predictor(path).rules
+    written = []
+    for space in SUPERNETS.names():
+        supernet = SUPERNETS.get(space)
+        if supernet.size > SMALL_SPACE:
+            continue
+        needed = {shipped_name(supernet, each): each for each in rules.values()}
+        for path in SHIPPED_TABLES.glob(f"{space}-*.npz"):
+            if path.name not in needed:
+                path.unlink()
+        for name, each in needed.items():
+            path = SHIPPED_TABLES / name
+            if not path.exists():
+                SHIPPED_TABLES.mkdir(exist_ok=True)
+                path.write_bytes(table_bytes(make_table(SegmentKernels(supernet, each))))
+                written.append(name)
+    return written
 
 
 def encodings_table(found: Mapping[str, Mapping[str, float]]) -> str:

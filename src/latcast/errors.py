@@ -1,7 +1,7 @@
 """Every exception that latcast raises on purpose.
 
 A message says what was found, what was expected, and what to do about it. The command line prints it on one line
-and exits with 1 (2 for usage, 3 for a failed check).
+and exits with 1 (2 for a wrong call).
 """
 
 from __future__ import annotations

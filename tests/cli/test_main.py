@@ -44,6 +44,7 @@ def test_every_command_is_documented_with_an_example(name: str) -> None:
     text = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
 
     assert f"## latcast {name}\n" in text
+    assert f"| [{name}](#latcast-{name}) | " in text
     assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,23 @@ def test_a_plot_is_drawn(latcast: Latcast, made_up: Path, tmp_path: Path) -> Non
     assert found.code == 0, found
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"front: {picture}" in found.out
+
+
+def test_the_upper_bound_is_held_to_the_limit_unless_hopeful(latcast: Latcast, made_up: Path) -> None:
+    call = ("search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--evaluations", 120, "--population", 40, "--json")
+    careful, hopeful = latcast(*call).json["picks"], latcast(*call, "--hopeful").json["picks"]
+    assert max(pick["high_ms"] for pick in careful) <= 40
+    assert max(pick["latency_ms"] for pick in hopeful) <= 40 < max(pick["high_ms"] for pick in hopeful)
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_search(
+    latcast: Latcast, made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr("latcast.search.searching.search", lambda *args, **options: pytest.fail("searched first"))
+    found = latcast("search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--plot", tmp_path / "front.png")
+    assert found.code == 1
+    assert "pip install 'latcast[plots]'" in found.err
 
 
 def test_a_limit_that_nothing_meets_is_one_line(latcast: Latcast, made_up: Path) -> None:

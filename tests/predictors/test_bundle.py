@@ -21,7 +21,7 @@ from latcast.graph.ir import Graph
 from latcast.kernels.types import KERNEL_TYPES
 from latcast.kernels.types.kernel_type import _TYPE_OF_CLASS
 from latcast.predictors.bundle import BUNDLE_SCHEMA, load_bundle, read_summary, save_bundle
-from latcast.predictors.kernel_predictor import MODELS
+from latcast.predictors.kernel_predictor import kernel_models
 from latcast.predictors.platform_predictor import PlatformPredictor
 from tests.predictors.made_up_platform import CARD, graphs_of, make_predictor
 
@@ -76,7 +76,7 @@ class TestSavingAndLoading:
         assert small.stat().st_size < 0.7 * plain.stat().st_size
         assert load_bundle(small).predict_many(networks) == load_bundle(plain).predict_many(networks)
 
-    @pytest.mark.parametrize("model", MODELS)
+    @pytest.mark.parametrize("model", kernel_models())
     def test_every_model_survives(
         self, samples: dict[str, tuple[np.ndarray, np.ndarray]], networks: list[Graph], tmp_path: Path, model: str
     ) -> None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from latcast.kernels import kernel_type
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
+from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.kernel_predictor import (
     FEW_SAMPLES,
-    MODELS,
     PHYSICAL,
     RESIDUAL,
     KernelPredictor,
     Seen,
     fit_kernel_predictor,
+    kernel_models,
 )
 from latcast.predictors.physical import POOLED, PhysicalTerms, fit_from_kernels, term_values
-from tests.predictors.made_up_platform import TRUTH
+from latcast.predictors.regressors import REGRESSORS
+from tests.predictors.made_up_platform import TRUTH, make_predictor
 
 LINEAR = kernel_type("linear")
 
@@ -37,7 +42,7 @@ def slow_where_unaligned(configurations: np.ndarray) -> np.ndarray:
     return (term_values(LINEAR, configurations) @ TRUTH) * np.where(aligned, 1.0, 1.5)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", kernel_models())
 def test_every_model_learns_a_type(model: str) -> None:
     train, test = linear_kernels(400), linear_kernels(100, seed=1)
     physical = fit_from_kernels({"linear": (train, slow_where_unaligned(train))})
@@ -48,6 +53,46 @@ def test_every_model_learns_a_type(model: str) -> None:
     assert fitted.model == model
     assert fitted.samples == 400
     assert error < 0.35
+
+
+class Constant:
+    """A regressor of another distribution: the mean latency, whatever the kernel."""
+
+    kind = "constant"
+
+    def __init__(self, mean_ms: float) -> None:
+        self.mean_ms = mean_ms
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        return np.full(len(features), self.mean_ms)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"mean_ms": np.array([self.mean_ms])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Constant:
+        return cls(float(arrays["mean_ms"][0]))
+
+    @classmethod
+    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Constant:
+        return cls(float(latency_ms.mean()))
+
+
+def test_a_regressor_of_another_distribution_is_trained_and_kept_in_a_bundle(tmp_path: Path) -> None:
+    rows = linear_kernels(40)
+    samples = {"linear": (rows, slow_where_unaligned(rows))}
+    entry = EntryPoint("constant", f"{__name__}:Constant", "latcast.regressors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("latcast.registry.entry_points", lambda group: [entry] if group == "latcast.regressors" else [])
+        patch.setattr(REGRESSORS, "_targets", dict(REGRESSORS._targets))
+        patch.setattr(REGRESSORS, "_scanned", False)
+        patch.setattr(EntryPoint, "load", lambda self: Constant)
+        assert kernel_models() == ("physical_residual", "physical", "constant", "gbdt", "lasso", "mlp", "random_forest")
+
+        loaded = load_bundle(save_bundle(make_predictor("constant", samples), tmp_path / "bundle.zip"))
+
+        assert loaded.kernels["linear"].model == "constant"
+        assert loaded.kernels["linear"].latency_ms(loaded.physical, rows) == pytest.approx(slow_where_unaligned(rows).mean())
 
 
 def test_a_residual_learns_what_physics_alone_cannot() -> None:

@@ -43,6 +43,20 @@ def test_the_divergence_from_the_standard_normal_distribution_is_the_closed_form
     assert float(kl_divergence(mean, log_variance + 1)) == pytest.approx(3 * (np.e - 2) / 2, rel=1e-5)
 
 
+def test_training_takes_one_thread_and_leaves_the_others_to_who_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = torch.get_num_threads()
+    seen: list[int] = []
+    step = torch.optim.Adam.step
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda *args: (seen.append(torch.get_num_threads()), step(*args))[1])
+    try:
+        torch.set_num_threads(2)
+        train_decoder(np.linspace(0, 1, 40).reshape(20, 2), np.full(20, 1 / 20), seed=0)
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_what_is_drawn_is_spread_as_what_was_learned() -> None:
     # Two clusters whose dimensions go together: (0.1, 0.9) or (0.9, 0.1), never (0.1, 0.1) or (0.9, 0.9).
     rng = np.random.default_rng(0)

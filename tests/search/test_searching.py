@@ -15,7 +15,7 @@ from latcast.search.result import Evaluated, pareto_front
 from latcast.search.searching import SearchPlan, search
 from latcast.search.state import SearchState, read_state, write_state
 
-PLAN = SearchPlan(0.0, evaluations=240, population=40, seed=3)
+PLAN = SearchPlan(0.0, False, evaluations=240, population=40, seed=3)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_of_equal_latencies_the_better_is_kept() -> None:
 
 def test_what_is_found_is_within_the_limit_and_better_than_chance(transformers: EncodingPredictor, limit_ms: float) -> None:
     objective = SizeObjective("macs", transformers)
-    plan = SearchPlan(limit_ms, evaluations=4000, population=100)
+    plan = SearchPlan(limit_ms, False, evaluations=4000, population=100)
     found = search(transformers, objective, plan)
     assert (found.front.latency_ms <= limit_ms).all()
     random = transformers.supernet.sample_encodings(4000, 77)
@@ -74,7 +74,7 @@ def test_a_table_is_looked_at_whole(transformers: EncodingPredictor) -> None:
     accuracy = np.linspace(0.1, 0.9, 30)
     latency_ms = transformers.latencies_ms(members)
     limit_ms = float(np.median(latency_ms))
-    found = search(transformers, TableObjective("t", members, accuracy), SearchPlan(limit_ms))
+    found = search(transformers, TableObjective("t", members, accuracy), SearchPlan(limit_ms, False))
     assert found.exhaustive
     assert found.evaluations == 30
     assert found.front.objective[0] == accuracy[latency_ms <= limit_ms].max()

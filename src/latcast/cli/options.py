@@ -36,9 +36,9 @@ def _ways() -> Sequence[str]:
 
 
 def _models() -> Sequence[str]:
-    from latcast.predictors.kernel_predictor import MODELS
+    from latcast.predictors.kernel_predictor import kernel_models
 
-    return MODELS
+    return kernel_models()
 
 
 def _cpus(text: str) -> str:

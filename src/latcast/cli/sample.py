@@ -49,6 +49,8 @@ def command(
     space.check_drawable()
     # Even sampling needs no networks to learn from.
     listed = {} if sampler == "random" and not test_set else kernel_zoo(rules, seed=seed).get(kernel, {})
+    if sampler == "vae" and not test_set:
+        warn("the autoencoder is trained on the kernels of networks, once for each type; that takes up to a minute")
     found = fixed_test_set(space, listed, count, seed) if test_set else SAMPLERS.get(sampler)(space, listed, seed).suggest(count)
     if len(found) < count:
         warn(f"kernels of type '{kernel}' have hardly more than {len(found)} different configurations")

@@ -46,8 +46,13 @@ def command(
         ),
     ] = "macs",
     confident: Annotated[
-        bool, typer.Option("--confident", help="Hold the upper bound of the 90 % interval to the limit, not the prediction.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--confident/--hopeful",
+            help="Hold the upper bound of the 90 % interval to the limit, or the prediction itself, which picks exceed "
+            "more often than not.",
+        ),
+    ] = True,
     evaluations: Annotated[
         int | None, typer.Option("--evaluations", help="Networks to look at. [default: 20000; 400 with a zero-cost proxy]", min=1)
     ] = None,
@@ -69,6 +74,7 @@ def command(
     """The best networks of a search space under a latency limit."""
     from latcast.predictors.forecast import load_predictor
     from latcast.predictors.profiling import Stage
+    from latcast.report.drawing import check_drawable
     from latcast.search.encodings import EncodingPredictor
     from latcast.search.measured import check_measurable, measure_picks
     from latcast.search.objective import SIZES, objective_named
@@ -80,8 +86,11 @@ def command(
 
     predictor = EncodingPredictor(load_predictor(on), space)
     platform = predictor.predictor.platform
+    # What the end needs is asked for before the search, not after it.
     if measure:
-        check_measurable(platform)  # before the search, not after it
+        check_measurable(platform)
+    if plot is not None:
+        check_drawable("--plot")
     aim = objective_named(objective, predictor, seed)
     usual = (PROXY_EVALUATIONS, PROXY_POPULATION) if objective in PROXIES else (EVALUATIONS, POPULATION)
     plan = SearchPlan(max_latency_ms, confident, evaluations or usual[0], population or usual[1], seed)

@@ -31,7 +31,7 @@ from latcast.predictors.card import card_text, with_label_error
 from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import STORED_MODELS, KernelPredictor, Seen
+from latcast.predictors.kernel_predictor import TRANSFERRED, KernelPredictor, Seen, kernel_models
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -352,7 +352,7 @@ class _Reader:
                 )
             if len(set(entry[key])) != len(entry[key]):
                 raise ValueError(f"found {key} of '{name}' twice, expected each once")
-        if entry["model"] not in STORED_MODELS or entry["file"] != f"kernels/{name}.safetensors":
+        if entry["model"] not in (*kernel_models(), TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
     def arrays(self, file: str) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.features import feature_matrix, feature_names
 from latcast.predictors.physical import PhysicalTerms
-from latcast.predictors.regressors import Regressor, fit_regressor
+from latcast.predictors.regressors import INTERNAL_REGRESSORS, REGRESSORS, Regressor, fit_regressor
 from latcast.predictors.transferred_base import TransferredBase
 
 PHYSICAL = "physical"
@@ -20,16 +20,8 @@ PHYSICAL = "physical"
 RESIDUAL = "physical_residual"
 """By physical terms and boosted trees on the logarithm of what they leave."""
 
-MODELS = (RESIDUAL, PHYSICAL, "lasso", "random_forest", "gbdt", "mlp")
-
 TRANSFERRED = "transferred"
 """By physical terms with the predictions of other platforms beside them, and boosted trees where they help."""
-
-KERNEL_MLP = "kernel_mlp"
-"""LitePred's perceptron."""
-
-STORED_MODELS = (*MODELS, TRANSFERRED, KERNEL_MLP)
-"""What a bundle may hold; the last two come from transfer."""
 
 FEW_SAMPLES = 12
 """Below this many samples a type keeps its physical terms alone."""
@@ -102,13 +94,18 @@ def _work(kind: KernelType, configurations: np.ndarray) -> tuple[np.ndarray, np.
     return q.flops, q.input_elements + q.output_elements + q.weight_elements
 
 
+def kernel_models() -> tuple[str, ...]:
+    """Ways to model a kernel type that training knows: with physical terms, or by a regressor alone, plug-ins included."""
+    return (RESIDUAL, PHYSICAL, *sorted(set(REGRESSORS) - INTERNAL_REGRESSORS))
+
+
 @dataclass(frozen=True)
 class KernelPredictor:
     """Latency of kernels of one type.
 
     Attributes:
         kernel_type: Its name.
-        model: One of :data:`STORED_MODELS`.
+        model: One of :func:`kernel_models`, or :data:`TRANSFERRED`.
         regressor: None where the physical terms, or the base, stand alone.
         low, high: (fields,) the range of configurations trained on.
         samples: How many distinct configurations it was trained on; 0 where only networks were.
@@ -205,7 +202,7 @@ def fit_kernel_predictor(
         configurations: (samples, fields).
         latency_ms: (samples,).
         physical: Terms already fitted to these samples.
-        model: One of :data:`MODELS`.
+        model: One of :func:`kernel_models`.
         seed: For bootstrap and shuffling.
         tune: Whether to choose hyper-parameters by cross-validation.
     """

@@ -59,7 +59,7 @@ def train(
         platform: What it will predict for.
         rules: Fusion rules the samples were collected under.
         way: One of :data:`WAYS`.
-        model: How a kernel type is modelled (:data:`latcast.predictors.kernel_predictor.MODELS`); ``networks`` knows
+        model: How a kernel type is modelled (:func:`latcast.predictors.kernel_predictor.kernel_models`); ``networks`` knows
             physical terms, and for ``physical_residual`` factors on them that are smooth in a kernel's sizes.
         seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation.

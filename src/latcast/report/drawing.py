@@ -13,16 +13,27 @@ COLOURS = ("#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f")
 DOTS_PER_INCH = 110
 
 
+def check_drawable(purpose: str = "drawing figures") -> None:
+    """For commands that work long before they draw.
+
+    Raises:
+        MissingExtraError: Matplotlib is not installed.
+    """
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as problem:
+        raise MissingExtraError("matplotlib", "plots", purpose) from problem
+
+
 def new_figure(width: float, height: float, title: str = "", *, purpose: str = "drawing figures") -> Any:
     """An empty figure, in inches. It draws without a screen and leaves pyplot's state alone.
 
     Raises:
         MissingExtraError: Matplotlib is not installed.
     """
-    try:
-        import matplotlib.figure
-    except ImportError as problem:
-        raise MissingExtraError("matplotlib", "plots", purpose) from problem
+    check_drawable(purpose)
+    import matplotlib.figure
+
     figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
     if title:
         figure.suptitle(title, fontsize="medium")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
@@ -200,6 +200,7 @@ class OnnxRuntime:
             raise RuntimeFailure(f"onnxruntime cannot run '{graph.name}' in '{precision}'; it can in {expected}")
         if threads < 1:
             raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
-        if self.available() is not None:
-            raise MissingExtraError("onnxruntime", "onnxruntime", "measuring with onnxruntime")
+        missing = self.available()
+        if missing is not None:
+            raise RuntimeFailure(missing)
         return OnnxRuntimeSession(graph, to_onnx(graph, precision=precision), threads=threads, profile=profile)

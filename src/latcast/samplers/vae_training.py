@@ -16,7 +16,8 @@ for a few thousand kernels leaves much of that ball empty, and what is decoded f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -147,6 +148,17 @@ def kl_divergence(mean: Any, log_variance: Any) -> Any:
     return -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(dim=1).mean()
 
 
+@contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """Matrices of 64 x 256 are too small to share out: threads that wait for one another take up to twenty times as long."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
     """Trains encoder and decoder and keeps the decoder, and where the encoder puts the kernels.
 
@@ -172,7 +184,7 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
             parts += [torch.nn.Linear(before, after), torch.nn.ReLU()]
         return torch.nn.Sequential(*(parts[:-1] if last else parts))
 
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), _one_thread(torch):
         torch.manual_seed(seed)
         width = rows.shape[1]
         encoder = layers([width, *[HIDDEN] * (LAYERS - 1)], last=False)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.spaces.nas.segment_kernels import SegmentKernels, SegmentSizes
+from latcast.spaces.nas.member_kernels import SpaceKernels, kernels_of
+from latcast.spaces.nas.segment_kernels import SegmentSizes
 from latcast.spaces.nas.supernet import AT_ONCE, SUPERNETS, Supernet
 
 
@@ -42,10 +43,10 @@ class EncodingPredictor:
         kernels: What is known of the space's kernels; grows with what is asked for.
     """
 
-    def __init__(self, predictor: PlatformPredictor, supernet: Supernet | str, kernels: SegmentKernels | None = None) -> None:
+    def __init__(self, predictor: PlatformPredictor, supernet: Supernet | str, kernels: SpaceKernels | None = None) -> None:
         self.predictor = predictor
         self.supernet = SUPERNETS.get(supernet) if isinstance(supernet, str) else supernet
-        self.kernels = kernels if kernels is not None else SegmentKernels(self.supernet, predictor.rules)
+        self.kernels = kernels if kernels is not None else kernels_of(self.supernet, predictor.rules)
         self._priced = np.zeros((0, 3))
         """(segments in context, 3): latency, the part of it that is covered, and that is outside the training range."""
 

@@ -14,9 +14,11 @@ from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, Objective
 from latcast.search.result import Evaluated, SearchResult, nothing, pareto_front
 from latcast.search.state import SearchState, read_state, write_state
+from latcast.spaces.nas.member_kernels import SMALL_SPACE, keep_table
+from latcast.spaces.nas.segment_kernels import SegmentKernels
 
-EXHAUSTIVE_SIZE = 200_000
-"""Spaces of at most so many encodings are looked at whole, where the objective costs nothing."""
+TOLD = 250
+"""Networks between two words of progress."""
 
 POPULATION = 200
 EVALUATIONS = 20_000
@@ -47,7 +49,7 @@ class SearchPlan:
     """
 
     max_latency_ms: float
-    confident: bool = False
+    confident: bool = True
     evaluations: int = EVALUATIONS
     population: int = POPULATION
     seed: int = 0
@@ -77,8 +79,8 @@ def search(
     """
     watch = watch or (lambda share: None)
     members = objective.members
-    if members is None and not objective.costly and predictor.supernet.size <= EXHAUSTIVE_SIZE:
-        members = _all_members(predictor)
+    if members is None and not objective.costly and predictor.supernet.size <= SMALL_SPACE:
+        members = _all_members(predictor, watch)
     evaluations = 0
     if members is not None:
         found = _evaluated(predictor, objective, members)
@@ -98,11 +100,16 @@ def search(
     )  # fmt: skip
 
 
-def _all_members(predictor: EncodingPredictor) -> np.ndarray:
-    """Every encoding of a small space, equal networks once."""
-    grids = np.meshgrid(*(np.arange(count) for count in predictor.supernet.choices), indexing="ij")
-    encodings = np.stack([grid.reshape(-1) for grid in grids], axis=1).astype(np.int16)
-    return np.unique(predictor.supernet.canonical(encodings), axis=0)
+def _all_members(predictor: EncodingPredictor, watch: Watch) -> np.ndarray:
+    """Every network of a small space; where their kernels stand in no table yet, they are found and kept for the next time."""
+    kernels = predictor.kernels
+    members = predictor.supernet.all_members()
+    if isinstance(kernels, SegmentKernels):
+        for start in range(0, len(members), TOLD):
+            kernels.lookup(members[start : start + TOLD])
+            watch(min(1.0, (start + TOLD) / len(members)))
+        keep_table(kernels)
+    return members
 
 
 def _evaluated(predictor: EncodingPredictor, objective: Objective, encodings: np.ndarray) -> Evaluated:

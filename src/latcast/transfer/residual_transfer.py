@@ -1,9 +1,9 @@
 """Kernel predictors from those of other platforms and a few samples: physical terms with the sources' predictions among them, and
 boosted trees on what these leave, where they help.
 
-It takes the place of LitePred's fine-tuned perceptron (:mod:`latcast.transfer.fine_tuning`), needs no torch, and is what
-``latcast adapt`` ships. Whether a kernel type is transferred at all, and whether with trees, is decided by cross-validation on
-its samples, against training from scratch: transfer from an unlike platform never does harm beyond that test's noise.
+It takes the place of LitePred's fine-tuned perceptron (§4.3), needs no torch, and is what ``latcast adapt`` ships. Whether a
+kernel type is transferred at all, and whether with trees, is decided by cross-validation on its samples, against training from
+scratch: transfer from an unlike platform never does harm beyond that test's noise.
 """
 
 from __future__ import annotations

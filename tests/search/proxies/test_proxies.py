@@ -135,7 +135,7 @@ def test_a_search_for_a_proxy_finds_networks_within_the_limit(platform: Platform
     cells = EncodingPredictor(platform, "nas_bench_201")
     limit_ms = float(np.median(cells.latencies_ms(cells.supernet.sample_encodings(50, 0))))
 
-    found = search(cells, objective_named("synflow", cells), SearchPlan(limit_ms, evaluations=24, population=8))
+    found = search(cells, objective_named("synflow", cells), SearchPlan(limit_ms, False, evaluations=24, population=8))
 
     assert len(found.front) > 0
     assert found.front.latency_ms.max() <= limit_ms

@@ -1,5 +1,11 @@
 """Models of one kernel type: features -> latency, all trained on the squared percentage error (Li et al. §4.2)."""
 
-from latcast.predictors.regressors.regressor import REGRESSORS, Regressor, fit_regressor, regressor_from_arrays
+from latcast.predictors.regressors.regressor import (
+    INTERNAL_REGRESSORS,
+    REGRESSORS,
+    Regressor,
+    fit_regressor,
+    regressor_from_arrays,
+)
 
-__all__ = ["REGRESSORS", "Regressor", "fit_regressor", "regressor_from_arrays"]
+__all__ = ["INTERNAL_REGRESSORS", "REGRESSORS", "Regressor", "fit_regressor", "regressor_from_arrays"]

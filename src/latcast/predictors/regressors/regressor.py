@@ -43,12 +43,14 @@ REGRESSORS: Registry[type[Regressor]] = Registry(
         "random_forest": "latcast.predictors.regressors.forest:RandomForest",
         "gbdt": "latcast.predictors.regressors.forest:GradientBoosting",
         "mlp": "latcast.predictors.regressors.mlp:MultiLayerPerceptron",
-        "kernel_mlp": "latcast.predictors.regressors.kernel_mlp:KernelMlp",
         "log_residual": "latcast.predictors.regressors.residual:LogResidual",
         "smooth_factor": "latcast.predictors.regressors.smooth_factor:SmoothFactor",
     },
     group="latcast.regressors",
 )
+
+INTERNAL_REGRESSORS = frozenset({"log_residual", "smooth_factor"})
+"""Regressors that learn a factor on physical terms; they do not stand alone."""
 
 
 def fit_regressor(kind: str, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:

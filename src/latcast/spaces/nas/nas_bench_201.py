@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,11 @@ from latcast.spaces.nas_bench_201 import (
     add_reduction,
     cell_operations,
     cell_text,
-    live_edges,
 )
 
 STEM, CELL, REDUCTION, HEAD = 1, 2, 3, 4
 FIELDS = ("kind", "size", "in_channels", "channels", "edge0", "edge1", "edge2", "edge3", "edge4", "edge5")
+NODES = 4
 RESOLUTION = 32
 CLASSES = 10
 
@@ -57,17 +56,21 @@ def _with_edges(part: Sequence[int], edges: np.ndarray) -> np.ndarray:
     return rows
 
 
-@cache
-def _dead(edges: tuple[int, ...]) -> tuple[bool, ...]:
-    live = {(start, end) for _, start, end in live_edges([OPERATIONS[edge] for edge in edges])}
-    return tuple(edge not in live for edge in EDGES)
-
-
 def dead_edges(values: Columns) -> dict[str, np.ndarray]:
     """Edges on no path from a cell's input to its output."""
-    different, place = np.unique(values["edges"], axis=0, return_inverse=True)
-    dead = np.array([_dead(tuple(edges)) for edges in different.tolist()], dtype=bool).reshape(-1, len(EDGES))
-    return {"edges": dead[place.reshape(-1)]}
+    present = values["edges"] != OPERATIONS.index("none")
+    reached = np.zeros((len(present), NODES), dtype=bool)
+    needed = np.zeros_like(reached)
+    reached[:, 0] = needed[:, -1] = True
+    forward = sorted(range(len(EDGES)), key=lambda edge: EDGES[edge][0])
+    for edge in forward:
+        start, end = EDGES[edge]
+        reached[:, end] |= present[:, edge] & reached[:, start]
+    for edge in sorted(forward, key=lambda edge: -EDGES[edge][1]):
+        start, end = EDGES[edge]
+        needed[:, start] |= present[:, edge] & needed[:, end]
+    starts, ends = (list(nodes) for nodes in zip(*EDGES, strict=True))
+    return {"edges": ~(present & reached[:, starts] & needed[:, ends])}
 
 
 def add_segment(b: GraphBuilder, x: str, row: Row) -> str:

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
 from latcast.kernels.kernel import Configuration, KernelTable
 from latcast.kernels.operator_class import operator_class
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-from latcast.spaces.nas.supernet import AT_ONCE, Row, Supernet
+from latcast.spaces.nas.supernet import AT_ONCE, Row, Supernet, checked_encodings, radices
 
 PROBES = 512
 """Random encodings in which single columns are changed to see what they decide."""
@@ -68,7 +67,7 @@ class SegmentKernels:
         self.supernet = supernet
         self.rules = rules
         self._columns = [np.flatnonzero(decides) for decides in deciding_columns(supernet)]
-        self._radices = [_radices(supernet.choices[columns]) for columns in self._columns]
+        self._radices = [radices(supernet.choices[columns]) for columns in self._columns]
         self._by_choice = [
             np.full(max(1, int(np.prod(supernet.choices[columns]))), -1, dtype=np.int32) for columns in self._columns
         ]
@@ -152,13 +151,7 @@ class SegmentKernels:
 
     def _numbered(self, encodings: np.ndarray) -> np.ndarray:
         """The segment at each place, (places, networks), int32."""
-        counts = self.supernet.choices
-        if encodings.ndim != 2 or encodings.shape[1] != len(counts) or ((encodings < 0) | (encodings >= counts)).any():
-            raise LatcastError(
-                f"found encodings of shape {encodings.shape}, expected (networks, {len(counts)}) indices of choices of the "
-                f"space '{self.supernet.name}'"
-            )
-        transposed = np.ascontiguousarray(encodings.T)
+        transposed = np.ascontiguousarray(checked_encodings(self.supernet, encodings).T)
         numbers = np.empty((len(self._columns), len(encodings)), dtype=np.int32)
         codes = []
         for place, columns in enumerate(self._columns):
@@ -306,11 +299,6 @@ def _without_repetition(numbers: np.ndarray) -> np.ndarray:
     inside = same & np.concatenate([same[1:], [False]])  # equal to the one before and to the one behind
     again = inside & np.concatenate([[False], inside[:-1]])
     return np.flatnonzero(~again)
-
-
-def _radices(counts: np.ndarray) -> np.ndarray:
-    """What each digit of a number is multiplied by, for digits with so many values."""
-    return np.concatenate([[1], np.cumprod(counts)[:-1]]).astype(np.int64) if len(counts) else np.zeros(0, dtype=np.int64)
 
 
 def deciding_columns(supernet: Supernet) -> np.ndarray:

@@ -96,6 +96,15 @@ class Supernet:
             canonical[start : start + AT_ONCE] = np.where(self._inactive_columns(part), 0, part)
         return canonical
 
+    def all_encodings(self) -> np.ndarray:
+        """Every encoding, (encodings, columns), int16, the first column changing fastest; for small spaces."""
+        return (np.arange(int(self.size))[:, None] // radices(self.choices) % self.choices).astype(np.int16)
+
+    def all_members(self) -> np.ndarray:
+        """Every network once, (networks, columns), int16; for small spaces."""
+        everything = self.all_encodings()
+        return everything[(self.canonical(everything) == everything).all(axis=1)]
+
     def _inactive_columns(self, encodings: np.ndarray) -> np.ndarray:
         """Which choices decide nothing, (networks, columns)."""
         inactive = self.inactive(chosen_values(self.dimensions, encodings))
@@ -197,6 +206,26 @@ class Supernet:
             LatcastError: The space is smaller than ``count``.
         """
         return [self.reference(encoding) for encoding in self.distinct_encodings(count, seed)]
+
+
+def checked_encodings(supernet: Supernet, encodings: np.ndarray) -> np.ndarray:
+    """Encodings as they are.
+
+    Raises:
+        LatcastError: They are not of this space.
+    """
+    counts = supernet.choices
+    if encodings.ndim != 2 or encodings.shape[1] != len(counts) or ((encodings < 0) | (encodings >= counts)).any():
+        raise LatcastError(
+            f"found encodings of shape {encodings.shape}, expected (networks, {len(counts)}) indices of choices of the "
+            f"space '{supernet.name}'"
+        )
+    return encodings
+
+
+def radices(counts: np.ndarray) -> np.ndarray:
+    """What each digit of a number is multiplied by, for digits with so many values."""
+    return np.concatenate([[1], np.cumprod(counts)[:-1]]).astype(np.int64) if len(counts) else np.zeros(0, dtype=np.int64)
 
 
 SUPERNETS: Registry[Supernet] = Registry("search space", SUPERNET_TARGETS, group="latcast.supernets")
