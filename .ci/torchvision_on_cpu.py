@@ -2,8 +2,8 @@
 
 PyPI's builds of torchvision for x86-64 Linux are made for CUDA. Beside a CPU build of torch their compiled operators cannot be
 loaded, and the import fails over two of them, whose shapes are described whether they are there or not. Networks need neither
-(they suppress overlapping boxes after a detector), so they are declared, without an implementation, before torchvision asks. Where
-the compiled operators can be loaded, nothing is changed.
+(they suppress overlapping boxes after a detector), so they are declared, without an implementation, before torchvision asks.
+Where the compiled operators can be loaded, nothing is changed.
 
     python .ci/torchvision_on_cpu.py       puts this file into the running Python's environment
 """
