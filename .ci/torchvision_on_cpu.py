@@ -26,16 +26,16 @@ DECLARED = (
 
 
 class DeclaredOperators:
-    """A finder of modules that declares the operators when torchvision is first looked for, and steps aside."""
+    """A finder of modules that declares the operators when torchvision is first looked for."""
 
     library: object = None
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "torchvision":
+        if name != "torchvision" or DeclaredOperators.library is not None:
             return None
         from importlib.machinery import PathFinder
 
-        sys.meta_path.remove(self)
+        DeclaredOperators.library = self  # importing torch may look for torchvision in turn
         found = PathFinder.find_spec(name)
         if found is not None and found.origin is not None and not _loads(found.origin.replace("__init__.py", "_C.so")):
             import torch
