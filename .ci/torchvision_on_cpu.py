@@ -11,7 +11,6 @@ Where the compiled operators can be loaded, nothing is changed.
 from __future__ import annotations
 
 # Every start of Python in the environment imports this file: nothing else is imported before it is needed.
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

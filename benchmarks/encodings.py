@@ -64,13 +64,14 @@ def million_memory_mib(platform: str, space: str) -> float:
 
 
 def measure_encodings(platform: str, spaces: tuple[str, ...] = ()) -> dict[str, dict[str, float]]:
-    """Every space; written to benchmarks/results."""
-    found = {}
+    """The given spaces, or every one; written to benchmarks/results, beside what stands there of others."""
+    path = RESULTS / "encodings.json"
+    found: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
     for space in spaces or tuple(SUPERNETS.names()):
         found[space] = measure_space(platform, space)
         found[space]["MiB for a million"] = million_memory_mib(platform, space)
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "encodings.json").write_text(json.dumps(found, indent=1) + "\n")
+    path.write_text(json.dumps(found, indent=1) + "\n")
     return found
 
 
