@@ -42,7 +42,7 @@ CLASSES = st.sampled_from(["conv", "depthwise_conv", "linear", "add", "relu", "r
         free=st.frozensets(CLASSES),
         multi_inbound=st.integers(0, 5),
         multi_outbound=st.integers(0, 2),
-        evidence=st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False)),
+        evidence=st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_subnormal=False)),
         selection=st.sampled_from(["", "tflite_gpu", "tflite_gpu:mali", "pytorch_vulkan"]),
     )
 )
