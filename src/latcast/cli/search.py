@@ -114,6 +114,8 @@ def command(
         _print(found, predictor, len(chosen), measurements)
         if plot is not None:
             print(f"front: {plot}")
+    if found.confident and predictor.predictor.interval.level is None:
+        warn("nobody calibrated this bundle's interval: how often its upper bound is exceeded is not known; --measure tells")
     if objective in SIZES:
         warn(f"'{objective}' is a size, not an accuracy: --objective takes a function or a table of accuracies")
     if objective in PROXIES:
