@@ -1,7 +1,7 @@
 """Predictors of real phones from the published measurements of Li et al., as they are shipped with the package.
 
 CPUs are learned from whole networks alone, as nothing else was published of them; GPUs from the recorded operations and whole
-networks, TFLite's by the mean of both ways. Every figure on a card is of networks held out: by whole families, and beside it by
+networks, TFLite's by the mean of both ways. Every figure on a card is of networks held out: by whole lineages, and beside it by
 random networks.
 """
 
@@ -91,13 +91,13 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
         **predictor.card,
         "licence": LICENCE,
         "source": SOURCE,
-        "held_out_by": "family",
+        "held_out_by": "lineage",
         "random_networks": at_random,
     }
     if card["within_10"] < POOR_SHARE:
         card["warning"] = (
-            f"of networks of families not trained on, {card['within_10']:.0f} % were predicted within ±10 % "
-            f"(MAPE {card['mape']:.1f} %): measurements on this unit vary, treat the figure as rough"
+            f"rough for networks unlike those trained on: {card['within_10']:.0f} % of lineages held out were predicted within "
+            f"±10 % (MAPE {card['mape']:.1f} %), {at_random['within_10']:.0f} % of random networks"
         )
     save_bundle(predictor.with_card(card), folder / file_name(platform), compressed=True)
     return {"platform": platform.id, "way": way, **{name: card[name] for name in _FIGURES}, "random_networks": at_random}
@@ -140,7 +140,7 @@ def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
             {
                 "group": name,
                 "platforms": len(cards),
-                **{f"family_{key}": float(np.mean([card[key] for card in cards])) for key in _FIGURES[1:]},
+                **{f"lineage_{key}": float(np.mean([card[key] for card in cards])) for key in _FIGURES[1:]},
                 **{f"random_{key}": float(np.mean([figures[key] for figures in at_random])) for key in at_random[0]},
                 "warned": sum("warning" in card for card in cards),
             }

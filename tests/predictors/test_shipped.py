@@ -27,7 +27,7 @@ def test_cards_name_licence_source_and_figures_and_warn_where_these_are_poor() -
     for entry in scan_shelf([SHIPPED_FOLDER]).entries:
         assert "MIT" in entry.card["licence"], entry.platform
         assert entry.card["source"]
-        assert entry.card["held_out_by"] == "family"
+        assert entry.card["held_out_by"] == "lineage"
         assert entry.card["networks"] >= 60
         assert ("warning" in entry.card) == (entry.card["within_10"] < 70), entry.platform
 
