@@ -166,6 +166,22 @@ def test_fully_connected_layers_count_the_same_as_gemm_and_as_matmul() -> None:
     assert only(tokens, z) == (140, 280 + 14)
 
 
+def test_a_transposed_gemm_sums_over_the_rows_of_its_first_input() -> None:
+    b = GraphBuilder("transposed")
+    (y,) = b.op("Gemm", [b.input((10, 2)), b.weight((10, 7)), b.weight((7,))], {"transA": 1})
+
+    # 2 x 7 results of 10 products, and a bias each.
+    assert only(b, y) == (140, 280 + 14)
+
+
+def test_zero_points_of_an_integer_product_are_no_bias() -> None:
+    b = GraphBuilder("integer")
+    x, w = b.input((2, 10), dtype="uint8"), b.input((10, 7), dtype="uint8")
+    (y,) = b.op("MatMulInteger", [x, w, b.input((1,), dtype="uint8"), b.input((1,), dtype="uint8")])
+
+    assert only(b, y) == (140, 280)
+
+
 def test_moving_data_costs_no_flops() -> None:
     b = GraphBuilder("moves")
     x = b.input((1, 4, 4, 4))

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from latcast.errors import MeasurementError
-from latcast.measure import scheduling
+from latcast.measure import environment, scheduling
 from latcast.measure.environment import (
     affinity,
     describe_environment,
@@ -53,6 +53,29 @@ def test_variables_that_change_speed_are_kept_and_folders_are_not(monkeypatch: p
 
 def test_nothing_names_the_machine() -> None:
     assert os.uname().nodename not in json.dumps(describe_environment(threads=1, cpus=None)).split('"')
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "150000 100000"}, 1.5),
+        ({"cpu.max": "max 100000"}, None),
+        ({"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}, 0.5),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({}, None),
+    ],
+)
+def test_the_cpus_that_a_container_may_use_are_its_quota_over_the_period(
+    files: dict[str, str], expected: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of both versions of control groups; a machine has one, and its limit cannot be set here."""
+    real = environment._read
+    folder = "/sys/fs/cgroup/"
+    monkeypatch.setattr(
+        environment, "_read", lambda path: files.get(path.removeprefix(folder)) if path.startswith(folder) else real(path)
+    )
+
+    assert environment.host_environment()["cpu_quota"] == expected
 
 
 def test_times_sort_as_texts() -> None:

@@ -110,6 +110,9 @@ class TestHostFactors:
         assert memory_weight(4 << 20, 2 << 20) == pytest.approx(0.15)
         assert memory_weight(0, 2 << 20) == 0
 
+    def test_a_cache_that_is_not_known_is_taken_to_hold_a_mebibyte(self) -> None:
+        assert memory_weight(2 << 20) == pytest.approx(0.15)
+
 
 class TestRecord:
     def test_the_latency_is_the_median_of_runs_each_divided_by_its_own_probe(self) -> None:

@@ -50,6 +50,20 @@ def test_networks_that_add_up_to_nothing_say_nothing() -> None:
     assert confirmed_warm_caches(np.zeros(3), np.ones(3), ["a", "b", "c"]) == WarmCaches()
 
 
+def test_a_factor_that_one_lineage_alone_shows_is_not_confirmed_by_the_others() -> None:
+    """Six networks of one lineage of 1 to 2 ms take half; 24 of four others, of 10 to 100 ms, take what they add up to.
+
+    What the others teach has no factor, so that the six are as badly off with it as without; who lets the six teach sees a gain.
+    """
+    sum_ms = np.concatenate([np.linspace(1, 2, 6), *[np.geomspace(10, 100, 6)] * 4])
+    latency_ms = np.where(sum_ms < 5, sum_ms / 2, sum_ms)
+
+    found = confirmed_warm_caches(sum_ms, latency_ms, [name for name in "abcde" for _ in range(6)])
+
+    assert fit_warm_caches(sum_ms, latency_ms).exponents
+    assert found == WarmCaches()
+
+
 def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() -> None:
     rng = np.random.default_rng(0)
     sum_ms = np.exp(rng.uniform(np.log(0.3), np.log(100), 400))

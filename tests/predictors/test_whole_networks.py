@@ -141,6 +141,21 @@ def test_a_generic_path_may_compute_slowly_and_where_it_copies_do_everything_slo
     assert deviation[:4].tolist() == expected
 
 
+def test_what_no_network_shows_to_cost_anything_keeps_a_tenth_of_its_prior(networks: list[tuple[Kernel, ...]]) -> None:
+    table = KernelTable.of(networks)
+    prices = [(0.0 if name == "depthwise_conv" else 1.0) * true_ms(name, rows) for name, rows in table.configurations.items()]
+    terms = NetworkTerms.of(networks)
+
+    learned = learn(terms, table.sum_by_network(np.concatenate(prices)) + 0.3, PLATFORM)
+
+    # All of the prior at one level, as the general prior is no device's own.
+    prior, _ = prior_coefficients(PLATFORM, list(terms.classes))
+    shares = np.concatenate([learned.coefficients[name] for name in terms.classes]) / prior[:-1]
+    level = shares.min() / 0.1
+    assert shares.min() > 0
+    assert learned.coefficients["depthwise"][0] == pytest.approx(0.1 * level * prior[4 * terms.classes.index("depthwise")])
+
+
 def test_learning_leaves_the_terms_as_they_were(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
     terms = NetworkTerms.of(networks)
     before = terms.counts.toarray()

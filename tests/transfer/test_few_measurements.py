@@ -81,6 +81,30 @@ def test_of_many_contradictions_three_are_dropped_and_of_few_networks_a_third() 
     assert len(adapt(known(), np.ones(PLATFORMS), six, values).dropped) == 2
 
 
+def test_a_value_that_is_a_little_off_is_no_accident() -> None:
+    """Platforms on a line contradict 15 % with many standard deviations; 30 % is an accident."""
+    measured = np.array([0, 2, 4, 6, 8, 10])
+
+    def dropped(by: float) -> tuple[int, ...]:
+        values = NEW[measured].copy()
+        values[3] += by
+        return adapt(known(), np.ones(PLATFORMS), measured, values).dropped
+
+    assert (dropped(0.15), dropped(0.3)) == ((), (3,))
+
+
+def test_one_accident_among_the_known_latencies_does_not_make_a_network_unknowable() -> None:
+    """One of forty platforms took ``e⁵`` times as long: drawn in to ``e^0.7``, it leaves a factor of 1.3 open, and not of 2.3."""
+    rows = known()
+    rows.log_ms[7, 11] += 5.0
+    measured = np.array([0, 4, 7, 9])
+
+    found = adapt(rows, np.ones(PLATFORMS), measured, NEW[measured])
+
+    assert found.deviation[11] < 0.3
+    assert found.deviation[10] < 0.03
+
+
 @pytest.mark.parametrize("twins", [2, 4])
 def test_a_device_measured_as_several_platforms_makes_no_surer_than_one(twins: int) -> None:
     """A twin would explain what its device alone cannot: left out by rows, the deviation falls from 0.33 to 0.28 and 0.25."""

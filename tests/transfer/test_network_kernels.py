@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from latcast.errors import DatasetError
 from latcast.kernels.rules import load_rules
+from latcast.kernels.types import kernel_type
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
 from latcast.transfer.network_kernels import all_kernels, common_rules, has_kernels, network_kernels
@@ -31,6 +33,19 @@ def test_published_layers_are_kernels_too() -> None:
 
     assert has_kernels(layers)
     assert (kernel.kernel_type, kernel.operators) == ("conv", ("conv",))
+
+
+@pytest.mark.parametrize(("code", "operator", "groups", "macs"), [(0, "conv", 1, 9 * 64 * 64), (1, "depthwise_conv", 64, 9 * 64)])
+def test_a_published_depthwise_convolution_has_a_group_a_channel(code: int, operator: str, groups: int, macs: int) -> None:
+    """64 channels of 56 by 56 pixels through a window of 3."""
+    layers = Reference("iiswc20", {"index": 0, "layers": [[code, 56, 56, 64, 64, 3, 1, 1]]}, "iiswc20-0")
+
+    [kernel] = network_kernels(layers, load_rules("none"))
+
+    kind = kernel_type(operator)
+    columns = kind.columns(np.array([kernel.configuration]))
+    assert (kernel.kernel_type, columns["groups"].tolist()) == (operator, [groups])
+    assert kind.quantities(columns).flops.tolist() == [2 * 56 * 56 * macs]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from latcast.errors import BundleError
+from latcast.kernels.types import kernel_type
+from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.kernel_predictor import TRANSFERRED, fit_kernel_predictor
-from latcast.predictors.physical import fit_from_kernels
+from latcast.predictors.physical import fit_from_kernels, term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.transferred_base import KernelSource, fit_transferred_base
 from latcast.records import Platform
@@ -42,6 +44,19 @@ def test_twenty_samples_of_a_platform_four_times_as_slow_suffice_where_scratch_n
     assert found.way == BASE
     assert found.predictor.samples == 20
     assert _mape(found.predictor.latency_ms(physical, TEST), actual) < 0.6 * _mape(scratch.latency_ms(physical, TEST), actual)
+
+
+def test_three_samples_of_a_class_lean_on_the_whole_type() -> None:
+    """Weighed against the prior as 1 to 0.101 over three terms: ``(w - 2)² + 0.101 (w - 1)² / 3`` is least at 1.967."""
+    kind = kernel_type("activation")
+    rows = np.zeros((203, 6))
+    rows[:, 0] = [*np.linspace(1000, 40000, 200), 20000, 20000, 20000]
+    rows[:, 1], rows[:, 2] = 10, [ACTIVATIONS.index("relu")] * 200 + [ACTIVATIONS.index("sqrt")] * 3
+    plain_ms = 1e-6 * term_values(kind, rows)[:, 1]
+
+    fitted = fit_transferred_base("activation", rows, np.where(np.arange(203) < 200, 1, 2) * plain_ms, ())
+
+    assert fitted.latency_ms("activation", rows[-1:]) / plain_ms[-1] == pytest.approx([1.967], abs=0.006)
 
 
 def test_a_source_that_knows_nothing_of_the_platform_does_no_harm(source: KernelSource) -> None:
