@@ -20,7 +20,7 @@ PINNED := pyproject.toml constraints.txt
 TORCHVISION := .ci/torchvision_on_cpu.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench bench-peer constraints clean
+.PHONY: help demo test test-all lint mutate bench bench-peer constraints clean
 # Two targets at once would install into the same environment.
 .NOTPARALLEL:
 
@@ -29,6 +29,7 @@ help:
 	@echo "make test         the tests, without the slow ones"
 	@echo "make test-all     all tests"
 	@echo "make lint         ruff (rules and format) and mypy"
+	@echo "make mutate       plants random faults and counts those that the tests notice (hours)"
 	@echo "make bench        the benchmarks"
 	@echo "make bench-peer   nn-meter and latcast on the same ONNX files"
 	@echo "make constraints  resolve all dependencies anew and rewrite constraints.txt"
@@ -64,6 +65,9 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+mutate: $(DEV)
+	$(BIN)/python .ci/mutate.py $(ARGS)
+
 bench-peer: $(DEV)
 	$(BIN)/python -m benchmarks.peer $(ARGS)
 
@@ -78,5 +82,5 @@ constraints: $(CREATED)
 	@mv $(VENV)/constraints.txt constraints.txt
 
 clean:
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .hypothesis .mutation .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
