@@ -130,7 +130,7 @@ class TestLineages:
         ("lineage", "names"),
         [
             ("residual", ["resnet18", "resnetbc26b", "preresnet10", "seresnet18", "sepreresnet12", "resnext26_32x4d",
-                          "seresnext50_32x4d", "bagnet9"]),
+                          "seresnext50_32x4d", "senet28", "bagnet9", "ibn_resnet50", "airnet50_1x64d_r2"]),
             ("separable", ["mobilenet_w1", "mobilenetb_wd2", "fdmobilenet_wd4"]),
             ("fire", ["squeezenet_v1_0", "squeezeresnet_v1_1"]),
             ("inverted residual", ["mobilenetv2_w1", "mobilenetv2b_wd4", "mobilenetv3_small_wd2", "mnasnet_a1", "spnasnet",

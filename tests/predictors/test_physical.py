@@ -14,6 +14,7 @@ from latcast.predictors.physical import (
     POOLED,
     TERMS,
     PhysicalTerms,
+    coarse_class,
     fit_from_kernels,
     fit_from_networks,
     fit_nonnegative,
@@ -62,6 +63,19 @@ class TestPricing:
         assert {name: values.tolist() for name, values in again.coefficients.items()} == {
             name: values.tolist() for name, values in terms.coefficients.items()
         }
+
+
+@pytest.mark.parametrize(
+    ("fine", "coarse"),
+    [
+        ("conv 1x1 strided", "conv 1x1"), ("conv 3x3 unaligned", "conv kxk"), ("conv kxk", "conv kxk"),
+        ("conv first", "conv first"), ("conv on a vector", "linear vector"), ("depthwise pointwise 3x3", "depthwise pointwise"),
+        ("depthwise kxk", "depthwise"), ("activation gelu", "activation"), ("max pool", "pool"), ("average pool", "pool"),
+        ("softmax", "softmax"),
+    ],
+)  # fmt: skip
+def test_fine_classes_share_the_throughput_of_a_coarse_one(fine: str, coarse: str) -> None:
+    assert coarse_class(fine) == coarse
 
 
 class TestNonNegativeFit:

@@ -8,7 +8,7 @@ import pytest
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.physical import coarse_class, term_values
+from latcast.predictors.physical import term_values
 from latcast.predictors.prior_rates import device_sort, prior_coefficients
 from latcast.predictors.whole_networks import learn, predictors
 from latcast.records import Platform
@@ -163,11 +163,3 @@ def test_learning_leaves_the_terms_as_they_were(networks: list[tuple[Kernel, ...
     learn(terms, latency_ms, PLATFORM)
 
     np.testing.assert_array_equal(terms.counts.toarray(), before)
-
-
-@pytest.mark.parametrize(
-    ("fine", "coarse"),
-    [("conv 3x3 strided unaligned", "conv kxk"), ("depthwise kxk", "depthwise"), ("max pool", "pool"), ("softmax", "softmax")],
-)
-def test_classes_are_coarser_where_little_was_measured(fine: str, coarse: str) -> None:
-    assert coarse_class(fine) == coarse
