@@ -122,6 +122,13 @@ class TestFeatures:
         assert found.values.mean(axis=0) == pytest.approx(np.zeros(4))
         assert (found.values**2).sum(axis=1).mean() == pytest.approx(1.0)
 
+    def test_of_three_networks_two_must_have_a_feature_where_four_of_many_must(self) -> None:
+        few = np.array([[1.0, 1.0], [2.0, 1.0], [3.0, 2.0]])
+        many = np.stack([np.arange(9) > 4, np.arange(9) > 5], axis=1).astype(float)
+
+        assert (FeatureFit()(few.tolist(), np.zeros(3)).scale > 0).tolist() == [True, False]
+        assert (FeatureFit()(many.tolist(), np.zeros(9)).scale > 0).tolist() == [True, False]
+
     def test_far_out_networks_are_drawn_in(self) -> None:
         model = FeatureFit(fewest=2)(self.VALUES.tolist(), np.zeros(5))
 
