@@ -340,15 +340,14 @@ def main() -> int:
         for number, make in enumerate(drawn, 1):
             fault = make()
             result = known.get(fault.key)
-            if result is None or (options.again and result["verdict"] != "noticed"):
-                if time.monotonic() > end:
-                    continue
+            if time.monotonic() < end and (result is None or (options.again and result["verdict"] != "noticed")):
                 result = tried(fault, source, guards.of(fault.module), options.slow)
                 with record.open("a") as lines:
                     lines.write(json.dumps(result) + "\n")
                 place = f"{fault.module}:{fault.line} {fault.function}"
                 print(f"{number}/{len(drawn)} {result['verdict']} {place} {fault.kind} {result['seconds']} s", flush=True)
-            found.append(result)
+            if result is not None:
+                found.append(result)
         print(report(confirmed(found, source, options.slow), len(drawn), len(every)))
     return 0
 

@@ -41,6 +41,13 @@ def test_the_id_leaves_the_moment_out_and_nothing_else() -> None:
     assert environment_id(environment) != environment_id(other)
 
 
+def test_the_id_is_the_same_in_whatever_order_a_store_gives_the_fields_back() -> None:
+    described = describe_environment(threads=1, cpus=None)
+    backwards = {name: dict(reversed(part.items())) for name, part in reversed(described.items())}
+
+    assert environment_id(backwards) == environment_id(described)
+
+
 def test_variables_that_change_speed_are_kept_and_folders_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("LD_PRELOAD", "/home/somebody/libmask.so")
