@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from latcast import folders
+from latcast.errors import LatcastError
 
 
 def test_the_home_of_latcast_holds_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +37,22 @@ def test_the_usual_folders_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert folders.bundles_folder() == Path("/home/someone/.local/share/latcast/bundles")
     assert folders.cache_folder() == Path("/home/someone/.cache/latcast")
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(LatcastError, match=r"cannot write to .*/file/home: Not a directory; .* set LATCAST_HOME"):
+        folders.made(tmp_path / "file" / "home")
+
+
+def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
+    assert folders.made(tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    with pytest.raises(LatcastError, match="it is read-only"):
+        folders.made(tmp_path)

@@ -14,6 +14,7 @@ PACKAGE = "latcast"
 ROOMS = (
     "errors",
     "folders",
+    "reading",
     "registry",
     "records",
     "cluster",

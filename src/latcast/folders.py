@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from latcast.errors import LatcastError
+
 
 def _folder(inside_home: str, variable: str, usual: str) -> Path:
     home = os.environ.get("LATCAST_HOME")
@@ -26,6 +28,27 @@ def data_folder() -> Path:
 def cache_folder() -> Path:
     """Where everything is that can be made again."""
     return _folder("cache", "XDG_CACHE_HOME", ".cache")
+
+
+def made(folder: Path) -> Path:
+    """A folder, made where it is not there.
+
+    Raises:
+        LatcastError: It cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise _unusable(folder, problem.strerror) from problem
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _unusable(folder, "it is read-only")
+    return folder
+
+
+def _unusable(folder: Path, reason: str | None) -> LatcastError:
+    return LatcastError(
+        f"cannot write to {folder}: {reason}; choose another place, or set LATCAST_HOME to a folder that can be written"
+    )
 
 
 def bundles_folder() -> Path:

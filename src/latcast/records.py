@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,17 @@ SCHEMA_VERSION = 1
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
-_PART = re.compile(r"^[a-z0-9][a-z0-9._+-]*$")
+ROLES = ("network", "kernel")
+
+MOST_MS = 1e12
+"""Thirty years; nothing that takes longer is a latency."""
+
+MOST_COUNT = 2**31 - 1
+"""Of rounds and warm-up runs."""
+
+MOST_PLATFORM_CHARACTERS = 200
+
+_PART = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
 _CORE_SET = re.compile(r"(?:\d+(?:large|med|small))+")
 
@@ -54,11 +65,14 @@ class Platform:
         """Reads a platform id.
 
         Raises:
-            LatcastError: The text does not have the four parts, or a part has a character outside ``[a-z0-9._+-]``.
+            LatcastError: The text does not have the four parts, a part has a character outside ``[a-z0-9._+-]``, or it is too
+                long.
         """
+        if len(text) > MOST_PLATFORM_CHARACTERS:
+            raise LatcastError(f"'{text[:40]}...' is no platform id: {len(text)} characters, at most {MOST_PLATFORM_CHARACTERS}")
         parts = text.split("/")
         shape = "device/runtime-version/unit/precision, for instance local/onnxruntime-1.31/cpu1/fp32"
-        if len(parts) != 4 or not all(_PART.match(part) for part in parts):
+        if len(parts) != 4 or not all(_PART.fullmatch(part) for part in parts):
             raise LatcastError(f"'{text}' is not a platform id; expected {shape}")
         runtime, dash, version = parts[1].rpartition("-")
         if not dash or not runtime or not version:
@@ -102,8 +116,14 @@ class Reference:
         return {"space": self.space, "parameters": dict(self.parameters), "name": self.name}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Reference:
-        return cls(str(data["space"]), dict(data.get("parameters", {})), str(data.get("name", "")))
+    def from_json(cls, data: Any) -> Reference:
+        """Reads what :meth:`to_json` wrote.
+
+        Raises:
+            MeasurementError: It is of another form.
+        """
+        fields = _fields("a reference", data, {"space": str, "parameters": dict, "name": str}, needed=("space",))
+        return cls(fields["space"], dict(fields.get("parameters", {})), fields.get("name", ""))
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -135,8 +155,20 @@ class ExecutedKernel:
         return {**data, "configuration": dict(self.configuration)} if self.configuration else data
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ExecutedKernel:
-        return cls(data["name"], data["kind"], tuple(data["nodes"]), data["latency_ms"], dict(data.get("configuration", {})))
+    def from_json(cls, data: Any) -> ExecutedKernel:
+        """Reads what :meth:`to_json` wrote.
+
+        Raises:
+            MeasurementError: It is of another form, or its latency is no number of milliseconds.
+        """
+        fields = _fields("an executed kernel", data, _EXECUTED, needed=("name", "kind", "nodes", "latency_ms"))
+        if not all(isinstance(node, str) for node in fields["nodes"]):
+            raise MeasurementError("an executed kernel with a node whose name is no text")
+        configuration = fields.get("configuration", {})
+        if not all(isinstance(value, str) or type(value) is int for value in configuration.values()):
+            raise MeasurementError("an executed kernel whose configuration holds other values than whole numbers and texts")
+        check_ms("latency_ms of an executed kernel", [fields["latency_ms"]])
+        return cls(fields["name"], fields["kind"], tuple(fields["nodes"]), fields["latency_ms"], dict(configuration))
 
 
 @dataclass(frozen=True)
@@ -192,25 +224,145 @@ class Measurement:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Measurement:
+    def from_json(cls, data: Any) -> Measurement:
         """Reads what :meth:`to_json` wrote.
 
         Raises:
-            MeasurementError: A newer schema, or a field is missing.
+            MeasurementError: A newer schema, a field is missing, unknown or of another type, a number is out of its range, or
+                fields contradict each other.
         """
-        fields = dict(data)
-        version = fields.pop("schema", SCHEMA_VERSION)
-        if version > SCHEMA_VERSION:
+        version = data.get("schema", SCHEMA_VERSION) if isinstance(data, Mapping) else SCHEMA_VERSION
+        if type(version) is int and version > SCHEMA_VERSION:
             raise MeasurementError(f"measurement of schema {version}, this latcast reads up to {SCHEMA_VERSION}; update latcast")
-        try:
-            fields["reference"] = Reference.from_json(fields["reference"])
-            fields["executed"] = tuple(ExecutedKernel.from_json(item) for item in fields.get("executed", ()))
-            for name in ("runs_ms", "probe_ms", "rounds"):
-                fields[name] = tuple(fields.get(name, ()))
-            fields["probe_parts_ms"] = {part: tuple(readings) for part, readings in fields.get("probe_parts_ms", {}).items()}
-            return cls(**fields)
-        except (KeyError, TypeError) as problem:
-            raise MeasurementError(f"not a measurement of schema {version}: {problem}") from problem
+        fields = _fields("a measurement", data, _MEASUREMENT, needed=("platform", "reference"))
+        fields.pop("schema", None)
+        fields["reference"] = Reference.from_json(fields["reference"])
+        fields["executed"] = tuple(ExecutedKernel.from_json(item) for item in fields.get("executed", ()))
+        for name in ("runs_ms", "probe_ms", "rounds"):
+            fields[name] = tuple(fields.get(name, ()))
+        parts = fields.get("probe_parts_ms", {})
+        fields["probe_parts_ms"] = {part: listed(f"probe_parts_ms '{part}'", readings) for part, readings in parts.items()}
+        measurement = cls(**fields)
+        _check(measurement)
+        return measurement
+
+
+_NUMBER = (int, float)
+
+_EXECUTED: Mapping[str, type | tuple[type, ...]] = {
+    "name": str, "kind": str, "nodes": (list, tuple), "latency_ms": _NUMBER, "configuration": dict,
+}  # fmt: skip
+
+_MEASUREMENT: Mapping[str, type | tuple[type, ...]] = {
+    "schema": int, "platform": str, "reference": dict, "role": str, "runs_ms": (list, tuple), "probe_ms": (list, tuple),
+    "rounds": (list, tuple), "latency_ms": (*_NUMBER, type(None)), "raw_latency_ms": (*_NUMBER, type(None)),
+    "variation": (*_NUMBER, type(None)), "statistic": str, "warmup_runs": int, "taken_at": str, "executed": (list, tuple),
+    "error": (str, type(None)), "environment": dict, "probe_parts_ms": dict,
+}  # fmt: skip
+
+
+def _fields(what: str, data: Any, types: Mapping[str, type | tuple[type, ...]], *, needed: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of a record, each of a type that it may have.
+
+    Raises:
+        MeasurementError: One is unknown, of another type, or missing.
+    """
+    if not isinstance(data, Mapping):
+        raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: a {type(data).__name__} where an object was expected")
+    for name, value in data.items():
+        if name not in types:
+            raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: a field '{name}', which it does not have")
+        if isinstance(value, bool) or not isinstance(value, types[name]):
+            raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: {name} is a {type(value).__name__}")
+    for name in needed:
+        if name not in data:
+            raise MeasurementError(f"not {what} of schema {SCHEMA_VERSION}: no '{name}'")
+    return dict(data)
+
+
+def listed(what: str, values: Any) -> tuple[Any, ...]:
+    """A list as it stands in a file.
+
+    Raises:
+        MeasurementError: It is something else.
+    """
+    if not isinstance(values, (list, tuple)):
+        raise MeasurementError(f"{what} is a {type(values).__name__}, expected a list")
+    return tuple(values)
+
+
+def check_ms(what: str, values: Sequence[Any], *, above_zero: bool = False) -> None:
+    """Refuses what is no list of times: other types, negative and infinite ones.
+
+    Raises:
+        MeasurementError: Names ``what``.
+    """
+    for value in values:
+        if type(value) not in _NUMBER or not 0 <= value <= MOST_MS or (above_zero and not value):
+            least = "above 0" if above_zero else "that are not negative"
+            shown = f"{value!r:.40}" if type(value) in _NUMBER else f"a {type(value).__name__}"
+            raise MeasurementError(f"{what} must be numbers {least} and at most {MOST_MS:g}; found {shown}")
+
+
+def _check(measurement: Measurement) -> None:
+    """What the types alone do not say."""
+    Platform.parse(measurement.platform)
+    if measurement.role not in ROLES:
+        raise MeasurementError(f"role '{measurement.role}', expected one of {', '.join(ROLES)}")
+    readings = {f"probe_parts_ms '{part}'": values for part, values in measurement.probe_parts_ms.items()}
+    for name, values in {"probe_ms": measurement.probe_ms, "rounds": measurement.rounds, **readings}.items():
+        if values and len(values) != len(measurement.runs_ms):
+            raise MeasurementError(f"{len(measurement.runs_ms)} runs_ms but {len(values)} {name}; there must be one for each run")
+    for name, values in {"runs_ms": measurement.runs_ms, "probe_ms": measurement.probe_ms, **readings}.items():
+        check_ms(name, values, above_zero=True)
+    for count in (*measurement.rounds, measurement.warmup_runs):
+        if type(count) is not int or not 0 <= count <= MOST_COUNT:
+            raise MeasurementError("rounds and warmup_runs must be whole numbers that are not negative")
+    latency_ms = measurement.latency_ms
+    if measurement.error is None and not (latency_ms is not None and 0 < latency_ms <= MOST_MS):
+        raise MeasurementError(
+            f"latency_ms is {latency_ms!r:.40} and error is null; a measurement either has a positive latency (at most "
+            f"{MOST_MS:g} ms) or says why it failed"
+        )
+    for name, value in (("latency_ms", latency_ms), ("raw_latency_ms", measurement.raw_latency_ms)):
+        if value is not None:
+            check_ms(name, [value])
+    if measurement.variation is not None and not 0 <= measurement.variation < math.inf:
+        raise MeasurementError(f"variation is {measurement.variation!r:.40}, expected a number that is not negative")
+    _check_environment(measurement)
+
+
+def _check_environment(measurement: Measurement) -> None:
+    """Those parts of an environment that figures are computed from."""
+    moment = _object(measurement.environment, "moment", "environment")
+    settings = _object(measurement.environment, "settings", "environment")
+    if not isinstance(moment.get("worker"), (str, int, type(None))):
+        raise MeasurementError("environment whose moment.worker is no text")
+    if type(moment.get("preempted_runs", 0)) is not int:
+        raise MeasurementError("environment whose moment.preempted_runs is no whole number")
+    probe = _object(settings, "probe", "settings") if settings.get("probe") is not None else {}
+    weights = moment.get("probe_weights") or []
+    quiet_ms, parts = probe.get("quiet_ms") or [], probe.get("parts") or []
+    if not isinstance(probe.get("key", ""), str):
+        raise MeasurementError("environment whose settings.probe.key is no text")
+    check_ms("settings.probe.quiet_ms", listed("settings.probe.quiet_ms", quiet_ms), above_zero=True)
+    check_ms("moment.probe_weights", listed("moment.probe_weights", weights))
+    if not all(isinstance(part, str) for part in listed("settings.probe.parts", parts)):
+        raise MeasurementError("environment whose settings.probe.parts are no texts")
+    readings = measurement.probe_parts_ms
+    if weights and readings and not (set(parts) == set(readings) and len(parts) == len(weights) == len(quiet_ms)):
+        raise MeasurementError(
+            f"probe_parts_ms of {', '.join(readings)}, but settings.probe.parts {', '.join(parts)} with {len(quiet_ms)} quiet "
+            f"times and {len(weights)} weights; there must be one for each part"
+        )
+
+
+def _object(data: Mapping[str, Any], name: str, what: str) -> Mapping[str, Any]:
+    """An object within another; where there is none, an empty one."""
+    found = data.get(name, {})
+    if not isinstance(found, Mapping):
+        raise MeasurementError(f"{what} whose {name} is no object")
+    return found
 
 
 @dataclass(frozen=True)

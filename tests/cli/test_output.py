@@ -17,6 +17,13 @@ from onnx import TensorProto, helper
 from latcast.cli.output import PrintableOutput, print_table
 from tests.cli.conftest import Latcast
 
+BENCHNCNN = """loop_count = 16
+num_threads = 1
+powersave = 0
+gpu_device = -1
+cooling_down = 0
+       squeezenet1_1.param  min =    8.66  max =    9.76  avg =    8.90
+"""
 PLATFORM = "pixel4/tflite-2.10/gpu/fp16"
 HOSTILE = "a\x1b]0;owned\x07\x1b[31mb\u202ec"
 ESCAPED = r"a\u001b]0;owned\u0007\u001b[31mb\u202ec"
@@ -84,3 +91,25 @@ def test_an_error_is_one_printable_line_of_at_most_500_characters(latcast: Latca
 
     assert found.reason.isprintable()
     assert len(found.err) <= 500
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("data", "import", "benchmark", "run.txt", "--platform", "phone/ncnn-1.0/cpu1/fp32"),
+        ("profile", "--budget", "0.1"),
+        ("demo", "--budget", "0.1"),
+        ("measure", "squeezenet1_1"),
+    ],
+)
+def test_a_home_that_cannot_be_written_is_said_in_one_line(
+    arguments: tuple[str, ...], latcast: Latcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Path("run.txt").write_text(BENCHNCNN)
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "work" / "run.txt" / "home"))
+
+    reason = latcast(*arguments).reason
+
+    assert "run.txt/home" in reason
+    assert "Not a directory" in reason
+    assert "unexpected" not in reason

@@ -354,3 +354,106 @@ def test_the_id_is_of_what_was_observed() -> None:
     assert measurement_id(first) == measurement_id(replace(first, reference=replace(first.reference, name="another name")))
     assert measurement_id(first) != measurement_id(replace(first, runs_ms=(2.0, 2.1)))
     assert measurement_id(first) != measurement_id(replace(first, role="kernel"))
+
+
+class TestAStrangersFile:
+    """What latcast did not write is refused with the store and the record, or read: never believed."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        with Store(tmp_path / "stranger.sqlite") as made:
+            made.add(measurement())
+        return tmp_path / "stranger.sqlite"
+
+    @staticmethod
+    def execute(file: Path, statement: str) -> None:
+        connection = sqlite3.connect(file)
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ("latency_ms = -1.0", "latency_ms is -1.0 and error is null"),
+            ("latency_ms = 9e999", "latency_ms is inf and error is null"),
+            ("latency_ms = 'fast'", "latency_ms is a str"),
+            ("raw_latency_ms = -9e999", "raw_latency_ms must be numbers that are not negative"),
+            ("variation = -1", "variation is -1"),
+            ("warmup_runs = -1", "warmup_runs must be whole numbers"),
+            ("role = 'whole'", "role 'whole'"),
+            ("taken_at = x'ff'", "taken_at is a bytes"),
+            ("runs = '[1]'", "its runs or its environment are no object"),
+            ("runs = '{'", "not JSON"),
+            ("runs = '{\"runs_ms\": [NaN]}'", "found NaN, expected a finite number"),
+            ("runs = '{\"runs_ms\": [1e999]}'", "found 1e999, expected a finite number"),
+            ('runs = \'{"runs_ms": [2.0], "rounds": [0, 1]}\'', "1 runs_ms but 2 rounds"),
+            ('runs = \'{"platform": "x"}\'', "runs with a field 'platform'"),
+            ("executed = '[3]'", "a int where an object was expected"),
+            ("moment = '[3]'", "moment is no object"),
+        ],
+    )
+    def test_a_record_that_is_none_is_named(self, change: str, reason: str, file: Path) -> None:
+        self.execute(file, f"UPDATE measurements SET {change}")
+
+        with Store(file) as opened, pytest.raises(DatasetError) as problem:
+            list(opened.measurements(failed=True))
+
+        assert reason in str(problem.value)
+
+    @pytest.mark.parametrize(
+        ("statement", "reason"),
+        [
+            ("UPDATE \"references\" SET parameters = '[1]'", "parameters is a list"),
+            ("UPDATE \"references\" SET space = x'00'", "space is a bytes"),
+            ("UPDATE environments SET content = '3'", "its runs or its environment are no object"),
+        ],
+    )
+    def test_a_reference_or_environment_that_is_none_is_refused(self, statement: str, reason: str, file: Path) -> None:
+        self.execute(file, statement)
+
+        with Store(file) as opened, pytest.raises(DatasetError, match=reason):
+            list(opened.measurements())
+
+    @pytest.mark.parametrize("value", ["'[0]'", "'[-1.0]'", "'{}'", "'[\"a\"]'", "'[1e999]'"])
+    def test_a_quiet_time_that_is_none_is_refused(self, value: str, file: Path) -> None:
+        self.execute(file, f"INSERT INTO quiet_times VALUES ('abc', {value})")
+
+        with Store(file) as opened, pytest.raises(DatasetError):
+            list(opened.measurements())
+
+    def test_a_platform_that_is_none_is_refused(self, file: Path) -> None:
+        self.execute(file, "INSERT INTO platforms VALUES (x'1b', 'a', 'b', 'c', 'd', 'e')")
+
+        with Store(file) as opened, pytest.raises(DatasetError, match="is not a platform id"):
+            opened.platforms()
+
+    @pytest.mark.parametrize("version", ["'two'", "'-1'", "'2'"])
+    def test_a_version_that_is_none_or_newer_is_refused(self, version: str, file: Path) -> None:
+        self.execute(file, f"UPDATE properties SET value = {version}")
+
+        with pytest.raises(DatasetError, match="has schema"):
+            Store(file)
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n",
+            "CREATE TRIGGER t AFTER INSERT ON properties BEGIN DELETE FROM measurements; END",
+            "CREATE VIRTUAL TABLE v USING fts5(x)",
+            "ALTER TABLE measurements ADD COLUMN large TEXT AS (hex(zeroblob(100000000)))",
+        ],
+    )
+    def test_what_computes_while_it_is_read_is_refused(self, statement: str, file: Path) -> None:
+        self.execute(file, statement)
+
+        with pytest.raises(DatasetError, match="computes what is read; expected plain tables"):
+            Store(file)
+
+    def test_bytes_that_are_no_database_any_more_are_refused(self, file: Path) -> None:
+        data = bytearray(file.read_bytes())
+        data[100:4096] = bytes(3996)
+        file.write_bytes(data)
+
+        with pytest.raises(DatasetError), Store(file) as opened:
+            list(opened.measurements())

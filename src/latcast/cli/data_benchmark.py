@@ -109,11 +109,11 @@ def stored(dataset: str, store: str | None, measurements: Sequence[Measurement])
         How many are new, and where the store is.
     """
     from latcast.datasets.store import Store
-    from latcast.folders import measurements_folder
+    from latcast.folders import made, measurements_folder
 
     if store is None:
         file = measurements_folder() / f"{dataset}.sqlite"
-        file.parent.mkdir(parents=True, exist_ok=True)
+        made(file.parent)
         store = str(file)
     with Store(store) as kept:
         return kept.add_all(measurements), kept.location

@@ -52,7 +52,7 @@ def detect(
     as_json: AsJson = False,
 ) -> None:
     """Find a runtime's fusion rules by timing small networks; run again, it goes on with what is undecided."""
-    from latcast.folders import measurements_folder
+    from latcast.folders import made, measurements_folder
     from latcast.fusion.detected_rules import rules_path, save_detected_rules
     from latcast.fusion.detection import Step
     from latcast.fusion.running import detect_rules
@@ -62,7 +62,7 @@ def detect(
     if store is None:
         unit = "+".join([f"cpu{threads}", *([isa] if isa else [])])
         store = measurements_folder() / f"fusion-{runtime}-{unit}-{precision}.sqlite"
-        store.parent.mkdir(parents=True, exist_ok=True)
+        made(store.parent)
     with StageProgress() as progress:
 
         def watch(step: Step) -> None:

@@ -138,7 +138,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as problem:
         if debugging:
             raise
-        warn(f"unexpected {type(problem).__name__}: {problem}; {DEBUG_VARIABLE}=1 shows where, please report it")
+        if isinstance(problem, OSError) and problem.filename is not None and problem.strerror:
+            warn(f"{problem.filename}: {problem.strerror}; check that it is there and can be read or written")
+        else:
+            warn(f"unexpected {type(problem).__name__}: {problem}; {DEBUG_VARIABLE}=1 shows where, please report it")
     return FAILURE
 
 

@@ -154,7 +154,7 @@ def parse_block(text: str) -> tuple[int, int, int]:
 
 def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
     """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
-    from latcast.folders import measurements_folder
+    from latcast.folders import made, measurements_folder
 
     parts = [
         kind,
@@ -164,5 +164,5 @@ def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
         settings.precision,
     ]
     path = measurements_folder() / ("-".join(part for part in parts if part) + ".sqlite")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made(path.parent)
     return path

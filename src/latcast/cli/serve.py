@@ -12,7 +12,7 @@ import typer
 from latcast import __version__
 from latcast.cli.output import console, warn
 from latcast.errors import MissingExtraError, RepositoryError
-from latcast.folders import data_folder
+from latcast.folders import data_folder, made
 
 if TYPE_CHECKING:
     from latcast.repository.database import RepositoryDatabase
@@ -41,9 +41,7 @@ def open_repository(location: str) -> RepositoryDatabase:
     except ModuleNotFoundError as problem:
         raise MissingExtraError(str(problem.name), "server", "a repository") from problem
     if not location:
-        folder = data_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        location = str(folder / "repository.sqlite")
+        location = str(made(data_folder()) / "repository.sqlite")
     try:
         return RepositoryDatabase(location)
     except ModuleNotFoundError as problem:

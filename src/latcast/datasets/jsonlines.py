@@ -6,10 +6,11 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Literal, TypeGuard
+from typing import IO
 
 from latcast.errors import DatasetError, LatcastError
-from latcast.records import Measurement, Platform
+from latcast.reading import parse_json, read_lines
+from latcast.records import Measurement
 
 
 def write(path: Path | str, measurements: Iterable[Measurement]) -> int:
@@ -22,7 +23,7 @@ def write(path: Path | str, measurements: Iterable[Measurement]) -> int:
     draft = file.with_name(f".{file.name}.part{'.gz' if file.suffix == '.gz' else ''}")
     count = 0
     try:
-        with _open(draft, "wt") as stream:
+        with _open_draft(draft) as stream:
             for measurement in measurements:
                 stream.write(json.dumps(measurement.to_json(), separators=(",", ":"), sort_keys=True) + "\n")
                 count += 1
@@ -41,53 +42,19 @@ def read(path: Path | str) -> Iterator[Measurement]:
         DatasetError: The file cannot be read, or a line is not a measurement; the message gives file and line.
     """
     file = Path(path)
-    try:
-        with _open(file, "rt") as stream:
-            for number, line in enumerate(stream, start=1):
-                if line.strip():
-                    yield _measurement(line, f"{file}:{number}")
-    except (OSError, EOFError, UnicodeDecodeError) as problem:
-        raise DatasetError(f"cannot read {file}: {problem}") from problem
+    for number, line in read_lines(file, error=DatasetError):
+        yield _measurement(line, f"{file}:{number}")
 
 
-def _open(file: Path, mode: Literal["rt", "wt"]) -> IO[str]:
-    return gzip.open(file, mode, encoding="utf-8") if file.suffix == ".gz" else file.open(mode, encoding="utf-8")
+def _open_draft(file: Path) -> IO[str]:
+    return gzip.open(file, "wt", encoding="utf-8") if file.suffix == ".gz" else file.open("w", encoding="utf-8")
 
 
-def _measurement(line: str, place: str) -> Measurement:
-    try:
-        data = json.loads(line)
-    except ValueError as problem:
-        raise DatasetError(f"{place}: not JSON ({problem}); expected one measurement a line") from problem
+def _measurement(line: bytes, place: str) -> Measurement:
+    data = parse_json(line, place, error=DatasetError)
     if not isinstance(data, dict):
         raise DatasetError(f"{place}: a {type(data).__name__} where a measurement, a JSON object, was expected")
     try:
-        measurement = Measurement.from_json(data)
-        Platform.parse(measurement.platform)
+        return Measurement.from_json(data)
     except LatcastError as problem:
         raise DatasetError(f"{place}: {problem}") from problem
-    _check(measurement, place)
-    return measurement
-
-
-def _check(measurement: Measurement, place: str) -> None:
-    """What the types alone do not say."""
-    for name in ("probe_ms", "rounds"):
-        values = getattr(measurement, name)
-        if values and len(values) != len(measurement.runs_ms):
-            raise DatasetError(
-                f"{place}: {len(measurement.runs_ms)} runs_ms but {len(values)} {name}; there must be one for each run"
-            )
-    numbers: tuple[object, ...] = (*measurement.runs_ms, *measurement.probe_ms, *measurement.rounds)
-    if not all(_is_number(value) and value >= 0 for value in numbers):
-        raise DatasetError(f"{place}: runs_ms, probe_ms and rounds must be numbers that are not negative")
-    latency_ms: object = measurement.latency_ms
-    if measurement.error is None and not (_is_number(latency_ms) and latency_ms > 0):
-        raise DatasetError(
-            f"{place}: latency_ms is {latency_ms!r} and error is null; "
-            "a measurement either has a positive latency or says why it failed"
-        )
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -9,6 +9,7 @@ from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.measure.quiet import settle
 from latcast.measure.statistics import probe_settings
+from latcast.reading import require_regular
 from latcast.records import Platform
 from latcast.registry import beginning_with
 
@@ -28,6 +29,7 @@ def open_measurements(location: Path | str) -> Store:
     if "://" in text:
         return Store(text)
     path = Path(text).expanduser()
+    require_regular(path, error=DatasetError)
     try:
         with path.open("rb") as file:
             start = file.read(len(_SQLITE))

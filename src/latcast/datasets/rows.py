@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from latcast.datasets.schema import EnvironmentRow, MeasurementRow, PlatformRow, ReferenceRow
+from latcast.errors import MeasurementError
 from latcast.measure.environment import MOMENT
-from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+from latcast.records import Measurement, Platform, Reference
+
+_RUNS = ("runs_ms", "probe_ms", "probe_parts_ms", "rounds")
 
 
 def platform_row(key: str, measurement: Measurement) -> PlatformRow:
@@ -63,27 +66,41 @@ def measurement_values(key: str, measurement: Measurement, environment_key: str)
 
 
 def reference_of(row: ReferenceRow) -> Reference:
-    """What :func:`reference_row` was given."""
-    return Reference(row.space, dict(row.parameters), row.name)
+    """What :func:`reference_row` was given.
+
+    Raises:
+        MeasurementError: The row holds something else.
+    """
+    return Reference.from_json({"space": row.space, "parameters": row.parameters, "name": row.name})
 
 
 def measurement_of(row: MeasurementRow) -> Measurement:
-    """What :func:`measurement_values` was given."""
-    return Measurement(
-        platform=row.platform_id,
-        reference=reference_of(row.reference),
-        role=row.role,
-        runs_ms=tuple(row.runs["runs_ms"]),
-        probe_ms=tuple(row.runs["probe_ms"]),
-        rounds=tuple(row.runs["rounds"]),
-        latency_ms=row.latency_ms,
-        raw_latency_ms=row.raw_latency_ms,
-        variation=row.variation,
-        statistic=row.statistic,
-        warmup_runs=row.warmup_runs,
-        taken_at=row.taken_at,
-        executed=tuple(ExecutedKernel.from_json(item) for item in row.executed),
-        error=row.error,
-        environment={**row.environment.content, **({MOMENT: dict(row.moment)} if row.moment else {})},
-        probe_parts_ms={part: tuple(values) for part, values in row.runs["probe_parts_ms"].items()},
+    """What :func:`measurement_values` was given.
+
+    Raises:
+        MeasurementError: The row holds something else.
+    """
+    runs: object = row.runs
+    lasting: object = row.environment.content
+    if not isinstance(runs, dict) or not isinstance(lasting, dict):
+        raise MeasurementError("its runs or its environment are no object")
+    stray = sorted(set(runs) - set(_RUNS))
+    if stray:
+        raise MeasurementError(f"runs with a field '{stray[0]}'; expected {', '.join(_RUNS)}")
+    return Measurement.from_json(
+        {
+            "platform": row.platform_id,
+            "reference": {"space": row.reference.space, "parameters": row.reference.parameters, "name": row.reference.name},
+            "role": row.role,
+            **runs,
+            "latency_ms": row.latency_ms,
+            "raw_latency_ms": row.raw_latency_ms,
+            "variation": row.variation,
+            "statistic": row.statistic,
+            "warmup_runs": row.warmup_runs,
+            "taken_at": row.taken_at,
+            "executed": row.executed,
+            "error": row.error,
+            "environment": {**lasting, **({MOMENT: row.moment} if row.moment else {})},
+        }
     )

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from sqlalchemy import Select, create_engine, event, func, insert, select
+from sqlalchemy import text as text_clause
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -38,12 +40,13 @@ from latcast.datasets.schema import (
     QuietTimeRow,
     ReferenceRow,
 )
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, LatcastError, MeasurementError
 from latcast.measure.campaign import Tally
 from latcast.measure.environment import MOMENT, environment_id
-from latcast.measure.quiet import QuietTime
+from latcast.measure.quiet import QuietTime, checked_quiet_ms
 from latcast.measure.statistics import Label, combine, probe_settings, renormalised
-from latcast.records import Measurement, Reference
+from latcast.reading import MOST_BYTES, parse_json
+from latcast.records import Measurement, Platform, Reference
 
 BUSY_TIMEOUT_S = 30
 """How long a SQLite connection waits for another one's commit."""
@@ -89,6 +92,8 @@ class Store:
         with self._translated("open"):
             self._engine = _engine(_url(str(location)))
         with self._translated("open"), self._engine.execution_options(**{_WRITES: True}).begin() as connection:
+            if connection.dialect.name == "sqlite":
+                self._refuse_programs(connection)
             Base.metadata.create_all(connection)
         self._check_version()
 
@@ -176,9 +181,13 @@ class Store:
         wanted = None if keys is None else set(keys)
         with self._reading() as session:
             quiet_times = {} if as_taken else self._quiet_times(session)
-            for row in session.scalars(query.execution_options(yield_per=500)):
+            for row in session.scalars(query.execution_options(yield_per=100)):
                 if wanted is None or row.reference_key in wanted:
-                    yield _with_quiet_time(measurement_of(row), quiet_times)
+                    try:
+                        measurement = _with_quiet_time(measurement_of(row), quiet_times)
+                    except LatcastError as problem:
+                        raise DatasetError(f"{self.location}: record {row.id}: {problem}") from problem
+                    yield measurement
 
     def labels(
         self,
@@ -221,14 +230,23 @@ class Store:
         )
         with self._reading() as session:
             rows = session.execute(query.group_by(PlatformRow.id).order_by(PlatformRow.id))
-            return {row[0]: row[1] for row in rows}
+            return {self._checked_platform(row[0]): row[1] for row in rows}
 
     def references(self, *, platform: str | None = None, space: str | None = None) -> list[Reference]:
         """References of which the store holds a record, by name."""
         query = select(ReferenceRow).order_by(ReferenceRow.name, ReferenceRow.key)
         used = _filtered(select(MeasurementRow.reference_key), platform, None, space)
         with self._reading() as session:
-            return [reference_of(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
+            try:
+                return [reference_of(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
+            except MeasurementError as problem:
+                raise DatasetError(f"{self.location}: {problem}") from problem
+
+    def _checked_platform(self, found: object) -> str:
+        try:
+            return Platform.parse(str(found)).id
+        except LatcastError as problem:
+            raise DatasetError(f"{self.location}: {problem}") from problem
 
     def __len__(self) -> int:
         with self._reading() as session:
@@ -240,7 +258,7 @@ class Store:
         """The known quiet times of a probe's parts, in milliseconds."""
         with self._reading() as session:
             row = session.get(QuietTimeRow, key)
-            return None if row is None else tuple(row.quiet_ms)
+            return None if row is None else self._checked_quiet_ms(row)
 
     def keep_quiet_ms(self, key: str, quiet_ms: QuietTime) -> None:
         """Remembers a probe's quiet times; measurements are normalised with them from now on when they are read."""
@@ -255,7 +273,13 @@ class Store:
             self.keep_quiet_ms(key, quiet_ms)
 
     def _quiet_times(self, session: Session) -> dict[str, QuietTime]:
-        return {row.probe_key: tuple(row.quiet_ms) for row in session.scalars(select(QuietTimeRow))}
+        return {row.probe_key: self._checked_quiet_ms(row) for row in session.scalars(select(QuietTimeRow))}
+
+    def _checked_quiet_ms(self, row: QuietTimeRow) -> QuietTime:
+        try:
+            return checked_quiet_ms(row.quiet_ms)
+        except MeasurementError as problem:
+            raise DatasetError(f"{self.location}: probe {row.probe_key}: {problem}") from problem
 
     # Exchange
 
@@ -273,12 +297,25 @@ class Store:
 
     # Below: transactions
 
+    def _refuse_programs(self, connection: Connection) -> None:
+        """A file may come from a stranger: views, triggers and computed columns would be run by reading it."""
+        rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master").all()
+        for kind, name, text in rows:
+            computed = kind == "table" and any(
+                column[6] for column in connection.execute(text_clause("SELECT * FROM pragma_table_xinfo(:name)"), {"name": name})
+            )
+            if kind not in ("table", "index") or computed or re.match(r"\s*CREATE\s+VIRTUAL", str(text), re.IGNORECASE):
+                raise DatasetError(
+                    f"the store {self.location} holds the {kind} '{name}', which computes what is read; expected plain tables, "
+                    "do not use a store from this source"
+                )
+
     def _check_version(self) -> None:
         with self._writing("open") as session:
             row = session.get(PropertyRow, "schema")
             if row is None:
                 session.add(PropertyRow(name="schema", value=str(STORE_SCHEMA_VERSION)))
-            elif int(row.value) > STORE_SCHEMA_VERSION:
+            elif not str(row.value).isdecimal() or int(row.value) > STORE_SCHEMA_VERSION:
                 raise DatasetError(
                     f"the store {self.location} has schema {row.value}, this latcast reads up to "
                     f"{STORE_SCHEMA_VERSION}; update latcast"
@@ -335,6 +372,7 @@ def _engine(url: URL) -> Engine:
     engine = create_engine(
         url,
         poolclass=StaticPool if in_memory else NullPool,
+        json_deserializer=lambda text: parse_json(text, "a value of the store", error=DatasetError),
         connect_args={"timeout": BUSY_TIMEOUT_S, **({"check_same_thread": False} if in_memory else {})},
     )
 
@@ -343,6 +381,9 @@ def _engine(url: URL) -> Engine:
         connection.isolation_level = None  # transactions are begun below
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA trusted_schema=OFF")
+        if sys.version_info >= (3, 11):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
         if not in_memory:
             _write_ahead(cursor)
             # Enough to survive a killed process; only a power failure can take the last commits along.

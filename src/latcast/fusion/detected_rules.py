@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from latcast.errors import LatcastError, UnknownNameError
-from latcast.folders import rules_folder
+from latcast.folders import made, rules_folder
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules
 from latcast.records import Platform
 
@@ -23,7 +23,7 @@ def rules_path(platform: Platform | str) -> Path:
 
 def save_detected_rules(rules: FusionRules, path: Path) -> Path:
     """Writes rules as JSON, in one step, so that a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made(path.parent)
     draft = path.with_name(f".{path.name}.draft")
     draft.write_text(json.dumps(rules.to_json(), indent=1) + "\n", encoding="utf-8")
     draft.replace(path)

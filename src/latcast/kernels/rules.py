@@ -19,6 +19,7 @@ from typing import Any
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.selection import SELECTIONS, GpuFamily, family_named, family_names, family_of_device, selection_of
+from latcast.reading import read_json
 from latcast.records import Platform
 
 RULES_SCHEMA = 1
@@ -149,12 +150,9 @@ def load_rules(source: str | Path) -> FusionRules:
     """
     path = Path(source)
     if path.suffix == ".json":
-        try:
-            return FusionRules.from_json(json.loads(path.read_text()), str(path))
-        except OSError as problem:
-            raise UnknownNameError(f"no fusion rules at '{path}': {problem.strerror}") from problem
-        except ValueError as problem:
-            raise BundleError(f"{path}: not JSON: {problem}") from problem
+        if not path.exists():
+            raise UnknownNameError(f"no fusion rules at '{path}': there is no such file")
+        return FusionRules.from_json(read_json(path, error=BundleError), str(path))
     if str(source) not in shipped_rules():
         raise UnknownNameError(f"no fusion rules are shipped for '{source}'; known: {', '.join(sorted(shipped_rules()))}")
     text = _FOLDER.joinpath(f"{source}.json").read_text()

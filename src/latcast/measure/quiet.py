@@ -14,6 +14,8 @@ from typing import Protocol
 
 from latcast.errors import MeasurementError
 from latcast.folders import cache_folder
+from latcast.reading import read_json
+from latcast.records import check_ms, listed
 
 QuietTime = tuple[float, ...]
 
@@ -38,6 +40,17 @@ def settle(known: QuietTime | None, found: Sequence[float]) -> QuietTime:
     return tuple(new if new < old * (1 - IMPROVEMENT) else old for old, new in zip(known, found, strict=True))
 
 
+def checked_quiet_ms(values: object) -> QuietTime:
+    """Quiet times as a file or a store has them.
+
+    Raises:
+        MeasurementError: They are no list of times above 0.
+    """
+    found = listed("the probe's quiet times", values)
+    check_ms("the probe's quiet times", found, above_zero=True)
+    return tuple(float(value) for value in found)
+
+
 def default_quiet_times_path() -> Path:
     """``quiet_times.json`` in the user's cache."""
     return cache_folder() / "quiet_times.json"
@@ -54,8 +67,7 @@ class QuietTimesFile:
         self.path = path or default_quiet_times_path()
 
     def quiet_ms(self, key: str) -> QuietTime | None:
-        found = self._read().get(key)
-        return None if found is None else tuple(found)
+        return self._read().get(key)
 
     def keep_quiet_ms(self, key: str, quiet_ms: QuietTime) -> None:
         known = {**self._read(), key: list(quiet_ms)}
@@ -68,17 +80,15 @@ class QuietTimesFile:
         except OSError as problem:
             raise self._unusable(problem) from problem
 
-    def _read(self) -> dict[str, list[float]]:
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except FileNotFoundError:
+    def _read(self) -> dict[str, QuietTime]:
+        if not self.path.exists():
             return {}
-        except OSError as problem:
-            raise self._unusable(problem) from problem
         try:
-            found = json.loads(text)
-            return {str(key): [float(value) for value in values] for key, values in found.items()}
-        except (ValueError, TypeError, AttributeError) as problem:
+            found = read_json(self.path, error=MeasurementError)
+            if not isinstance(found, dict):
+                raise MeasurementError(f"a {type(found).__name__}")
+            return {key: checked_quiet_ms(values) for key, values in found.items()}
+        except MeasurementError as problem:
             raise MeasurementError(
                 f"{self.path} is not a file of quiet times ({problem}); delete it, the probe is then calibrated anew"
             ) from problem

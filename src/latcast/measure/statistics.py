@@ -103,13 +103,13 @@ def host_factors(
     Raises:
         MeasurementError: The numbers of parts differ, or a reading is not positive.
     """
-    readings = np.asarray(readings_ms, dtype=np.float64).reshape(-1, len(quiet_ms))
     quiet, exponents = np.asarray(quiet_ms, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    if quiet.shape != exponents.shape or len(readings) != len(readings_ms):
+    if quiet.shape != exponents.shape or any(len(each) != len(quiet_ms) for each in readings_ms):
         raise MeasurementError(
             f"{len(quiet)} quiet times and {len(exponents)} weights do not fit the probe's readings; "
             "they come from different versions of the probe, measure again"
         )
+    readings = np.asarray(readings_ms, dtype=np.float64).reshape(-1, len(quiet_ms))
     if not (np.all(readings > 0) and np.all(quiet > 0)):
         raise MeasurementError("a reading of the probe is not positive: the clock stood still, measure without a probe")
     slowdown = readings / quiet

@@ -37,6 +37,7 @@ from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.predictors.transferred_base import KernelSource, TransferredBase
+from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
 
 BUNDLE_SCHEMA = 1
@@ -218,19 +219,15 @@ def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"found {text}, expected a finite number")
-
-
 def _document(files: BundleFiles, name: str) -> dict[str, Any]:
     """A JSON file: an object of a schema that this version reads."""
     data = files.read(name)
     if len(data) > MOST_JSON_BYTES:
         raise files.damaged(name, f"found {len(data) / 1e6:.0f} MB, expected at most {MOST_JSON_BYTES / 1e6:.0f} MB")
     try:
-        document = json.loads(data, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as problem:
-        raise files.damaged(name, f"found no JSON ({problem})") from problem
+        document = parse_json(data, "content", error=BundleError)
+    except BundleError as problem:
+        raise files.damaged(name, f"found no JSON: {problem}") from problem
     schema = document.get("schema") if isinstance(document, dict) else None
     if not isinstance(schema, int):
         raise files.damaged(name, "found no schema version, expected a JSON object with 'schema'")
@@ -356,14 +353,8 @@ class _Reader:
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
     def arrays(self, file: str) -> dict[str, np.ndarray]:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
         data = self.files.read(file)
-        try:
-            return dict(load(data))
-        except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as problem:
-            raise self.files.damaged(file, f"found no safetensors ({problem})") from problem
+        return self.part(file, lambda: parse_tensors(data, error=BundleError)[0])
 
     def kernel_from(
         self, name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: int = 0

@@ -13,6 +13,7 @@ import numpy as np
 
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
+from latcast.folders import made
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
@@ -148,7 +149,7 @@ def demonstrate(
     """
     start = time.monotonic()
     settings = settings or WorkerSettings()
-    store.parent.mkdir(parents=True, exist_ok=True)
+    made(store.parent)
     _remove(checks, *(() if resume else (store,)))
     with Store(store) as known, Store(checks) as found:
         learned = profile(settings, store=known, budget_s=PROFILE_SHARE * budget_s, seed=seed, watch=watch)

@@ -24,6 +24,9 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 TOLERANCE = 1e-6
 """Relative difference from a golden value that is still rounding."""
 
+MOST_KERNELS = 100_000
+"""Of all networks together; those that are written have a few hundred."""
+
 NETWORKS = ("resnet18", "mobilenet_v3_small", "deit_tiny_16")
 """Published networks whose kernels a bundle carries: plain and depthwise convolutions, attention, most kinds of the rest."""
 
@@ -93,9 +96,11 @@ def _close(value: float, expected: float) -> bool:
 def _network_values(
     predictor: PlatformPredictor, networks: Sequence[Mapping[str, Any]], fields: Mapping[str, Sequence[str]]
 ) -> list[dict[str, float]]:
+    count = sum(_checked_count(count) for entry in networks for _, _, count in entry["kernels"])
+    if count > MOST_KERNELS:
+        raise LatcastError(f"networks of {count} kernels, expected at most {MOST_KERNELS}")
     kernels = [
-        [kernel for kind, row, count in entry["kernels"] for kernel in [_kernel(kind, row, fields)] * _checked_count(count)]
-        for entry in networks
+        [kernel for kind, row, count in entry["kernels"] for kernel in [_kernel(kind, row, fields)] * count] for entry in networks
     ]
     priced = predictor.price(kernels)
     low, high = predictor.bounds_ms(priced)
@@ -111,7 +116,7 @@ def _kernel(name: str, row: Sequence[int], fields: Mapping[str, Sequence[str]]) 
     return Kernel(name, tuple(present.tolist()), "", (), ())
 
 
-def _checked_count(count: int) -> int:
-    if not 0 < count <= 100_000:
-        raise LatcastError(f"a kernel that occurs {count} times")
+def _checked_count(count: object) -> int:
+    if type(count) is not int or count < 1:
+        raise LatcastError(f"a kernel that occurs {count!r} times")
     return count

@@ -16,7 +16,7 @@ for a few thousand kernels leaves much of that ball empty, and what is decoded f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import BundleError, MissingExtraError
-from latcast.folders import cache_folder
+from latcast.folders import cache_folder, made
+from latcast.reading import parse_tensors, read_bytes
 
 LATENT, HIDDEN, LAYERS = 128, 256, 5
 
@@ -86,7 +87,7 @@ class Decoder:
         arrays = {f"weight_{index}": weight for index, weight in enumerate(self.weights)}
         arrays |= {f"bias_{index}": bias for index, bias in enumerate(self.biases)}
         arrays |= {"means": self.means, "deviations": self.deviations}
-        path.parent.mkdir(parents=True, exist_ok=True)
+        made(path.parent)
         part = path.with_name(path.name + ".part")
         part.write_bytes(save(arrays))
         part.replace(path)
@@ -98,15 +99,12 @@ class Decoder:
         Raises:
             BundleError: The file is damaged, or of other layers.
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
         try:
-            arrays: Mapping[str, np.ndarray] = load(path.read_bytes())
+            arrays, _ = parse_tensors(read_bytes(path, error=BundleError), error=BundleError)
             weights = tuple(arrays[f"weight_{index}"] for index in range(LAYERS))
             biases = tuple(arrays[f"bias_{index}"] for index in range(LAYERS))
             means, deviations = arrays["means"], arrays["deviations"]
-        except (OSError, SafetensorError, KeyError, ValueError) as problem:
+        except (BundleError, KeyError) as problem:
             raise BundleError(
                 f"{path}: found no decoder of {LAYERS} layers ({problem}); delete it, it is trained again"
             ) from problem

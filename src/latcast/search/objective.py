@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
+from latcast.reading import read_bytes, read_json
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.proxies.proxy import PROXIES
 from latcast.search.proxies.small_member import small_graph
@@ -197,16 +199,14 @@ def table_objective(path: Path, supernet: Supernet, column: str = VALUE_COLUMN) 
 def _records(path: Path) -> Sequence[Mapping[str, Any]]:
     try:
         if path.suffix == ".json":
-            found = json.loads(path.read_text())
+            found = read_json(path, error=DatasetError)
             if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
                 raise DatasetError(f"{path}: expected a list of objects")
             return found
-        with path.open(newline="") as file:
-            return [{name: _parsed(text) for name, text in record.items() if name} for record in csv.DictReader(file)]
-    except OSError as problem:
-        raise DatasetError(f"cannot read the table {path}: {problem.strerror}") from problem
-    except ValueError as problem:
-        raise DatasetError(f"{path}: not JSON: {problem}") from problem
+        records = csv.DictReader(io.StringIO(read_bytes(path, error=DatasetError).decode("utf-8-sig"), newline=""))
+        return [{name: _parsed(text) for name, text in record.items() if name} for record in records]
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise DatasetError(f"cannot read the table {path}: {problem}") from problem
 
 
 def _parsed(text: str) -> Any:

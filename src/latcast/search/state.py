@@ -11,6 +11,7 @@ from typing import Any
 
 from latcast.errors import LatcastError
 from latcast.folders import cache_folder
+from latcast.reading import read_json
 from latcast.records import SCHEMA_VERSION
 
 
@@ -46,12 +47,12 @@ def read_state(path: Path, settings: dict[str, Any]) -> SearchState | None:
     if not path.is_file():
         return None
     try:
-        data = json.loads(path.read_text())
+        data = read_json(path, error=LatcastError)
         state = SearchState(
             data["settings"], int(data["evaluations"]), data["population"], data["front"],
             [(list(encoding), float(value)) for encoding, value in data["known"]],
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (LatcastError, ValueError, KeyError, TypeError) as problem:
         raise LatcastError(
             f"{path}: not the state of a search ({problem!r}); remove it, or name another with --state"
         ) from problem

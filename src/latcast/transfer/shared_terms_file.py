@@ -17,6 +17,7 @@ from latcast.errors import BundleError, LatcastError
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.physical import TERMS
 from latcast.predictors.regressors.smooth_factor import SizeCovariance
+from latcast.reading import parse_json, parse_tensors, read_bytes
 from latcast.records import Platform, Reference
 from latcast.transfer.network_novelty import KernelShares, NetworkNovelty
 from latcast.transfer.platform_terms import PlatformTerms, TypeFactors
@@ -80,25 +81,17 @@ def load_shared_terms(path: Path | str = SHIPPED) -> SharedTerms:
     Raises:
         BundleError: The file is missing, damaged or of a newer schema.
     """
-    from safetensors import SafetensorError, safe_open
-
     path = Path(path)
     try:
-        size = path.stat().st_size
-    except OSError as problem:
-        raise BundleError(f"{path}: {problem.strerror}; expected a model of known platforms, check the path") from problem
-    if size > MOST_BYTES:
-        raise BundleError(f"{path}: found {size / 1e6:.0f} MB, expected at most {MOST_BYTES / 1e6:.0f} MB")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})[_HEADER])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        data = read_bytes(path, error=BundleError, most_bytes=MOST_BYTES)
+        arrays, texts = parse_tensors(data, error=LatcastError)
+        header = parse_json(texts[_HEADER], "header", error=LatcastError)
         if header["schema"] > SCHEMA:
             raise BundleError(f"{path}: found schema {header['schema']}, expected {SCHEMA} or older; update latcast to read it")
         return _model(header, arrays, str(path))
     except BundleError:
         raise
-    except (SafetensorError, LatcastError, KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as problem:
+    except (LatcastError, KeyError, TypeError, ValueError, IndexError, AttributeError, OSError) as problem:
         reason = f"found no {problem}" if isinstance(problem, KeyError) else " ".join(str(problem).split())
         raise BundleError(f"{path}: {reason}; the file is damaged or no model of known platforms, get it again") from problem
 

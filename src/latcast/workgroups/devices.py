@@ -14,6 +14,9 @@ from latcast.errors import LatcastError, UnknownNameError
 from latcast.registry import nearest_names
 from latcast.workgroups.sizes import SizeLimits
 
+MOST_ITEMS = 65_536
+"""Work items in a group, beyond any device; all sizes up to there can be listed."""
+
 _PROFILES = resources.files("latcast.workgroups").joinpath("profiles")
 
 
@@ -49,6 +52,10 @@ class DeviceProfile:
     family: str | None = None
 
     def __post_init__(self) -> None:
+        if type(self.max_work_group_size) is int and self.max_work_group_size > MOST_ITEMS:
+            raise LatcastError(
+                f"device profile '{self.name}': max_work_group_size is {self.max_work_group_size}; expected at most {MOST_ITEMS}"
+            )
         for field in _WHOLE:
             value = getattr(self, field)
             if (value is None and field in _NEEDED) or (value is not None and (type(value) is not int or value < 1)):

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latcast.errors import DatasetError, LatcastError
-from latcast.workgroups.devices import DeviceProfile, load_profile, profile_names
+from latcast.reading import parse_json, read_bytes
+from latcast.records import check_ms, listed
+from latcast.workgroups.devices import MOST_ITEMS, DeviceProfile, load_profile, profile_names
 from latcast.workgroups.sizes import Grid, WorkGroup
 from latcast.workgroups.sweep import Sweep
-from latcast.workgroups.workloads import KernelDescriptor
+from latcast.workgroups.workloads import KERNELS, KernelDescriptor
 
 SIZE_KEYS = ("block_size_x", "block_size_y", "block_size_z")
 TILE_KEYS = ("tile_size_x", "tile_size_y", "tile_size_z")
@@ -31,6 +35,14 @@ _FAILED_FROM_MS = 1e10
 """Older caches write a failure as a time of 1e20."""
 
 OURS = "latcast"
+
+MOST_WORK_ITEMS = 2**53
+"""Of a kernel's grid; more cannot be counted exactly."""
+
+_TYPES: Mapping[str, type] = {
+    "device_name": str, "kernel_name": str, "tune_params_keys": list, "tune_params": dict, "cache": dict, OURS: dict,
+}  # fmt: skip
+_NAMES: Mapping[type, str] = {str: "a text", list: "a list", dict: "an object"}
 
 
 def read_cache(path: str | Path, device: DeviceProfile | None = None) -> list[Sweep]:
@@ -44,32 +56,55 @@ def read_cache(path: str | Path, device: DeviceProfile | None = None) -> list[Sw
         DatasetError: The file is missing or not such a cache; the message names the entry.
     """
     path = Path(path)
-    data = _opened(path)
+    text = read_bytes(path, error=DatasetError)
+    try:
+        return _sweeps(_parsed(text), device)
+    except (LatcastError, OverflowError) as problem:
+        raise DatasetError(f"{path}: {problem}") from problem
+
+
+def _sweeps(data: Mapping[str, Any], device: DeviceProfile | None) -> list[Sweep]:
     for key in ("device_name", "kernel_name", "problem_size", "tune_params_keys", "cache"):
         if key not in data:
-            raise DatasetError(f"{path}: no '{key}'; expected a cache file of Kernel Tuner")
+            raise DatasetError(f"no '{key}'; expected a cache file of Kernel Tuner")
+    for key, kind in _TYPES.items():
+        if not isinstance(data.get(key, kind()), kind):
+            raise DatasetError(f"'{key}' is a {type(data[key]).__name__}; expected {_NAMES[kind]}")
     ours: Mapping[str, Any] = data.get(OURS, {})
-    keys = [str(key) for key in data["tune_params_keys"]]
+    keys = data["tune_params_keys"]
+    if not all(isinstance(key, str) for key in keys):
+        raise DatasetError("'tune_params_keys' holds something else than names")
     if SIZE_KEYS[0] not in keys:
-        raise DatasetError(
-            f"{path}: none of its parameters is {SIZE_KEYS[0]} (found: {', '.join(keys)}); it tunes no work-group size"
-        )
-    varied = [key for key in keys if key not in SIZE_KEYS and len(data.get("tune_params", {}).get(key, (0, 1))) > 1]
+        raise DatasetError(f"none of its parameters is {SIZE_KEYS[0]} (found: {', '.join(keys)}); it tunes no work-group size")
+    values = {key: data.get("tune_params", {}).get(key, [0, 1]) for key in keys}
+    wrong = next((key for key in keys if not isinstance(values[key], list)), None)
+    if wrong is not None:
+        raise DatasetError(f"'tune_params' has no list of values for {wrong}")
+    varied = [key for key in keys if key not in SIZE_KEYS and len(values[key]) > 1]
     entries: dict[tuple[Any, ...], list[tuple[str, Mapping[str, Any]]]] = {}
     for name, entry in data["cache"].items():
+        if not isinstance(entry, dict):
+            raise DatasetError(f"entry '{name}' is a {type(entry).__name__}; expected an object")
         missing = [key for key in keys if key not in entry]
         if missing or "time" not in entry:
-            raise DatasetError(f"{path}: entry '{name}' has no '{(missing or ['time'])[0]}'")
+            raise DatasetError(f"entry '{name}' has no '{(missing or ['time'])[0]}'")
+        wrong = next((key for key in keys if not isinstance(entry[key], (str, int, float))), None)
+        if wrong is not None:
+            raise DatasetError(f"entry '{name}': {wrong} is a {type(entry[wrong]).__name__}; expected a number or a text")
+        try:
+            _size(entry)
+        except DatasetError as problem:
+            raise DatasetError(f"entry '{name}': {problem}") from problem
         entries.setdefault(tuple(entry[key] for key in varied), []).append((name, entry))
     if device is None:
         device = _device_of(data, ours)
     sweeps = [
         sweep
-        for values, found in entries.items()
-        if (sweep := _sweep(path, data, ours, device, dict(zip(varied, values, strict=True)), found)) is not None
+        for found_values, found in entries.items()
+        if (sweep := _sweep(data, ours, device, dict(zip(varied, found_values, strict=True)), found)) is not None
     ]
     if not sweeps:
-        raise DatasetError(f"{path}: no variant of its kernel ran with two work-group sizes or more")
+        raise DatasetError("no variant of its kernel ran with two work-group sizes or more")
     return sweeps
 
 
@@ -125,27 +160,38 @@ def cache_of(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def _opened(path: Path) -> Mapping[str, Any]:
-    if not path.is_file():
-        raise DatasetError(f"there is no cache file {path}")
+def _parsed(text: bytes) -> Mapping[str, Any]:
     try:
-        text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text(encoding="utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as problem:
-        raise DatasetError(f"{path}: cannot be read: {problem}") from problem
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as problem:
+        data = parse_json(text, "the file", error=DatasetError)
+    except DatasetError:
         try:
-            data = json.loads(text.rstrip().rstrip(",") + "}}")
-        except json.JSONDecodeError:
-            raise DatasetError(f"{path}: not JSON: {problem}") from problem
+            data = parse_json(text.rstrip().rstrip(b",") + b"}}", "the file", error=DatasetError)
+        except DatasetError:
+            data = None
+        if data is None:
+            raise
     if not isinstance(data, dict):
-        raise DatasetError(f"{path}: holds a {type(data).__name__}; expected a JSON object, a cache file of Kernel Tuner")
+        raise DatasetError(f"holds a {type(data).__name__}; expected a JSON object, a cache file of Kernel Tuner")
     return data
 
 
+def _whole(what: str, value: Any, most: int) -> int:
+    """A whole number from 1; Kernel Tuner writes some as floats.
+
+    Raises:
+        DatasetError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= most or value != int(value):
+        raise DatasetError(f"{what} is {value!r}; expected a whole number from 1 to {most}")
+    return int(value)
+
+
+def _size(entry: Mapping[str, Any]) -> WorkGroup:
+    return WorkGroup(*(_whole(key, entry.get(key, 1), MOST_ITEMS) for key in SIZE_KEYS))
+
+
 def _sweep(
-    path: Path, data: Mapping[str, Any], ours: Mapping[str, Any], device: DeviceProfile, variant: Mapping[str, Any],
+    data: Mapping[str, Any], ours: Mapping[str, Any], device: DeviceProfile, variant: Mapping[str, Any],
     entries: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> Sweep | None:  # fmt: skip
     sizes: list[WorkGroup] = []
@@ -154,24 +200,30 @@ def _sweep(
     failed: dict[WorkGroup, str] = {}
     for name, entry in entries:
         try:
-            size = WorkGroup(*(int(entry.get(key, 1)) for key in SIZE_KEYS))
+            size = _size(entry)
             why = _failure(entry["time"])
-            runs = [] if why else [float(time) for time in entry.get("times") or [entry["time"]]]
-        except (LatcastError, TypeError, ValueError) as problem:
-            raise DatasetError(f"{path}: entry '{name}': {problem}") from problem
+            runs = () if why else listed("times", entry.get("times") or [entry["time"]])
+            check_ms("times", runs, above_zero=True)
+            spent = [entry.get(key, 0.0) for key in ("compile_time", "benchmark_time", "verification_time")]
+            check_ms("compile_time, benchmark_time and verification_time", spent)
+        except LatcastError as problem:
+            raise DatasetError(f"entry '{name}': {problem}") from problem
         if why:
             failed[size] = why
             continue
         sizes.append(size)
         times.append(runs)
-        tuning.append(sum(float(entry.get(key, 0.0)) for key in ("compile_time", "benchmark_time", "verification_time")))
+        tuning.append(sum(spent))
     if len(sizes) < 2:
         return None
     rounds = min(len(runs) for runs in times)
-    found = _descriptor_and_grid(path, data, ours, {**entries[0][1], **variant})
+    found = _descriptor_and_grid(data, ours, {**entries[0][1], **variant})
+    said = ours.get("variant", variant)
+    if not isinstance(said, dict) or not all(isinstance(value, (str, int, float)) for value in said.values()):
+        raise DatasetError(f"'{OURS}' has a variant that is no object of numbers and texts")
     return Sweep(
         device, str(ours.get("operator", _operator(data))), *found, tuple(sizes), np.array([runs[:rounds] for runs in times]),
-        variant=ours.get("variant", variant), interleaved=bool(ours.get("interleaved", False)),
+        variant=said, interleaved=bool(ours.get("interleaved", False)),
         tuning_ms=np.array(tuning) if any(tuning) else None, failed=failed, filter_size=_filter_size(ours, entries[0][1]),
     )  # fmt: skip
 
@@ -180,35 +232,54 @@ def _failure(time: Any) -> str:
     """Why an entry has no time; empty where it has one."""
     if isinstance(time, str):
         return FAILURES.get(time, time)
-    return FAILURES["RuntimeFailedConfig"] if float(time) >= _FAILED_FROM_MS else ""
+    return FAILURES["RuntimeFailedConfig"] if isinstance(time, (int, float)) and time >= _FAILED_FROM_MS else ""
+
+
+def _grid(what: str, shape: Any, tiles: Sequence[int] = (1, 1, 1)) -> Grid:
+    listed_shape = shape if isinstance(shape, list) else [shape]
+    if not 1 <= len(listed_shape) <= 3:
+        raise DatasetError(f"{what} is {shape!r}; expected one to three numbers")
+    wholes = [_whole(what, whole, MOST_WORK_ITEMS) for whole in listed_shape]
+    if math.prod(wholes) > MOST_WORK_ITEMS:
+        raise DatasetError(f"{what} is {shape!r}; expected at most {MOST_WORK_ITEMS} work items")
+    return Grid(*(-(-whole // tile) for whole, tile in zip(wholes, tiles, strict=False)))
 
 
 def _descriptor_and_grid(
-    path: Path, data: Mapping[str, Any], ours: Mapping[str, Any], entry: Mapping[str, Any]
+    data: Mapping[str, Any], ours: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> tuple[KernelDescriptor, Grid]:
     if "descriptor" in ours:
-        try:
-            return KernelDescriptor(**ours["descriptor"]), Grid(*ours["grid"])
-        except (TypeError, KeyError) as problem:
-            raise DatasetError(f"{path}: what it says under '{OURS}' is malformed: {problem}") from problem
-    problem_size = data["problem_size"] if isinstance(data["problem_size"], list) else [data["problem_size"]]
-    tiles = [int(entry.get(key, 1)) for key in TILE_KEYS]
-    try:
-        grid = Grid(*(-(-int(whole) // tile) for whole, tile in zip(problem_size, tiles, strict=False)))
-    except (TypeError, ValueError) as problem:
-        raise DatasetError(f"{path}: problem_size is {data['problem_size']!r}; expected one to three numbers") from problem
+        return _own_descriptor(ours["descriptor"]), _grid(f"the grid under '{OURS}'", ours.get("grid"))
+    tiles = [_whole(key, entry.get(key, 1), MOST_ITEMS) for key in TILE_KEYS]
+    grid = _grid("problem_size", data["problem_size"], tiles)
     # Neighbouring work items read neighbouring numbers, whatever their tiles; what else they read is not known here.
     block_x, block_y, block_z = tiles
     descriptor = KernelDescriptor(
-        str(data["kernel_name"]), "conv", block_x, block_y, block_z, vector=1, read_along_x=1, accesses_counted=False
+        data["kernel_name"], "conv", block_x, block_y, block_z, vector=1, read_along_x=1, accesses_counted=False
     )
     return descriptor, grid
 
 
+def _own_descriptor(found: Any) -> KernelDescriptor:
+    fields = dict(found) if isinstance(found, dict) else {}
+    unknown = sorted(set(fields) - {field.name for field in dataclass_fields(KernelDescriptor)})
+    if not isinstance(fields.get("name"), str) or fields.get("kind") not in KERNELS or unknown:
+        raise DatasetError(
+            f"what it says under '{OURS}' is malformed: a descriptor without name and kind, or with strange fields"
+        )
+    for name in set(fields) - {"name", "kind", "accesses_counted"}:
+        if fields[name] is not None or name != "read_along_x":
+            fields[name] = _whole(f"{name} under '{OURS}'", fields[name], MOST_ITEMS)
+    return KernelDescriptor(**{**fields, "accesses_counted": bool(fields.get("accesses_counted", True))})
+
+
 def _filter_size(ours: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[int, int]:
     """Of our own, or as Kernel Tuner's example names it; 1 x 1 where nothing is said."""
-    rows, columns = ours.get("filter_size") or (entry.get("filter_height", 1), entry.get("filter_width", 1))
-    return int(rows), int(columns)
+    found = ours.get("filter_size") or [entry.get("filter_height", 1), entry.get("filter_width", 1)]
+    if not isinstance(found, list) or len(found) != 2:
+        raise DatasetError(f"the filter size is {found!r}; expected two numbers")
+    rows, columns = (_whole("the filter size", value, MOST_ITEMS) for value in found)
+    return rows, columns
 
 
 def _operator(data: Mapping[str, Any]) -> str:
@@ -218,20 +289,27 @@ def _operator(data: Mapping[str, Any]) -> str:
 
 def _device_of(data: Mapping[str, Any], ours: Mapping[str, Any]) -> DeviceProfile:
     if "device" in ours:
-        try:
-            return DeviceProfile(**ours["device"])
-        except TypeError as problem:
-            raise DatasetError(f"the device that the cache describes under '{OURS}' is malformed: {problem}") from problem
-    title = str(data["device_name"])
+        found = ours["device"]
+        known = {field.name for field in dataclass_fields(DeviceProfile)}
+        texts = {"name": "", "title": "", "source": "", "family": None}
+        if not isinstance(found, dict) or not set(found) <= known or not {"name", "title"} <= set(found):
+            raise DatasetError(
+                f"the device that the cache describes under '{OURS}' is malformed: expected {', '.join(sorted(known))}"
+            )
+        if not all(isinstance(found.get(key, ""), str) or found[key] is usual for key, usual in texts.items()):
+            raise DatasetError(f"the device under '{OURS}' is malformed: a name that is no text")
+        return DeviceProfile(**{**dict.fromkeys(("max_work_group_size", "max_x", "max_y", "max_z")), **found})
+    title = data["device_name"]
     for name in profile_names():
         profile = load_profile(name)
         if profile.title == title:
             return profile
     # No profile: the limits are what was tried, the rest is not known, and the rules say so.
-    sizes = np.array([[int(entry.get(key, 1)) for key in SIZE_KEYS] for entry in data["cache"].values()], dtype=np.int64)
+    sizes = np.array([_size(entry).shape for entry in data["cache"].values()], dtype=np.int64).reshape(-1, 3)
     x, y, z = sizes.max(axis=0, initial=1).tolist()
     source = "no profile of this device; the limits are the largest sizes in the cache"
-    return DeviceProfile(title, title, int(sizes.prod(axis=1).max(initial=1)), x, y, z, source=source)
+    most = min(int(sizes.prod(axis=1).max(initial=1)), MOST_ITEMS)
+    return DeviceProfile(title, title, most, x, y, z, source=source)
 
 
 def _name(entry: Mapping[str, Any], keys: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from latcast.errors import MeasurementError
+from latcast.folders import made
 from latcast.workgroups.defaults import FIXED, kfast
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.gpu_interfaces import KernelSession
@@ -231,7 +232,7 @@ def _require_same(earlier: Sweep, device: DeviceProfile, workload: Workload, siz
 
 def save_sweep(path: Path, sweep: Sweep) -> None:
     """Writes a sweep's cache whole or not at all, so that an interruption leaves the rounds before it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    made(path.parent)
     unfinished = path.with_name(f".{path.name}")
     write_cache(unfinished, sweep)
     os.replace(unfinished, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from latcast.datasets.importers import Refusals
 from latcast.errors import DatasetError
+from latcast.reading import read_bytes
 
 NO_VALUE = frozenset({"", "N/A"})
 """What stands in a cell that was not measured."""
@@ -27,6 +29,20 @@ class Row:
     cells: Sequence[str]
 
 
+def read_rows(file: Path) -> list[Row]:
+    """All rows of a CSV file.
+
+    Raises:
+        DatasetError: The file cannot be read, is too large, or is no CSV.
+    """
+    try:
+        text = read_bytes(file, error=DatasetError).decode()
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        return [Row(reader.line_num, cells) for cells in reader]
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise DatasetError(f"cannot read {file}: {problem}") from problem
+
+
 class Table:
     """A CSV file with a header.
 
@@ -42,12 +58,7 @@ class Table:
     def __init__(self, file: Path, first: Sequence[str], refusals: Refusals) -> None:
         self.file = file
         self.refusals = refusals
-        try:
-            with file.open(encoding="utf-8", newline="") as stream:
-                reader = csv.reader(stream, strict=True)
-                self._rows = [Row(reader.line_num, cells) for cells in reader]
-        except (OSError, UnicodeDecodeError, csv.Error) as problem:
-            raise DatasetError(f"cannot read {file}: {problem}") from problem
+        self._rows = read_rows(file)
         self.header = tuple(self._rows[0].cells) if self._rows else ()
         found = [name.lower() for name in self.header[: len(first)]]
         if found != list(first):

@@ -6,13 +6,13 @@ table has another latency, so the table belongs to the block.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.named_only import UNSTATED, NamedOnlyImporter, Parsed, published_mean
 from latcast.datasets.importers.table import Malformed, number
 from latcast.errors import DatasetError
+from latcast.reading import read_json
 from latcast.records import Platform, Reference
 
 SPACE = "tflite_block"
@@ -32,10 +32,7 @@ FILES = (
 
 def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
     file = folder / name
-    try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise DatasetError(f"cannot read {file}: {problem}") from problem
+    table = read_json(file, error=DatasetError)
     if not isinstance(table, dict):
         raise DatasetError(f"{file} holds a {type(table).__name__}; expected an object of blocks and milliseconds")
     twin = SAME_VALUES.get(name)

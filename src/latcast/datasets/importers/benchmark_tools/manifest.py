@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, MeasurementError
+from latcast.reading import read_json
 from latcast.records import SCHEMA_VERSION, Reference
 
 MANIFEST_FILE = "manifest.json"
@@ -83,8 +84,8 @@ class KitManifest:
         """
         file = folder / MANIFEST_FILE
         try:
-            document = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as problem:
+            document = read_json(file, error=DatasetError)
+        except DatasetError as problem:
             raise DatasetError(
                 f"{folder} is no kit: cannot read {file.name} ({problem}); expected a folder written by latcast signature kit"
             ) from problem
@@ -103,5 +104,5 @@ class KitManifest:
                 for item in document["networks"]
             )
             return cls(networks, str(document["precision"]), dict(document["chosen"]))
-        except (KeyError, TypeError, AttributeError) as problem:
+        except (KeyError, TypeError, AttributeError, MeasurementError) as problem:
             raise DatasetError(f"{file} is no manifest of a kit: {problem}; write the kit again") from problem

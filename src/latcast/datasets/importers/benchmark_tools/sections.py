@@ -13,13 +13,12 @@ from latcast.datasets.importers.benchmark_tools.openvino import OpenvinoReader
 from latcast.datasets.importers.benchmark_tools.output import Line, Section, ToolReader
 from latcast.datasets.importers.benchmark_tools.tflite import TfliteReader
 from latcast.errors import DatasetError
+from latcast.reading import read_bytes
 
 READERS: Sequence[ToolReader] = (TfliteReader(), NcnnReader(), OpenvinoReader(), OnnxruntimeReader(), CsvReader())
 
 HEADER = "# latcast"
 """How a line begins that the kit's script writes before a tool's output: ``# latcast network=resnet18 device=pixel4``."""
-
-LARGEST_FILE_BYTES = 64 * 2**20
 
 _SETTING = re.compile(r"(\w+)=(\S*)")
 
@@ -69,13 +68,11 @@ def _expected() -> str:
 
 
 def _lines(file: Path) -> list[Line]:
+    data = read_bytes(file, error=DatasetError)
     try:
-        if file.stat().st_size > LARGEST_FILE_BYTES:
-            raise DatasetError(f"{file} has {file.stat().st_size} bytes; expected the text that a tool printed")
         # Shells of Windows write UTF-16; progress bars write carriage returns.
-        data = file.read_bytes()
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8").lstrip("\ufeff")
-    except (OSError, UnicodeDecodeError) as problem:
+    except UnicodeDecodeError as problem:
         raise DatasetError(f"cannot read {file}: {problem}") from problem
     parts = text.replace("\r\n", "\n").split("\n")
     # After the last line's end there is no further, empty line: whether a table ended with one must stay visible.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from latcast.datasets.importers.table import read_rows
 from latcast.errors import DatasetError
 from latcast.records import Reference
 
@@ -28,11 +28,7 @@ def read_layers(file: Path) -> list[np.ndarray]:
     Raises:
         DatasetError: A row is no list of layers; with file and line.
     """
-    try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            rows = [[cell for cell in row if cell] for row in csv.reader(stream, strict=True)]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise DatasetError(f"cannot read {file}: {problem}") from problem
+    rows = [[cell for cell in row.cells if cell] for row in read_rows(file)]
     networks = []
     for line, row in enumerate(rows, start=1):
         try:

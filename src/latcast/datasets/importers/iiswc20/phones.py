@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.named_only import UNSTATED
-from latcast.datasets.importers.table import Malformed, Table, number
+from latcast.datasets.importers.table import Malformed, Table, number, read_rows
 from latcast.errors import DatasetError
 from latcast.records import Platform
 
@@ -78,11 +77,7 @@ def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tup
 
 def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]]:
     """One-hot CPU, frequency and memory of each column."""
-    try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.reader(stream, strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise DatasetError(f"cannot read {file}: {problem}") from problem
+    rows = [row.cells for row in read_rows(file)]
     if len(rows) != len(columns):
         raise DatasetError(f"{file} has {len(rows)} rows; expected one for each of the {len(columns)} phones")
     found = []

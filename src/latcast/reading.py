@@ -1,0 +1,242 @@
+"""Files that strangers wrote, read with limits: of size (after unpacking too), of depth, and of what their numbers may be.
+
+Whatever holds gzip, JSON, lines of JSON or safetensors goes through here. A reader then checks what the values mean.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import stat
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+
+from latcast.errors import LatcastError
+
+MOST_BYTES = 64_000_000
+"""Of a file that is read whole, unpacked. JSON of this size takes up to 24 times as much memory."""
+
+MOST_LINE_BYTES = 16_000_000
+"""Of one line, for files that are read line by line and may be of any size."""
+
+MOST_BLANK_LINES = 100_000
+
+MOST_RATIO, FREE_BYTES = 100, 16_000_000
+"""A gzip that is larger unpacked than this many bytes must not be more than so many times as large as packed: measurements are
+25 times at most, zeros a thousand."""
+
+MOST_DEPTH = 40
+"""Of lists and objects within each other."""
+
+MOST_INTEGER = 2**63 - 1
+
+MOST_TENSORS, MOST_HEADER_BYTES, MOST_DIMENSIONS = 10_000, 4_000_000, 8
+"""Of a safetensors file; those that latcast writes have 340 tensors and a header of 80 kB at most."""
+
+_DTYPES: Mapping[str, str] = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+_GZIP = b"\x1f\x8b"
+
+_CHUNK_BYTES = 1 << 20
+
+
+def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_BYTES) -> bytes:
+    """A file's content, unpacked where it is gzip.
+
+    Args:
+        path: A regular file; pipes and devices are refused.
+        error: What to raise.
+        most_bytes: Larger content is refused.
+
+    Raises:
+        LatcastError: As ``error``: the file cannot be read, is damaged or too large.
+    """
+    parts, total = [], 0
+    for part in _chunks(path, error):
+        total += len(part)
+        if total > most_bytes:
+            raise error(f"{path}: found more than {most_bytes / 1e6:.0f} MB, expected at most that")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def read_lines(path: Path, *, error: type[LatcastError]) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers; unpacked where the file is gzip.
+
+    Raises:
+        LatcastError: As ``error``: the file cannot be read or is damaged, or a line is too long.
+    """
+    number, blank, rest = 0, 0, b""
+    for part in _chunks(path, error):
+        *lines, rest = (rest + part).split(b"\n")
+        for line in (*lines, rest):
+            if len(line) > MOST_LINE_BYTES:
+                raise error(f"{path}: found a line of more than {MOST_LINE_BYTES / 1e6:.0f} MB, expected one record a line")
+        for line in lines:
+            number += 1
+            if line and not line.isspace():
+                yield number, line
+            elif (blank := blank + 1) > MOST_BLANK_LINES:
+                raise error(f"{path}:{number}: found more than {MOST_BLANK_LINES} blank lines, expected one record a line")
+    if rest.strip():
+        yield number + 1, rest
+
+
+def read_json(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_BYTES) -> Any:
+    """A JSON file; see :func:`read_bytes` and :func:`parse_json`."""
+    return parse_json(read_bytes(path, error=error, most_bytes=most_bytes), str(path), error=error)
+
+
+def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> Any:
+    """A JSON value whose numbers are finite, whose integers fit 64 bits, and which is not nested too deep.
+
+    Args:
+        data: UTF-8 where bytes.
+        place: Where it stands, for messages.
+        error: What to raise.
+
+    Raises:
+        LatcastError: As ``error``.
+    """
+    try:
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        found = json.loads(text, parse_constant=_constant, parse_int=_integer, parse_float=_float)
+        if "\\ud" in text or "\\uD" in text:
+            # Half a character cannot be stored or printed.
+            json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeDecodeError as problem:
+        raise error(f"{place}: not UTF-8 text (byte {problem.start}), expected JSON") from problem
+    except UnicodeEncodeError as problem:
+        raise error(f"{place}: a text with half a character (a lone surrogate), expected Unicode") from problem
+    except RecursionError as problem:
+        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such JSON") from problem
+    except MemoryError as problem:
+        raise error(f"{place}: takes more memory than there is") from problem
+    except ValueError as problem:
+        raise error(f"{place}: not JSON ({problem})") from problem
+    if _depth(found) > MOST_DEPTH:
+        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such JSON")
+    return found
+
+
+def parse_tensors(data: bytes, *, error: type[LatcastError]) -> tuple[dict[str, np.ndarray], Mapping[str, str]]:
+    """The arrays of a safetensors file, and the texts of its header.
+
+    Raises:
+        LatcastError: As ``error``: it is none, or has more tensors or a larger header than any that latcast writes.
+    """
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > min(len(data) - 8, MOST_HEADER_BYTES):
+        raise error(
+            f"found no safetensors (a header of {length} bytes in a file of {len(data)}), expected at most "
+            f"{MOST_HEADER_BYTES / 1e6:.0f} MB"
+        )
+    header = parse_json(data[8 : 8 + length], "found no safetensors", error=error)
+    if not isinstance(header, dict):
+        raise error(f"found no safetensors (a header that is a {type(header).__name__}), expected an object")
+    texts = header.pop("__metadata__", {})
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise error("found no safetensors (a __metadata__ that is no object of texts)")
+    if len(header) > MOST_TENSORS:
+        raise error(f"found {len(header)} tensors, expected at most {MOST_TENSORS}")
+    arrays: dict[str, np.ndarray] = {}
+    extents = []
+    for name, entry in header.items():
+        try:
+            dtype, shape, (start, end) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
+            whole = all(type(value) is int and value >= 0 for value in (*shape, start, end))
+            if not whole or len(shape) > MOST_DIMENSIONS or end - start != math.prod(shape) * dtype.itemsize:
+                raise ValueError(f"{dtype} of shape {shape} in {end - start} bytes")
+            if end > len(data) - 8 - length:
+                raise ValueError(f"bytes {start} to {end} of {len(data) - 8 - length}")
+            arrays[name] = np.frombuffer(data, dtype, math.prod(shape), 8 + length + start).reshape(shape)
+        except (KeyError, TypeError, ValueError) as problem:
+            raise error(f"found no safetensors ('{name}': {problem}), expected a known type and its bytes") from problem
+        extents.append((start, end))
+    # Without gaps and overlaps, so that a few bytes are not many arrays.
+    if [start for start, _ in sorted(extents)] != [0, *(end for _, end in sorted(extents))][: len(extents)]:
+        raise error("found no safetensors (tensors that overlap or leave gaps)")
+    return arrays, texts
+
+
+def require_regular(path: Path, *, error: type[LatcastError]) -> int:
+    """Size of a file in bytes; opening a pipe would wait for ever.
+
+    Raises:
+        LatcastError: As ``error``: there is no such file, or it is a folder, a pipe or a device.
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as problem:
+        raise error(f"cannot read {path}: {_reason(problem)}; check the path") from problem
+    if not stat.S_ISREG(status.st_mode):
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+        raise error(f"cannot read {path}: it is {what}, expected a file")
+    return status.st_size
+
+
+def _chunks(path: Path, error: type[LatcastError]) -> Iterator[bytes]:
+    size = require_regular(path, error=error)
+    total = 0
+    try:
+        with path.open("rb") as file, _unpacked(path, file) as stream:
+            packed = stream is not file
+            while part := stream.read(_CHUNK_BYTES):
+                total += len(part)
+                if packed and total > max(FREE_BYTES, MOST_RATIO * size):
+                    raise error(
+                        f"{path}: found more than {total / 1e6:.0f} MB packed into {size} bytes, expected at most "
+                        f"{MOST_RATIO} times as much; do not use a file from this source"
+                    )
+                yield part
+    except (OSError, EOFError, zlib.error) as problem:
+        raise error(f"cannot read {path}: {_reason(problem)}") from problem
+
+
+def _unpacked(path: Path, file: BinaryIO) -> BinaryIO | gzip.GzipFile:
+    """The file itself, or what is packed in it, by its name or its first bytes: JSON never begins so."""
+    begins = file.read(len(_GZIP))
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" or begins == _GZIP else file
+
+
+def _reason(problem: Exception) -> str:
+    return getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+
+
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"found {text}, expected a finite number")
+
+
+def _integer(text: str) -> int:
+    value = int(text) if len(text) <= 20 else MOST_INTEGER + 1
+    if not -MOST_INTEGER <= value <= MOST_INTEGER:
+        raise ValueError(f"found an integer of {len(text)} digits, expected one of 64 bits")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"found {text[:40]}, expected a finite number")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value] if isinstance(value, (dict, list)) else []
+    while level:
+        depth += 1
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, (dict, list))
+        ]
+    return depth
