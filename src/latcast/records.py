@@ -20,8 +20,11 @@ PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 ROLES = ("network", "kernel")
 
-MOST_MS = 1e12
-"""Thirty years; nothing that takes longer is a latency."""
+LEAST_MS, MOST_MS = 1e-9, 1e12
+"""A picosecond and thirty years; nothing faster or slower is a latency."""
+
+MOST_WEIGHT = 100
+"""Of a part of the probe: an exponent."""
 
 MOST_COUNT = 2**31 - 1
 """Of rounds and warm-up runs."""
@@ -298,7 +301,7 @@ def check_ms(what: str, values: Sequence[Any], *, above_zero: bool = False) -> N
         MeasurementError: Names ``what``.
     """
     for value in values:
-        if type(value) not in _NUMBER or not 0 <= value <= MOST_MS or (above_zero and not value):
+        if type(value) not in _NUMBER or not 0 <= value <= MOST_MS or (above_zero and value < LEAST_MS):
             least = "above 0" if above_zero else "that are not negative"
             shown = f"{value!r:.40}" if type(value) in _NUMBER else f"a {type(value).__name__}"
             raise MeasurementError(f"{what} must be numbers {least} and at most {MOST_MS:g}; found {shown}")
@@ -311,7 +314,7 @@ def _check(measurement: Measurement) -> None:
         raise MeasurementError(f"role '{measurement.role}', expected one of {', '.join(ROLES)}")
     readings = {f"probe_parts_ms '{part}'": values for part, values in measurement.probe_parts_ms.items()}
     for name, values in {"probe_ms": measurement.probe_ms, "rounds": measurement.rounds, **readings}.items():
-        if values and len(values) != len(measurement.runs_ms):
+        if (values or name in readings) and len(values) != len(measurement.runs_ms):
             raise MeasurementError(f"{len(measurement.runs_ms)} runs_ms but {len(values)} {name}; there must be one for each run")
     for name, values in {"runs_ms": measurement.runs_ms, "probe_ms": measurement.probe_ms, **readings}.items():
         check_ms(name, values, above_zero=True)
@@ -319,10 +322,10 @@ def _check(measurement: Measurement) -> None:
         if type(count) is not int or not 0 <= count <= MOST_COUNT:
             raise MeasurementError("rounds and warmup_runs must be whole numbers that are not negative")
     latency_ms = measurement.latency_ms
-    if measurement.error is None and not (latency_ms is not None and 0 < latency_ms <= MOST_MS):
+    if measurement.error is None and not (latency_ms is not None and LEAST_MS <= latency_ms <= MOST_MS):
         raise MeasurementError(
-            f"latency_ms is {latency_ms!r:.40} and error is null; a measurement either has a positive latency (at most "
-            f"{MOST_MS:g} ms) or says why it failed"
+            f"latency_ms is {latency_ms!r:.40} and error is null; a measurement either has a positive latency ("
+            f"{LEAST_MS:g} to {MOST_MS:g} ms) or says why it failed"
         )
     for name, value in (("latency_ms", latency_ms), ("raw_latency_ms", measurement.raw_latency_ms)):
         if value is not None:
@@ -343,10 +346,11 @@ def _check_environment(measurement: Measurement) -> None:
     probe = _object(settings, "probe", "settings") if settings.get("probe") is not None else {}
     weights = moment.get("probe_weights") or []
     quiet_ms, parts = probe.get("quiet_ms") or [], probe.get("parts") or []
-    if not isinstance(probe.get("key", ""), str):
+    if not isinstance(probe.get("key", None if quiet_ms else ""), str):
         raise MeasurementError("environment whose settings.probe.key is no text")
     check_ms("settings.probe.quiet_ms", listed("settings.probe.quiet_ms", quiet_ms), above_zero=True)
-    check_ms("moment.probe_weights", listed("moment.probe_weights", weights))
+    if not all(type(weight) in _NUMBER and 0 <= weight <= MOST_WEIGHT for weight in listed("moment.probe_weights", weights)):
+        raise MeasurementError(f"environment whose moment.probe_weights are no numbers from 0 to {MOST_WEIGHT}")
     if not all(isinstance(part, str) for part in listed("settings.probe.parts", parts)):
         raise MeasurementError("environment whose settings.probe.parts are no texts")
     readings = measurement.probe_parts_ms

@@ -86,7 +86,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.json").write_bytes(text.encode("latin-1"))
 
-    with pytest.raises(BundleError, match=r"bad\.json: not JSON"):
+    with pytest.raises(BundleError, match=r"bad\.json: not"):
         load_rules(tmp_path / "bad.json")
 
 

@@ -325,7 +325,7 @@ class Store:
     def _translated(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except SQLAlchemyError as problem:
+        except (SQLAlchemyError, UnicodeDecodeError) as problem:
             raise DatasetError(f"cannot {doing} the store {self.location}: {_first_line(problem)}") from problem
 
     @contextmanager

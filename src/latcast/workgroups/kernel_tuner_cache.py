@@ -263,7 +263,7 @@ def _descriptor_and_grid(
 def _own_descriptor(found: Any) -> KernelDescriptor:
     fields = dict(found) if isinstance(found, dict) else {}
     unknown = sorted(set(fields) - {field.name for field in dataclass_fields(KernelDescriptor)})
-    if not isinstance(fields.get("name"), str) or fields.get("kind") not in KERNELS or unknown:
+    if not isinstance(fields.get("name"), str) or fields.get("kind") not in tuple(KERNELS) or unknown:
         raise DatasetError(
             f"what it says under '{OURS}' is malformed: a descriptor without name and kind, or with strange fields"
         )
