@@ -166,8 +166,13 @@ def parse_tensors(data: bytes, *, error: type[LatcastError]) -> tuple[dict[str, 
     return arrays, texts
 
 
-def require_regular(path: Path, *, error: type[LatcastError]) -> int:
-    """Size of a file in bytes; opening a pipe would wait for ever.
+def require_regular(path: Path, *, error: type[LatcastError], what: str = "") -> None:
+    """Refuses what is no file; opening a pipe would wait for ever.
+
+    Args:
+        path: The file.
+        error: What to raise.
+        what: Put before the path in messages: "measurements from ".
 
     Raises:
         LatcastError: As ``error``: there is no such file, or it is a folder, a pipe or a device.
@@ -175,24 +180,24 @@ def require_regular(path: Path, *, error: type[LatcastError]) -> int:
     try:
         status = path.stat()
     except (OSError, ValueError) as problem:
-        raise error(f"cannot read {path}: {_reason(problem)}; check the path") from problem
+        raise error(f"cannot read {what}{path}: {_reason(problem)}; check the path") from problem
     if not stat.S_ISREG(status.st_mode):
-        what = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-        raise error(f"cannot read {path}: it is {what}, expected a file")
-    return status.st_size
+        found = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+        raise error(f"cannot read {what}{path}: it is {found}, expected a file")
 
 
 def _chunks(path: Path, error: type[LatcastError]) -> Iterator[bytes]:
-    size = require_regular(path, error=error)
+    require_regular(path, error=error)
     total = 0
     try:
         with path.open("rb") as file, _unpacked(path, file) as stream:
             packed = stream is not file
             while part := stream.read(_CHUNK_BYTES):
                 total += len(part)
-                if packed and total > max(FREE_BYTES, MOST_RATIO * size):
+                # Of what was read so far: a file may hold the same portion many times.
+                if packed and total > max(FREE_BYTES, MOST_RATIO * file.tell()):
                     raise error(
-                        f"{path}: found more than {total / 1e6:.0f} MB packed into {size} bytes, expected at most "
+                        f"{path}: found {total / 1e6:.0f} MB packed into {file.tell()} bytes, expected at most "
                         f"{MOST_RATIO} times as much; do not use a file from this source"
                     )
                 yield part

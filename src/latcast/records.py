@@ -120,12 +120,13 @@ class Reference:
 
     @classmethod
     def from_json(cls, data: Any) -> Reference:
-        """Reads what :meth:`to_json` wrote.
+        """Reads what :meth:`to_json` wrote; other fields beside it are let be.
 
         Raises:
             MeasurementError: It is of another form.
         """
-        fields = _fields("a reference", data, {"space": str, "parameters": dict, "name": str}, needed=("space",))
+        known = {name: data[name] for name in _REFERENCE if name in data} if isinstance(data, Mapping) else data
+        fields = _fields("a reference", known, _REFERENCE, needed=("space",))
         return cls(fields["space"], dict(fields.get("parameters", {})), fields.get("name", ""))
 
     def __hash__(self) -> int:
@@ -251,6 +252,8 @@ class Measurement:
 
 
 _NUMBER = (int, float)
+
+_REFERENCE: Mapping[str, type | tuple[type, ...]] = {"space": str, "parameters": dict, "name": str}
 
 _EXECUTED: Mapping[str, type | tuple[type, ...]] = {
     "name": str, "kind": str, "nodes": (list, tuple), "latency_ms": _NUMBER, "configuration": dict,

@@ -113,7 +113,7 @@ def test_test_and_training_networks_may_come_from_two_stores(latcast: Latcast, t
     ("arguments", "expected"),
     [
         (("evaluate", "local", "nosuch.sqlite"), "cannot read measurements from nosuch.sqlite: No such file or directory"),
-        (("evaluate", "local", "."), "cannot read measurements from .: Is a directory"),
+        (("evaluate", "local", "."), "cannot read measurements from .: it is a folder"),
         (("evaluate", "pixel4", DATASET), "no predictor for 'pixel4'"),
         (("evaluate", "local", DATASET, "--families", "resnet"), "found no measured network of resnet to judge"),
         (("train", "nosuch.jsonl"), "cannot read measurements from nosuch.jsonl"),

@@ -81,7 +81,10 @@ def test_empty_lines_are_skipped(tmp_path: Path) -> None:
         (json.dumps(record(environment=[1])), "environment is a list"),
         (json.dumps(record(environment={"moment": []})), "environment whose moment is no object"),
         (json.dumps(record(environment={"moment": {"worker": [1]}})), "moment.worker is no text"),
-        (json.dumps(record(environment={"settings": {"probe": {"quiet_ms": [0]}}})), "quiet_ms must be numbers above 0"),
+        (
+            json.dumps(record(environment={"settings": {"probe": {"key": "a", "quiet_ms": [0]}}})),
+            "quiet_ms must be numbers above 0",
+        ),
         (json.dumps(record(probe_parts_ms={"memory": [1.0]})), "2 runs_ms but 1 probe_parts_ms 'memory'"),
         (json.dumps(record(reference={"space": "resnet", "parameters": []})), "parameters is a list"),
         (json.dumps(record(executed=[{"name": "a", "kind": "b", "nodes": [], "latency_ms": -1}])), "latency_ms of an executed"),

@@ -29,7 +29,7 @@ def open_measurements(location: Path | str) -> Store:
     if "://" in text:
         return Store(text)
     path = Path(text).expanduser()
-    require_regular(path, error=DatasetError)
+    require_regular(path, error=DatasetError, what="measurements from ")
     try:
         with path.open("rb") as file:
             start = file.read(len(_SQLITE))
