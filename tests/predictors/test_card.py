@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from latcast.predictors.card import TRAINING_KEYS, card_warnings, is_better, learned_from
+from latcast.kernels.rules import load_rules
+from latcast.predictors.card import TRAINING_KEYS, card_text, card_warnings, is_better, learned_from
+from latcast.predictors.physical import POOLED, PhysicalTerms
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Platform
 
 
 def card(networks: int, mape: float | None = None, held_out: int | None = None, **more: Any) -> dict[str, Any]:
@@ -78,3 +84,23 @@ def test_what_a_predictor_rests_on_is_said_in_a_few_words() -> None:
     assert learned_from(card(260, 5.12, 40)) == "260 networks, MAPE 5.1 % on 40 held out"
     assert learned_from(card(3)) == "3 networks, its error on others unknown"
     assert learned_from({}) == "an unknown number of measurements, its error on others unknown"
+
+
+def test_the_text_of_a_card_says_all_that_the_card_states() -> None:
+    stated = {
+        "trained_on": "networks of a phone", "way": "networks", "model": "gbdt", "measurements": 120, "seconds": 900,
+        "licence": "CC-BY-4.0",
+    }  # fmt: skip
+    predictor = PlatformPredictor(
+        Platform.parse("phone/tflite-2.10/gpu/fp16"), load_rules("tflite"), PhysicalTerms({POOLED: np.zeros(4)}), {}
+    )
+
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in card_text(replace(predictor, card=stated)).splitlines()
+    ]
+
+    for meaning, value in [
+        ("trained on", "networks of a phone"), ("way of learning", "networks"), ("model of a kernel type", "gbdt"),
+        ("measurements", "120"), ("seconds of measuring", "900"), ("licence of the data", "CC-BY-4.0"),
+    ]:  # fmt: skip
+        assert [meaning, value] in rows
