@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from latcast.cli.latency_units import milliseconds_of
 from latcast.datasets import jsonlines
+from latcast.errors import DatasetError
+from latcast.spaces.pytorchcv import reference_of
 from latcast.transfer.latency_table import LatencyTable
 from latcast.transfer.shared_terms_file import save_shared_terms
 from tests.cli.conftest import Latcast
@@ -54,3 +57,18 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(latcast: Latcast, few: P
 
     assert found.code == 1
     assert "no model of known platforms" in found.err
+
+
+def test_sizes_without_networks_that_have_them_are_a_wrong_call(latcast: Latcast, few: Path, file: Path) -> None:
+    found = latcast("signature", "predict", "--measured", few, "--model", file, "--shape", "input=1,3,192,192")
+
+    assert found.code == 2
+    assert "name the networks that have these sizes" in found.err
+
+
+def test_platforms_of_different_units_are_not_scaled_alike() -> None:
+    networks_ms = {reference_of("resnet18"): 60.0, reference_of("mobilenetv2_w1"): 20.0}
+    in_seconds = {network: latency_ms / 1000 for network, latency_ms in networks_ms.items()}
+    latencies = {"a/tflite-2.10/1large/fp32": networks_ms, "b/tflite-2.10/1large/fp32": in_seconds}
+    with pytest.raises(DatasetError, match=r"hardly of one unit \(those of a/.* ms, those of b/.* s\)"):
+        milliseconds_of("", latencies, "both.jsonl")

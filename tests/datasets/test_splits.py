@@ -155,6 +155,11 @@ class TestLineages:
     def test_spaces_belong_to_the_same_table(self, spaces: tuple[str, ...], lineage: str) -> None:
         assert {lineage_of(Reference(space)) for space in spaces} == {lineage}
 
+    def test_names_of_other_collections_are_of_the_same_families(self) -> None:
+        names = {"mobilenet": "separable", "mobilenet_v2": "inverted residual", "mobilenet_v3": "inverted residual"}
+        for name, lineage in names.items():
+            assert lineage_of(Reference("ncnn_benchmark", {"name": name})) == lineage
+
     def test_a_family_is_of_one_lineage(self) -> None:
         families = [family for members in LINEAGES.values() for family in members]
         assert len(families) == len(set(families))

@@ -52,6 +52,10 @@ class TestTheBetterOfTwo:
         assert not is_better(card(129, 6.0, 25), card(260, 12.0, 25))
         assert is_better(card(260, 12.0, 25), card(129, 6.0, 25))
 
+    def test_where_a_card_lists_no_networks_errors_decide(self) -> None:
+        assert not is_better(card(12, 30.0, 20), card(0, 5.0, 100, measurements=900))
+        assert is_better(card(0, 5.0, 100, measurements=900), card(12, 30.0, 20))
+
     def test_of_equally_many_networks_more_kernels_decide_and_of_equal_ones_the_first(self) -> None:
         assert not is_better(card(40, 7.0, 25), card(40, 7.0, 25, measurements=900))
         assert is_better(card(40, 7.0, 25), card(40, 7.0, 25))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latcast.predictors.folds import group_folds
+from latcast.predictors.folds import group_folds, held_out_by
 
 
 def test_small_groups_stay_whole_and_folds_are_even() -> None:
@@ -48,3 +48,9 @@ def test_a_seed_gives_the_same_folds_and_another_other_ones() -> None:
 
     assert group_folds(groups, 5, 1).tolist() == group_folds(groups, 5, 1).tolist()
     assert group_folds(groups, 5, 1).tolist() != group_folds(groups, 5, 2).tolist()
+
+
+def test_what_was_spread_is_said() -> None:
+    assert held_out_by(["residual"] * 12 + ["shuffle"] * 8, 5, seed=0) == "lineage (residual by network)"
+    assert held_out_by(["random_mixed"] * 8 + list("abcdefghij"), 5, seed=0) == "lineage (random_mixed by network)"
+    assert held_out_by(["fire"] * 5 + ["shuffle"] * 5, 5, seed=0) == "lineage"

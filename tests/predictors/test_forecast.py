@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 from latcast.errors import ModelError, UnknownOperatorError, UnknownPlatformError
@@ -88,6 +89,8 @@ def test_the_prediction_is_called_what_the_user_called_the_model(predictor: Plat
 def test_a_single_model_is_no_list_of_models(predictor: PlatformPredictor) -> None:
     with pytest.raises(ModelError, match="expected a list of models, found one of type str"):
         predict_many("resnet18", predictor)
+    with pytest.raises(ModelError, match="found one of type ModelProto"):
+        predict_many(onnx.ModelProto(), predictor)
 
 
 def test_a_module_is_predicted_as_the_file_that_it_exports_to(predictor: PlatformPredictor) -> None:

@@ -246,6 +246,14 @@ class TestTheBetterBundleStays:
         assert read_summary(kept).card == self.LONG
         assert [entry.path for entry in shelf.available_platforms()] == [kept]
 
+    def test_what_was_set_aside_before_stays(self, home: Path, predictor: PlatformPredictor) -> None:
+        shelf.shelve(predictor.with_card(self.LONG))
+
+        aside = [shelf.shelve(predictor.with_card(self.SHORT)).path for _ in range(3)]
+
+        assert len({path.name for path in aside}) == 3
+        assert all(read_summary(path).card == self.SHORT for path in aside)
+
     def test_a_better_one_takes_its_place(self, home: Path, predictor: PlatformPredictor) -> None:
         shelf.shelve(predictor.with_card(self.SHORT))
 

@@ -52,8 +52,12 @@ def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]
     if unit:
         return MILLISECONDS[unit]
     model = load_shared_terms()
-    for platform, measured in latencies.items():
-        doubt = unit_doubt(model, platform, measured)
+    doubts = {platform: unit_doubt(model, platform, measured) for platform, measured in latencies.items()}
+    likely = {platform: "ms" if doubt is None else doubt.unit for platform, doubt in doubts.items()}
+    if len(set(likely.values())) > 1:
+        said = ", ".join(f"those of {platform} {unit}" for platform, unit in likely.items())
+        raise DatasetError(f"the latencies in {source} are hardly of one unit ({said}); give each platform in a file of its own")
+    for platform, doubt in doubts.items():
         if doubt is None:
             continue
         if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -137,7 +137,7 @@ def which_was_kept(predictor: PlatformPredictor, shelved: Shelved) -> str:
         return f"{predictor.platform}: this bundle ({new}) replaces the one before ({old})"
     return (
         f"{predictor.platform}: kept the bundle that was there ({old}), the better one; this one ({new}) is in {shelved.path}; "
-        "--replace puts it in its place"
+        "with --replace the command puts its bundle in that place"
     )
 
 

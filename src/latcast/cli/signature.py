@@ -149,9 +149,11 @@ def predict(
 
     named = [*(networks or []), *(models or [])]
     shapes = parse_shapes(shape or [])
+    if shapes and not named:
+        raise typer.BadParameter("name the networks that have these sizes", param_hint="--shape")
     if model and (data or platforms):
         raise typer.BadParameter("a fitted model knows its platforms; leave out --data and --platforms", param_hint="--model")
-    latencies = measured_latencies(measured, platform)
+    latencies = measured_latencies(measured, platform, tell=warn)
     scale = milliseconds_of(latency_unit, latencies, str(measured))
     latencies = {name: {network: scale * value for network, value in given.items()} for name, given in latencies.items()}
     found: list[tuple[str, int, LatencyTable, DeviceForecasts]] = []
@@ -296,7 +298,7 @@ def _known(data: Sequence[str], platforms: str | None) -> LatencyTable:
 def _wanted(names: Sequence[str], table: LatencyTable, shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, Reference | Graph]]:
     """What a user calls a network: the name of a known one first, then a file or another name; all known ones where none is."""
     from latcast.predictors.forecast import as_graph
-    from latcast.spaces.catalogue import is_model_name, network_named, resized
+    from latcast.spaces.catalogue import family_member, is_model_name, network_named, resized
 
     if not names:
         return [(each.name, each) for each in table.networks]
@@ -305,7 +307,7 @@ def _wanted(names: Sequence[str], table: LatencyTable, shapes: dict[str, tuple[i
     for name in names:
         if name in known or is_model_name(name):
             reference = known[name] if name in known else network_named(name)
-            found.append((name, resized(reference, shapes) if shapes else reference))
+            found.append((name, resized(family_member(name) or reference, shapes) if shapes else reference))
         else:
             found.append((name, as_graph(name, shapes=shapes or None)))
     return found

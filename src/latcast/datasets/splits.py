@@ -183,7 +183,7 @@ def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SH
         raise DatasetError(f"found {len(groups)} groups ({', '.join(groups)}); holding groups out takes at least 2")
     count = _test_count(len(group_of), test_share, "members")
     shuffled = list(groups)
-    Random(f"by_family/{seed}").shuffle(shuffled)
+    Random(f"by_family/{seed}").shuffle(shuffled)  # the text is part of the seed: another one would draw other splits
     held_out: set[str] = set()
     test: set[str] = set()
     for group in shuffled[:-1]:

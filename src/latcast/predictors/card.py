@@ -76,7 +76,8 @@ def is_better(card: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if (card.get("mape") is None) != (other.get("mape") is None):
         return card.get("mape") is not None
     fewer, more = sorted(found[0] for found in (_amount(card), _amount(other)))
-    if card.get("mape") is not None and 2 * fewer >= more:
+    # A card that does not list its training networks tells nothing of how many they were.
+    if card.get("mape") is not None and (not fewer or 2 * fewer >= more):
         (low, high), (other_low, other_high) = _error_range(card), _error_range(other)
         if high < other_low or other_high < low:
             return high < other_low

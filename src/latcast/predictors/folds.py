@@ -15,6 +15,13 @@ LARGEST_SHARE = 0.5
 """Of the networks: what is left without a larger group would not teach."""
 
 
+def held_out_by(groups: Sequence[str], parts: int, seed: int) -> str:
+    """What :func:`group_folds` holds out, in words: "lineage (random_mixed by network)"."""
+    fold, labels = group_folds(groups, parts, seed), np.array(groups)
+    spread = [name for name in sorted(set(groups)) if len(set(fold[labels == name].tolist())) > 1]
+    return "lineage" + (f" ({', '.join(spread)} by network)" if spread else "")
+
+
 def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     """Fold of each network, (networks,). Groups stay whole, so that a fold is as large as the largest lineage in it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -107,7 +107,8 @@ def predict(
         example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
 
     Returns:
-        Milliseconds, with a 90 % interval, coverage and warnings; ``model`` is what the user called it.
+        Milliseconds, with an interval (of 90 % where it is calibrated: ``level``), coverage and warnings; ``model`` is what the
+        user called it.
 
     Raises:
         ModelError: See :func:`as_graph`.
@@ -133,7 +134,7 @@ def predict_many(
     Raises:
         ModelError: See :func:`as_graph`; or the models are not a list.
     """
-    if isinstance(models, str | Path | Graph) or is_torch_module(models):
+    if isinstance(models, str | Path | Graph) or is_torch_module(models) or not isinstance(models, Iterable):
         raise ModelError(f"expected a list of models, found one of type {type(models).__name__}; put it into a list")
     predictor = on if isinstance(on, PlatformPredictor) else load_predictor(on)
     given: dict[str, Any] = {"shapes": shapes, "strict": strict, "trust": trust, "example_inputs": example_inputs}

@@ -172,7 +172,8 @@ class KernelPredictor:
                 if value in known:
                     continue
                 called = kind.kinds[name][value] if value < len(kind.kinds[name]) else str(value)
-                return f"{called}, {'not trained on' if self.seen is not None else 'perhaps not trained on'}"
+                perhaps = "perhaps " if self.seen is None and low < value < high else ""
+                return f"{called}, {perhaps}not trained on"
             factor = max(max(value, 1) / max(high, 1), max(low, 1) / max(value, 1))
             if not low <= value <= high and factor > worst:
                 trained = f"{low}" if low == high else f"{low} to {high}"

@@ -96,7 +96,15 @@ def shelve(predictor: PlatformPredictor, *, replace: bool = False) -> Shelved:
         with suppress(BundleError):
             before = read_summary(path).card
     on_shelf = replace or before is None or is_better(predictor.card, before)
-    return Shelved(save_bundle(predictor, path if on_shelf else path.parent / "aside" / path.name), on_shelf, before)
+    return Shelved(save_bundle(predictor, path if on_shelf else _free_name(path.parent / "aside" / path.name)), on_shelf, before)
+
+
+def _free_name(path: Path) -> Path:
+    """The path, numbered where something has it already: what was put aside before stays."""
+    number, found = 2, path
+    while found.exists():
+        number, found = number + 1, path.with_stem(f"{path.stem}-{number}")
+    return found
 
 
 def scan_shelf(folders: Sequence[Path] | None = None) -> Shelf:

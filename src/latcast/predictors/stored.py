@@ -11,6 +11,7 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.folds import FOLDS, held_out_by
 from latcast.predictors.intervals import HeldOut, calibrate, calibration_networks, lineages_of, unseen_bounds_ms
 from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
 from latcast.predictors.metrics import Metrics, judge
@@ -111,7 +112,8 @@ def trained_with_card(
     held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
     if held_out is not None:
         predictor, figures = calibrated(predictor, data.networks, held_out)
-        card |= {**figures.to_json(), "held_out_by": "lineage or space, within the training networks"}
+        held_out_groups = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
+        card |= {**figures.to_json(), "held_out_by": f"{held_out_groups}, within the training networks"}
     return predictor.with_card(card)
 
 

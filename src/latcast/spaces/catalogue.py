@@ -97,14 +97,21 @@ def model(name: str) -> Reference:
     Raises:
         UnknownNameError: No family publishes it; the message suggests the nearest names.
     """
-    known: list[str] = []
+    found = family_member(name)
+    if found is not None:
+        return found
+    known = [each for family_name in FAMILY_NAMES for each in family(family_name).published]
+    near = nearest_names(name, known) or sorted(known)
+    raise UnknownNameError(f"no published model is called '{name}'; known: {', '.join(near)}")
+
+
+def family_member(name: str) -> Reference | None:
+    """The published member of a family that has this name, or None."""
     for family_name in FAMILY_NAMES:
         published = family(family_name).published
         if name in published:
             return Reference(family_name, dict(published[name].parameters), name)
-        known.extend(published)
-    near = nearest_names(name, known) or sorted(known)
-    raise UnknownNameError(f"no published model is called '{name}'; known: {', '.join(near)}")
+    return None
 
 
 def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Reference:
@@ -117,6 +124,8 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
     Raises:
         ModelError: A name that is no input, a shape that the member cannot be built for, or a space that has no size to choose.
     """
+    if not shapes:
+        return reference
     graph = build(reference)
     name = reference.name or reference.space
     parameters = dict(reference.parameters)
@@ -173,9 +182,10 @@ def network_named(name: str) -> Reference:
 
     if name in shipped_names():
         return reference_of(name)
+    member = family_member(name)
+    if member is not None:
+        return member
     published = [known for family_name in FAMILY_NAMES for known in family(family_name).published]
-    if name in published:
-        return model(name)
     if has_network(name):
         return reference_of(name)
     near = nearest_names(name, [*published, *sorted(shipped_names())])

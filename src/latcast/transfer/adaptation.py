@@ -20,7 +20,7 @@ from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure_graph
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.folds import FOLDS, group_folds
+from latcast.predictors.folds import FOLDS, group_folds, held_out_by
 from latcast.predictors.intervals import HeldOut
 from latcast.predictors.kernel_predictor import TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
@@ -224,7 +224,10 @@ def transferred_predictor(
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
     predictor, figures = calibrated(predictor, data.networks, in_company(predictor, data.networks, seed))
-    return predictor.with_card({**card, **figures.to_json(), "held_out_by": "lineage or space, within the measured networks"})
+    left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
+    # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
+    what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
+    return predictor.with_card({**card, **figures.to_json(), "held_out_by": what})
 
 
 def _samples(data: TrainingData) -> dict[str, KernelSamples]:

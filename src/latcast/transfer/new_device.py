@@ -6,7 +6,7 @@ calibrated on known devices left out; a device that none of them is like is said
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -210,13 +210,16 @@ class KnownDevices:
         return found
 
 
-def measured_latencies(location: Path | str, platform: str | None = None) -> dict[str, dict[Reference, float]]:
+def measured_latencies(
+    location: Path | str, platform: str | None = None, *, tell: Callable[[str], None] = lambda note: None
+) -> dict[str, dict[Reference, float]]:
     """What was measured on a new device.
 
     Args:
         location: A JSON Lines file, a store, or a CSV file with the header ``model,latency_ms``.
         platform: Of a file or store: the only platform wanted, by its id or the beginning of one. Of a CSV file: where it was
             measured.
+        tell: Given what a reader has to say, for instance which network a name was taken for.
 
     Returns:
         Platform ids, each with the latency (ms) of each network.
@@ -227,7 +230,10 @@ def measured_latencies(location: Path | str, platform: str | None = None) -> dic
     """
     if Path(location).suffix.lower() == ".csv":
         wanted = None if platform is None else Platform.parse(platform)
-        table = table_of(read_outputs([Path(location)], platform=wanted).measurements)
+        read = read_outputs([Path(location)], platform=wanted)
+        for note in read.notes:
+            tell(note)
+        table = table_of(read.measurements)
         return {table.platforms[0]: dict(zip(table.networks, table.latency_ms[0].tolist(), strict=True))}
     found = {}
     with open_measurements(location) as store:

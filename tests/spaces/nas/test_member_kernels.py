@@ -93,6 +93,10 @@ def test_a_table_that_does_not_fit_is_not_used(tmp_path: Path, monkeypatch: pyte
     for damaged in (b"", content[:-200], b"PK\x03\x04", other_fields.getvalue()):
         path.write_bytes(damaged)
         assert isinstance(kernels_of(space, rules), SegmentKernels)
+    other_kernels = io.BytesIO()
+    np.savez_compressed(other_kernels, **{**arrays, "counts": arrays["counts"] + 1})
+    path.write_bytes(other_kernels.getvalue())
+    assert isinstance(kernels_of(space, rules), SegmentKernels)
     path.write_bytes(content)
     assert isinstance(kernels_of(space, rules), MemberKernels)
 

@@ -12,9 +12,10 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from latcast.errors import UnknownNameError
 from latcast.folders import cache_folder
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
+from latcast.kernels.search import find_kernels
 from latcast.kernels.types.kernel_type import kernel_type
 from latcast.spaces.nas.segment_kernels import SegmentKernels, SegmentSizes
 from latcast.spaces.nas.supernet import Supernet, checked_encodings, radices
@@ -34,6 +36,9 @@ SMALL_SPACE = 200_000
 SCHEMA = 1
 
 SHIPPED_TABLES = Path(__file__).parent / "tables"
+
+CHECKED = 3
+"""Members that are built to see whether a table still holds."""
 
 TYPE = "type."
 """What the names of arrays of configurations begin with."""
@@ -124,21 +129,36 @@ def kernels_of(supernet: Supernet, rules: FusionRules) -> SpaceKernels:
     if supernet.size <= SMALL_SPACE:
         for content in _stored(supernet, rules):
             found = _read(content, supernet, rules)
-            if found is not None:
+            if found is not None and _agrees(found):
                 return found
     return SegmentKernels(supernet, rules)
+
+
+def _agrees(table: MemberKernels) -> bool:
+    """Whether some members, built and searched for kernels, have those of the table: how a space is built and how kernels are
+    found may have changed since it was made."""
+    encodings = table.supernet.sample_encodings(CHECKED, 0)
+    listed = [(name, tuple(row)) for name, rows in table.configurations.items() for row in rows.tolist()]
+    for member, encoding in zip(table.lookup(encodings)[0], encodings, strict=True):
+        graph = table.supernet.build(**table.supernet.decode(encoding))
+        found = Counter(kernel.key for kernel in find_kernels(graph, table.rules) if not kernel.free)
+        if found != {key: count for key, count in zip(listed, table.counts[member].tolist(), strict=True) if count}:
+            return False
+    return True
 
 
 def keep_table(kernels: SegmentKernels) -> None:
     """Leaves the table of a space in the user's cache; where that cannot be written, nothing is kept."""
     path = _cached_path(kernels.supernet, kernels.rules)
+    content = table_bytes(make_table(kernels))
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(table_bytes(make_table(kernels)))
-        os.replace(file.name, path)
+        part.write_bytes(content)
+        part.replace(path)
     except OSError:
-        return
+        with suppress(OSError):
+            part.unlink()
 
 
 def table_bytes(table: MemberKernels) -> bytes:

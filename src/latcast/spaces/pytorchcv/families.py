@@ -6,8 +6,8 @@ import re
 
 _PREFIXES = (
     "densenet", "efficientnet", "fbnet", "fdmobilenet", "hardnet", "hrnet", "mnasnet", "mobilenetv2", "mobilenetv3",
-    "mobilenet", "preresnet", "proxylessnas", "regnet", "resnext", "resnet", "sepreresnet", "seresnet", "squeezenet",
-    "squeezeresnet",
+    "mobilenet_v2", "mobilenet_v3", "mobilenet", "preresnet", "proxylessnas", "regnet", "resnext", "resnet", "sepreresnet",
+    "seresnet", "squeezenet", "squeezeresnet",
 )  # fmt: skip
 """Where letters that follow the family's name name a variant of it (``regnetx``, ``mobilenetb``, ``resnetbc``)."""
 
