@@ -70,6 +70,8 @@ def summary_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
 def blocks_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     """How much it helped that training saw blocks of the tested families: MAPE / ±10 % by part of the tests and of training."""
     judged = {name: document for name, document in documents.items() if "without" in document}
+    if not judged:
+        return ""
     parts = list(dict.fromkeys(name for document in judged.values() for name in document["without"]))
     kinds = list(dict.fromkeys(name for document in judged.values() for name in document["kinds"]))
     head = ["platform", "all", *kinds, *(f"all, trained without {name}" for name in parts)]

@@ -59,5 +59,5 @@ def test_what_a_runtime_does_not_run_as_one_kernel_is_said_with_what_it_has(latc
 
 
 def test_unknown_kernels_and_samplers_are_named(latcast: Latcast) -> None:
-    assert latcast("sample", "conf").reason == "no kernel type is called 'conf'; known: conv, concat, copy"
+    assert latcast("sample", "conf").reason == "no kernel type is called 'conf'; known: conv, concat, conv_3d"
     assert latcast("sample", "conv", "--sampler", "vae2").code == 2

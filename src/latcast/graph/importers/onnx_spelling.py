@@ -205,7 +205,7 @@ def _cast(node: Node, assembly: Assembly, opset: int) -> Node:
 
 
 def _to_input(attribute: str, position: int) -> Respell:
-    """Operators that used to have as an attribute what is an input now."""
+    """Operators that have as an attribute, in older opsets, what is an input in newer ones."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         if attribute not in node.attributes:

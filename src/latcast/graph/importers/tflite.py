@@ -67,7 +67,7 @@ class TfliteReading:
         return self.file.values(self.index_of[name]) if name in self.index_of else None
 
     def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Files state every shape; those do not hold any more where others are asked for."""
+        """Files state every shape; those do not hold where others are asked for."""
         return None if self.shapes else [self.file.tensors[index].tensor for index in self._current]
 
     def graph(self) -> Graph:

@@ -113,7 +113,7 @@ def _fold_dynamic(graph: Graph) -> Graph:
         )
         renamed[output] = plain
         kept.append(plain)
-    # The operators that scaled the sum back made what the plain ones make now.
+    # The operators that scaled the sum back made what the plain ones make.
     kept = [node for node in kept if node in renamed.values() or not any(name in renamed for name in node.outputs)]
     return rewire(graph, kept, {}) if renamed else graph
 

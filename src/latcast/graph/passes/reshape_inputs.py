@@ -1,6 +1,6 @@
 """The same network for inputs of other sizes, as far as a graph of static shapes can tell.
 
-A graph no longer knows which of its numbers were worked out from the input's size when its file was read. Operators whose
+A graph does not know which of its numbers were worked out from the input's size when its file was read. Operators whose
 numbers say nothing about sizes (convolutions, reductions, scales) are inferred again; a reshape is, where it only merges the
 axes that change. Where a number could have been worked out from a size, the graph is refused rather than guessed at.
 """
