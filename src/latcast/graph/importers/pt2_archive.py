@@ -1,9 +1,9 @@
 """Opening a ``.pt2`` archive of ``torch.export.save`` without running what a stranger put into it.
 
 ``torch.export.load`` runs code of whoever made the file in many places: it unpickles sample inputs, weights and constants
-marked ``use_pickle``, and custom objects; it loads compiled libraries; it evaluates size expressions and guards; and the
-target of a node may be any function below ``torch``, such as ``torch.ops.load_library``. It also reads the archive with a
-parser of its own, which takes ``X.PT`` for ``x.pt``.
+marked ``use_pickle``, and custom objects; it loads compiled libraries; it evaluates size expressions and guards; it writes the
+names of inputs and nodes into Python source, which it executes; and the target of a node may be any function below ``torch``,
+such as ``torch.ops.load_library``. It also reads the archive with a parser of its own, which takes ``X.PT`` for ``x.pt``.
 
 So PyTorch never sees the file itself. Members are taken by their exact names, checked, and written to a new archive without
 what nobody needs for a graph (sample inputs, guards, what nodes remember of their source); PyTorch loads that. Nothing in it
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import json
+import keyword
 import re
 import shutil
 import stat
@@ -58,6 +59,15 @@ _REACHING_OUT = re.compile(r"torch\.ops\.aten\.(from_file|save|load)\b.*")
 
 _CONTAINERS = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 """Types of the containers in which inputs and outputs come; PyTorch imports modules for others."""
+
+_IDENTIFIER = re.compile(r"(?!__\w*__\Z)[A-Za-z_]\w{0,200}", re.ASCII)
+_PATH = re.compile(r"(?!(.*\.)?__\w*__(\.|@|\Z))[\w.@-]{0,1000}", re.ASCII)
+"""A tensor or module in its modules: ``layer1.0.conv.weight``; ``@1`` marks the second call of a module."""
+_PLAIN_TEXT = re.compile(r"[\w .,:;>+-]{0,1000}", re.ASCII)
+"""Such as ``tanh``, ``cuda:0`` or ``bij,bjk->bik``: no quote to end a literal with, no bracket to call anything with."""
+_PATH_KEYS = frozenset({"parameter_name", "buffer_name", "tensor_constant_name", "custom_obj_name", "fqn"})
+_CHECKED_APART = {"target", "as_operator", "in_spec", "out_spec", "expr_str"}
+"""Texts with rules of their own."""
 
 
 def open_checked(path: Path) -> IO[bytes]:
@@ -176,7 +186,9 @@ class _Check:
                 raise self._refused(f"a pickled object ('{label[:40]}' in {name} lies in '{str(member)[:40]}')")
             if f"{folder}{member}" not in self.members:
                 raise self._damaged(f"it lacks '{folder}{member}'")
-        return {"config": entries}
+        checked = {"config": entries}
+        self._check_texts(checked)
+        return checked
 
     def _program(self) -> dict[str, Any]:
         """The program without guards and without what its nodes remember of their source."""
@@ -186,15 +198,52 @@ class _Check:
             if isinstance(target, str) and ("inputs" in value or "outputs" in value):
                 self._check_target(target)
                 value["metadata"] = {}
+                if ".aten._assert_" in target:
+                    self._drop_messages(value)
+            elif "target" in value:
+                self._check_target(target)
             if "as_operator" in value:
                 self._check_target(value["as_operator"])
             for key in ("in_spec", "out_spec"):
                 if key in value:
                     self._check_containers(value[key])
-            if value.get("as_custom_obj") is not None:
+            if any(value.get(key) for key in ("as_custom_obj", "custom_obj", "custom_obj_values")):
                 raise self._refused("a custom object among its tensors")
+            for key in ("metadata", "treespec_namedtuple_fields"):
+                if key in value and "module_call_graph" in value:
+                    value[key] = {}
         program["guards_code"] = []
+        self._check_texts(program)
         return program
+
+    def _drop_messages(self, node: dict[str, Any]) -> None:
+        """What an assertion would say quotes code; nobody reads it."""
+        for value in _objects(node.get("inputs")):
+            if "as_string" in value:
+                value["as_string"] = ""
+
+    def _check_texts(self, content: object) -> None:
+        """Names become Python source that PyTorch executes, and so may other texts: each is one of a few harmless kinds."""
+        waiting: list[tuple[str, object, bool]] = [("", content, False)]
+        while waiting:
+            key, value, is_argument = waiting.pop()
+            if isinstance(value, dict):
+                for name, inner in value.items():
+                    if not (_is_identifier(name) or _is_name_of_its_own(key, name)):
+                        raise self._refused(f"the name '{name[:60]}'")
+                    # An operator's parameter may be called 'from'; where it is nothing, it goes by its place.
+                    waiting.append((name, inner, name == "name" and "arg" in value))
+            elif isinstance(value, list):
+                waiting += ((key, inner, is_argument) for inner in value)
+            elif key in _PATH_KEYS:
+                if value is not None and not (isinstance(value, str) and _PATH.fullmatch(value)):
+                    raise self._refused(f"the name '{str(value)[:60]}'")
+            elif key.endswith(("name", "names")):
+                allowed = value is None or _is_identifier(value) or (is_argument and value in ("", *keyword.kwlist))
+                if not allowed and key != "path_name":
+                    raise self._refused(f"the name '{str(value)[:60]}'")
+            elif isinstance(value, str) and key not in _CHECKED_APART and not _PLAIN_TEXT.fullmatch(value):
+                raise self._refused(f"the text '{value[:60]}' as its '{key[:40]}'")
 
     def _check_target(self, target: object) -> None:
         if not isinstance(target, str) or not _TARGET.fullmatch(target) or _REACHING_OUT.fullmatch(target):
@@ -208,10 +257,9 @@ class _Check:
             raise self._damaged("its description of inputs is no JSON") from error
         for value in _objects(content):
             kind, context = value.get("type"), value.get("context")
-            if kind is not None and kind not in _CONTAINERS:
+            if kind is not None and not (isinstance(kind, str) and kind in _CONTAINERS):
                 raise self._refused(f"inputs or outputs in a '{str(kind)[:60]}'")
-            # An object in a context names a class, for which PyTorch would import a module.
-            if context is not None and (not isinstance(context, str) or "{" in context):
+            if not _is_list_of_keys(context):
                 raise self._refused("inputs or outputs in a container of a kind of its own")
 
     def _check_expressions(self, content: object) -> None:
@@ -228,6 +276,32 @@ class _Check:
             f"'{self.path}' holds {what}, which could run code when it is loaded; export the model to ONNX or save it "
             "again with a newer torch.export.save, or say --trust (trust=True in Python) if you know who made it"
         )
+
+
+def _is_identifier(name: object) -> bool:
+    return isinstance(name, str) and _IDENTIFIER.fullmatch(name) is not None and not keyword.iskeyword(name)
+
+
+def _is_name_of_its_own(of: str, name: str) -> bool:
+    """Keys that are not written into source: those of tensors and of the ranges of sizes."""
+    return (of == "config" and _PATH.fullmatch(name) is not None) or (of == "range_constraints" and is_arithmetic(name))
+
+
+def _is_list_of_keys(context: object) -> bool:
+    """Whether a container says nothing of itself but its keys, in JSON.
+
+    Keys of named inputs become parameters of a function that PyTorch writes. An object instead of a key names a class, for
+    which PyTorch would import a module.
+    """
+    if context is None:
+        return True
+    try:
+        keys = json.loads(context) if isinstance(context, str) else False
+    except (ValueError, RecursionError):
+        return False
+    if keys is None:
+        return True
+    return isinstance(keys, list) and all(isinstance(key, int) or (isinstance(key, str) and _PATH.fullmatch(key)) for key in keys)
 
 
 def _objects(content: object) -> Iterator[dict[str, Any]]:
