@@ -33,7 +33,7 @@ from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
 from latcast.repository.plausibility import implausibility
 from latcast.repository.validation import parse_upload
-from latcast.transfer.shared_terms_file import load_shared_terms
+from latcast.transfer.shared_terms_file import SHIPPED, load_shared_terms
 from latcast.workgroups.audit import audit, summarise
 from latcast.workgroups.kernel_tuner_cache import read_cache
 from tests.datasets.importers.usc.small_dataset import write_dataset
@@ -45,7 +45,14 @@ pytestmark = pytest.mark.slow
 TESTS = Path(__file__).resolve().parents[1]
 RECORDED = TESTS / "cli" / "data" / "onnxruntime.jsonl.gz"
 TOOLS = TESTS / "datasets" / "importers" / "benchmark_tools" / "recorded"
-PHONE = Platform.parse("phone/tflite-2.10/cpu1/fp32")
+PLATFORMS = {
+    "benchmark_app": "openvino-2026.4/cpu1", "benchncnn.txt": "ncnn-1.0/cpu4", "benchncnn_param": "ncnn-1.0/gpu",
+    "onnxruntime_perf_test": "onnxruntime-1.31/cpu1", "tflite.txt": "tflite-2.10/cpu1", "tflite_profile.txt": "tflite-2.10/cpu4",
+    "tflite_profile_xnnpack": "tflite-2.10/cpu1",
+}  # fmt: skip
+"""Where each recorded output can be from, by the beginning of its name."""
+
+ANNOUNCED = b"# latcast network=squeezenet1_1 device=phone threads=1 precision=fp32\n"
 
 
 def recorded_lines(count: int = 4) -> list[dict[str, Any]]:
@@ -221,6 +228,7 @@ def test_tensors(bundle: Path, tmp_path: Path) -> None:
             np.asarray(array, dtype=np.float64).sum()
 
     try_cases(cases(), read, [tmp_path / "x.safetensors"], count=case_count(0.06))
+    seeds = [SHIPPED.read_bytes()]
     try_cases(cases(), load_shared_terms, [tmp_path / "x.safetensors"], count=case_count(0.01))
 
 
@@ -234,12 +242,18 @@ def test_rules(bundle: Path, tmp_path: Path) -> None:
 def test_outputs_of_tools(name: str, tmp_path: Path) -> None:
     chance = random.Random(name)
     data = (TOOLS / name).read_bytes()
+    where = next(text for beginning, text in PLATFORMS.items() if name.startswith(beginning))
+    platform = Platform.parse(f"phone/{where}/fp32")
 
     def read(path: Path) -> None:
-        for platform in (None, PHONE):
-            with_store(read_outputs(output_files([path]), platform=platform).measurements)
+        said = None if path.read_bytes().startswith(b"# latcast") else platform
+        with_store(read_outputs(output_files([path]), platform=said).measurements)
 
-    try_cases((mutated(data, chance) for _ in iter(int, 1)), read, [tmp_path / "resnet18.txt"], count=case_count(0.008))
+    cases = (mutated(chance.choice((data, ANNOUNCED + data)), chance) for _ in iter(int, 1))
+    found = try_cases(cases, read, [tmp_path / "squeezenet1_1.txt"], count=case_count(0.008))
+
+    assert found["read"] > 0
+    assert found["refused"] > 0
 
 
 def with_store(measurements: Any) -> None:
@@ -253,7 +267,9 @@ def small_tables(source: Path, target: Path) -> None:
     """The published files, of tables their first rows alone."""
     target.mkdir()
     for file in sorted(source.iterdir()):
-        if file.suffix in (".csv", ".txt"):
+        if file.is_file() and file.stat().st_size < 10_000:
+            shutil.copy(file, target)
+        elif file.suffix in (".csv", ".txt"):
             with file.open("rb") as stream:
                 (target / file.name).write_bytes(b"".join(stream.readline() for _ in range(12)))
         elif file.suffix == ".json" and file.stat().st_size < 50_000_000:
@@ -271,19 +287,22 @@ def test_published_tables(name: str, tmp_path: Path, request: pytest.FixtureRequ
     chance = random.Random(name)
     files = sorted(file for file in folder.iterdir() if file.is_file())
     originals = {file: file.read_bytes() for file in files}
+    changing = files[0]
 
     def read(path: Path) -> None:
-        data = path.read_bytes()
-        changing = chance.choice(files)
         for file in files:
-            file.write_bytes(data if file == changing else originals[file])
+            file.write_bytes(path.read_bytes() if file == changing else originals[file])
         with_store(IMPORTERS.get(name).read(folder, strict=chance.random() < 0.5).measurements)
 
     def cases() -> Iterator[bytes]:
+        nonlocal changing
         while True:
-            yield mutated(originals[chance.choice(files)], chance)
+            changing = chance.choice(files)
+            yield mutated(originals[changing], chance)
 
-    try_cases(cases(), read, [tmp_path / "case"], count=case_count(0.01))
+    found = try_cases(cases(), read, [tmp_path / "case"], count=case_count(0.01))
+
+    assert found["read"] > 0
 
 
 def uploaded(content: bytes) -> None:
