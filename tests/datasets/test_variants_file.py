@@ -85,3 +85,22 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(MissingExtraError, match=r"pip install 'latcast\[parquet\]'"):
         write_variants(tmp_path / "x.parquet", [], RECIPE)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("parameters", "[1]", "parameters is a list"),
+        ("parameters", "{", "parameters: not JSON"),
+        ("operator_counts", "[" * 5000, "operator_counts: "),
+    ],
+)
+def test_a_strangers_row_that_is_no_variant_is_refused(file: Path, column: str, value: str, reason: str) -> None:
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(file)
+    changed = table.set_column(table.column_names.index(column), column, pyarrow.array([value] * table.num_rows))
+    parquet.write_table(changed, file)
+
+    with pytest.raises(DatasetError, match=reason):
+        read_variants(file)

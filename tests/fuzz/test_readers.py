@@ -256,6 +256,17 @@ def test_outputs_of_tools(name: str, tmp_path: Path) -> None:
     assert found["refused"] > 0
 
 
+def test_latencies_written_down(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    data = b"model,latency_ms\nresnet18,20.5\nsqueezenet1_1,4.25\n"
+    platform = Platform.parse("phone/tflite-2.10/cpu1/fp32")
+
+    def read(path: Path) -> None:
+        with_store(read_outputs(output_files([path]), platform=platform).measurements)
+
+    try_cases((mutated(data, chance) for _ in iter(int, 1)), read, [tmp_path / "x.csv"], count=case_count(0.01))
+
+
 def with_store(measurements: Any) -> None:
     """What an import does with what it read."""
     with Store(":memory:") as store:

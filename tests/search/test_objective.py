@@ -62,6 +62,8 @@ def test_a_json_table_may_hold_parameters_in_one_object(tmp_path: Path) -> None:
     [
         ("cell,top1\na,1\n", "line 2: no column 'accuracy'"),
         ("cell,accuracy\na,1\n", "line 2: 'a' is no cell of NAS-Bench-201"),
+        ("cell,accuracy\na,1e999\n", "line 2: accuracy is 1e999; expected a finite number"),
+        ("cell,accuracy\na,NaN\n", "line 2: accuracy is NaN; expected a finite number"),
         ("cell,accuracy\n", "found no members"),
     ],
 )

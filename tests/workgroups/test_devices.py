@@ -57,3 +57,11 @@ def test_unknown_profiles_name_the_known_ones(tmp_path: Path) -> None:
         load_profile("hikey")
     with pytest.raises(LatcastError, match="there is no device profile"):
         load_profile(tmp_path / "none.toml")
+
+
+def test_a_profile_that_is_no_text_or_endless_is_one_line(tmp_path: Path) -> None:
+    for name, content in {"binary": b"\xff\xfe", "deep": b"a = " + b"[" * 50_000, "large": b"#" * 100_001}.items():
+        path = tmp_path / f"{name}.toml"
+        path.write_bytes(content)
+        with pytest.raises(LatcastError, match=f"{name}.toml"):
+            load_profile(path)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latcast.datasets.variants import FAMILIES, RUNTIMES, GraphFacts, Variant
-from latcast.errors import DatasetError, MissingExtraError
+from latcast.errors import DatasetError, MeasurementError, MissingExtraError
+from latcast.reading import parse_json
 from latcast.records import Reference
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 VARIANTS_SCHEMA = 1
 """Raised when a column changes its meaning."""
+
+MOST_ROWS = 1_000_000
 
 _METADATA = b"latcast.variants"
 
@@ -130,7 +133,12 @@ def _opened(path: Path | str) -> pyarrow.parquet.ParquetFile:
     said = (file.schema_arrow.metadata or {}).get(_METADATA)
     if said is None:
         raise DatasetError(f"{path} is a Parquet file, but not of variants; make one with: latcast data variants -o {path}")
-    schema = json.loads(said)["schema"]
+    recipe = parse_json(said, str(path), error=DatasetError)
+    schema = recipe.get("schema") if isinstance(recipe, dict) else None
+    if type(schema) is not int or file.metadata.num_rows > MOST_ROWS:
+        raise DatasetError(
+            f"{path} has the schema {schema!r} and {file.metadata.num_rows} rows; expected a number and at most {MOST_ROWS} rows"
+        )
     if schema > VARIANTS_SCHEMA:
         raise DatasetError(f"{path} has schema {schema}, this latcast reads up to {VARIANTS_SCHEMA}; update latcast")
     return file
@@ -145,7 +153,10 @@ def read_recipe(path: Path | str) -> Recipe:
     """
     with _opened(path) as file:
         said = json.loads(file.schema_arrow.metadata[_METADATA])
-    return Recipe(said["seed"], said["count"], tuple(said["families"]), said["version"])
+    try:
+        return Recipe(said["seed"], said["count"], tuple(said["families"]), said["version"])
+    except (KeyError, TypeError) as problem:
+        raise DatasetError(f"{path} does not say how it was made ({problem!r}); make it again") from problem
 
 
 def read_variants(path: Path | str) -> list[Variant]:
@@ -157,7 +168,7 @@ def read_variants(path: Path | str) -> list[Variant]:
     """
     with _opened(path) as file:
         rows = file.read().to_pylist()
-    return [_variant(row) for row in rows]
+    return [_variant(row, path) for row in rows]
 
 
 def read_variant(path: Path | str, row: int) -> Variant:
@@ -171,13 +182,19 @@ def read_variant(path: Path | str, row: int) -> Variant:
         if not 0 <= row < file.metadata.num_rows:
             raise DatasetError(f"{path} has the rows 0 to {file.metadata.num_rows - 1}; row {row} was asked for")
         [found] = file.read().slice(row, 1).to_pylist()
-    return _variant(found)
+    return _variant(found, path)
 
 
-def _variant(row: Mapping[str, Any]) -> Variant:
-    facts = GraphFacts(
-        row["macs"], row["flops"], row["parameter_count"], row["activation_elements"], row["structure"],
-        json.loads(row["operator_counts"]), json.loads(row["kernel_counts"]),
-    )  # fmt: skip
-    reference = Reference(row["family"], json.loads(row["parameters"]), row["name"])
-    return Variant(row["family"], row["index"], reference, facts)
+def _variant(row: Mapping[str, Any], path: Path | str) -> Variant:
+    try:
+        operators, kernels, parameters = (
+            parse_json(row[name], f"{path}: {name}", error=DatasetError)
+            for name in ("operator_counts", "kernel_counts", "parameters")
+        )
+        facts = GraphFacts(
+            row["macs"], row["flops"], row["parameter_count"], row["activation_elements"], row["structure"], operators, kernels
+        )
+        reference = Reference.from_json({"space": row["family"], "parameters": parameters, "name": row["name"]})
+        return Variant(row["family"], row["index"], reference, facts)
+    except (KeyError, TypeError, MeasurementError) as problem:
+        raise DatasetError(f"{path}: a row that is no variant ({problem!r}); make the file again") from problem

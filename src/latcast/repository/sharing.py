@@ -203,7 +203,7 @@ class Client:
                 self._refused(problem)
         except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
             raise _TryAgainError(str(getattr(problem, "reason", problem)) or type(problem).__name__) from problem
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise RepositoryError(f"{self.url} answered something that is not a repository's; check the address") from problem
         if not isinstance(found, dict) or "received" not in found:
             raise RepositoryError(f"{self.url} answered something that is not a repository's; check the address")
@@ -212,7 +212,7 @@ class Client:
     def _refused(self, problem: urllib.error.HTTPError) -> NoReturn:
         try:
             said = str(json.loads(problem.read(100_000))["detail"])
-        except (ValueError, KeyError, TypeError, OSError):
+        except (ValueError, KeyError, TypeError, RecursionError, OSError):
             said = problem.reason
         if problem.code == 429 or problem.code >= 500:
             stated = str(problem.headers.get("retry-after", ""))

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
-from latcast.reading import read_bytes, read_json
+from latcast.reading import parse_json, read_bytes, read_json
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.proxies.proxy import PROXIES
 from latcast.search.proxies.small_member import small_graph
@@ -184,12 +184,14 @@ def table_objective(path: Path, supernet: Supernet, column: str = VALUE_COLUMN) 
     for number, record in enumerate(_records(path), start=2 if path.suffix == ".csv" else 1):
         try:
             value = float(record[column])
+            if not math.isfinite(value):
+                raise ValueError(f"{column} is {record[column]}; expected a finite number")
             given = record.get("parameters", record)
             known = set(supernet.decode(np.zeros(len(supernet.choices), dtype=np.int64)))
             rows.append((supernet.encode({name: given[name] for name in known if name in given}), value))
         except KeyError as problem:
             raise DatasetError(f"{path}, line {number}: no column {problem}; found {', '.join(record)}") from problem
-        except (TypeError, ValueError, LatcastError) as problem:
+        except (TypeError, ValueError, OverflowError, AttributeError, LatcastError) as problem:
             raise DatasetError(f"{path}, line {number}: {problem}") from problem
     if not rows:
         raise DatasetError(f"{path}: found no members, expected a table of networks of the space '{supernet.name}'")
@@ -211,6 +213,6 @@ def _records(path: Path) -> Sequence[Mapping[str, Any]]:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse_json(text, "cell", error=DatasetError)
+    except DatasetError:
         return text

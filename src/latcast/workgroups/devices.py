@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import LatcastError, UnknownNameError
+from latcast.reading import read_bytes
 from latcast.registry import nearest_names
 from latcast.workgroups.sizes import SizeLimits
 
 MOST_ITEMS = 65_536
 """Work items in a group, beyond any device; all sizes up to there can be listed."""
+
+MOST_PROFILE_BYTES = 100_000
 
 _PROFILES = resources.files("latcast.workgroups").joinpath("profiles")
 
@@ -95,7 +98,8 @@ def load_profile(name_or_path: str | Path) -> DeviceProfile:
     if path.suffix == ".toml":
         if not path.is_file():
             raise LatcastError(f"there is no device profile {path}; known by name: {', '.join(profile_names())}")
-        return parse_profile(path.read_text(encoding="utf-8"), path.stem, str(path))
+        content = read_bytes(path, error=LatcastError, most_bytes=MOST_PROFILE_BYTES)
+        return parse_profile(content.decode("utf-8", errors="replace"), path.stem, str(path))
     name = str(name_or_path)
     if name not in profile_names():
         near = nearest_names(name, profile_names()) or profile_names()
@@ -131,5 +135,5 @@ def _parsed(text: str, where: str) -> Mapping[str, Any]:
     try:
         found: Mapping[str, Any] = toml.loads(text)
         return found
-    except toml.TOMLDecodeError as problem:
+    except (toml.TOMLDecodeError, RecursionError) as problem:
         raise LatcastError(f"{where} is not TOML: {problem}") from problem

@@ -272,3 +272,19 @@ class TestManifest:
 
         with pytest.raises(DatasetError, match=reason):
             KitManifest.read(tmp_path)
+
+
+def test_a_cell_of_csv_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("model,latency_ms\nresnet18," + "1" * 200_000 + "\n")
+
+    with pytest.raises(DatasetError, match=r"x\.csv:2: not a line of CSV \(field larger than"):
+        read_outputs([path], platform=Platform.parse("phone/tflite-2.10/cpu1/fp32"))
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"model,latency_ms\n{'a' * 5000},1.5\n")
+
+    with pytest.raises(DatasetError, match=r"x\.csv:2: the network 'aaa"):
+        read_outputs([path], platform=Platform.parse("phone/tflite-2.10/cpu1/fp32"))

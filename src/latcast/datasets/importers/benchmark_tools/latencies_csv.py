@@ -25,7 +25,10 @@ class CsvReader:
         """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
         found = []
         for line in section.lines[1:]:
-            cells = [cell.strip() for cell in next(csv.reader([line.text]), [])]
+            try:
+                cells = [cell.strip() for cell in next(csv.reader([line.text]), [])]
+            except csv.Error as problem:
+                raise section.refused(f"not a line of CSV ({problem})", line) from problem
             if not any(cells):
                 continue
             if len(cells) != len(HEADER) or not cells[0]:
