@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.importers import refuse_address
-from latcast.graph.ir import Graph, check_input_names
+from latcast.graph.ir import Graph, Tensor, check_input_names
+from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators.table import node_parameters
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
@@ -140,6 +141,7 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
             raise ModelError(
                 f"{name} takes images of {present[1]} channels, {given}=BATCH,{present[1]},HEIGHT,WIDTH; found {_sizes(wanted)}"
             )
+        check_tensor(given, Tensor(wanted))
         batch, _, height, width = wanted
         if batch != present[0]:
             parameters["batch"] = batch
@@ -150,7 +152,10 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
     found = replace(reference, parameters=parameters)
     asked = " ".join(f"{given}={_sizes(shape)}" for given, shape in shapes.items())
     try:
-        wanted_filters = _filter_elements(build(found))
+        built = build(found)
+        for tensor_name, tensor in built.tensors.items():
+            check_tensor(tensor_name, tensor)
+        wanted_filters = _filter_elements(check_graph(built))
     except ModelError as problem:
         raise ModelError(f"{name} cannot be built for {asked}: {problem}") from problem
     filters = _filter_elements(graph)

@@ -14,8 +14,9 @@ from typing import Any, overload
 import numpy as np
 
 from latcast.errors import ModelError, UnknownOperatorError
-from latcast.graph.importers.budget import Budget, Resource, check_graph, check_tensor
+from latcast.graph.importers.budget import Budget, Resource
 from latcast.graph.ir import AttributeValue, Graph, Node, Tensor
+from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
 from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
 from latcast.graph.operators.parameters import LEARNED_INPUTS, SEMANTIC_INPUTS

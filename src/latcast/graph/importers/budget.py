@@ -8,31 +8,14 @@ export take (a language model of 96 layers: 15,000 nodes).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from math import prod
 
 from latcast.errors import ModelError
-from latcast.graph.ir import Graph, Tensor
-from latcast.graph.operators import node_flops
-
-MAX_TENSOR_ELEMENTS = 1 << 40
-"""Of one tensor: 4 TiB of real numbers, more than any machine holds."""
-
-MAX_FLOPS = 1 << 56
-"""Of a network: a day of the fastest machine."""
-
-MAX_ATTRIBUTE = 1 << 31
-"""Of a window's sizes, strides, dilations and pads."""
-
-MAX_RANK = 64
-"""Dimensions of a tensor, which numpy limits so."""
+from latcast.graph.limits import written
 
 MAX_DEPTH = 32
 """Of branches and loops within each other."""
-
-_WINDOW = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "group")
 
 
 @dataclass(frozen=True)
@@ -74,7 +57,7 @@ class Budget:
         limit = resource.value
         if self._spent[resource] > limit.most:
             raise ModelError(
-                f"the model asks for at least {_number(self._spent[resource])} {limit.unit}; at most {limit.most:,} are read; "
+                f"the model asks for at least {written(self._spent[resource])} {limit.unit}; at most {limit.most:,} are read; "
                 f"{limit.advice}"
             )
 
@@ -95,53 +78,3 @@ class Budget:
 
     def leave(self) -> None:
         self._depth -= 1
-
-
-def check_tensor(name: str, tensor: Tensor) -> None:
-    """Refuses what no machine holds, before anybody computes with its size.
-
-    Raises:
-        ModelError: Too many elements or dimensions.
-    """
-    if len(tensor.shape) > MAX_RANK:
-        raise ModelError(f"tensor '{name}' has {len(tensor.shape)} dimensions; at most {MAX_RANK} are read; is the file damaged?")
-    if prod(tensor.shape) > MAX_TENSOR_ELEMENTS:
-        raise ModelError(
-            f"tensor '{name}' of shape {_shown(tensor.shape)} would hold {_number(prod(tensor.shape))} elements; "
-            f"at most {MAX_TENSOR_ELEMENTS:,} are read; is the file damaged, or a size given wrongly?"
-        )
-
-
-def check_graph(graph: Graph) -> Graph:
-    """The graph, where its numbers are such as a network has.
-
-    Raises:
-        ModelError: They are not; everything that reckons with them may rely on it.
-    """
-    flops = 0
-    for node in graph.nodes:
-        for key in _WINDOW:
-            value = node.attributes.get(key, 0)
-            for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, int) and abs(number) >= MAX_ATTRIBUTE:
-                    raise ModelError(
-                        f"node '{node.name}' ({node.op_type}) has {_number(number)} in its '{key}'; expected less than "
-                        f"{MAX_ATTRIBUTE:,}; is the file damaged?"
-                    )
-        flops += node_flops(graph, node) or 0
-    if flops > MAX_FLOPS:
-        raise ModelError(
-            f"the network would take {_number(flops)} FLOPs; at most {_number(MAX_FLOPS)} are believed; "
-            "is the file damaged, or a size given wrongly?"
-        )
-    return graph
-
-
-def _shown(shape: Iterable[int]) -> str:
-    sizes = list(shape)
-    return f"[{', '.join(map(_number, sizes[:8]))}{', ...' if len(sizes) > 8 else ''}]"
-
-
-def _number(value: int) -> str:
-    """A number in a few characters, however long it is."""
-    return f"{value:,}" if abs(value) < 10**18 else f"about 2^{abs(value).bit_length() - 1}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph, Node, Shape, Tensor, check_input_names
+from latcast.graph.limits import check_graph, check_tensor
 from latcast.graph.operators import OperatorView, lookup
 
 _SIZED = frozenset({"Expand", "GridSample", "Pad", "Range", "Tile"})
@@ -38,7 +39,7 @@ def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
 
     Raises:
         ModelError: A name that is no input; or the sizes of the graph are in operators that cannot be worked out again; or
-            the network does not fit inputs of these shapes.
+            the network does not fit inputs of these shapes; or it would be larger than any machine holds.
     """
     check_input_names(shapes, graph.inputs, graph.name)
     tensors = dict(graph.tensors)
@@ -53,6 +54,7 @@ def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
                 "expected as many sizes of at least 1"
             )
         tensors[name] = replace(tensors[name], shape=shape)
+        check_tensor(name, tensors[name])
         changed.add(name)
     if not changed:
         return graph
@@ -78,9 +80,10 @@ def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
         for name, tensor in zip(node.outputs, _inferred(graph, node, view), strict=False):
             if name and tensor.shape != graph.shape(name):
                 tensors[name] = replace(tensors[name], shape=tensor.shape)
+                check_tensor(name, tensors[name])
                 changed.add(name)
         nodes.append(node)
-    return replace(graph, tensors=tensors, constants=constants).with_nodes(nodes)
+    return check_graph(replace(graph, tensors=tensors, constants=constants).with_nodes(nodes))
 
 
 def _inferred(graph: Graph, node: Node, view: OperatorView) -> list[Tensor]:
