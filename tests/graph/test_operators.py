@@ -379,6 +379,14 @@ def test_an_operator_outside_the_table_counts_as_unknown_rather_than_as_nothing(
         (Call("Cast", [np.zeros(2)], {"to": 8}), "element type 8"),
         (Call("Transpose", [np.zeros((2, 3))], {"perm": (0, 2)}), "does not fit"),
         (Call("Relu", [None]), "lacks its input 0"),
+        (Call("TopK", [np.zeros(3), np.asarray([1])], {"axis": 1}, constant=frozenset({1})), "axis 1 is out of range .* rank 1"),
+        (Call("DFT", [np.zeros((2, 8, 1)), None, np.asarray(3)], constant=frozenset({2})), "axis 3 is out of range .* rank 3"),
+        (Call("DFT", [np.zeros((2, 8, 1)), None, np.asarray(-1)], constant=frozenset({2})), "real and imaginary parts"),
+        (Call("Attention", [*[np.zeros((1, 2, 4, 8))] * 3, None, np.zeros((1, 2, 3, 8))]), "given together"),
+        (
+            Call("Attention", [*[np.zeros((1, 2, 4, 8))] * 3, None, *[np.zeros((1, 3, 8))] * 2]),
+            r"past keys \[1, 3, 8\].* do not fit",
+        ),
     ],
 )
 def test_calls_that_do_not_fit_are_refused_with_the_node_and_the_reason(call: Call, words: str) -> None:

@@ -92,7 +92,14 @@ def attention_sizes(view: OperatorView) -> AttentionSizes:
         )  # fmt: skip
     if not fitting or query_heads % key_heads:
         raise view.fail(f"{query_heads} query heads and {key_heads} key heads do not fit the shapes")
-    past = view.shape(4)[2] if view.has_input(4) else 0
+    if view.has_input(4) != view.has_input(5):
+        raise view.fail("past keys and past values must be given together")
+    past = 0
+    if view.has_input(4):
+        old_keys, old_values = view.shape(4), view.shape(5)
+        past = old_keys[2] if len(old_keys) == 4 else 0
+        if (old_keys, old_values) != ((q[0], key_heads, past, key_size), (q[0], key_heads, past, value_size)):
+            raise view.fail(f"past keys {list(old_keys)} and past values {list(old_values)} do not fit the keys and values")
     return AttentionSizes(q[0], query_heads, key_heads, queries, keys + past, key_size, value_size)
 
 

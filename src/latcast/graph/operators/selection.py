@@ -21,12 +21,23 @@ def infer_as_first(view: OperatorView) -> list[Tensor]:
     return [Tensor(view.shape(), view.dtype())]
 
 
+def axis_of(view: OperatorView, axis: int, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        ModelError: There is none of this number.
+    """
+    if not -rank <= axis < rank:
+        raise view.fail(f"axis {axis} is out of range for an input of rank {rank}")
+    return axis % rank
+
+
 def infer_top_k(view: OperatorView) -> list[Tensor]:
     x = view.shape()
     k = view.ints_from("k", 1)
     if k is None:
         raise view.fail("the count k is missing")
-    axis = view.int_attribute("axis", -1) % len(x)
+    axis = axis_of(view, view.int_attribute("axis", -1), len(x))
     if k[0] > x[axis]:
         raise view.fail(f"cannot take the {k[0]} largest of {x[axis]}")
     shape = (*x[:axis], k[0], *x[axis + 1 :])
@@ -118,7 +129,9 @@ def dft_sizes(view: OperatorView) -> tuple[int, int]:
     # Without a change of length every axis gives the same shape, so that one chosen at run time may be taken for the usual one.
     keeps_shape = not view.int_attribute("onesided", 0) and not view.has_input(1)
     open_axis = keeps_shape and view.has_input(2) and view.value(2) is None
-    axis = -2 % len(x) if open_axis else (view.ints_from("axis", 2) or (-2,))[0] % len(x)
+    axis = axis_of(view, -2 if open_axis else (view.ints_from("axis", 2) or (-2,))[0], len(x))
+    if axis == len(x) - 1:
+        raise view.fail("the last axis holds real and imaginary parts and cannot be transformed")
     length = view.ints_from("dft_length", 1)
     halved = view.int_attribute("inverse", 0) and view.int_attribute("onesided", 0)
     return axis, length[0] if length else 2 * (x[axis] - 1) if halved else x[axis]
