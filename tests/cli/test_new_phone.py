@@ -131,10 +131,10 @@ def test_a_named_network_of_another_size_is_built_or_refused(latcast: Latcast) -
 
     [usual] = latcast(*command, "squeezenet1_1").json["predictions"]
     [larger] = latcast(*command, "squeezenet1_1", "--shape", "input=1,3,448,448").json["predictions"]
-    refused = latcast(*command, "resnet18", "--shape", "input=1,3,448,448")
+    refused = latcast(*command, "mobilenet_w1", "--shape", "input=1,3,448,448")
 
     assert larger["latency_ms"] > 3 * usual["latency_ms"]
-    assert "resnet18 has one size, input=1,3,224,224; found 1,3,448,448" in refused.err
+    assert "mobilenet_w1 has one size, input=1,3,224,224; found 1,3,448,448" in refused.err
 
 
 class TestCsv:

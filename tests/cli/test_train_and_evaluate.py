@@ -32,7 +32,7 @@ def test_a_bundle_that_learned_from_more_stays_unless_the_user_says_otherwise(la
 
     assert f"{PLATFORM}: kept the bundle that was there ({ALL_NETWORKS} networks, MAPE " in lesser.err
     assert "this one (11 networks, its error on others unknown)" in lesser.err
-    assert "--replace puts it in its place" in lesser.err
+    assert "with --replace the command puts its bundle in that place" in lesser.err
     assert Path(lesser.json["bundle"]) == home / "bundles" / "aside" / kept.name
     assert kept.read_bytes() == before
 
