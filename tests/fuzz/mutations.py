@@ -108,13 +108,16 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from _paths(child, (*path, key))
 
 
-def try_cases(cases: Iterator[bytes], read: Callable[[Path], object], paths: Sequence[Path], *, count: int) -> Mapping[str, int]:
+def try_cases(
+    cases: Iterator[bytes], read: Callable[[Path], object], paths: Sequence[Path], *, sound: bytes, count: int
+) -> Mapping[str, int]:
     """Writes each case to a file and reads it.
 
     Args:
         cases: Contents; each is written to the paths in turn.
         read: The reader.
         paths: Where cases are written, for readers that go by the name's ending.
+        sound: What cases were made from; it must be read, or every refusal could be of the test's own making.
         count: How many cases are tried.
 
     Returns:
@@ -126,6 +129,9 @@ def try_cases(cases: Iterator[bytes], read: Callable[[Path], object], paths: Seq
     """
     outcomes: Counter[str] = Counter()
     with limited_memory():
+        for path in paths:
+            path.write_bytes(sound)
+            assert outcome(lambda path=path: read(path), str(path)) == "read", f"{path} is refused unchanged"  # type: ignore[misc]
         for number in range(count):
             path = paths[number % len(paths)]
             path.write_bytes(next(cases))

@@ -93,9 +93,10 @@ def as_json(value: Any) -> bytes:
 
 def test_json_lines(tmp_path: Path) -> None:
     chance = random.Random(1)
-    cases = changed([recorded_lines()], chance, lines_bytes)
+    lines = recorded_lines()
+    cases = changed([lines], chance, lines_bytes)
 
-    found = try_cases(cases, used, [tmp_path / "x.jsonl", tmp_path / "y"], count=case_count(0.15))
+    found = try_cases(cases, used, [tmp_path / "x.jsonl", tmp_path / "y"], sound=lines_bytes(lines), count=case_count(0.15))
 
     assert found["refused"] > 0
 
@@ -106,11 +107,13 @@ def test_packed_json_lines(tmp_path: Path) -> None:
     inner = changed([recorded_lines(2)], chance, lines_bytes)
     cases = (mutated(packed, chance) if chance.random() < 0.6 else gzip.compress(next(inner)) for _ in iter(int, 1))
 
-    try_cases(cases, used, [tmp_path / "x.jsonl.gz"], count=case_count(0.06))
+    found = try_cases(cases, used, [tmp_path / "x.jsonl.gz"], sound=packed, count=case_count(0.06))
+
+    assert found["refused"] > 0
 
 
 def store_cases(folder: Path, chance: random.Random) -> Iterator[bytes]:
-    """Stores with bytes changed, and with values put where others belong."""
+    """A store, and then the same with bytes changed, and with values put where others belong."""
     good = folder / "good.sqlite"
     with Store(good) as store:
         store.add_all(Measurement.from_json(line) for line in recorded_lines(6))
@@ -121,6 +124,7 @@ def store_cases(folder: Path, chance: random.Random) -> Iterator[bytes]:
     columns = [(table, row[1]) for table in tables for row in connection.execute(f'PRAGMA table_info("{table}")')]
     connection.close()
     odd = [None, -1, 0, 2**62, -1.5, 9e999, "", "x", "[]", "{}", "[1]", "null", '{"runs_ms": [1e999]}', "\x1b[31m", b"\xff\x00"]
+    yield data
     while True:
         if chance.random() < 0.4:
             yield mutated(data, chance)
@@ -147,7 +151,10 @@ def test_stores(tmp_path: Path) -> None:
             path.with_name(path.name + ending).unlink(missing_ok=True)
         used(path)
 
-    try_cases(store_cases(tmp_path, random.Random(3)), opened, [path], count=case_count(0.08))
+    cases = store_cases(tmp_path, random.Random(3))
+    found = try_cases(cases, opened, [path], sound=next(cases), count=case_count(0.08))
+
+    assert found["refused"] > 0
 
 
 def replayed(path: Path) -> None:
@@ -164,12 +171,15 @@ def test_sweeps(tmp_path: Path) -> None:
     }  # fmt: skip
     cases = changed([cache(), cache(latcast=own)], chance, as_json)
 
-    try_cases(cases, replayed, [tmp_path / "x.json"], count=case_count(0.08))
+    found = try_cases(cases, replayed, [tmp_path / "x.json"], sound=as_json(cache()), count=case_count(0.08))
+    assert found["refused"] > 0
     packed = (
         gzip.compress(next(cases)) if chance.random() < 0.5 else mutated(gzip.compress(as_json(cache())), chance)
         for _ in iter(int, 1)
     )
-    try_cases(packed, replayed, [tmp_path / "x.json.gz"], count=case_count(0.02))
+    sound = gzip.compress(as_json(cache()))
+    found = try_cases(packed, replayed, [tmp_path / "x.json.gz"], sound=sound, count=case_count(0.02))
+    assert found["refused"] > 0
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +202,9 @@ def test_bundles(bundle: Path, tmp_path: Path) -> None:
     files = {file.relative_to(bundle).as_posix(): file.read_bytes() for file in sorted(bundle.rglob("*")) if file.is_file()}
     documents = [name for name in files if name.endswith(".json")]
 
+    whole = zipped(files, tmp_path / "whole.zip")
+
     def cases() -> Iterator[bytes]:
-        whole = zipped(files, tmp_path / "whole.zip")
         while True:
             if chance.random() < 0.2:
                 yield mutated(whole, chance)
@@ -205,7 +216,9 @@ def test_bundles(bundle: Path, tmp_path: Path) -> None:
                 name = chance.choice(list(files))
                 yield zipped({**files, name: mutated(files[name], chance)}, tmp_path / "changed.zip")
 
-    try_cases(cases(), load_bundle, [tmp_path / "x.zip"], count=case_count(0.06))
+    found = try_cases(cases(), load_bundle, [tmp_path / "x.zip"], sound=whole, count=case_count(0.06))
+
+    assert found["refused"] > 0
 
 
 def test_tensors(bundle: Path, tmp_path: Path) -> None:
@@ -227,15 +240,21 @@ def test_tensors(bundle: Path, tmp_path: Path) -> None:
         for array in found.values():
             np.asarray(array, dtype=np.float64).sum()
 
-    try_cases(cases(), read, [tmp_path / "x.safetensors"], count=case_count(0.06))
+    path = tmp_path / "x.safetensors"
+    found = try_cases(cases(), read, [path], sound=seeds[0], count=case_count(0.06))
+    assert found["refused"] > 0
     seeds = [SHIPPED.read_bytes()]
-    try_cases(cases(), load_shared_terms, [tmp_path / "x.safetensors"], count=case_count(0.01))
+    found = try_cases(cases(), load_shared_terms, [path], sound=seeds[0], count=case_count(0.01))
+    assert found["refused"] > 0
 
 
 def test_rules(bundle: Path, tmp_path: Path) -> None:
-    cases = changed([json.loads((bundle / "fusion_rules.json").read_text())], random.Random(7), as_json)
+    rules = json.loads((bundle / "fusion_rules.json").read_text())
+    cases = changed([rules], random.Random(7), as_json)
 
-    try_cases(cases, load_rules, [tmp_path / "x.json"], count=case_count(0.02))
+    found = try_cases(cases, load_rules, [tmp_path / "x.json"], sound=as_json(rules), count=case_count(0.02))
+
+    assert found["refused"] > 0
 
 
 @pytest.mark.parametrize("name", sorted(file.name for file in TOOLS.iterdir()))
@@ -250,7 +269,7 @@ def test_outputs_of_tools(name: str, tmp_path: Path) -> None:
         with_store(read_outputs(output_files([path]), platform=said).measurements)
 
     cases = (mutated(chance.choice((data, ANNOUNCED + data)), chance) for _ in iter(int, 1))
-    found = try_cases(cases, read, [tmp_path / "squeezenet1_1.txt"], count=case_count(0.008))
+    found = try_cases(cases, read, [tmp_path / "squeezenet1_1.txt"], sound=ANNOUNCED + data, count=case_count(0.008))
 
     assert found["read"] > 0
     assert found["refused"] > 0
@@ -264,7 +283,10 @@ def test_latencies_written_down(tmp_path: Path) -> None:
     def read(path: Path) -> None:
         with_store(read_outputs(output_files([path]), platform=platform).measurements)
 
-    try_cases((mutated(data, chance) for _ in iter(int, 1)), read, [tmp_path / "x.csv"], count=case_count(0.01))
+    cases = (mutated(data, chance) for _ in iter(int, 1))
+    found = try_cases(cases, read, [tmp_path / "x.csv"], sound=data, count=case_count(0.01))
+
+    assert found["refused"] > 0
 
 
 def with_store(measurements: Any) -> None:
@@ -311,7 +333,7 @@ def test_published_tables(name: str, tmp_path: Path, request: pytest.FixtureRequ
             changing = chance.choice(files)
             yield mutated(originals[changing], chance)
 
-    found = try_cases(cases(), read, [tmp_path / "case"], count=case_count(0.01))
+    found = try_cases(cases(), read, [tmp_path / "case"], sound=originals[changing], count=case_count(0.01))
 
     assert found["read"] > 0
 
@@ -328,7 +350,10 @@ def test_uploads(tmp_path: Path) -> None:
     lines = [{**line, "platform": "phone/onnxruntime-1.31/cpu1/fp32"} for line in recorded_lines(2)]
     cases = changed([lines], random.Random(8), lines_bytes)
 
-    try_cases(cases, lambda path: uploaded(path.read_bytes()), [tmp_path / "x"], count=case_count(0.07))
+    path = tmp_path / "x"
+    found = try_cases(cases, lambda path: uploaded(path.read_bytes()), [path], sound=lines_bytes(lines), count=case_count(0.07))
+
+    assert found["refused"] > 0
 
 
 JSON_VALUES = st.recursive(
