@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,12 +84,12 @@ def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Me
     from latcast.datasets.importers.benchmark_tools.latencies_csv import CsvReader
     from latcast.transfer.latency_table import table_of
 
-    stated = [item for item in measurements if item.environment["tool"] == CsvReader.name]
-    if not stated:
+    stated = [item.environment["tool"] == CsvReader.name for item in measurements]
+    if not any(stated):
         if unit:
             raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=OPTION)
         return tuple(measurements)
-    table = table_of(stated)
+    table = table_of(compress(measurements, stated))
     latencies = {
         name: {network: float(value) for network, value in zip(table.networks, row, strict=True) if value == value}
         for name, row in zip(table.platforms, table.latency_ms, strict=True)
@@ -96,9 +97,9 @@ def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Me
     scale = milliseconds_of(unit, latencies, "the CSV file")
     return tuple(
         replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))
-        if item in stated
+        if is_stated
         else item
-        for item in measurements
+        for item, is_stated in zip(measurements, stated, strict=True)
     )
 
 

@@ -57,16 +57,14 @@ def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]
     if len(set(likely.values())) > 1:
         said = ", ".join(f"those of {platform} {unit}" for platform, unit in likely.items())
         raise DatasetError(f"the latencies in {source} are hardly of one unit ({said}); give each platform in a file of its own")
-    for platform, doubt in doubts.items():
-        if doubt is None:
-            continue
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise DatasetError(
-                f"the latencies of {platform} in {source} lie {doubt}; say what they are with {OPTION} ms, s or us"
-            )
-        print(f"The latencies of {platform} in {source} lie {doubt}.", file=sys.stderr)
-        return MILLISECONDS[_asked(doubt.unit, list(MILLISECONDS))]
-    return 1.0
+    # One of them speaks for all.
+    platform, doubt = next(((name, found) for name, found in doubts.items() if found is not None), ("", None))
+    if doubt is None:
+        return 1.0
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise DatasetError(f"the latencies of {platform} in {source} lie {doubt}; say what they are with {OPTION} ms, s or us")
+    print(f"The latencies of {platform} in {source} lie {doubt}.", file=sys.stderr)
+    return MILLISECONDS[_asked(doubt.unit, list(MILLISECONDS))]
 
 
 def _asked(likely: str, units: list[str]) -> str:

@@ -186,14 +186,9 @@ class PlatformPredictor:
         return predictions
 
     def _prices_by_key(self, priced: Priced) -> _Prices:
-        prices = {}
-        place = 0
-        for name, rows in priced.table.configurations.items():
-            for row in rows.tolist():
-                columns = (priced.covered, priced.unknown, priced.outside)
-                prices[(name, tuple(row))] = _Price(float(priced.kernel_ms[place]), *(bool(each[place]) for each in columns))
-                place += 1
-        return prices
+        columns = (priced.kernel_ms, priced.covered, priced.unknown, priced.outside)
+        keys = ((name, tuple(row)) for name, rows in priced.table.configurations.items() for row in rows.tolist())
+        return {key: _Price(*values) for key, *values in zip(keys, *(column.tolist() for column in columns), strict=True)}
 
     def _warnings(self, graph: Graph, kernels: Sequence[Kernel], prices: _Prices) -> tuple[str, ...]:
         found = []
