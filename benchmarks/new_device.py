@@ -18,14 +18,14 @@ import numpy as np
 from benchmarks.phones import LICENCE, SOURCE
 from latcast.datasets.splits import by_group, by_network, device_of, lineage_of
 from latcast.datasets.store import Store
+from latcast.devices.latency_table import LatencyTable, table_of
+from latcast.devices.shared_terms import Columns, SharedTerms
+from latcast.devices.shared_terms_file import SHIPPED, save_shared_terms
+from latcast.devices.shared_terms_fit import Fitted, Kinds, fit_shared_terms, usable_part
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.metrics import judge, spearman
 from latcast.records import Platform
 from latcast.spaces.pytorchcv.exported import write_shipped
-from latcast.transfer.latency_table import LatencyTable, table_of
-from latcast.transfer.shared_terms import Columns, SharedTerms
-from latcast.transfer.shared_terms_file import SHIPPED, save_shared_terms
-from latcast.transfer.shared_terms_fit import Fitted, Kinds, fit_shared_terms, usable_part
 
 RESULTS = Path(__file__).parent / "results" / "new_device.json"
 

@@ -24,7 +24,7 @@ from latcast.predictors.samples import TrainingData, restrict
 from latcast.predictors.stored import trained_with_card
 from latcast.predictors.training import train
 from latcast.records import Platform
-from latcast.reproduce.kept_pieces import KeptPieces, files_digest, one_thread, source_digest
+from papers.kept_pieces import KeptPieces, files_digest, one_thread, source_digest
 
 RESULTS = Path(__file__).parent / "results" / "phone_splits.json"
 
@@ -57,7 +57,7 @@ class KeptSplits(KeptPieces[Figures]):
     """A folder of finished splits."""
 
     def code(self) -> str:
-        return source_digest(("kernels", "datasets/importers/usc", "predictors"), (".py", ".json"))
+        return source_digest(("latcast.kernels", "latcast.datasets.importers.usc", "latcast.predictors"), (".py", ".json"))
 
     def encode(self, result: Figures) -> Any:
         return dict(result)

@@ -31,6 +31,10 @@ from benchmarks.platforms_campaign import (
 )
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
+from latcast.devices.adaptation import transferred_predictor
+from latcast.devices.adaptation_rounds import AdaptationRounds
+from latcast.devices.few_measurements import KnownRows, adapt, kind_likeness
+from latcast.devices.pool import Pool
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
@@ -45,10 +49,6 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, collect
 from latcast.records import Platform, Reference
 from latcast.spaces import build
-from latcast.transfer.adaptation import transferred_predictor
-from latcast.transfer.adaptation_rounds import AdaptationRounds
-from latcast.transfer.few_measurements import KnownRows, adapt, kind_likeness
-from latcast.transfer.pool import Pool
 
 JUDGED = PLATFORMS_FOLDER / "judged"
 

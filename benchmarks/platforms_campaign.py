@@ -213,9 +213,9 @@ def _kernel_list(platform: BenchPlatform) -> str:
 
 def _drawn_kernels(platform: BenchPlatform) -> list[Reference]:
     """What an adaptation to an unknown platform begins with: convolutions five times as often as other kernels."""
+    from latcast.devices.adaptation_rounds import AdaptationRounds
+    from latcast.devices.pool import Pool
     from latcast.spaces.kernel_zoo import kernel_zoo
-    from latcast.transfer.adaptation_rounds import AdaptationRounds
-    from latcast.transfer.pool import Pool
 
     zoo = kernel_zoo(platform.rules, seed=platform.seed)
     rounds = AdaptationRounds(platform.rules, zoo, PLANNED_KERNELS[platform.seed], Pool.of([]), seed=platform.seed)

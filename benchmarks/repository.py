@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from latcast.datasets.store import measurement_id
+from latcast.hub.database import RepositoryDatabase
+from latcast.hub.sharing import Batch, Client, line
 from latcast.records import Measurement, Reference
-from latcast.repository.database import RepositoryDatabase
-from latcast.repository.sharing import Batch, Client, line
 
 CLIENTS, UPLOADS, RECORDS = 16, 512, 100
 KILLS = (1 / 3, 2 / 3)

@@ -28,11 +28,11 @@ ROOMS = (
     "fusion",
     "predictors",
     "report",
-    "transfer",
-    "repository",
+    "devices",
+    "hub",
     "search",
     "workgroups",
-    "reproduce",
+    "testing",
     "cli",
 )
 FLOOR = ROOMS[-1]
@@ -137,7 +137,7 @@ def test_an_import_against_the_direction_is_named(tmp_path: Path, file: str, tex
         ("measure/x.py", "from latcast.graph.ir import Graph"),
         ("measure/x.py", "from . import plan\nfrom ..graph import ir\nimport latcast.records"),
         ("measure/x.py", "import latcastle\nimport numpy"),
-        ("cli/main.py", "import latcast\nfrom latcast import __version__, reproduce"),
+        ("cli/main.py", "import latcast\nfrom latcast import __version__, search"),
         ("__main__.py", "from latcast.cli.main import run"),
         ("__init__.py", "from latcast.predictors import load"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,9 +59,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@pytest.fixture
-def latcast(home: Path, capfd: pytest.CaptureFixture[str]) -> Latcast:
-    """Runs a command: ``latcast("predict", "resnet18", "--on", "local")``."""
+def caller(capfd: pytest.CaptureFixture[str], run: Callable[[Sequence[str]], int]) -> Latcast:
+    """Runs commands and keeps what they print."""
 
     def call(*arguments: object) -> Outcome:
         capfd.readouterr()
@@ -70,6 +69,12 @@ def latcast(home: Path, capfd: pytest.CaptureFixture[str]) -> Latcast:
         return Outcome(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def latcast(home: Path, capfd: pytest.CaptureFixture[str]) -> Latcast:
+    """Runs a command: ``latcast("predict", "resnet18", "--on", "local")``."""
+    return caller(capfd, run)
 
 
 @pytest.fixture(scope="session")

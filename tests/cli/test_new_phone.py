@@ -13,10 +13,10 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import KitManifest
+from latcast.devices.shared_terms_file import load_shared_terms
 from latcast.graph.writers.onnx import to_onnx
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.pytorchcv import reference_of
-from latcast.transfer.shared_terms_file import load_shared_terms
 from tests.cli.conftest import Latcast, Outcome
 
 RECORDED = Path(__file__).parents[1] / "datasets" / "importers" / "benchmark_tools" / "recorded" / "tflite.txt"

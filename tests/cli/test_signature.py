@@ -8,10 +8,10 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import KitManifest
+from latcast.devices.latency_table import LatencyTable
 from latcast.spaces.catalogue import model
-from latcast.transfer.latency_table import LatencyTable
 from tests.cli.conftest import Latcast
-from tests.transfer.runtimes import made_up_devices, records
+from tests.devices.runtimes import made_up_devices, records
 
 NEW = 3
 

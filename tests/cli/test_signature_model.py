@@ -9,13 +9,13 @@ import pytest
 
 from latcast.cli.latency_units import milliseconds_of
 from latcast.datasets import jsonlines
+from latcast.devices.latency_table import LatencyTable
+from latcast.devices.shared_terms_file import save_shared_terms
 from latcast.errors import DatasetError
 from latcast.spaces.pytorchcv import reference_of
-from latcast.transfer.latency_table import LatencyTable
-from latcast.transfer.shared_terms_file import save_shared_terms
 from tests.cli.conftest import Latcast
-from tests.transfer.made_up_phones import PHONES, fitted, networks, true_ms
-from tests.transfer.runtimes import records
+from tests.devices.made_up_phones import PHONES, fitted, networks, true_ms
+from tests.devices.runtimes import records
 
 NEW = f"phone{PHONES - 1}/tflite-2.10/1large/fp32"
 

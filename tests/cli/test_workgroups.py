@@ -107,13 +107,3 @@ def test_noise_is_not_ranked(latcast: Latcast, tmp_path: Path) -> None:
     assert "0 of 1 sweeps ranked" in found.out
     assert "the order of the sizes is noise" in found.err
     assert "single-shot" not in found.out
-
-
-def test_the_reproduction_is_json(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
-    found = latcast(
-        "reproduce", "workgroups", "--data", cache.parent, "--only", "table 3,figure 5", "--plots", tmp_path / "plots", "--json"
-    )  # fmt: skip
-
-    assert [item["name"] for item in found.json["comparisons"]] == ["table 3", "figure 5"]
-    assert len(found.json["sweeps"]) == 1
-    assert Path(found.json["plots"][0]).is_file()

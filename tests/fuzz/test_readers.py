@@ -24,16 +24,16 @@ from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.importers.benchmark_tools import output_files, read_outputs
 from latcast.datasets.opening import open_measurements
 from latcast.datasets.store import Store
+from latcast.devices.shared_terms_file import SHIPPED, load_shared_terms
 from latcast.errors import BundleError, LatcastError
+from latcast.hub.plausibility import implausibility
+from latcast.hub.validation import parse_upload
 from latcast.kernels.rules import load_rules
 from latcast.measure.statistics import label_error, stability_warnings
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.shelf import SHIPPED_FOLDER
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
-from latcast.repository.plausibility import implausibility
-from latcast.repository.validation import parse_upload
-from latcast.transfer.shared_terms_file import SHIPPED, load_shared_terms
 from latcast.workgroups.audit import audit, summarise
 from latcast.workgroups.kernel_tuner_cache import read_cache
 from tests.datasets.importers.usc.small_dataset import write_dataset

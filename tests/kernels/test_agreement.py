@@ -11,8 +11,8 @@ from latcast.kernels.agreement import Agreement, edge_agreement, merge
 from latcast.kernels.rules import rules_for
 from latcast.records import ExecutedKernel, short_version
 from latcast.runtimes import RUNTIMES, get_runtime
-from latcast.runtimes.contract import loaded
 from latcast.spaces.catalogue import build, model
+from latcast.testing.runtime_contract import loaded
 
 RULES = FusionRules("made up", pairs={"conv": frozenset({"batch_normalization", "relu"})}, free=frozenset({"flatten"}))
 

@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.timing import Instruments, RunLog, Subject, time_batch, time_round, warm_up
 from latcast.runtimes.clock import ReplayClock
-from latcast.runtimes.replay import Recording, ReplayRuntime
+from latcast.testing.replay import Recording, ReplayRuntime
 
 
 class SteppingProbe:

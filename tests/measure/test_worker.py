@@ -15,8 +15,8 @@ from latcast.measure.plan import MeasurePlan
 from latcast.measure.worker import Worker
 from latcast.records import ExecutedKernel, Measurement
 from latcast.runtimes import RUNTIMES
-from latcast.runtimes.replay import Recording, ReplayRuntime
 from latcast.spaces import build
+from latcast.testing.replay import Recording, ReplayRuntime
 from tests.measure.behaving import reference
 
 PLAN = MeasurePlan(rounds=3, runs_per_round=2, warmup_runs=1)

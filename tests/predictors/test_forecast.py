@@ -15,8 +15,8 @@ from latcast.predictors.bundle import save_bundle
 from latcast.predictors.forecast import as_graph, load_predictor, predict, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Reference
-from latcast.runtimes.contract import unknown_operator_graph
 from latcast.spaces.catalogue import build, model
+from latcast.testing.runtime_contract import unknown_operator_graph
 
 
 def test_a_graph_is_taken_as_it_is() -> None:

@@ -12,12 +12,12 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.tflite import write_tflite
 from latcast.records import ExecutedKernel
 from latcast.runtimes import litert_native
-from latcast.runtimes.contract import RuntimeContract
 from latcast.runtimes.litert import LiteRt, _middle_mean
 from latcast.runtimes.litert_kernels import TABLE_KERNEL, _is_chain, attribute
 from latcast.runtimes.litert_native import ProfiledEvent
 from latcast.runtimes.protocol import Session
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract import RuntimeContract
 from tests.graph.writers.tflite_cases import CASES, graph_of, image, tokens
 
 

@@ -18,14 +18,14 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.contract import RuntimeContract, loaded, random_inputs, reference_outputs, relative_error
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
 from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.mnn import Mnn, MnnSession
 from latcast.runtimes.mnn_kernels import Call, assign_nodes
 from latcast.runtimes.mnn_native import convert
 from latcast.runtimes.protocol import Session
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs, reference_outputs, relative_error
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 WINOGRAD_MEMORY_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd's algorithm."""
@@ -113,7 +113,7 @@ def test_nothing_is_printed_sent_or_installed() -> None:
     script = """
 import json, sys
 from latcast.runtimes import get_runtime
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 reached_out = []
 watched = ("socket.", "subprocess.", "os.system", "os.posix_spawn", "os.fork", "os.exec", "urllib.")
 sys.addaudithook(lambda event, arguments: reached_out.append(event) if event.startswith(watched) else None)

@@ -13,10 +13,10 @@ import pytest
 from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.writers.ncnn import to_ncnn
-from latcast.runtimes.contract import RuntimeContract, loaded, random_inputs
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
 from latcast.runtimes.ncnn import Ncnn, NcnnSession
 from latcast.runtimes.protocol import Session
+from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
 class TestNcnn(RuntimeContract):

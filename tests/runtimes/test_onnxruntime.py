@@ -16,12 +16,12 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.contract import RuntimeContract, loaded, random_inputs, relative_error
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
 from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs, relative_error
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
 class TestOnnxRuntime(RuntimeContract):

@@ -11,12 +11,12 @@ from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperato
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.contract import RuntimeContract, loaded, random_inputs, reference_outputs, relative_error
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
 from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.openvino import OpenVino
 from latcast.runtimes.protocol import Session
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs, reference_outputs, relative_error
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
 class TestOpenVino(RuntimeContract):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latcast.samplers.contract import SamplerContract
+from latcast.testing.sampler_contract import SamplerContract
 
 
 class TestRandom(SamplerContract):

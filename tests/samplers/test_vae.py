@@ -9,9 +9,9 @@ import pytest
 
 from latcast.errors import BundleError
 from latcast.samplers import vae_training
-from latcast.samplers.contract import SamplerContract, listed_in, space_of
 from latcast.samplers.vae import VaeSampler
 from latcast.samplers.vae_training import Decoder, kl_divergence, train_decoder
+from latcast.testing.sampler_contract import SamplerContract, listed_in, space_of
 
 torch = pytest.importorskip("torch", reason="the sampler 'vae' learns with torch")
 

@@ -29,7 +29,7 @@ from latcast.cli.profile import described, fusion_rules, keep, summarise
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
-    from latcast.transfer.adaptation import AdaptationResult
+    from latcast.devices.adaptation import AdaptationResult
 
 KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
 
@@ -74,10 +74,10 @@ def command(
     or more, use latcast profile.
     """
     from latcast.datasets.store import Store
+    from latcast.devices.adaptation import adapt, try_profiler
+    from latcast.devices.adaptation_rounds import parse_target
+    from latcast.devices.pool import open_pool
     from latcast.predictors.profiling import Stage
-    from latcast.transfer.adaptation import adapt, try_profiler
-    from latcast.transfer.adaptation_rounds import parse_target
-    from latcast.transfer.pool import open_pool
 
     wanted = None if target is None else parse_target(target)
     settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
@@ -114,7 +114,7 @@ def command(
 
 def _unlike(found: AdaptationResult) -> str:
     """Why nothing was transferred."""
-    from latcast.transfer.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
+    from latcast.devices.adaptation_rounds import CONVOLUTIONS, UNLIKE_DIVERGENCE
 
     nearest = [found.rounds.similar[name][0] for name in CONVOLUTIONS if found.rounds.similar.get(name)]
     if not nearest:

@@ -82,7 +82,7 @@ def import_outputs(
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
     """With the latencies that people wrote down in milliseconds; tools say their unit themselves."""
     from latcast.datasets.importers.benchmark_tools.latencies_csv import CsvReader
-    from latcast.transfer.latency_table import table_of
+    from latcast.devices.latency_table import table_of
 
     stated = [item.environment["tool"] == CsvReader.name for item in measurements]
     if not any(stated):

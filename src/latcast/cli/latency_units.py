@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _units() -> Sequence[str]:
-    from latcast.transfer.latency_units import MILLISECONDS
+    from latcast.devices.latency_units import MILLISECONDS
 
     return ("", *MILLISECONDS)
 
@@ -46,8 +46,8 @@ def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]
     Raises:
         DatasetError: Nothing was said, they are hardly milliseconds, and there is no terminal to ask at.
     """
-    from latcast.transfer.latency_units import MILLISECONDS, unit_doubt
-    from latcast.transfer.shared_terms_file import load_shared_terms
+    from latcast.devices.latency_units import MILLISECONDS, unit_doubt
+    from latcast.devices.shared_terms_file import load_shared_terms
 
     if unit:
         return MILLISECONDS[unit]

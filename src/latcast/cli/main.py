@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Annotated, Any
 
@@ -27,8 +27,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sample": ("latcast.cli.sample", "Draw configurations of a kernel type to measure."),
     "train": ("latcast.cli.train", "Train a bundle from stored measurements."),
     "evaluate": ("latcast.cli.evaluate", "Judge a bundle on stored measurements it was not trained on."),
-    "reproduce": ("latcast.cli.reproduce", "A paper's tables and figures beside ours."),
-    "analyse": ("latcast.cli.analyse", "What published measurements say, as tables and plots."),
     "data": ("latcast.cli.data", "Published measurements in, and the benchmark of variants."),
     "serve": ("latcast.cli.serve", "The shared repository: upload, query, predictions, pages."),
     "share": ("latcast.cli.share", "Contribute measurements to a shared repository."),
@@ -113,11 +111,13 @@ def _main() -> Any:
     return typer.main.get_command(app)
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main, program: str = "latcast") -> int:
     """Runs one command.
 
     Args:
         arguments: Without the program's name; those of the process where None.
+        main: The group of commands.
+        program: Its name in usage and help.
 
     Returns:
         The exit code: 0; 1 for an error, printed as one line; 2 for a wrong call, with usage; 130 after Ctrl-C.
@@ -125,7 +125,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     debugging = bool(os.environ.get(DEBUG_VARIABLE))
     try:
         with redirect_stdout(PrintableOutput(sys.stdout)):
-            _main()(None if arguments is None else list(arguments), prog_name="latcast")
+            main()(None if arguments is None else list(arguments), prog_name=program)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILURE if end.code else 0
     except LatcastError as problem:

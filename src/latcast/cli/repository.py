@@ -112,7 +112,7 @@ def discard(record_id: Annotated[str, typer.Argument(metavar="ID")], database: D
 def refit(database: Database = "", as_json: AsJson = False) -> None:
     """Fit the cross-device model now; servers take it up when they start."""
     from latcast.errors import RepositoryError
-    from latcast.repository import refitting
+    from latcast.hub import refitting
 
     with open_repository(database) as repository:
         version = refitting.refit(repository, refitting.ServedModel())
@@ -133,7 +133,7 @@ def fetch(
     as_json: AsJson = False,
 ) -> None:
     """Fetch ONNX Runtime for browsers from the npm registry, for the page "add your device"."""
-    from latcast.repository.assets import PACKAGE, VERSION, fetch_assets
+    from latcast.hub.assets import PACKAGE, VERSION, fetch_assets
 
     found = fetch_assets(into, webgpu=webgpu, package_file=file)
     if as_json:

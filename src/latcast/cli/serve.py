@@ -15,7 +15,7 @@ from latcast.errors import MissingExtraError, RepositoryError
 from latcast.folders import data_folder, made
 
 if TYPE_CHECKING:
-    from latcast.repository.database import RepositoryDatabase
+    from latcast.hub.database import RepositoryDatabase
 
 KEPT_WHEN_INTERRUPTED = "everything that was uploaded is stored"
 
@@ -37,7 +37,7 @@ def open_repository(location: str) -> RepositoryDatabase:
         DatasetError: The database cannot be opened.
     """
     try:
-        from latcast.repository.database import RepositoryDatabase
+        from latcast.hub.database import RepositoryDatabase
     except ModuleNotFoundError as problem:
         raise MissingExtraError(str(problem.name), "server", "a repository") from problem
     if not location:
@@ -68,8 +68,8 @@ def command(
     try:
         import uvicorn
 
-        from latcast.repository.app import make_app
-        from latcast.repository.site import ServerSettings
+        from latcast.hub.app import make_app
+        from latcast.hub.site import ServerSettings
     except ModuleNotFoundError as problem:
         raise MissingExtraError(str(problem.name), "server", "latcast serve") from problem
     if (certificate is None) != (key is None):

@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Contribute measurements to a shared repository. Paths of this machine are left out; nothing is sent before you agree."""
     from latcast.datasets.opening import open_measurements
-    from latcast.repository.sharing import Client, Outcome, batches, shareable
+    from latcast.hub.sharing import Client, Outcome, batches, shareable
 
     with open_measurements(measurements) as store:
         found = list(store.measurements(failed=failed, as_taken=True))

@@ -14,12 +14,12 @@ from latcast.cli.output import interval_column, milliseconds, parse_shapes, prin
 from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
+    from latcast.devices.latency_table import LatencyTable
+    from latcast.devices.new_device import DeviceForecasts
+    from latcast.devices.shared_terms import SharedTerms
+    from latcast.devices.signature_choice import Choice
     from latcast.graph.ir import Graph
     from latcast.records import Reference
-    from latcast.transfer.latency_table import LatencyTable
-    from latcast.transfer.new_device import DeviceForecasts
-    from latcast.transfer.shared_terms import SharedTerms
-    from latcast.transfer.signature_choice import Choice
 
 SHIPPED_MODEL = "shipped"
 """What the option ``--model`` calls the model that comes with the package."""
@@ -28,19 +28,19 @@ app = typer.Typer(help="A few networks describe a device.", no_args_is_help=True
 
 
 def _methods() -> Sequence[str]:
-    from latcast.transfer.signatures import SELECTIONS
+    from latcast.devices.signatures import SELECTIONS
 
     return SELECTIONS.names()
 
 
 def _kit_precisions() -> Sequence[str]:
-    from latcast.transfer.signature_kit import PRECISIONS
+    from latcast.devices.signature_kit import PRECISIONS
 
     return PRECISIONS
 
 
 def _formats(text: str) -> str:
-    from latcast.transfer.signature_kit import FORMATS
+    from latcast.devices.signature_kit import FORMATS
 
     unknown = [name for name in text.split(",") if text and name not in FORMATS]
     if unknown:
@@ -80,7 +80,7 @@ def select(
     as_json: AsJson = False,
 ) -> None:
     """Which networks to measure on a new device."""
-    from latcast.transfer.signature_choice import choose_signature, small_signature
+    from latcast.devices.signature_choice import choose_signature, small_signature
 
     if data:
         table = _known(data, platforms)
@@ -144,8 +144,8 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """A new device from a few measured networks: any network, with a 90 % interval."""
+    from latcast.devices.new_device import measured_latencies
     from latcast.predictors.profiling import Stage
-    from latcast.transfer.new_device import measured_latencies
 
     named = [*(networks or []), *(models or [])]
     shapes = parse_shapes(shape or [])
@@ -196,9 +196,9 @@ def _learned(
     seed: int,
 ) -> tuple[LatencyTable, DeviceForecasts]:
     """What was learned from of a table, and the forecasts; ``alike`` keeps to platforms of the new one's kind."""
+    from latcast.devices.known_latencies import comparable
+    from latcast.devices.new_device import KnownDevices
     from latcast.records import Platform
-    from latcast.transfer.known_latencies import comparable
-    from latcast.transfer.new_device import KnownDevices
 
     keys = {reference.key for reference in given}
     if alike:
@@ -224,8 +224,8 @@ def kit(
     as_json: AsJson = False,
 ) -> None:
     """Networks as files and a script that times them, for devices on which latcast does not run."""
+    from latcast.devices.signature_kit import FORMATS, write_kit
     from latcast.predictors.profiling import Stage
-    from latcast.transfer.signature_kit import FORMATS, write_kit
 
     references, chosen = _kit_networks(networks, data, size, method, platforms, seed)
     wanted = [name for name in FORMATS if not formats or name in formats.split(",")]
@@ -269,8 +269,8 @@ def _kit_networks(
     names: Sequence[str] | None, data: Sequence[str] | None, size: int, method: str, platforms: str | None, seed: int
 ) -> tuple[Sequence[Reference], dict[str, Any]]:
     """The networks of a kit, and how they were chosen."""
+    from latcast.devices.signature_choice import choose_signature, small_signature
     from latcast.spaces.catalogue import network_named
-    from latcast.transfer.signature_choice import choose_signature, small_signature
 
     if names:
         return [network_named(name) for name in names], {"by": "name"}
@@ -282,7 +282,7 @@ def _kit_networks(
 
 
 def _shared_terms(model: str, platforms: str | None = None) -> SharedTerms:
-    from latcast.transfer.shared_terms_file import SHIPPED, load_shared_terms
+    from latcast.devices.shared_terms_file import SHIPPED, load_shared_terms
 
     if platforms:
         raise typer.BadParameter("it chooses among the platforms of --data; name that too", param_hint="--platforms")
@@ -290,7 +290,7 @@ def _shared_terms(model: str, platforms: str | None = None) -> SharedTerms:
 
 
 def _known(data: Sequence[str], platforms: str | None) -> LatencyTable:
-    from latcast.transfer.known_latencies import known_table
+    from latcast.devices.known_latencies import known_table
 
     return known_table(data, platforms or "*")
 

@@ -168,7 +168,7 @@ _TRANSFER = ("kernel type", "learned", "sources", "divergence of the nearest", "
 
 
 def _transfer_row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    """One kernel type of ``card["transfer"]``, as :mod:`latcast.transfer.adaptation` writes it."""
+    """One kernel type of ``card["transfer"]``, as :mod:`latcast.devices.adaptation` writes it."""
     nearest = found.get("similar") or [{}]
     sources = ", ".join(found.get("sources") or ()) or "-"
     return name, _show(found.get("way")), sources, _show(nearest[0].get("divergence")), _show(found.get("samples"))

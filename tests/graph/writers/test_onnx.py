@@ -17,8 +17,8 @@ from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers import onnx as onnx_writer
 from latcast.graph.writers.onnx import choose_opset, to_onnx, typed_weights
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 

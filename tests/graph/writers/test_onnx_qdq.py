@@ -23,9 +23,9 @@ from latcast.graph.writers.onnx_qdq import (
     quantised_tensors,
     to_qdq,
 )
-from latcast.runtimes.contract import correlation, random_inputs
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract import correlation, random_inputs
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 STYLES = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
 

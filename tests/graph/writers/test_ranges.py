@@ -13,9 +13,9 @@ from latcast.graph.ir import Graph
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.ranges import activation_ranges
-from latcast.runtimes.contract import random_inputs
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract import random_inputs
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
 def ranges_of(graph: Graph) -> dict[str, tuple[float, float]]:

@@ -12,8 +12,8 @@ from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
 from latcast.graph import Graph, GraphBuilder, Node, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ncnn import blob_shape, to_ncnn, to_ncnn_with_map
-from latcast.runtimes.contract_networks import CONTRACT_NETWORKS
-from latcast.runtimes.random_networks import random_network
+from latcast.testing.random_networks import random_network
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
 @dataclass(frozen=True)

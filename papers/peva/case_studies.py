@@ -1,0 +1,231 @@
+"""The evaluation's case studies: core sets, kernels on GPUs, fusion, selection, nn-Meter (Figs. 13, 15, 16, 18, 19, 21 to 23)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from latcast.kernels.executed_names import LINK, executed_names
+from latcast.kernels.rules import platform_rules
+from latcast.records import Platform
+from papers.comparison import Cell, Comparison, mean
+from papers.peva.breakdown import gpus_with_operations
+from papers.peva.end_to_end import SMALL, WHERE_CPU, WHERE_REAL, WHERE_SYNTHETIC
+from papers.peva.judged import Results, metrics_of, operation_mape
+from papers.peva.learners import LEARNERS
+from papers.peva.operation_features import CATEGORY_OF_KIND, CONVOLUTION, GROUPED
+from papers.peva.paper import (
+    FIGURE_13_WORST,
+    FIGURE_18_FEWER_KERNELS,
+    FIGURE_21_WORST,
+    MODEL_TITLES,
+    MODELS,
+    TABLE_C4,
+    TABLE_C5,
+    printed_mape,
+)
+from papers.peva.pieces import Outcome
+from papers.peva.published import RUNTIME_TITLES, Published, cores_of, soc_of
+from papers.peva.whole_networks import KernelsOfNetworks
+
+SELECTION_PLATFORMS = ("a03s/tflite-2.10/gpu/fp16", "pixel4/pytorch-2.0/gpu/fp16")
+"""Where Fig. 19 compares knowing the kernel selection with not knowing it."""
+
+WINOGRAD = "convolution_winograd_4x4_6x6"
+
+ANDROID = ("pixel4", "s10", "mi8se", "a03s")
+"""Phones of Fig. 23; nn-Meter has no iOS."""
+
+
+def core_sets(name: str, published: Published, results: Results, learner: str, size: int, kind: str) -> Comparison:
+    """A learner on every core set of every phone (Fig. 13: synthetic networks; Fig. 21: real ones)."""
+    printed = FIGURE_13_WORST if name == "figure 13" else FIGURE_21_WORST
+    rows: list[tuple[Cell, ...]] = []
+    for platform in published.platforms(kind, compute="cpu"):
+        found = results.metrics(platform, learner, size, kind)
+        if found is None:
+            continue
+        equal = len(cores_of(platform.unit)) == 1
+        rows.append(
+            (RUNTIME_TITLES[platform.runtime], soc_of(platform), platform.device, platform.unit, platform.precision,
+             found["mape"], found["within_10"], published.mean_variation(platform, kind),
+             printed.get((platform.runtime, soc_of(platform))) if equal else None)
+        )  # fmt: skip
+    notes = [WHERE_SYNTHETIC] if kind == "synthetic" else [WHERE_CPU]
+    notes.append("the paper's text gives the largest MAPE over sets of equal cores of four phones")
+    return Comparison(
+        name, f"{LEARNERS[learner].title} on {kind} networks, learned from {size or 'all'}, every core set",
+        ("runtime", "system on chip", "phone", "cores", "precision", "ours MAPE %", "ours ±10 %", "noise %",
+         "paper largest MAPE %"),
+        tuple(rows), tuple(notes),
+    )  # fmt: skip
+
+
+def gpu_kernels(name: str, published: Published, results: Results, model: str) -> Comparison:
+    """A regressor on each kind of kernel of real networks (Fig. 15: GBDT; Fig. 22: Lasso)."""
+    size = SMALL if name == "figure 22" else 0
+    printed_size = SMALL if name == "figure 22" else 900
+    rows: list[tuple[Cell, ...]] = []
+    for platform in gpus_with_operations(published):
+        outcomes = results.of(platform, model, size)
+        kinds = sorted({group for each in outcomes for group in each.operations})
+        printed = None
+        if platform.runtime == "tflite":
+            table = TABLE_C5 if name == "figure 22" else TABLE_C4
+            printed = printed_mape(table, model, printed_size, soc_of(platform), "GPU")
+        head = (RUNTIME_TITLES[platform.runtime], soc_of(platform))
+        rows.append((*head, "end to end", sum(len(each.actual_ms) for each in outcomes),
+                     results.mape(platform, model, size), printed))  # fmt: skip
+        for kind in kinds:
+            count = sum(len(each.operations.get(kind, ())) for each in outcomes)
+            rows.append((*head, kind, count, operation_mape(outcomes, lambda group, kind=kind: group == kind), None))  # type: ignore[misc]
+    kinds_tested = "synthetic" if name == "figure 15" else "real"
+    return Comparison(
+        name, f"{MODEL_TITLES[model]} on GPUs by kernel, real networks, learned from {size or 'all'}",
+        ("runtime", "system on chip", "kernel", "tested", "ours MAPE %", f"paper MAPE %, {kinds_tested} networks"),
+        tuple(rows), (WHERE_REAL,),
+    )  # fmt: skip
+
+
+def figure_16(published: Published, results: Results) -> Comparison:
+    """Lasso's errors of convolutions by how long they take."""
+    rows: list[tuple[Cell, ...]] = []
+    for platform_id in SELECTION_PLATFORMS:
+        platform = Platform.parse(platform_id)
+        pairs = [
+            pair
+            for each in results.of(platform, "lasso")
+            for group, found in each.operations.items()
+            if CATEGORY_OF_KIND.get(group) in (CONVOLUTION, GROUPED)
+            for pair in found
+        ]
+        if not pairs:
+            continue
+        actual, predicted = np.array(pairs).T
+        bounds = [0.0, *np.percentile(actual, (25, 50, 75, 90)), np.inf]
+        for low, high in pairwise(bounds):
+            inside = (actual >= low) & (actual < high)
+            if not inside.any():
+                continue
+            title = f"{low:.3g} ms and more" if high == np.inf else f"{low:.3g} to {high:.3g} ms"
+            rows.append(
+                (platform.id, title, int(inside.sum()), 100 * float(actual[inside].sum() / actual.sum()),
+                 100 * float(np.mean(np.abs(predicted[inside] / actual[inside] - 1))))
+            )  # fmt: skip
+    return Comparison(
+        "figure 16", "Lasso on convolutions of real networks by their latency",
+        ("platform", "convolutions", "number", "of their latency %", "MAPE %"), tuple(rows),
+        ("the paper's bounds are those of CPUs (10 and 50 ms); here they are the quartiles and the upper tenth on GPUs",),
+    )  # fmt: skip
+
+
+def figure_18_kernels(published: Published, kernels: KernelsOfNetworks) -> Comparison:
+    """Number of kernels: of the graph, as deduced, as recorded."""
+    rows: list[tuple[Cell, ...]] = []
+    for platform in gpus_with_operations(published):
+        rules = platform_rules(platform)
+        networks = [each for each in published.of_platform(platform).values() if each.executed]
+        kinds = {kernel.kind for each in networks for kernel in each.executed}
+        counts = []
+        for each in networks:
+            found = kernels.kernels(each.reference, rules)
+            names = executed_names(kernels.graph(each.reference), found, rules)
+            busy = [kernel for kernel in found if not kernel.free]
+            listed = sum(name.split(LINK)[0] in kinds for name in names)
+            counts.append((sum(len(kernel.nodes) for kernel in busy), len(busy), listed, len(each.executed)))
+        operators, deduced, ours, theirs = np.array(counts, dtype=float).T
+        rows.append(
+            (RUNTIME_TITLES[platform.runtime], soc_of(platform), len(networks), float(operators.mean()), float(deduced.mean()),
+             100 * float(np.mean(1 - deduced / operators)), FIGURE_18_FEWER_KERNELS, float(ours.mean()), float(theirs.mean()),
+             100 * float(np.mean(np.abs(ours / theirs - 1))), 100 * float(np.mean(ours == theirs)))
+        )  # fmt: skip
+    return Comparison(
+        "figure 18a", "Number of kernels of real networks, as deduced and as recorded",
+        ("runtime", "system on chip", "networks", "operators", "kernels", "fewer %", "paper fewer, over %",
+         "deduced of those listed", "recorded", "difference %", "equal %"),
+        tuple(rows),
+        ("kinds of kernels that were listed are compared: of TFLite, padding and lone element-wise kernels were not",
+         "operators are those of the exported file, in which normalisation is part of the convolutions already"),
+    )  # fmt: skip
+
+
+def figure_18(published: Published, results: Results) -> Comparison:
+    """Errors with and without fusion."""
+    rows: list[tuple[Cell, ...]] = []
+    for platform in gpus_with_operations(published):
+        head = (RUNTIME_TITLES[platform.runtime], soc_of(platform))
+        if platform.runtime == "pytorch":
+            for model in MODELS:
+                outcomes = results.of(platform, model)
+                if outcomes:
+                    unfused = mean([metrics_of(each, unfused=True).mape for each in outcomes])
+                    rows.append((*head, MODEL_TITLES[model], results.mape(platform, model), unfused))
+        rows.append(
+            (*head, LEARNERS["networks"].title, results.mape(platform, "networks"), results.mape(platform, "networks, no fusion"))
+        )
+    return Comparison(
+        "figure 18b", "MAPE of real networks with and without fusion, learned from all",
+        ("runtime", "system on chip", "approach", "with MAPE %", "without MAPE %"), tuple(rows),
+        ("without fusion the regressors price every activation that PyTorch fuses as a kernel; of TFLite no element-wise kernel "
+         "was published that could price one",
+         "latcast learns anew from kernels that are not fused, so it can make up for most of what it is not told"),
+    )  # fmt: skip
+
+
+def figure_19(published: Published, results: Results) -> Comparison:
+    """Errors with and without knowing the kernel selection."""
+    rows: list[tuple[Cell, ...]] = []
+    for platform_id in SELECTION_PLATFORMS:
+        platform = Platform.parse(platform_id)
+        wino = {
+            name
+            for name, each in published.of_platform(platform).items()
+            if any(kernel.kind == WINOGRAD for kernel in each.executed)
+        }
+        chosen = wino if platform.runtime == "tflite" else set(published.of_platform(platform))
+        for model in MODELS if chosen else ():
+            both = [results.of(platform, learner) for learner in (model, f"{model}, no selection")]
+            if not all(both):
+                continue
+            known, unknown = ([_only(each, chosen) for each in found] for found in both)
+            head = (platform.id, MODEL_TITLES[model])
+            rows.append((*head, "networks", sum(len(each.actual_ms) for each in known), *map(_mean_mape, (known, unknown))))
+            kinds = [WINOGRAD] if wino else sorted({kind for each in known for kind in each.operations if "conv2d" in kind})
+            for kind in kinds:
+                found = [operation_mape(part, lambda group, kind=kind: group == kind) for part in (known, unknown)]  # type: ignore[misc]
+                rows.append((*head, kind, sum(len(each.operations.get(kind, ())) for each in known), *found))
+    return Comparison(
+        "figure 19", "MAPE with and without knowing the kernel selection, learned from all",
+        ("platform", "approach", "tested", "number", "with MAPE %", "without MAPE %"), tuple(rows),
+        ("on TFLite the networks are those that run a Winograd kernel; without the selection one regressor prices all "
+         "convolutions",
+         WHERE_REAL),
+    )  # fmt: skip
+
+
+def _only(outcome: Outcome, names: set[str]) -> Outcome:
+    kept = {name: value for name, value in outcome.predicted_ms.items() if name in names}
+    return Outcome(kept, {name: outcome.actual_ms[name] for name in kept}, outcome.operations, outcome.trained_on)
+
+
+def _mean_mape(outcomes: Sequence[Outcome]) -> float | None:
+    return mean([metrics_of(each).mape for each in outcomes if each.actual_ms])
+
+
+def figure_23(published: Published, results: Results) -> Comparison:
+    """nn-Meter's way beside the others, TFLite on Android GPUs."""
+    platforms = [each for each in gpus_with_operations(published, "tflite") if each.device in ANDROID]
+    rows: list[tuple[Cell, ...]] = []
+    for learner in ("nn-meter", *MODELS, "networks", "operations"):
+        title = MODEL_TITLES.get(learner, LEARNERS[learner].title)
+        found = [[results.mape(each, learner, size) for each in platforms] for size in (SMALL, 0)]
+        rows.append((title, *map(mean, found), *found[1]))
+    return Comparison(
+        "figure 23", "Comparison with nn-Meter, real networks, TFLite on Android GPUs",
+        ("approach", "mean of 30 MAPE %", "mean of all MAPE %", *(f"{soc_of(each)} of all MAPE %" for each in platforms)),
+        tuple(rows),
+        ("nn-Meter's way here: a random forest an operation, convolutions without their groups and without the selected kernel, "
+         "no overhead (Li et al. §5.6.1); the fusion is the recorded one, as nn-Meter's detection needs the phones", WHERE_REAL),
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""The protocol of Li et al. on the machine at hand: learn from synthetic networks, test on real ones (§5.3, §5.5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latcast.errors import MeasurementError
+from latcast.kernels.rules import rules_for
+from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
+from latcast.measure.settings import WorkerSettings
+from latcast.measure.statistics import LABEL_PROCESSES, label_error
+from latcast.predictors.demonstration import CHECK_PLAN, CHECKED_NETWORKS
+from latcast.predictors.metrics import judge
+from latcast.predictors.profiling import OPERATOR_PLAN, Stage
+from latcast.predictors.samples import NetworkSample, restrict
+from latcast.predictors.stored import collect_stored
+from latcast.predictors.training import train
+from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import SPACES, model
+from papers.comparison import Cell, Comparison
+from papers.peva.judged import METRICS
+from papers.peva.paper import MODEL_TITLES, MODELS
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
+
+SYNTHETIC = "block_sequence"
+"""The paper's own space of synthetic networks."""
+
+SIZES = (30, 100, 300)
+"""Synthetic networks to learn from; the paper's third size is 900."""
+
+SEED = 0
+
+FURTHER_NETWORKS = (
+    "resnet18", "resnet34", "mobilenet_v1", "mobilenet_v1_0_5", "mobilenet_v3_small", "mobilenet_v3_large",
+    "shufflenet_v2_x1_0", "densenet121", "googlenet", "resnext50_32x4d",
+)  # fmt: skip
+"""Real networks beside those of the demonstration, which leaves out the families that its training knows."""
+
+LEARNERS: tuple[tuple[str, str, str], ...] = (
+    *((MODEL_TITLES[name], "operators", name) for name in MODELS),
+    ("latcast, operators", "operators", "physical_residual"),
+    ("latcast, whole networks", "networks", "physical_residual"),
+)
+"""(title, way to learn, model of a kernel type)."""
+
+
+def real_networks() -> list[Reference]:
+    """What is tested on."""
+    return [model(name) for name in (*CHECKED_NETWORKS, *FURTHER_NETWORKS)]
+
+
+def synthetic_networks(count: int = max(SIZES)) -> list[Reference]:
+    """What is learned from: the first are always the same."""
+    return SPACES.get(SYNTHETIC).sample(max(SIZES), SEED)[:count]
+
+
+def measure_live(
+    settings: WorkerSettings,
+    store: Store,
+    *,
+    budget_s: float,
+    tested: Sequence[Reference] | None = None,
+    learned_from: Sequence[Reference] | None = None,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> Platform:
+    """Measures what the store does not hold yet; run again, it goes on where it was.
+
+    Args:
+        settings: The platform.
+        store: Keeps the measurements.
+        budget_s: Seconds to measure at most, this time.
+        tested: Real networks, each measured by as many processes as a label needs.
+        learned_from: Synthetic networks, each measured once, with its operators.
+        watch: Called at every step.
+
+    Returns:
+        What was measured on.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+    """
+    tested = real_networks() if tested is None else tested
+    learned_from = synthetic_networks() if learned_from is None else learned_from
+    start = time.monotonic()
+
+    def campaign(name: str, items: Sequence[CampaignItem], processes: int) -> CampaignReport:
+        def step(progress: Progress) -> None:
+            watch(Stage(name, progress.done / progress.total if progress.total else 1.0, progress))
+
+        left_s = max(0.0, budget_s - (time.monotonic() - start))
+        return Campaign(store, settings, items, processes=processes, budget_s=left_s, progress=step).run()
+
+    real = [CampaignItem(reference, "network", CHECK_PLAN) for reference in tested]
+    campaign("timing real networks", real, LABEL_PROCESSES)
+    synthetic = [CampaignItem(reference, "network", OPERATOR_PLAN) for reference in learned_from]
+    return campaign("timing synthetic networks", synthetic, 1).platform
+
+
+def evaluate_live(store: Store, platform: Platform, *, watch: Callable[[Stage], None] = lambda stage: None) -> list[Comparison]:
+    """What the measurements that there are by now say.
+
+    Args:
+        store: Filled by :func:`measure_live`.
+        platform: What was measured.
+        watch: Called as work goes on.
+
+    Raises:
+        MeasurementError: No real or too few synthetic networks were measured yet.
+    """
+    rules = rules_for(platform.runtime, platform.precision)
+    data = collect_stored(store, platform, rules)
+    labels = {label.reference.key: label for label in store.labels(platform=platform.id, role="network")}
+    tested = [sample for sample in data.networks if sample.reference.space != SYNTHETIC and sample.reference.key in labels]
+    order = {reference.key: place for place, reference in enumerate(synthetic_networks())}
+    known = [sample for sample in data.networks if sample.reference.space == SYNTHETIC]
+    known.sort(key=lambda sample: order.get(sample.reference.key, len(order)))
+    if not tested or len(known) < SIZES[0]:
+        raise MeasurementError(
+            f"{store.location} holds {len(tested)} real and {len(known)} synthetic networks of {platform}; expected real ones "
+            f"and at least {SIZES[0]} synthetic ones: the same command measures more"
+        )
+    actual_ms = np.array([labels[sample.reference.key].latency_ms for sample in tested])
+    error = label_error(labels[sample.reference.key] for sample in tested)
+    rows: list[tuple[Cell, ...]] = []
+    sizes = [size for size in SIZES if size <= len(known)]
+    for place, size in enumerate(sizes):
+        kept = {sample.reference.key for sample in known[:size]}
+
+        def keep(sample: NetworkSample, kept: set[str] = kept) -> bool:
+            return sample.reference.key in kept
+
+        part = restrict(data, keep)
+        for title, way, kind in LEARNERS:
+            watch(Stage(f"learning from {size} synthetic networks", place / len(sizes)))
+            predictor = train(part, platform, rules, way=way, model=kind, seed=SEED)
+            found = judge(predictor.price([sample.kernels for sample in tested]).latency_ms, actual_ms)
+            rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), error.percent))
+    note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"
+    return [
+        Comparison(
+            "live", f"Real networks on {platform}, learned from synthetic ones",
+            ("approach", "synthetic networks", "tested", *METRICS.values(), "label error %"), tuple(rows),
+            (f"the protocol of §5.3 and §5.5 with the paper's space of synthetic networks{note}",
+             "the regressors see latcast's features and overhead, not those of Table 2"),
+        )
+    ]  # fmt: skip

@@ -1,0 +1,174 @@
+"""Tables and figures of Jiang et al. (APSys 2020) beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from latcast.workgroups.audit import UTILISATION, Audit, Summary, summarise
+from latcast.workgroups.ways import WAYS
+from papers.comparison import Cell, Comparison
+from papers.workgroups import paper
+from papers.workgroups.groups import Group
+
+Judged = Sequence[tuple[Group, Sequence[Audit]]]
+"""Groups with an audit of each sweep."""
+
+OTHER_DEVICES = "ours are other devices than the paper's phones, so figures are beside each other, not against each other"
+
+
+def summaries(judged: Judged) -> list[tuple[Group, Summary]]:
+    """Each group's means."""
+    return [(group, summarise(group.title, audits)) for group, audits in judged]
+
+
+def figure_5(judged: Judged) -> Comparison:
+    """How far sizes matter, and how far that can be trusted."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            group.title, len(group.sweeps), found.ranked, found.sizes, *(found.repeatability or (None, None)),
+            found.worst_over_best, _percent(found.competitive), paper.COMPETITIVE_PERCENT[group.kind] if group.own else None,
+        )
+        for group, found in summaries(judged)
+    ]  # fmt: skip
+    notes = [OTHER_DEVICES, "repeatability: Spearman's rank correlation of two halves of each size's runs"]
+    if any(not audit.sweep.interleaved for _, audits in judged for audit in audits):
+        notes.append(
+            "where a size's runs followed each other, the halves are its first and last runs: an upper bound of repeatability"
+        )
+    notes += [f"{group.title}: {group.left_out} sweeps with fewer sizes left out" for group, _ in judged if group.left_out]
+    notes += [found.refused for _, audits in judged for found in audits if found.refused]
+    notes.append(f"utilisation of arithmetic units (Figs. 3 and 4): {UTILISATION}")
+    columns = (
+        "device and kernel", "sweeps", "ranked", "sizes", "repeatability", "least", "worst over best", "within 15 % of best %",
+        "the paper's %",
+    )  # fmt: skip
+    return Comparison("figure 5", "Latencies of all work-group sizes, means over sweeps", columns, tuple(rows), tuple(notes))
+
+
+def table_3(judged: Judged) -> Comparison:
+    """Importance of each rule, and what of it is chance."""
+    rows: list[tuple[Cell, ...]] = []
+    for group, found in summaries(judged):
+        scores = [found.scores[rule] for rule in paper.RULES]
+        rows.append((group.title, "score of eq. 8", *(None if pair is None else pair[0] for pair in scores), found.chance))
+        rows.append((group.title, "minus that of chance", *(None if pair is None else pair[1] for pair in scores), 0.0))
+    rows += [
+        (f"paper, {'Conv' if kind == 'conv' else 'Dw-Conv'}", "score of eq. 8", *scores, None)
+        for kind, scores in paper.TABLE_3.items()
+    ]
+    notes = [
+        OTHER_DEVICES,
+        "a filter that lets sizes pass at random has the score 'random filter', not 0; the paper does not give it",
+        *_never_evaluated(judged),
+    ]
+    columns = ("device and kernel", "measure", *(f"rule {rule}" for rule in paper.RULES), "random filter")
+    return Comparison("table 3", "Importance of the rules", columns, tuple(rows), tuple(notes))
+
+
+def _never_evaluated(judged: Judged) -> list[str]:
+    """Rules without a score on a whole group, and why."""
+    notes = []
+    for group, audits in judged:
+        for rule in paper.RULES:
+            items = [item for audit in audits for item in audit.importances if item.rule == rule]
+            if items and all(item.score is None for item in items):
+                notes.append(f"{group.title}: rule {rule}: no size follows it, or it cannot be evaluated ({items[0].why})")
+    return notes
+
+
+def latencies(judged: Judged) -> Comparison:
+    """Latency of every way, relative to the best size."""
+    rows: list[tuple[Cell, ...]] = []
+    for group, found in summaries(judged):
+        for way in WAYS:
+            values = found.ways[way]
+            geometric = _geometric(group_audits(judged, group), way)
+            if values is None:
+                rows.append((group.title, way, None, None, None, None))
+            else:
+                rows.append((group.title, way, values[0], geometric, values[1], values[2]))
+    notes = (
+        "1 is the best size of the sweep by the least of all its runs; means over sweeps, where a way leaves something to chance "
+        "over its chances too",
+        "tuning tries the sizes that TFLite would, as far as they are among those measured: its exact divisors for kernels like "
+        "its own, all sizes for kernels of others",
+        "kFast looks at the grid alone; on kernels of others its formula is TFLite's, the kernel is not",
+        "no phone was measured: nothing here says how much faster a phone gets",
+    )
+    columns = ("device and kernel", "way", "x best", "x best, geometric mean", "worst", "sizes measured")
+    return Comparison("defaults", "Latency relative to the best size", columns, tuple(rows), notes)
+
+
+def group_audits(judged: Judged, group: Group) -> Sequence[Audit]:
+    """The audits of one group."""
+    return next(audits for other, audits in judged if other is group)
+
+
+def _geometric(audits: Sequence[Audit], way: str) -> float | None:
+    found = [outcome.relative for audit in audits if (outcome := audit.outcome(way)) is not None and outcome.relative is not None]
+    return float(np.exp(np.mean(np.log(found)))) if found else None
+
+
+def table_2(judged: Judged) -> Comparison:
+    """What tuning costs before the first inference."""
+    rows: list[tuple[Cell, ...]] = []
+    for group, found in summaries(judged):
+        for way in ("single-shot tuning", "5-shot tuning"):
+            values = found.ways[way]
+            if values is not None:
+                rows.append((group.title, f"{way}, one operator", values[2], None if values[3] is None else values[3] / 1e3))
+    for network, times in paper.TABLE_2.items():
+        for device, time_ms in zip(paper.DEVICES, times, strict=True):
+            rows.append((f"paper, {device}", f"initialisation of {network}", None, time_ms / 1e3))
+    notes = (
+        f"the paper's exhaustive search (its two Mali phones) tries {paper.CANDIDATES} sizes (§5)",
+        "ours is one operator, compilation for each size included; the paper's is a whole network",
+        "the rules try none: they are computed",
+    )
+    return Comparison("table 2", "What tuning costs", ("device and kernel", "what", "sizes tried", "seconds"), tuple(rows), notes)
+
+
+def figure_6(judged: Judged, operators: Mapping[str, Mapping[str, int]]) -> Comparison:
+    """Whole networks, as the sum over their convolutions, where all of them were measured on a device.
+
+    Args:
+        judged: Audits.
+        operators: Network to its distinct convolutions and how often each occurs.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    notes = [f"the paper: {paper.SPEEDUP}"]
+    by_device: dict[str, dict[str, Audit]] = {}
+    for group, audits in judged:
+        if group.own:
+            by_device.setdefault(group.device, {}).update({found.sweep.operator: found for found in audits if not found.refused})
+    for network, wanted in operators.items():
+        for device, audits_of in by_device.items():
+            if set(wanted) <= set(audits_of):
+                rows.append((network, device, *_network(wanted, audits_of)))
+        best = max((len(set(wanted) & set(found)) for found in by_device.values()), default=0)
+        if best < len(wanted):
+            notes.append(f"{network}: {best} of its {len(wanted)} distinct convolutions were measured on one device at most")
+    columns = ("network", "device", "best ms", *(f"{way} x best" for way in NETWORK_WAYS))
+    return Comparison("figure 6", "Sum over the convolutions of whole networks", columns, tuple(rows), tuple(notes))
+
+
+NETWORK_WAYS = ("rules", "kFast", "fixed 8x4x1", "random", "single-shot tuning")
+
+
+def _network(wanted: Mapping[str, int], audits: Mapping[str, Audit]) -> list[Cell]:
+    best = {operator: float(audits[operator].sweep.latency_ms.min()) * count for operator, count in wanted.items()}
+    total = sum(best.values())
+    cells: list[Cell] = [total]
+    for way in NETWORK_WAYS:
+        relative = [(best[operator], audits[operator].outcome(way)) for operator in wanted]
+        if any(outcome is None or outcome.relative is None for _, outcome in relative):
+            cells.append(None)
+        else:
+            cells.append(sum(ms * (outcome.relative or 0.0) for ms, outcome in relative if outcome is not None) / total)
+    return cells
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share

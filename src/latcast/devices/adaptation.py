@@ -1,0 +1,251 @@
+"""Adapting to a new platform: measure in rounds, transfer from a pool, judge, and leave a predictor (LitePred §5).
+
+Everything measured is in the store, and what comes next follows from it and from the seed. So an adaptation that was killed
+goes on from its store, as a profile does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from latcast.devices.adaptation_rounds import AdaptationRounds, Target
+from latcast.devices.pool import Pool
+from latcast.errors import TrainingError
+from latcast.kernels.rules import FusionRules, rules_for
+from latcast.measure.campaign import CampaignReport
+from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import WorkerSettings
+from latcast.measure.single import measure_graph
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.folds import FOLDS, group_folds, held_out_by
+from latcast.predictors.intervals import HeldOut
+from latcast.predictors.kernel_predictor import TRANSFERRED
+from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.profiling import COMPANY_SHARE, TRAINING_SHARE, Stage, measure_for_training
+from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
+from latcast.predictors.stored import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of
+from latcast.predictors.training import company_model
+from latcast.records import Platform
+from latcast.spaces.catalogue import SPACES
+
+INSIDE_SHARE = 0.6
+"""Part of the measuring time for kernels inside networks, where the runtime says which it executes: timed alone, they have warmer
+caches than in a network. The rest is for kernels timed alone, by which types are judged, and for whole networks."""
+
+INSIDE_SEED = 500_009
+"""Apart from the seed of the whole networks: what kernels were timed in says nothing of overhead."""
+
+TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
+
+FEWEST_KERNELS = 10
+"""Measured kernels below which nothing can be transferred."""
+
+FEWEST_INSIDE = 25
+"""Kernels of a type timed inside networks from which on those timed alone, which run another way, are left out of it."""
+
+FEWEST_NETWORKS = 5
+"""Whole networks below which overhead is not fitted: a network is then the sum of its kernels."""
+
+FEWEST_CALIBRATION = 10
+"""Whole networks below which no interval is calibrated."""
+
+
+@dataclass(frozen=True)
+class AdaptationResult:
+    """Attributes:
+    predictor: Of the new platform, with its card.
+    rounds: What was measured and transferred, with the similarities.
+    reports: What the campaigns came to.
+    seconds: Measuring and training together.
+    """
+
+    predictor: PlatformPredictor
+    rounds: AdaptationRounds
+    reports: tuple[CampaignReport, ...]
+    seconds: float
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one small network showed.
+
+    Attributes:
+        platform: What the worker says it is.
+        no_profiler: Why kernels cannot be timed inside networks; None where they can.
+    """
+
+    platform: Platform
+    no_profiler: str | None
+
+
+def try_profiler(settings: WorkerSettings) -> Trial:
+    """Whether the runtime says which kernels it executes.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+    """
+    found = measure_graph(SPACES.get("random_small").sample(1, 0)[0], settings, TRIAL_PLAN)
+    reason = found.error or (None if found.executed else f"{settings.runtime} names no kernels")
+    return Trial(Platform.parse(found.platform), reason)
+
+
+def adapt(
+    settings: WorkerSettings,
+    store: Any,
+    pool: Pool,
+    *,
+    budget_s: float = 360.0,
+    target: Target | None = None,
+    rules: FusionRules | None = None,
+    sampler: str = "prior",
+    by: str = "divergence",
+    seed: int = 0,
+    trial: Trial | None = None,
+    watch: Callable[[Stage], None] = lambda stage: None,
+) -> AdaptationResult:
+    """Measures a new platform within a budget and adapts the most similar predictors of a pool to it.
+
+    Kernels are timed inside networks by the runtime's profiler, some alone, and some whole networks for the overhead; all
+    kernels alone where the runtime does not say which it executes.
+
+    Args:
+        settings: The platform.
+        store: A :class:`latcast.datasets.store.Store` that keeps every measurement.
+        pool: Predictors of other platforms; the platform's own, if there is one, is left out.
+        budget_s: Seconds for everything.
+        target: Kernel types that meet it get no more samples; without one the whole budget is used.
+        rules: Fusion rules; the shipped ones of the runtime where None.
+        sampler, by, seed: As for :class:`latcast.devices.adaptation_rounds.AdaptationRounds`.
+        trial: What :func:`try_profiler` found, where it was asked before.
+        watch: Called at every step.
+
+    Raises:
+        TrainingError: Too little could be measured.
+        RuntimeFailure: The runtime cannot be started.
+    """
+    from latcast.spaces.kernel_zoo import kernel_zoo
+
+    start = time.monotonic()
+    watch(Stage("choosing kernels", 0.0))
+    rules = rules or rules_for(settings.runtime, settings.precision)
+    trial = trial or try_profiler(settings)
+    inside_share = INSIDE_SHARE if trial.no_profiler is None else 0.0
+    measuring_s = budget_s * (1 - TRAINING_SHARE)
+    count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * (1 - inside_share) * measuring_s)
+    # Another version of the runtime is another platform; the same one would be its own source.
+    others = pool.without(lambda platform: platform == trial.platform)
+    rounds = AdaptationRounds(
+        rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
+    )
+    measuring_s -= min(time.monotonic() - start, measuring_s / 2)
+    reports: tuple[CampaignReport, ...] = ()
+    if inside_share:
+        reports += measure_for_training(
+            settings, store, budget_s=inside_share * measuring_s, way="operators", seed=seed + INSIDE_SEED, rules=rules,
+            calibrate=False, watch=watch,
+        )  # fmt: skip
+    reports += measure_for_training(
+        settings, store, budget_s=(1 - inside_share) * measuring_s, way="kernels", seed=seed, rules=rules, rounds=rounds,
+        watch=watch,
+    )  # fmt: skip
+    watch(Stage("transferring", 1.0))
+    platform = reports[0].platform
+    predictor = transferred_predictor(collect_stored(store, platform, rules), platform, rules, rounds, seed=seed)
+    card = {
+        **predictor.card,
+        "seconds": time.monotonic() - start,
+        "environment": environment_of(store, platform),
+        "pool": sorted(others),
+        "sampler": sampler,
+        "target": None if target is None else str(target),
+    }
+    failures = {name: error for report in reports for name, error in report.failures.items()}
+    return AdaptationResult(predictor.with_card(card), rounds, reports, time.monotonic() - start, failures)
+
+
+def transferred_predictor(
+    data: TrainingData, platform: Platform, rules: FusionRules, rounds: AdaptationRounds, *, seed: int = 0
+) -> PlatformPredictor:
+    """A platform's predictor from measured kernels and a pool, with overhead and interval from whole networks.
+
+    The figures of the card are on networks held out by whole lineages from overhead and interval; the kernel predictors learn
+    from kernels timed alone or inside other networks, never from these networks.
+
+    Args:
+        data: Samples of the platform. Networks inside which kernels were timed count for these alone.
+        platform, rules: What it is for.
+        rounds: Adapts the pool to the samples; its ``errors``, from the last round, go into the card.
+        seed: Of folds.
+
+    Raises:
+        TrainingError: Fewer than ten kernels were measured.
+    """
+    inside = {each.network for each in data.profiled}
+    keys = {sample.reference.key for sample in data.networks} | inside
+    own_lineages = {sample.lineage for sample in data.networks}
+    data = replace(data, networks=tuple(sample for sample in data.networks if sample.reference.key not in inside))
+    measured = len(data.isolated) + len(data.profiled)
+    if measured < FEWEST_KERNELS:
+        failed = f"; {data.skipped[0]}" if data.skipped else ""
+        raise TrainingError(
+            f"transfer to {platform} needs at least {FEWEST_KERNELS} measured kernels, found {measured}{failed}; "
+            "give it a longer --budget"
+        )
+    samples = {name: (found.configurations, found.latency_ms) for name, found in _samples(data).items()}
+    errors = rounds.errors_to_json()
+    physical, kernels = rounds.fit(samples)
+    predictor = PlatformPredictor(platform, rules, physical, kernels)
+    profiled = f"{len(data.profiled)} timed inside {len(inside)} networks, " if inside else ""
+    counts = f"{len(data.isolated)} kernels timed alone, {profiled}{len(data.networks)} whole networks"
+    sources = sorted({source for found in rounds.transfer_to_json().values() for source in found["sources"]})
+    card: dict[str, Any] = {
+        "trained_on": f"{counts}; " + (f"transferred from {', '.join(sources)}" if sources else "nothing transferred"),
+        "way": "operators" if inside else "kernels",
+        "model": TRANSFERRED if sources else "physical_residual",
+        TRAINING_KEYS: sorted(keys),
+        "measurements": len(data.networks) + measured,
+        "licence": OWN_MEASUREMENTS,
+        "kernel_errors": errors,
+        "transfer": rounds.transfer_to_json(),
+    }
+    known = rounds.source_lineages()
+    if known is not None:
+        card[TRAINING_LINEAGES] = sorted(own_lineages | known)
+    if len(data.networks) < FEWEST_NETWORKS:
+        return predictor.with_card(card)
+    predictor = replace(predictor, network=company_model(predictor, data.networks, seed))
+    if len(data.networks) < FEWEST_CALIBRATION:
+        return predictor.with_card(card)
+    predictor, figures = calibrated(predictor, data.networks, in_company(predictor, data.networks, seed))
+    left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
+    # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
+    what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
+    return predictor.with_card({**card, **figures.to_json(), "held_out_by": what})
+
+
+def _samples(data: TrainingData) -> dict[str, KernelSamples]:
+    """Kernels by type: as they ran inside networks where enough of a type were timed there, otherwise also those timed alone."""
+    inside = kernel_samples(data.profiled)
+    enough = {name: found for name, found in inside.items() if len(found.latency_ms) >= FEWEST_INSIDE}
+    rest = [each for each in (*data.isolated, *data.profiled) if each.kernel.kernel_type not in enough]
+    return {**enough, **kernel_samples(rest)}
+
+
+def in_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:
+    """Each network by its kernels and a network model of the networks of other lineages."""
+    fold = group_folds([sample.lineage for sample in networks], FOLDS, seed)
+    found = HeldOut(np.empty(len(networks)), np.empty(len(networks)))
+    for part in np.unique(fold):
+        rest = [sample for sample, number in zip(networks, fold, strict=True) if number != part]
+        judged = [sample for sample, number in zip(networks, fold, strict=True) if number == part]
+        fitted = replace(predictor, network=company_model(predictor, rest, seed)) if rest else predictor
+        priced = fitted.price([sample.kernels for sample in judged])
+        found.latency_ms[fold == part], found.outside_share[fold == part] = priced.latency_ms, priced.outside_share
+    return found

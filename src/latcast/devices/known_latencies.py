@@ -1,0 +1,111 @@
+"""The latencies of known devices, wherever they are kept: a store, a file, a published dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from latcast.datasets.importers import IMPORTERS
+from latcast.datasets.opening import open_measurements
+from latcast.devices.latency_table import LatencyTable, table_of
+from latcast.errors import DatasetError
+from latcast.folders import measurements_folder
+from latcast.records import Measurement, Platform
+
+FEWEST_COMPARABLE = 8
+"""A new device is compared with platforms of its own kind, that ran what it ran, where there are at least so many."""
+
+
+def read_known(location: str, platforms: str = "*") -> Iterator[Measurement]:
+    """Measurements of networks.
+
+    Args:
+        location: A SQLite file, a JSON Lines file, a database URL; the folder of a published dataset; or the name of one that
+            ``latcast data import`` has read into the user's folder.
+        platforms: Which platforms, as a pattern of their ids (``*/tflite-*/*/fp32``).
+
+    Raises:
+        DatasetError: There is nothing of that name, or it is malformed.
+    """
+    path = Path(location).expanduser()
+    if path.is_dir():
+        return (item for item in _published(path) if fnmatchcase(item.platform, platforms))
+    if not path.exists() and location in IMPORTERS:
+        kept = measurements_folder() / f"{location}.sqlite"
+        if not kept.is_file():
+            raise DatasetError(
+                f"the dataset {location} has not been imported; download it and run: latcast data import {location} DIR"
+            )
+        path = kept
+    with open_measurements(location if "://" in location else path) as store:
+        wanted = [name for name in store.platforms() if fnmatchcase(name, platforms)]
+        # All at once: the store closes.
+        return iter([item for name in wanted for item in store.measurements(platform=name, role="network")])
+
+
+def _published(folder: Path) -> Sequence[Measurement]:
+    """A folder by the importer of its name, or by the first one that knows its files."""
+    names = sorted(IMPORTERS.names(), key=lambda name: name != folder.name)
+    for name in names:
+        try:
+            return IMPORTERS.get(name).read(folder).measurements
+        except DatasetError:
+            if name == folder.name:
+                raise
+    raise DatasetError(f"the folder {folder} holds none of the published datasets {', '.join(sorted(names))}")
+
+
+def known_table(locations: Iterable[str], platforms: str = "*") -> LatencyTable:
+    """All known latencies of networks as one table.
+
+    Args:
+        locations: See :func:`read_known`.
+        platforms: See :func:`read_known`.
+
+    Raises:
+        DatasetError: See :func:`read_known`; or no network was measured on a platform of that pattern.
+    """
+    named = list(locations)
+    try:
+        return table_of(chain.from_iterable(read_known(location, platforms) for location in named))
+    except DatasetError as problem:
+        if platforms == "*":
+            raise
+        raise DatasetError(f"{problem} in {', '.join(named)} whose id is of the pattern '{platforms}'") from problem
+
+
+def without_empty_networks(table: LatencyTable) -> LatencyTable:
+    """The table without networks that none of its platforms ran."""
+    return table.columns(np.flatnonzero(~np.isnan(table.latency_ms).all(axis=0)))
+
+
+def comparable(table: LatencyTable, platform: Platform, measured: Collection[str] = ()) -> LatencyTable:
+    """The platforms that a new one compares with: those of its kind that ran at least half of what it ran.
+
+    A phone's GPU says little of another phone's CPU. Where fewer than :data:`FEWEST_COMPARABLE` platforms are left, all stay:
+    the model tells them apart by their signatures.
+
+    Args:
+        table: Known latencies.
+        platform: The new one.
+        measured: Keys of the networks that it ran.
+    """
+    kind = _kind(platform)
+    shared = [index for key, index in table.column_of().items() if key in measured]
+    ran = (~np.isnan(table.latency_ms[:, shared])).sum(axis=1)
+    enough = np.flatnonzero(ran >= len(shared) / 2)
+    rows = [int(index) for index in enough if _kind(Platform.parse(table.platforms[index])) == kind]
+    for some in (rows, enough):
+        if len(some) >= FEWEST_COMPARABLE:
+            return without_empty_networks(table.rows(some))
+    return table
+
+
+def _kind(platform: Platform) -> tuple[bool, str]:
+    on_gpu = platform.unit.partition("+")[0] in ("gpu", "webgpu")
+    # A GPU computes in 16 bits by itself, whatever the file says.
+    return on_gpu, "int8" if platform.precision == "int8" else "" if on_gpu else platform.precision

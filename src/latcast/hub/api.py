@@ -1,0 +1,211 @@
+"""The HTTP interface: reading for everybody, uploading with a token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
+
+from latcast.errors import LatcastError
+from latcast.hub import signature
+from latcast.hub.forecasting import ForecastRequest, forecast
+from latcast.hub.queries import NotFoundError, network_json
+from latcast.hub.site import Site, as_json
+from latcast.hub.uploading import read_body
+from latcast.hub.validation import MAX_BODY_BYTES, MAX_RECORDS, parse_upload
+
+JSON_LINES = "application/x-ndjson"
+PLATFORM_PATH = "{device}/{runtime}/{unit}/{precision}"
+
+Part = Annotated[str, Path(max_length=100, description="A part of a platform id: device/runtime-version/unit/precision.")]
+Key = Annotated[str, Path(max_length=64, description="A network's key.")]
+MaybePlatform = Annotated[str | None, Query(max_length=200, description="Only of this platform id.")]
+MaybeNetwork = Annotated[str | None, Query(max_length=64, description="Only of the network with this key.")]
+MaybeRole = Annotated[str | None, Query(pattern="^(network|kernel)$", description='"network" or "kernel".')]
+
+_SAID: dict[str, Any] = {
+    "type": "object",
+    "properties": {"detail": {"description": "What was found, what was expected, what to do."}},
+    "required": ["detail"],
+}
+
+
+def _says(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI shall know of the answers that refuse."""
+    texts = {
+        400: "The body cannot be read.",
+        401: "No token, or one that is not valid.",
+        404: "There is nothing of this name.",
+        413: "Larger than an upload may be.",
+        422: "Malformed; nothing was stored.",
+        429: "Too many requests from this address; Retry-After says when to try again.",
+        409: "There is no model yet; try again in a minute.",
+        503: "The database does not answer.",
+    }
+    return {code: {"description": texts[code], "content": {"application/json": {"schema": _SAID}}} for code in (*codes, 429)}
+
+
+bearer = HTTPBearer(auto_error=False, description="A token from the repository's keeper; reading needs none.")
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+
+
+class Api:
+    """The routes of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def router(self) -> APIRouter:
+        """All routes, below ``/api``."""
+        router = APIRouter(prefix="/api")
+        reading: tuple[tuple[str, Callable[..., Any], str, tuple[int, ...]], ...] = (
+            ("/devices", self.devices, "Devices with their platforms", ()),
+            ("/platforms/" + PLATFORM_PATH, self.platform, "What is measured and predicted of a platform", (404, 422)),
+            ("/networks", self.networks, "Networks with their range of latencies", ()),
+            ("/networks/{key}", self.network, "A network with its latency on each platform", (404, 422)),
+            ("/networks/{key}/onnx", self.onnx, "A signature network as an ONNX file", (404, 422)),
+            ("/measurements", self.measurements, "Measurements, in portions", (422,)),
+            ("/export", self.export, "All measurements as compressed JSON Lines", (422,)),
+            ("/contributors", self.contributors, "Who contributed how much", ()),
+            ("/models", self.models, "Versions of the cross-device model with their error on held-out devices", ()),
+            ("/signature", self.signature, "The networks that a new device runs, and some to check predictions by", ()),
+            ("/health", self.health, "Whether the server can answer", ()),
+        )
+        for path, function, summary, codes in reading:
+            router.add_api_route(path, function, methods=["GET"], summary=summary, responses=_says(*codes, 503))
+        router.add_api_route(
+            "/measurements",
+            self.upload,
+            methods=["POST"],
+            summary="Contribute measurements",
+            description=f"JSON Lines, one measurement a line; at most {MAX_RECORDS} and {MAX_BODY_BYTES} bytes, gzip allowed. "
+            "The same content may be sent again: it is stored once.",
+            responses=_says(400, 401, 413, 422, 503),
+            openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES: {"schema": {"type": "string"}}}}},
+        )
+        router.add_api_route(
+            "/predict",
+            self.predict,
+            methods=["POST"],
+            summary="Networks on a device, from some of its latencies; nothing is stored",
+            responses=_says(409, 422, 503),
+        )
+        return router
+
+    async def _cached(self, key: tuple[str, ...], make: Callable[[], Any]) -> Response:
+        content = self.site.cache.get(key)
+        if content is None:
+            content = await run_in_threadpool(self.site.cache.make, key, lambda: as_json(make()))
+        return Response(content, media_type="application/json")
+
+    async def devices(self) -> Response:
+        return await self._cached(("devices",), lambda: {"devices": self.site.reader.devices()})
+
+    async def networks(self) -> Response:
+        return await self._cached(("networks",), lambda: {"networks": self.site.reader.networks()})
+
+    async def contributors(self) -> Response:
+        return await self._cached(("contributors",), lambda: {"contributors": self.site.reader.contributors()})
+
+    async def models(self) -> Response:
+        return await self._cached(("models",), lambda: {"models": self.site.reader.models()})
+
+    async def platform(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
+        name = f"{device}/{runtime}/{unit}/{precision}"
+        return await self._cached(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
+
+    async def network(self, key: Key) -> Response:
+        return await self._cached(("network", key), lambda: self.site.reader.network(key))
+
+    async def signature(self) -> Response:
+        def listed(names: tuple[str, ...]) -> list[dict[str, Any]]:
+            # The text too: a reader that is not Python may write 1.0 as 1, and a key is a hash of the text.
+            return [
+                {**network_json(item), "reference": item.to_json(), "reference_text": json.dumps(item.to_json())}
+                for item in signature.networks(names).values()
+            ]
+
+        return await self._cached(
+            ("signature",), lambda: {"signature": listed(signature.SIGNATURE), "check": listed(signature.CHECK)}
+        )
+
+    async def onnx(self, key: Key) -> Response:
+        reference = signature.served_networks().get(key)
+        if reference is None:
+            raise NotFoundError(f"'{key}' is no signature network; /api/signature lists them")
+        file = await run_in_threadpool(signature.onnx_file, reference)
+        return FileResponse(
+            file, media_type="application/octet-stream", headers={"content-encoding": "gzip", "cache-control": "max-age=86400"}
+        )
+
+    async def measurements(
+        self,
+        platform: MaybePlatform = None,
+        network: MaybeNetwork = None,
+        role: MaybeRole = None,
+        after: Annotated[str, Query(max_length=32, description="Continue behind the record with this id.")] = "",
+        limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    ) -> Response:
+        found = await run_in_threadpool(
+            self.site.reader.measurements, platform=platform, network=network, role=role, after=after, limit=limit
+        )
+        following = found[-1]["id"] if len(found) == limit else None
+        return Response(as_json({"measurements": found, "next": following}), media_type="application/json")
+
+    async def export(self, platform: MaybePlatform = None, role: MaybeRole = None) -> Response:
+        return StreamingResponse(
+            self.site.reader.export(platform=platform, role=role),
+            media_type="application/gzip",
+            headers={"content-disposition": 'attachment; filename="measurements.jsonl.gz"'},
+        )
+
+    async def health(self) -> Response:
+        version = self.site.served.version
+        ready = await run_in_threadpool(self.site.database.healthy)
+        return JSONResponse({"database": ready, "model": version.number if version else None}, status_code=200 if ready else 503)
+
+    async def upload(self, request: Request, credentials: Credentials) -> Response:
+        contributor_id, _ = await run_in_threadpool(
+            self.site.database.check_token, credentials.credentials if credentials else ""
+        )
+        content = await read_body(request.stream(), request.headers.get("content-encoding", "").strip().lower())
+        answer = await run_in_threadpool(self._store, contributor_id, content)
+        return JSONResponse(answer)
+
+    def _store(self, contributor_id: int, content: bytes) -> dict[str, Any]:
+        measurements = parse_upload(content)
+        model = self.site.served.model
+        answer = self.site.database.receive(contributor_id, content, measurements, model.screen if model else None)
+        if answer["accepted"] and not answer["repeated"]:
+            self.site.cache.forget()
+            self.site.refitter.notify()
+        return answer
+
+    async def predict(self, wanted: ForecastRequest) -> Response:
+        return JSONResponse(await run_in_threadpool(forecast, self.site, wanted))
+
+
+def status_of(problem: LatcastError) -> int:
+    """The HTTP status that says what kind of problem it is."""
+    from latcast.errors import DatasetError, RepositoryError
+    from latcast.hub.forecasting import NoModelError
+    from latcast.hub.tokens import TokenError
+    from latcast.hub.uploading import TooLargeError, UnreadableBodyError
+
+    for kind, status in (
+        (TokenError, 401),
+        (NotFoundError, 404),
+        (TooLargeError, 413),
+        (UnreadableBodyError, 400),
+        (NoModelError, 409),
+        (RepositoryError, 422),
+        (DatasetError, 503),
+    ):
+        if isinstance(problem, kind):
+            return status
+    return 422

@@ -1,0 +1,354 @@
+"""A repository's database: a store of measurements that also knows who brought what, what is held back, and its models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from latcast.datasets.rows import reference_of
+from latcast.datasets.schema import MeasurementRow, ReferenceRow
+from latcast.datasets.store import Store, measurement_id
+from latcast.errors import RepositoryError
+from latcast.hub import tokens
+from latcast.hub.cross_device import CrossDeviceModel, Observation
+from latcast.hub.migrations import migrate
+from latcast.hub.plausibility import implausibility, outliers
+from latcast.hub.schema import (
+    REASON_LENGTH,
+    ContributionRow,
+    ContributorRow,
+    ModelVersionRow,
+    QuarantineRow,
+    UploadRow,
+)
+from latcast.hub.tokens import Token
+from latcast.measure.environment import utc_now
+from latcast.records import Measurement
+
+_WRITERS_LOCK = 0x6C617463617374
+"""Key of PostgreSQL's advisory lock by which writers take turns, as they do on SQLite."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A record in quarantine: what it is and why it is not believed."""
+
+    id: str
+    platform: str
+    network: str
+    latency_ms: float | None
+    reason: str
+    held_at: str
+    contributor: str
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """A fit that is kept.
+
+    Attributes:
+        number: 1 for the first.
+        held_out: Metrics on platforms that the fit did not see; None where there were too few, and ``note`` says so.
+        content: The model as JSON values.
+    """
+
+    number: int
+    fitted_at: str
+    model: str
+    measurements: int
+    platforms: int
+    networks: int
+    seconds: float
+    held_out: Mapping[str, Any] | None
+    note: str
+    content: Mapping[str, Any]
+
+
+def database_url(location: Path | str) -> str:
+    """The location with the driver that latcast installs for PostgreSQL named."""
+    text = str(location)
+    for scheme in ("postgresql://", "postgres://"):
+        if text.startswith(scheme):
+            return "postgresql+psycopg://" + text.removeprefix(scheme)
+    return text
+
+
+class RepositoryDatabase(Store):
+    """A store with contributors, tokens, uploads, a quarantine and models.
+
+    Args:
+        location: Path of a SQLite file, which is made where there is none and turned into a repository where it is a store;
+            or a database URL (``postgresql://user@host/name``).
+
+    Raises:
+        DatasetError: The database cannot be opened, or a newer latcast wrote it.
+    """
+
+    def __init__(self, location: Path | str) -> None:
+        super().__init__(database_url(location))
+        try:
+            with self._translated("migrate"), self._write_engine().begin() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(select(func.pg_advisory_xact_lock(_WRITERS_LOCK)))
+                migrate(connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> RepositoryDatabase:
+        return self
+
+    def _write_engine(self) -> Engine:
+        return self._engine.execution_options(latcast_writes=True)
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[Session]:
+        with super()._writing(doing) as session:
+            if session.get_bind().dialect.name == "postgresql":
+                session.execute(select(func.pg_advisory_xact_lock(_WRITERS_LOCK)))
+            yield session
+
+    # Tokens
+
+    def issue_token(self, contributor: str, *, label: str = "", lifetime: timedelta | None = None) -> tuple[str, Token]:
+        """See :func:`latcast.hub.tokens.issue`."""
+        with self._writing("issue a token in") as session:
+            return tokens.issue(session, contributor, label=label, lifetime=lifetime)
+
+    def revoke_token(self, token_id: str) -> Token:
+        """See :func:`latcast.hub.tokens.revoke`."""
+        with self._writing("revoke a token in") as session:
+            return tokens.revoke(session, token_id, utc_now())
+
+    def tokens(self) -> list[Token]:
+        """All tokens, the newest first."""
+        with self._reading() as session:
+            return tokens.listed(session)
+
+    def check_token(self, text: str) -> tuple[int, Token]:
+        """See :func:`latcast.hub.tokens.check`."""
+        with self._reading() as session:
+            return tokens.check(session, text, utc_now())
+
+    # Uploads
+
+    def receive(
+        self, contributor_id: int, content: bytes, measurements: Sequence[Measurement], model: CrossDeviceModel | None
+    ) -> dict[str, Any]:
+        """Keeps what an upload brought, all of it in one transaction, once.
+
+        Args:
+            contributor_id: Whose token it came with.
+            content: The upload, uncompressed.
+            measurements: What was read from it.
+            model: The model that outliers are told by.
+
+        Returns:
+            The answer to the contributor: counts, and the reason for each record held back; the first one again, marked as
+            ``repeated``, where the same content came before.
+        """
+        upload_id = hashlib.sha256(f"{contributor_id}\n".encode() + content).hexdigest()
+        ids = [measurement_id(item) for item in measurements]
+        with self._writing("upload to") as session:
+            before = session.get(UploadRow, upload_id)
+            if before is not None:
+                return {**before.answer, "repeated": True}
+            reasons = self._doubts(session, measurements, model)
+            held = set(session.scalars(select(QuarantineRow.id).where(QuarantineRow.id.in_(ids))))
+            doubted = {ids[index] for index in reasons} | held
+            new = self._insert(session, [item for key, item in zip(ids, measurements, strict=True) if key not in doubted])
+            now = utc_now()
+            answer = {
+                "upload": upload_id,
+                "received": len(measurements),
+                "accepted": len(new),
+                "known": len(set(ids) - doubted) - len(new),
+                "quarantined": [
+                    {"record": index + 1, "network": measurements[index].reference.name, "reason": reason}
+                    for index, reason in sorted(reasons.items())
+                ],
+                "repeated": False,
+            }
+            session.add(
+                UploadRow(
+                    id=upload_id,
+                    contributor_id=contributor_id,
+                    received_at=now,
+                    size_bytes=len(content),
+                    records=len(measurements),
+                    answer=answer,
+                )
+            )
+            session.flush()
+            if new:
+                session.execute(insert(ContributionRow), [{"measurement_id": key, "upload_id": upload_id} for key in new])
+            fresh = {ids[index]: index for index in reasons if ids[index] not in held}
+            known = set(session.scalars(select(MeasurementRow.id).where(MeasurementRow.id.in_(list(fresh)))))
+            session.add_all(
+                QuarantineRow(
+                    id=key,
+                    upload_id=upload_id,
+                    platform_id=measurements[index].platform,
+                    reason=reasons[index][:REASON_LENGTH],
+                    held_at=now,
+                    discarded_at=None,
+                    record=measurements[index].to_json(),
+                )
+                for key, index in fresh.items()
+                if key not in known
+            )
+        return answer
+
+    def _doubts(self, session: Session, measurements: Sequence[Measurement], model: CrossDeviceModel | None) -> dict[int, str]:
+        """Why records are not believed, by index."""
+        now = datetime.now(timezone.utc)
+        reasons = {}
+        by_platform: dict[str, list[int]] = {}
+        for index, item in enumerate(measurements):
+            reason = implausibility(item, now)
+            if reason is None:
+                by_platform.setdefault(item.platform, []).append(index)
+            else:
+                reasons[index] = reason
+        for platform, indices in by_platform.items():
+            trusted = _latencies(session, platform)
+            found = outliers([measurements[index] for index in indices], trusted, model)
+            reasons.update({indices[position]: reason for position, reason in found.items()})
+        return reasons
+
+    # Quarantine
+
+    def quarantine(self) -> list[Held]:
+        """Records held back and not yet decided on, the newest first."""
+        query = (
+            select(QuarantineRow, ContributorRow.name)
+            .join(UploadRow, UploadRow.id == QuarantineRow.upload_id)
+            .join(ContributorRow, ContributorRow.id == UploadRow.contributor_id)
+            .where(QuarantineRow.discarded_at.is_(None))
+            .order_by(QuarantineRow.held_at.desc(), QuarantineRow.id)
+        )
+        with self._reading() as session:
+            return [
+                Held(
+                    row.id,
+                    row.platform_id,
+                    str(row.record["reference"]["name"]),
+                    row.record["latency_ms"],
+                    row.reason,
+                    row.held_at,
+                    name,
+                )
+                for row, name in session.execute(query)
+            ]
+
+    def release(self, record_id: str) -> None:
+        """Makes a record in quarantine a measurement.
+
+        Raises:
+            RepositoryError: There is no such record in quarantine.
+        """
+        with self._writing("release a record in") as session:
+            row = _held(session, record_id)
+            new = self._insert(session, [Measurement.from_json(row.record)])
+            session.flush()
+            if new:
+                session.add(ContributionRow(measurement_id=new[0], upload_id=row.upload_id))
+            session.delete(row)
+
+    def discard(self, record_id: str) -> None:
+        """Refuses a record in quarantine for good; it is remembered, so that it does not come back.
+
+        Raises:
+            RepositoryError: There is no such record in quarantine.
+        """
+        with self._writing("discard a record in") as session:
+            _held(session, record_id).discarded_at = utc_now()
+
+    # Models
+
+    def observations(self) -> list[Observation]:
+        """The latency of each network on each platform: what a model is fitted to. Nothing of the quarantine."""
+        query = select(MeasurementRow.platform_id, MeasurementRow.reference_key, MeasurementRow.latency_ms).where(
+            MeasurementRow.role == "network", MeasurementRow.error.is_(None), MeasurementRow.latency_ms > 0
+        )
+        with self._reading() as session:
+            references = {row.key: reference_of(row) for row in session.scalars(select(ReferenceRow))}
+            groups: dict[tuple[str, str], list[float]] = {}
+            for platform, key, latency_ms in session.execute(query.order_by(MeasurementRow.platform_id)):
+                groups.setdefault((platform, key), []).append(latency_ms or 0.0)
+        return [Observation(platform, references[key], median(latencies)) for (platform, key), latencies in groups.items()]
+
+    def keep_model(self, version: ModelVersion) -> ModelVersion:
+        """Adds a version and returns it with its number."""
+        with self._writing("keep a model in") as session:
+            values = {name: value for name, value in vars(version).items() if name != "number"}
+            row = ModelVersionRow(**values)
+            session.add(row)
+            session.flush()
+            return _version(row)
+
+    def newest_model(self) -> ModelVersion | None:
+        """The version fitted last."""
+        with self._reading() as session:
+            row = session.scalar(select(ModelVersionRow).order_by(ModelVersionRow.number.desc()).limit(1))
+            return None if row is None else _version(row)
+
+    def healthy(self) -> bool:
+        """Whether the database answers."""
+        try:
+            with Session(self._engine) as session:
+                return session.scalar(select(1)) == 1
+        except SQLAlchemyError:
+            return False
+
+
+def _latencies(session: Session, platform: str) -> dict[str, float]:
+    query = select(MeasurementRow.reference_key, MeasurementRow.latency_ms).where(
+        MeasurementRow.platform_id == platform,
+        MeasurementRow.role == "network",
+        MeasurementRow.error.is_(None),
+        MeasurementRow.latency_ms > 0,
+    )
+    groups: dict[str, list[float]] = {}
+    for key, latency_ms in session.execute(query):
+        groups.setdefault(key, []).append(latency_ms or 0.0)
+    return {key: median(latencies) for key, latencies in groups.items()}
+
+
+def median(values: Sequence[float]) -> float:
+    """Of at least one value."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _held(session: Session, record_id: str) -> QuarantineRow:
+    row = session.get(QuarantineRow, record_id)
+    if row is None or row.discarded_at is not None:
+        raise RepositoryError(f"no record in quarantine has the id '{record_id}'; latcast repository quarantine list shows them")
+    return row
+
+
+def _version(row: ModelVersionRow) -> ModelVersion:
+    return ModelVersion(
+        row.number,
+        row.fitted_at,
+        row.model,
+        row.measurements,
+        row.platforms,
+        row.networks,
+        row.seconds,
+        row.held_out,
+        row.note,
+        row.content,
+    )

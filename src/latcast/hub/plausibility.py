@@ -1,0 +1,126 @@
+"""What a record must be to be believed. One that is not goes into quarantine with the first reason found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+
+from latcast.hub.cross_device import CrossDeviceModel
+from latcast.measure.statistics import normalised_runs, round_medians
+from latcast.records import Measurement
+
+RANGE_MS: Mapping[str, tuple[float, float]] = {"network": (1e-3, 600_000.0), "kernel": (1e-5, 600_000.0)}
+"""Faster is no inference, slower nobody waits for."""
+
+STATED_TOLERANCE = 0.05
+"""Between a stated latency and the one that follows from the runs; statistics differ by less, slips by more."""
+
+CLOCK_TOLERANCE = timedelta(minutes=10)
+FIRST_DAY = datetime(2012, 1, 1, tzinfo=timezone.utc)
+"""No network of the kind that is measured here is older."""
+
+IDENTICAL_RUNS, IDENTICAL_FROM_MS = 10, 5.0
+"""So many runs of such length never take the same time to the last digit; short ones may, by a coarse clock."""
+
+HOST_FACTOR = 20.0
+"""How far normalisation by a probe may carry the raw latency."""
+
+OUTLIER_FACTOR = 4.0
+"""A latency this many times outside the interval that is predicted from the platform's other latencies is not believed."""
+
+MIN_KNOWN = 3
+"""Latencies of a platform that a prediction needs before it may be held against another one."""
+
+
+def implausibility(measurement: Measurement, now: datetime) -> str | None:
+    """Why a record cannot be right by itself, or None."""
+    late = _clock(measurement, now)
+    if late or measurement.latency_ms is None or measurement.error is not None:
+        return late
+    latency_ms = measurement.latency_ms
+    low, high = RANGE_MS[measurement.role]
+    if not low <= latency_ms <= high:
+        return f"latency_ms is {latency_ms:.4g}, outside {low:g} to {high:g} for a {measurement.role}"
+    return _runs(measurement, latency_ms)
+
+
+def _clock(measurement: Measurement, now: datetime) -> str | None:
+    if not measurement.taken_at:
+        return None
+    try:
+        taken = datetime.fromisoformat(measurement.taken_at.replace("Z", "+00:00"))
+    except ValueError:
+        return f"taken_at {measurement.taken_at} is no time"
+    if taken > now + CLOCK_TOLERANCE:
+        return f"taken_at {measurement.taken_at} lies in the future; the clock of the device is wrong"
+    if taken < FIRST_DAY:
+        return f"taken_at {measurement.taken_at} lies before such networks; the clock of the device is wrong"
+    return None
+
+
+def _runs(measurement: Measurement, latency_ms: float) -> str | None:
+    runs = np.asarray(measurement.runs_ms, dtype=np.float64)
+    if not len(runs):
+        return None
+    if np.min(runs) <= 0:
+        return "a run of 0 ms"
+    raw_ms = float(np.median(runs))
+    if measurement.raw_latency_ms is not None and _differ(measurement.raw_latency_ms, raw_ms):
+        return f"raw_latency_ms is {measurement.raw_latency_ms:.4g}, the median of its runs {raw_ms:.4g}"
+    if measurement.probe_ms:
+        if not 1 / HOST_FACTOR <= latency_ms / raw_ms <= HOST_FACTOR:
+            return f"latency_ms is {latency_ms:.4g}, its raw runs {raw_ms:.4g}: no probe corrects so much"
+    elif _differ(latency_ms, raw_ms) and all(_differ(latency_ms, expected) for expected in _statistics(measurement, runs)):
+        return f"latency_ms is {latency_ms:.4g}, the median of its runs {raw_ms:.4g}"
+    if len(runs) >= IDENTICAL_RUNS and raw_ms >= IDENTICAL_FROM_MS and np.all(runs == runs[0]):
+        return f"all {len(runs)} runs took {raw_ms:.6g} ms to the last digit"
+    return None
+
+
+def _statistics(measurement: Measurement, runs: np.ndarray) -> list[float]:
+    """What a latency may stand for beside the median of the runs: their mean, or the median of the rounds' medians."""
+    values = [float(np.mean(runs))]
+    if measurement.rounds:
+        values.append(float(np.median(round_medians(normalised_runs(measurement), measurement.rounds))))
+    return values
+
+
+def _differ(stated: float, found: float) -> bool:
+    return abs(stated / found - 1) > STATED_TOLERANCE
+
+
+def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], model: CrossDeviceModel | None) -> dict[int, str]:
+    """Which network latencies of one platform cannot be right beside its other ones, with the reason.
+
+    Args:
+        measurements: Plausible records of one platform from one upload.
+        trusted: Latencies (ms) of that platform's networks that the repository believes already, by reference key.
+        model: The model that serves; None while there is none, and nothing is an outlier then.
+
+    A network is judged by a prediction from latencies other than its own. Where fewer than :data:`MIN_KNOWN` are believed,
+    the upload's own latencies are taken along, and the model's robustness decides.
+    """
+    if model is None:
+        return {}
+    indices = [index for index, item in enumerate(measurements) if item.ok and item.role == "network"]
+    stated = {index: float(measurements[index].latency_ms or 0.0) for index in indices}
+    known = dict(trusted)
+    if len(known) < MIN_KNOWN:
+        known.update({measurements[index].reference.key: stated[index] for index in indices})
+    if len(known) < MIN_KNOWN + 1:
+        return {}
+    found = {}
+    for index in indices:
+        reference = measurements[index].reference
+        others = {key: value for key, value in known.items() if key != reference.key}
+        forecast = model.predict([reference], others).get(reference.key)
+        if forecast is None:
+            continue
+        if not forecast.low_ms / OUTLIER_FACTOR <= stated[index] <= forecast.high_ms * OUTLIER_FACTOR:
+            found[index] = (
+                f"latency_ms is {stated[index]:.4g}; from {len(others)} other networks on this platform "
+                f"{forecast.low_ms:.4g} to {forecast.high_ms:.4g} was expected"
+            )
+    return found

@@ -1,0 +1,228 @@
+"""Contributing measurements to a repository: what is sent, in which portions, and how it gets there."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import json
+import random
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from latcast.errors import RepositoryError
+from latcast.hub.validation import without_path
+from latcast.records import Measurement, Platform, Reference
+
+BATCH_RECORDS = 200
+BATCH_BYTES = 4_000_000
+"""Uncompressed; well below what a server takes, so that a lost connection costs little."""
+
+ATTEMPTS = 8
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 60.0
+TIMEOUT_S = 120.0
+
+_PATH = re.compile(r"(?<![\w.:/])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\:'\",;()]+[/\\])+[^\s/\\:'\",;()]*")
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+PATH_REMOVED = "(path removed)"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some records as they go over the wire: JSON Lines."""
+
+    content: bytes
+    records: int
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+@dataclass
+class Outcome:
+    """What became of a contribution."""
+
+    sent: int = 0
+    accepted: int = 0
+    known: int = 0
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, records: int, answer: Mapping[str, Any]) -> None:
+        """Counts the answer to a batch; one that the server had before counts as known."""
+        self.sent += records
+        repeated = bool(answer.get("repeated"))
+        self.accepted += 0 if repeated else int(answer.get("accepted", 0))
+        self.known += int(answer.get("known", 0)) + (int(answer.get("accepted", 0)) if repeated else 0)
+        self.quarantined += answer.get("quarantined", [])
+
+
+def shareable(measurement: Measurement, device: str = "") -> Measurement:
+    """A record as strangers may see it: ``local`` becomes the device's name, and paths of this machine are gone.
+
+    Args:
+        measurement: As it was taken.
+        device: Name for the device of local measurements.
+
+    Raises:
+        RepositoryError: The measurement is local and no name was given, or its file has no hash.
+        LatcastError: The name is not one that platform ids allow.
+    """
+    platform = Platform.parse(measurement.platform)
+    if platform.device == "local":
+        if not device:
+            raise RepositoryError("the measurements are of 'local', which is another machine everywhere; name it with --device")
+        platform = Platform.parse(replace(platform, device=device).id)
+        if platform.device == "local":
+            raise RepositoryError("the device cannot be called 'local'; choose a name that tells which machine it is")
+    return replace(
+        measurement,
+        platform=platform.id,
+        reference=without_path(_with_plain_name(measurement.reference)),
+        error=None if measurement.error is None else _PATH.sub(PATH_REMOVED, measurement.error)[:2000],
+        environment=_scrubbed(dict(measurement.environment)),
+    )
+
+
+def _with_plain_name(reference: Reference) -> Reference:
+    return Reference(reference.space, reference.parameters, re.split(r"[/\\]", reference.name)[-1])
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return _PATH.sub(PATH_REMOVED, value)
+    if isinstance(value, Mapping):
+        return {key: _scrubbed(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_scrubbed(item) for item in value]
+    return value
+
+
+def line(measurement: Measurement) -> bytes:
+    """One record as it is sent."""
+    return json.dumps(measurement.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n"
+
+
+def batches(measurements: Sequence[Measurement]) -> Iterator[Batch]:
+    """Portions that depend on nothing but the records, so that a repeated contribution sends the same ones."""
+    lines: list[bytes] = []
+    size = 0
+    for measurement in measurements:
+        text = line(measurement)
+        if lines and (len(lines) == BATCH_RECORDS or size + len(text) > BATCH_BYTES):
+            yield Batch(b"".join(lines), len(lines))
+            lines, size = [], 0
+        lines.append(text)
+        size += len(text)
+    if lines:
+        yield Batch(b"".join(lines), len(lines))
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the token to another place."""
+
+    def redirect_request(self, *arguments: Any, **options: Any) -> None:
+        return None
+
+
+class Client:
+    """Sends batches to one repository.
+
+    Args:
+        url: Its address, without ``/api``.
+        token: Permission to upload.
+        sleep: Waits between attempts.
+        attempts: Tries of one batch.
+
+    Raises:
+        RepositoryError: The address is not one of HTTP.
+    """
+
+    def __init__(self, url: str, token: str, *, sleep: Callable[[float], None] = time.sleep, attempts: int = ATTEMPTS) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise RepositoryError(f"'{url}' is not the address of a repository; expected https://host or http://host:port")
+        self.url = url.rstrip("/")
+        self.readable_by_others = parts.scheme == "http" and parts.hostname not in _LOCAL
+        self._token = token
+        self._sleep = sleep
+        self._attempts = attempts
+        self._opener = urllib.request.build_opener(_NoRedirect())
+
+    def send(self, batch: Batch, on_retry: Callable[[str, float], None] = lambda reason, wait_s: None) -> dict[str, Any]:
+        """Sends a batch until it is answered; sent twice it is stored once, so an answer that was lost does no harm.
+
+        Args:
+            batch: What to send.
+            on_retry: Told why an attempt failed and how long the next one waits.
+
+        Raises:
+            RepositoryError: The repository refuses it, or cannot be reached in all attempts.
+        """
+        wait_s = FIRST_WAIT_S
+        reason = ""
+        for attempt in range(self._attempts):
+            if attempt:
+                on_retry(reason, wait_s)
+                self._sleep(wait_s)
+            try:
+                return self._post(batch)
+            except _TryAgainError as problem:
+                reason = str(problem)
+                wait_s = problem.wait_s or min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt) * random.uniform(0.5, 1.0)
+        raise RepositoryError(
+            f"{self.url} did not take the measurements in {self._attempts} attempts ({reason}); "
+            "run the same command again later, what has arrived is not stored twice"
+        )
+
+    def _post(self, batch: Batch) -> dict[str, Any]:
+        request = urllib.request.Request(
+            f"{self.url}/api/measurements",
+            data=gzip.compress(batch.content, mtime=0),
+            headers={
+                "authorization": f"Bearer {self._token}",
+                "content-type": "application/x-ndjson",
+                "content-encoding": "gzip",
+                "user-agent": "latcast",
+            },
+            method="POST",
+        )
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                found = json.loads(answer.read(10_000_000))
+        except urllib.error.HTTPError as problem:
+            with problem:
+                self._refused(problem)
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
+            raise _TryAgainError(str(getattr(problem, "reason", problem)) or type(problem).__name__) from problem
+        except (ValueError, RecursionError) as problem:
+            raise RepositoryError(f"{self.url} answered something that is not a repository's; check the address") from problem
+        if not isinstance(found, dict) or "received" not in found:
+            raise RepositoryError(f"{self.url} answered something that is not a repository's; check the address")
+        return found
+
+    def _refused(self, problem: urllib.error.HTTPError) -> NoReturn:
+        try:
+            said = str(json.loads(problem.read(100_000))["detail"])
+        except (ValueError, KeyError, TypeError, RecursionError, OSError):
+            said = problem.reason
+        if problem.code == 429 or problem.code >= 500:
+            stated = str(problem.headers.get("retry-after", ""))
+            raise _TryAgainError(f"{problem.code}: {said}", min(float(stated), LONGEST_WAIT_S) if stated.isdecimal() else 0.0)
+        raise RepositoryError(f"{self.url} refused the measurements ({problem.code}): {said}")
+
+
+class _TryAgainError(Exception):
+    """An attempt that failed for now."""
+
+    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s

@@ -1,0 +1,153 @@
+"""Tokens: who may upload, until when.
+
+A token reads ``latcast_ID_SECRET``. The secret is 256 random bits and only its SHA-256 is stored, so a stolen database gives
+nobody the right to upload, and a lost token cannot be shown again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from latcast.errors import RepositoryError
+from latcast.hub.schema import NAME_LENGTH, ContributorRow, TokenRow
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+_TOKEN = re.compile(r"latcast_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_NAME = re.compile(r"[^\W_][\w .@+'-]*", re.UNICODE)
+
+
+class TokenError(RepositoryError):
+    """A token that gives no right to upload."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is known of a token without its secret. Times are ISO 8601 in UTC."""
+
+    id: str
+    contributor: str
+    label: str
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+
+    def state(self, now: str) -> str:
+        """ "valid", "expired" or "revoked" at a time."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def checked_name(name: str, what: str = "a contributor's name") -> str:
+    """The name without spaces around it.
+
+    Raises:
+        RepositoryError: It is empty, too long, or has characters that are no part of names.
+    """
+    found = " ".join(name.split())
+    if len(found) > NAME_LENGTH or not _NAME.fullmatch(found):
+        raise RepositoryError(
+            f"'{name[:80]}' is not {what}; expected up to {NAME_LENGTH} letters, digits, spaces and . @ + ' - _, "
+            "a letter or digit first"
+        )
+    return found
+
+
+def issue(session: Session, contributor: str, *, label: str = "", lifetime: timedelta | None = None) -> tuple[str, Token]:
+    """Makes a token for a contributor, who is made too where there is none of this name.
+
+    Returns:
+        The token to hand over, which nobody can read again, and what is stored of it.
+
+    Raises:
+        RepositoryError: The name or the label is malformed.
+    """
+    from sqlalchemy import select
+
+    name = checked_name(contributor)
+    said = checked_name(label, "a token's label") if label else ""
+    now = datetime.now(timezone.utc)
+    row = session.scalar(select(ContributorRow).where(ContributorRow.name == name))
+    if row is None:
+        row = ContributorRow(name=name, created_at=_text(now))
+        session.add(row)
+        session.flush()
+    token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    stored = TokenRow(
+        id=token_id,
+        contributor_id=row.id,
+        secret_sha256=hashlib.sha256(secret.encode()).hexdigest(),
+        label=said,
+        created_at=_text(now),
+        expires_at=None if lifetime is None else _text(now + lifetime),
+        revoked_at=None,
+    )
+    session.add(stored)
+    return f"latcast_{token_id}_{secret}", _token(stored, name)
+
+
+def check(session: Session, text: str, now: str) -> tuple[int, Token]:
+    """The contributor's number and the token behind a text.
+
+    Raises:
+        TokenError: It is no token, or one that is unknown, expired or revoked.
+    """
+    from sqlalchemy import select
+
+    found = _TOKEN.fullmatch(text)
+    row = None
+    if found:
+        query = select(TokenRow, ContributorRow.name).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
+        row = session.execute(query.where(TokenRow.id == found.group(1))).first()
+    if found is None or row is None:
+        raise TokenError("this token is not known here; ask the repository's keeper for one (latcast repository token issue)")
+    stored, name = row
+    given = hashlib.sha256(found.group(2).encode()).hexdigest()
+    if not hmac.compare_digest(given, stored.secret_sha256):
+        raise TokenError("this token is not known here; ask the repository's keeper for one (latcast repository token issue)")
+    token = _token(stored, name)
+    state = token.state(now)
+    if state != "valid":
+        raise TokenError(f"this token is {state} ({token.revoked_at or token.expires_at}); ask the keeper for a new one")
+    return stored.contributor_id, token
+
+
+def revoke(session: Session, token_id: str, now: str) -> Token:
+    """Ends a token; what it has brought stays.
+
+    Raises:
+        RepositoryError: There is no such token.
+    """
+    row = session.get(TokenRow, token_id)
+    if row is None:
+        raise RepositoryError(f"no token has the id '{token_id}'; latcast repository token list shows them")
+    row.revoked_at = row.revoked_at or now
+    contributor = session.get(ContributorRow, row.contributor_id)
+    return _token(row, contributor.name if contributor else "")
+
+
+def listed(session: Session) -> list[Token]:
+    """All tokens, the newest first."""
+    from sqlalchemy import select
+
+    query = select(TokenRow, ContributorRow.name).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
+    return [_token(row, name) for row, name in session.execute(query.order_by(TokenRow.created_at.desc(), TokenRow.id))]
+
+
+def _token(row: TokenRow, contributor: str) -> Token:
+    return Token(row.id, contributor, row.label, row.created_at, row.expires_at, row.revoked_at)

@@ -1,0 +1,161 @@
+"""From what a stranger sent to measurements: sizes, types and texts are checked before anything is made of them.
+
+What is malformed is refused whole, with the line; what is well-formed but hard to believe is a matter of
+:mod:`latcast.hub.plausibility`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from latcast.errors import LatcastError, RepositoryError
+from latcast.reading import parse_json
+from latcast.records import Measurement, Platform, Reference
+
+MAX_BODY_BYTES = 8_000_000
+"""Of a request as it comes over the wire."""
+
+MAX_CONTENT_BYTES = 40_000_000
+"""Of a request after decompression."""
+
+MAX_RECORDS = 1000
+MAX_LINE_BYTES = 1_000_000
+MAX_RUNS = 10_000
+MAX_KERNELS = 10_000
+MAX_WARMUP_RUNS = 1_000_000
+MAX_DEPTH = 12
+MAX_TEXT = 4000
+MAX_PARAMETERS_BYTES = 20_000
+MAX_ENVIRONMENT_BYTES = 60_000
+MAX_INTEGER = 2**53
+"""Beyond it, a JSON number is not the same for every reader."""
+
+_SPACE = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_.+-]+)?")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z")
+_UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
+_HASH = re.compile(r"[0-9a-f]{16,64}")
+_LENGTHS: Mapping[str, int] = {
+    "platform": 200,
+    "device": 100,
+    "runtime": 100,
+    "version": 50,
+    "unit": 100,
+    "space": 100,
+    "name": 200,
+}
+
+
+class MalformedUploadError(RepositoryError):
+    """Content that is no list of measurements; nothing of it is stored."""
+
+
+def parse_upload(content: bytes) -> list[Measurement]:
+    """The measurements of a JSON Lines document; blank lines are skipped.
+
+    Files are stored by the hash of their content and their name: a path that comes along is dropped, unread.
+
+    Raises:
+        MalformedUploadError: There are too many lines, or one is too long or not a measurement; says which and why.
+    """
+    found: list[Measurement] = []
+    for number, line in _lines(content):
+        if len(found) >= MAX_RECORDS:
+            raise MalformedUploadError(f"line {number}: more than {MAX_RECORDS} records; send them in several uploads")
+        data = parse_json(line, f"line {number}", error=MalformedUploadError)
+        try:
+            found.append(_measurement(data))
+        except (LatcastError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
+            text = (
+                str(problem) if isinstance(problem, LatcastError) else f"not a measurement ({type(problem).__name__}: {problem})"
+            )
+            raise MalformedUploadError(f"line {number}: {text}") from problem
+    if not found:
+        raise MalformedUploadError("no measurement in the upload; expected JSON Lines, one measurement a line")
+    return found
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if len(line) > MAX_LINE_BYTES:
+            raise MalformedUploadError(f"line {number}: {len(line)} bytes, expected at most {MAX_LINE_BYTES}")
+        if line.strip():
+            yield number, line
+
+
+def _measurement(data: Any) -> Measurement:
+    if not isinstance(data, dict):
+        raise MalformedUploadError(f"a {type(data).__name__} where a JSON object was expected")
+    _check_values(data)
+    return _checked(Measurement.from_json(data))
+
+
+def _check_values(value: Any, depth: int = 0) -> None:
+    """Nothing that a database or another reader could choke on, at any depth."""
+    if depth > MAX_DEPTH:
+        raise MalformedUploadError(f"nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise MalformedUploadError(f"a text of {len(value)} characters, expected at most {MAX_TEXT}")
+        if _UNSTORABLE.search(value):
+            raise MalformedUploadError("a text with control characters or broken Unicode")
+    elif isinstance(value, int):
+        if abs(value) > MAX_INTEGER:
+            raise MalformedUploadError(f"an integer beyond ±{MAX_INTEGER}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_values(key, depth + 1)
+            _check_values(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check_values(item, depth + 1)
+
+
+def _checked(measurement: Measurement) -> Measurement:
+    """What the types alone do not say."""
+    platform = Platform.parse(measurement.platform)
+    if platform.device == "local":
+        raise MalformedUploadError("the platform's device is 'local', which means another machine everywhere; name the device")
+    for what, text in (
+        ("platform", measurement.platform), ("device", platform.device), ("runtime", platform.runtime),
+        ("version", platform.runtime_version), ("unit", platform.unit), ("space", measurement.reference.space),
+        ("name", measurement.reference.name),
+    ):  # fmt: skip
+        if len(text) > _LENGTHS[what]:
+            raise MalformedUploadError(f"a {what} of {len(text)} characters, expected at most {_LENGTHS[what]}")
+    if measurement.taken_at and not _MOMENT.fullmatch(measurement.taken_at):
+        raise MalformedUploadError(
+            f"taken_at '{measurement.taken_at[:40]}', expected a time in UTC such as 2026-01-31T12:00:00.000Z"
+        )
+    if len(measurement.statistic) > 100:
+        raise MalformedUploadError("statistic of more than 100 characters")
+    if measurement.warmup_runs > MAX_WARMUP_RUNS:
+        raise MalformedUploadError(f"warmup_runs {measurement.warmup_runs}, expected at most {MAX_WARMUP_RUNS}")
+    if max(len(measurement.runs_ms), *(len(values) for values in measurement.probe_parts_ms.values()), 0) > MAX_RUNS:
+        raise MalformedUploadError(f"{len(measurement.runs_ms)} runs, expected at most {MAX_RUNS}")
+    if len(measurement.executed) > MAX_KERNELS:
+        raise MalformedUploadError(f"{len(measurement.executed)} executed kernels, expected at most {MAX_KERNELS}")
+    if len(json.dumps(dict(measurement.environment))) > MAX_ENVIRONMENT_BYTES:
+        raise MalformedUploadError(f"environment of more than {MAX_ENVIRONMENT_BYTES} bytes")
+    return replace(measurement, reference=without_path(measurement.reference))
+
+
+def without_path(reference: Reference) -> Reference:
+    """A network as strangers may know it: a file by its hash and name, without where it lies.
+
+    Raises:
+        MalformedUploadError: A file has no hash, or the reference is malformed.
+    """
+    if not _SPACE.fullmatch(reference.space):
+        raise MalformedUploadError(f"'{reference.space[:40]}' is no name of a space")
+    parameters = dict(reference.parameters)
+    if reference.space == "file":
+        parameters = {name: value for name, value in parameters.items() if name in ("sha256", "shapes")}
+        if not _HASH.fullmatch(str(parameters.get("sha256", ""))):
+            raise MalformedUploadError("a file without the sha256 of its content")
+    if len(json.dumps(parameters)) > MAX_PARAMETERS_BYTES:
+        raise MalformedUploadError(f"parameters of more than {MAX_PARAMETERS_BYTES} bytes")
+    return Reference(reference.space, parameters, reference.name.rpartition("/")[2])

@@ -1,0 +1,364 @@
+"""The contract that every runtime is tested against.
+
+A plug-in's tests subclass :class:`RuntimeContract` and name the runtime; pytest then runs every test below on it::
+
+    from latcast.testing.runtime_contract import RuntimeContract
+
+    class TestMyRuntime(RuntimeContract):
+        runtime_name = "myruntime"
+
+What a runtime is known to treat differently is said in the class attributes, next to the tests. Where the runtime's library
+is missing, the tests are skipped with the reason that the runtime itself gives. This module needs pytest and is imported by
+tests only.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from latcast.errors import LatcastError, RuntimeFailure, UnsupportedOperatorError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph, Node, Tensor
+from latcast.graph.writers.onnx import to_onnx
+from latcast.records import PRECISIONS, ExecutedKernel, Platform, short_version
+from latcast.runtimes import get_runtime, inputs
+from latcast.runtimes.protocol import Runtime, Session
+from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+
+every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
+
+VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
+"""Operators that change no byte; a runtime may leave them out."""
+
+
+def random_inputs(graph: Graph, seed: int = 7) -> list[np.ndarray]:
+    """Inputs that differ from those a session starts with."""
+    return inputs.random_inputs(graph, seed=seed)
+
+
+@cache
+def reference_outputs(network: str) -> tuple[np.ndarray, ...]:
+    """What ONNX Runtime computes in fp32 with every optimisation off, on :func:`random_inputs`."""
+    import onnxruntime
+
+    graph = CONTRACT_NETWORKS[network]()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(to_onnx(graph), options, providers=["CPUExecutionProvider"])
+    return tuple(session.run(list(graph.outputs), dict(zip(graph.inputs, random_inputs(graph), strict=True))))
+
+
+def correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Pearson's, over all elements."""
+    return float(np.corrcoef(a.ravel().astype(np.float64), b.ravel().astype(np.float64))[0, 1])
+
+
+def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
+    """Largest absolute difference over the largest expected magnitude."""
+    return float(np.abs(actual - expected).max() / np.abs(expected).max())
+
+
+@contextmanager
+def loaded(
+    runtime: Runtime, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False
+) -> Iterator[Session]:
+    """A session that is closed in any case."""
+    session = runtime.load(graph, threads=threads, precision=precision, profile=profile)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def unknown_operator_graph() -> Graph:
+    """One ReLU and an operator that no runtime and no writer knows."""
+    b = GraphBuilder("unknown_operator")
+    x = b.relu(b.input((1, 4, 8, 8)))
+    graph = b.finish(x)
+    node = Node("NoSuchOperator", "the_odd_one", (x,), ("odd_out",))
+    tensors = {**graph.tensors, "odd_out": Tensor((1, 4, 8, 8))}
+    return replace(graph, nodes=(*graph.nodes, node), tensors=tensors, outputs=("odd_out",))
+
+
+def inconsistent_graph() -> Graph:
+    """A convolution whose weight is for 2 input channels, on an input of 4."""
+    b = GraphBuilder("inconsistent")
+    graph = b.finish(b.conv(b.input((1, 4, 8, 8)), 8, 3))
+    (weight,) = graph.weights
+    return replace(graph, tensors={**graph.tensors, weight: Tensor((8, 2, 3, 3))})
+
+
+class RuntimeContract:
+    """What a runtime promises; subclass it and set ``runtime_name``."""
+
+    runtime_name: ClassVar[str]
+    """Name in the registry."""
+
+    unsupported: ClassVar[frozenset[str]] = frozenset()
+    """Contract networks that the runtime's writer cannot express; loading them must raise UnsupportedOperatorError."""
+
+    unsupported_int8: ClassVar[frozenset[str]] = frozenset()
+    """The same for int8 alone."""
+
+    may_vanish: ClassVar[frozenset[str]] = VIEWS
+    """Operators that no executed kernel needs to list, because the runtime computes nothing for them."""
+
+    tolerance: ClassVar[float] = 1e-4
+    """Allowed difference from the fp32 reference, relative to the largest output."""
+
+    int8_correlation: ClassVar[float] = 0.9
+    """Smallest allowed correlation of the int8 outputs with the fp32 reference."""
+
+    profiles: ClassVar[bool] = True
+    """Whether the runtime can tell the kernels it executed; where not, asking must raise RuntimeFailure."""
+
+    def threads_of(self, session: Session) -> int | None:
+        """The number of threads that the loaded session really uses, or None where the library does not say."""
+        return None
+
+    @pytest.fixture
+    def runtime(self) -> Runtime:
+        runtime = get_runtime(self.runtime_name)
+        reason = runtime.available()
+        if reason is not None:
+            pytest.skip(reason)
+        return runtime
+
+    def graph(self, network: str, precision: str = "fp32") -> Graph:
+        """The network, or a skip where the subclass says that the runtime cannot express it."""
+        if network in self.unsupported or (precision == "int8" and network in self.unsupported_int8):
+            pytest.skip(f"{self.runtime_name} has no {precision} form of {network}")
+        return CONTRACT_NETWORKS[network]()
+
+    # What it says of itself
+
+    def test_it_says_its_name_and_precisions(self, runtime: Runtime) -> None:
+        assert isinstance(runtime, Runtime)
+        assert runtime.name == self.runtime_name
+        assert "fp32" in runtime.precisions
+        assert set(runtime.precisions) <= set(PRECISIONS)
+
+    def test_its_version_can_stand_in_a_platform_id(self, runtime: Runtime) -> None:
+        version = runtime.version()
+        assert re.match(r"\d+(\.\d+)*", version), version
+        platform = Platform("local", runtime.name, short_version(version), "cpu1", "fp32")
+        assert Platform.parse(platform.id) == platform
+
+    # What it computes
+
+    @every_network
+    def test_fp32_outputs_equal_the_reference(self, runtime: Runtime, network: str) -> None:
+        graph = self.graph(network)
+        with loaded(runtime, graph) as session:
+            assert isinstance(session, Session)
+            session.set_inputs(random_inputs(graph))
+            session.run()
+            outputs = session.outputs()
+        expected = reference_outputs(network)
+        assert [output.shape for output in outputs] == [graph.shape(name) for name in graph.outputs]
+        assert all(output.dtype == np.float32 for output in outputs)
+        errors = [relative_error(*pair) for pair in zip(outputs, expected, strict=True)]
+        assert max(errors) <= self.tolerance, f"{network} differs from the reference by {max(errors):.2g} (relative)"
+
+    @every_network
+    def test_int8_outputs_follow_the_reference(self, runtime: Runtime, network: str) -> None:
+        if "int8" not in runtime.precisions:
+            pytest.skip(f"{runtime.name} has no int8 here")
+        graph = self.graph(network, "int8")
+        with loaded(runtime, graph, precision="int8") as session:
+            session.set_inputs(random_inputs(graph))
+            session.run()
+            outputs = session.outputs()
+        assert all(output.dtype == np.float32 for output in outputs)
+        found = [correlation(*pair) for pair in zip(outputs, reference_outputs(network), strict=True)]
+        assert min(found) >= self.int8_correlation, f"{network}: correlation {min(found):.3f} with fp32"
+
+    def test_int8_is_not_fp32_under_another_name(self, runtime: Runtime) -> None:
+        if "int8" not in runtime.precisions:
+            pytest.skip(f"{runtime.name} has no int8 here")
+        graph = self.graph("conv_stack", "int8")
+        with loaded(runtime, graph, precision="int8") as session:
+            session.set_inputs(random_inputs(graph))
+            session.run()
+            (output,) = session.outputs()
+        assert relative_error(output, reference_outputs("conv_stack")[0]) > 1e-3
+
+    def test_a_session_starts_with_seeded_random_inputs(self, runtime: Runtime) -> None:
+        graph = self.graph("conv_stack")
+        results = []
+        for _ in range(2):
+            with loaded(runtime, graph) as session:
+                session.run()
+                results.append(session.outputs()[0])
+        assert np.array_equal(results[0], results[1])
+        assert results[0].std() > 0
+
+    def test_a_second_run_computes_with_the_inputs_set_last(self, runtime: Runtime) -> None:
+        graph = self.graph("conv_stack")
+        with loaded(runtime, graph) as session:
+            session.set_inputs(random_inputs(graph, seed=1))
+            session.run()
+            first = session.outputs()[0].copy()
+            session.set_inputs(random_inputs(graph))
+            session.run()
+            second = session.outputs()[0]
+        assert relative_error(second, reference_outputs("conv_stack")[0]) <= self.tolerance
+        assert not np.allclose(first, second)
+
+    def test_inputs_may_be_freed_after_they_were_set(self, runtime: Runtime) -> None:
+        graph = self.graph("residual")
+        with loaded(runtime, graph) as session:
+            given = random_inputs(graph)
+            session.set_inputs(given)
+            for array in given:
+                array.fill(np.nan)
+            del given, array
+            gc.collect()
+            overwritten = [np.full(graph.shape(name), np.nan, np.float32) for name in graph.inputs * 50]
+            session.run()
+            output = session.outputs()[0]
+        del overwritten
+        assert relative_error(output, reference_outputs("residual")[0]) <= self.tolerance
+
+    def test_outputs_outlive_the_session(self, runtime: Runtime) -> None:
+        graph = self.graph("conv_stack")
+        with loaded(runtime, graph) as session:
+            session.set_inputs(random_inputs(graph))
+            session.run()
+            output = session.outputs()[0]
+        del session
+        gc.collect()
+        assert relative_error(output, reference_outputs("conv_stack")[0]) <= self.tolerance
+
+    def test_two_threads_compute_the_same(self, runtime: Runtime) -> None:
+        if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < 2:
+            pytest.skip("this process may use one CPU alone")
+        graph = self.graph("residual")
+        for threads in (1, 2):
+            with loaded(runtime, graph, threads=threads) as session:
+                session.set_inputs(random_inputs(graph))
+                session.run()
+                assert self.threads_of(session) in (None, threads)
+                assert relative_error(session.outputs()[0], reference_outputs("residual")[0]) <= self.tolerance
+
+    def test_it_can_be_closed_twice_and_loaded_again(self, runtime: Runtime) -> None:
+        graph = self.graph("conv_stack")
+        session = runtime.load(graph)
+        session.run()
+        session.close()
+        session.close()
+        with loaded(runtime, graph) as again:
+            again.set_inputs(random_inputs(graph))
+            again.run()
+            assert relative_error(again.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
+
+    def test_two_sessions_live_side_by_side(self, runtime: Runtime) -> None:
+        first, second = self.graph("conv_stack"), self.graph("linear_head")
+        with loaded(runtime, first) as a, loaded(runtime, second) as b:
+            a.set_inputs(random_inputs(first))
+            b.set_inputs(random_inputs(second))
+            a.run()
+            b.run()
+            assert relative_error(a.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
+            assert relative_error(b.outputs()[0], reference_outputs("linear_head")[0]) <= self.tolerance
+
+    # What it refuses
+
+    def test_an_unknown_precision_is_refused_by_name(self, runtime: Runtime) -> None:
+        with pytest.raises(RuntimeFailure, match="fp13"):
+            runtime.load(self.graph("conv_stack"), precision="fp13")
+
+    def test_less_than_one_thread_is_refused(self, runtime: Runtime) -> None:
+        with pytest.raises(RuntimeFailure, match="thread"):
+            runtime.load(self.graph("conv_stack"), threads=0)
+
+    def test_an_unsupported_operator_is_refused_by_node(self, runtime: Runtime) -> None:
+        with pytest.raises(UnsupportedOperatorError, match="the_odd_one"):
+            runtime.load(unknown_operator_graph())
+
+    def test_networks_said_to_be_unsupported_are(self, runtime: Runtime) -> None:
+        refused = {("fp32", network) for network in self.unsupported} | {("int8", n) for n in self.unsupported_int8}
+        if not refused:
+            pytest.skip(f"{runtime.name} says that it supports every network of the contract")
+        for precision, network in sorted(refused):
+            with pytest.raises(UnsupportedOperatorError):
+                runtime.load(CONTRACT_NETWORKS[network](), precision=precision)
+
+    def test_an_inconsistent_graph_is_an_error_and_no_crash(self, runtime: Runtime) -> None:
+        with pytest.raises(LatcastError):
+            runtime.load(inconsistent_graph()).run()
+
+    def test_inputs_of_a_wrong_shape_or_number_are_refused(self, runtime: Runtime) -> None:
+        graph = self.graph("conv_stack")
+        (right,) = random_inputs(graph)
+        with loaded(runtime, graph) as session:
+            for wrong in ([right[:, :2]], [right[0]], [], [right, right]):
+                with pytest.raises(RuntimeFailure, match="input"):
+                    session.set_inputs(wrong)
+            session.set_inputs([right])
+            session.run()
+            assert relative_error(session.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
+
+    # What it executed
+
+    def executed(self, runtime: Runtime, graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
+        """The executed kernels of a graph, with what holds of all of them already checked."""
+        if not self.profiles:
+            pytest.skip(f"{runtime.name} cannot tell what it executed")
+        with loaded(runtime, graph, precision=precision, profile=True) as session:
+            kernels = session.executed_kernels(runs=3)
+            # Profiling must not spoil the session.
+            session.set_inputs(random_inputs(graph))
+            session.run()
+        assert kernels
+        assert all(isinstance(kernel, ExecutedKernel) for kernel in kernels)
+        assert all(kernel.kind and kernel.name for kernel in kernels)
+        assert all(math.isfinite(kernel.latency_ms) and kernel.latency_ms >= 0 for kernel in kernels)
+        assert sum(kernel.latency_ms for kernel in kernels) > 0
+        return kernels
+
+    def check_cover(self, graph: Graph, kernels: tuple[ExecutedKernel, ...]) -> None:
+        """Every node is in exactly one kernel, or is one that may vanish; nothing else is named."""
+        listed = Counter(name for kernel in kernels for name in kernel.nodes)
+        known = {node.name for node in graph.nodes}
+        assert set(listed) <= known, f"kernels name {sorted(set(listed) - known)}, which the graph does not have"
+        assert max(listed.values()) == 1, f"in several kernels: {[name for name, count in listed.items() if count > 1]}"
+        missing = [node for node in graph.nodes if node.name not in listed and node.op_type not in self.may_vanish]
+        assert not missing, f"in no kernel: {[(node.name, node.op_type) for node in missing]} of {kernels}"
+
+    @every_network
+    def test_every_node_is_in_one_executed_kernel(self, runtime: Runtime, network: str) -> None:
+        graph = self.graph(network)
+        self.check_cover(graph, self.executed(runtime, graph))
+
+    @every_network
+    def test_every_node_is_in_one_executed_int8_kernel(self, runtime: Runtime, network: str) -> None:
+        if "int8" not in runtime.precisions:
+            pytest.skip(f"{runtime.name} has no int8 here")
+        graph = self.graph(network, "int8")
+        self.check_cover(graph, self.executed(runtime, graph, "int8"))
+
+    def test_a_kernel_lists_its_nodes_in_execution_order(self, runtime: Runtime) -> None:
+        graph = self.graph("conv_stack")
+        position = {node.name: index for index, node in enumerate(graph.nodes)}
+        orders = [[position[name] for name in kernel.nodes] for kernel in self.executed(runtime, graph)]
+        assert all(order == sorted(order) for order in orders)
+        flat = [index for order in orders for index in order]
+        assert flat == sorted(flat), "kernels of a chain run in the chain's order"
+
+    def test_kernels_are_told_only_of_a_session_loaded_for_profiling(self, runtime: Runtime) -> None:
+        with loaded(runtime, self.graph("conv_stack")) as session, pytest.raises(RuntimeFailure, match="profile"):
+            session.executed_kernels()

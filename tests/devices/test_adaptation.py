@@ -1,0 +1,191 @@
+"""Adapting to a new platform in rounds, on latencies that a law gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.devices.adaptation import FEWEST_INSIDE, transferred_predictor, try_profiler
+from latcast.devices.adaptation_rounds import AdaptationRounds, Target, parse_target
+from latcast.devices.pool import Pool
+from latcast.devices.residual_transfer import SCRATCH
+from latcast.errors import TrainingError
+from latcast.kernels.kernel import Configuration, Kernel
+from latcast.kernels.types import kernel_type
+from latcast.measure.campaign import CampaignItem
+from latcast.predictors.bundle import load_bundle, save_bundle
+from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
+from latcast.records import Platform, Reference
+from tests.devices.made_up_pool import COMPUTE, MEMORY, RULES, conv, law_ms, platform_of
+from tests.measure.behaving import settings
+
+ZOO = {"conv": {conv(size, ins, outs): 1 + ins // 32 for size in (7, 14, 28, 56) for ins in (16, 32, 64) for outs in (32, 96)}}
+PLATFORM = Platform.parse("new/onnxruntime-1.31/cpu1/fp32")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Pool:
+    return Pool.of([platform_of("phone", COMPUTE), platform_of("board", MEMORY)])
+
+
+def rounds_of(pool: Pool, count: int = 60, target: Target | None = None) -> AdaptationRounds:
+    return AdaptationRounds(RULES, ZOO, count, pool, target=target, types=("conv",))
+
+
+def measured(items: list[CampaignItem], coefficients: np.ndarray) -> Mapping[str, dict[Configuration, float]]:
+    """What a campaign over these items would find on a platform of this law."""
+    rows = [kernel_type("conv").configuration(item.reference.parameters) for item in items]
+    return {"conv": dict(zip(rows, law_ms(np.array(rows), coefficients).tolist(), strict=True))}
+
+
+class TestTargets:
+    @pytest.mark.parametrize("text", ["±10=95", "10=95", "+-10=95", " ±10 % = 95 % "])
+    def test_a_target_is_a_tolerance_and_a_share(self, text: str) -> None:
+        assert parse_target(text) == Target(0.1, 0.95)
+        assert str(parse_target(text)) == "±10=95"
+
+    @pytest.mark.parametrize("text", ["", "95", "±10", "±0=95", "±10=0", "±10=101", "ten=95", "±1.2.3=95"])
+    def test_anything_else_is_refused(self, text: str) -> None:
+        with pytest.raises(TrainingError, match=r"expected such as ±10=95"):
+            parse_target(text)
+
+    def test_it_is_met_by_nineteen_of_twenty_within_ten_percent(self) -> None:
+        relative = np.full(20, 0.09)
+        relative[0] = 0.5
+
+        assert Target(0.1, 0.95).met(relative)
+        relative[1] = 0.11
+        assert not Target(0.1, 0.95).met(relative)
+
+
+class TestRounds:
+    def test_the_beginning_has_representative_kernels_first_and_nothing_twice(self, pool: Pool) -> None:
+        items = rounds_of(pool).beginning()
+
+        keys = [item.reference.key for item in items]
+        # A fifth of 60 is representative, another the test set, two fifths are samples.
+        assert 40 <= len(items) <= 48
+        assert len(set(keys)) == len(keys)
+        assert [item.reference.key for item in rounds_of(pool).beginning()] == keys
+
+    def test_without_a_pool_nothing_is_representative_and_the_platform_is_unlike(self) -> None:
+        rounds = rounds_of(Pool({}))
+
+        known = measured(rounds.beginning(), COMPUTE)
+        rounds.assess(known)
+
+        assert rounds.unlike
+        assert {found.way for found in rounds.transferred.values()} == {SCRATCH}
+
+    def test_the_platform_of_the_same_law_is_found_and_transferred_from(self, pool: Pool) -> None:
+        rounds = rounds_of(pool)
+
+        rounds.assess(measured(rounds.beginning(), 3 * COMPUTE))
+
+        assert not rounds.unlike
+        assert rounds.similar["conv"][0].platform == "phone/onnxruntime-1.31/cpu1/fp32"
+        transfer = rounds.transfer_to_json()["conv"]
+        assert transfer["sources"][0] == "phone/onnxruntime-1.31/cpu1/fp32"
+        assert transfer["similar"][0]["scale"] == pytest.approx(3, rel=0.1)
+        assert rounds.errors["conv"].mape < 15
+
+    def test_a_type_that_meets_its_target_gets_no_more_samples(self, pool: Pool) -> None:
+        easy, hard = rounds_of(pool, target=Target(10.0, 0.5)), rounds_of(pool, target=Target(1e-9, 1.0))
+
+        items = easy.beginning()
+        known = measured(items, COMPUTE)
+
+        assert easy.next_round(known) == []
+        more = [item.reference.key for item in hard.next_round(known)]
+        assert len(more) >= 10
+        assert set(more).isdisjoint(item.reference.key for item in items)
+
+    def test_rounds_made_anew_go_on_from_what_was_measured(self, pool: Pool) -> None:
+        first, again = rounds_of(pool), rounds_of(pool)
+        known = measured(first.beginning(), COMPUTE)
+
+        expected = [item.reference.key for item in first.next_round(known)]
+        again.beginning()
+
+        assert [item.reference.key for item in again.next_round(known)] == expected
+
+
+class TestThePredictor:
+    def test_its_card_names_sources_similarity_and_samples_and_survives_a_bundle(self, pool: Pool, tmp_path: Path) -> None:
+        rounds = rounds_of(pool)
+        known = measured(rounds.beginning(), 3 * COMPUTE)
+        rounds.assess(known)
+        kernels = [(Kernel("conv", row, "conv", ("conv",), ("Conv",)), ms) for row, ms in known["conv"].items()]
+        isolated = tuple(KernelObservation(*each) for each in kernels)
+
+        predictor = transferred_predictor(TrainingData(isolated=isolated), PLATFORM, RULES, rounds)
+        path = save_bundle(predictor, tmp_path / "bundle")
+
+        text = (path / "CARD.md").read_text()
+        assert "transferred from phone/onnxruntime-1.31/cpu1/fp32" in text or "transferred from board" in text
+        assert "## Transferred from" in text
+        assert f"| {len(isolated)} |" in text
+        rows = {"conv": np.array(list(known["conv"]))}
+        np.testing.assert_allclose(
+            load_bundle(path).raw_kernel_latency_ms(rows), predictor.raw_kernel_latency_ms(rows), rtol=1e-9
+        )
+
+    def test_its_card_names_the_lineages_that_it_and_its_sources_were_trained_on_where_they_say(self, pool: Pool) -> None:
+        said = {name: each.with_card({TRAINING_LINEAGES: ["residual"]}) for name, each in pool.predictors.items()}
+        for sources, expected in ((Pool.of(list(said.values())), ["plain", "residual"]), (pool, None)):
+            rounds = rounds_of(sources)
+            known = measured(rounds.beginning(), 3 * COMPUTE)
+            rounds.assess(known)
+            kernels = [(Kernel("conv", row, "conv", ("conv",), ("Conv",)), ms) for row, ms in known["conv"].items()]
+            network = NetworkSample(Reference("vgg", {"n": 1}), (kernels[0][0],), 1.0)
+            inside = KernelObservation(*kernels[0], network.reference.key)
+            isolated = tuple(KernelObservation(*each) for each in kernels[1:])
+            data = TrainingData(isolated=isolated, profiled=(inside,), networks=(network,))
+
+            card = transferred_predictor(data, PLATFORM, RULES, rounds).card
+
+            assert card.get(TRAINING_LINEAGES) == expected
+            # Kernels timed inside a network are learned from it, too.
+            assert card[TRAINING_KEYS] == [network.reference.key]
+
+    def test_too_few_kernels_are_refused_with_what_to_do(self, pool: Pool) -> None:
+        with pytest.raises(TrainingError, match=r"at least 10 measured kernels, found 0; give it a longer --budget"):
+            transferred_predictor(TrainingData(), PLATFORM, RULES, rounds_of(pool))
+
+    def test_kernels_timed_inside_networks_replace_those_timed_alone_where_they_are_enough(self, pool: Pool) -> None:
+        rounds = rounds_of(pool)
+        known = measured(rounds.beginning(), COMPUTE)["conv"]
+        kernels = [Kernel("conv", row, "conv", ("conv",), ("Conv",)) for row in known]
+        # Alone, everything takes twice as long as inside networks.
+        alone = tuple(KernelObservation(kernel, 2 * ms) for kernel, ms in zip(kernels, known.values(), strict=True))
+        network = NetworkSample(Reference("vgg", {"n": 1}), tuple(kernels), 1.0)
+        inside = tuple(
+            KernelObservation(kernel, ms, network.reference.key) for kernel, ms in zip(kernels, known.values(), strict=True)
+        )
+        rows, actual = {"conv": np.array(list(known))}, np.array(list(known.values()))
+
+        for count, least, most in ((len(inside), 0.95, 1.05), (FEWEST_INSIDE - 1, 1.5, 2.1)):
+            data = TrainingData(isolated=alone, profiled=inside[:count], networks=(network,))
+            predictor = transferred_predictor(data, PLATFORM, RULES, rounds)
+            ratio = predictor.raw_kernel_latency_ms(rows)[FEWEST_INSIDE:] / actual[FEWEST_INSIDE:]
+            assert least < np.median(ratio) < most
+            # The network's own latency is known through its kernels alone.
+            assert f"{count} timed inside 1 networks, 0 whole networks" in predictor.card["trained_on"]
+            # And it is none to judge by.
+            assert predictor.card[TRAINING_KEYS] == [network.reference.key]
+            assert predictor.card["way"] == "operators"
+
+
+class TestTheProfiler:
+    def test_a_runtime_that_names_its_kernels_has_one(self) -> None:
+        found = try_profiler(settings())
+
+        assert found.no_profiler is None
+        assert str(found.platform) == "local/behaving-1.2/cpu1/fp32"
+
+    def test_of_one_without_the_reason_is_given(self) -> None:
+        assert try_profiler(settings(runtime="silent")).no_profiler == "its kernels cannot be read"

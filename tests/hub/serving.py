@@ -1,0 +1,56 @@
+"""A repository behind HTTP: in this process without a socket, or as a server that listens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.testclient import TestClient
+
+from latcast.hub.app import make_app
+from latcast.hub.database import RepositoryDatabase
+from latcast.hub.site import ServerSettings
+from latcast.records import Measurement
+from tests.hub.made_up import lines
+
+QUICK = ServerSettings(reads_per_minute=0, writes_per_minute=0, refit_quiet_s=0.01, fit_in_process=False)
+
+
+@contextmanager
+def client(database: RepositoryDatabase, settings: ServerSettings = QUICK) -> Iterator[TestClient]:
+    with TestClient(make_app(database, settings), base_url="http://localhost") as found:
+        yield found
+
+
+def post(http: TestClient, token: str, content: bytes | list[Measurement], **headers: str) -> Any:
+    body = content if isinstance(content, bytes) else lines(content)
+    return http.post("/api/measurements", content=body, headers={"authorization": f"Bearer {token}", **headers})
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """What the condition gives once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it never became true"
+        time.sleep(0.02)
+    return found
+
+
+@contextmanager
+def listening(database: RepositoryDatabase, settings: ServerSettings = QUICK) -> Iterator[str]:
+    """The address of a real server in a thread of this process."""
+    server = uvicorn.Server(
+        uvicorn.Config(make_app(database, settings), port=0, log_level="warning", timeout_graceful_shutdown=2)
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_for(lambda: server.started)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,277 @@
+"""The HTTP interface: who may do what, what is answered, and what is refused how."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient
+
+from latcast.datasets import jsonlines
+from latcast.hub import validation
+from latcast.hub.database import RepositoryDatabase
+from latcast.records import Measurement
+from tests.hub.made_up import NETWORKS, device, lines, platform, record
+from tests.hub.serving import QUICK, client, post, wait_for
+
+
+@pytest.fixture
+def http(database: RepositoryDatabase) -> Iterator[TestClient]:
+    with client(database) as found:
+        yield found
+
+
+@pytest.fixture
+def token(database: RepositoryDatabase) -> str:
+    return database.issue_token("Ann")[0]
+
+
+def test_what_was_uploaded_can_be_read_by_anybody(http: TestClient, token: str) -> None:
+    answer = post(http, token, device("phone", 2.0)).json()
+
+    assert (answer["accepted"], answer["quarantined"]) == (20, [])
+    [found] = http.get("/api/devices").json()["devices"]
+    assert (found["device"], found["measurements"]) == ("phone", 20)
+    assert [item["id"] for item in found["platforms"]] == [platform()]
+    assert len(http.get("/api/networks").json()["networks"]) == 20
+    assert http.get("/api/contributors").json()["contributors"][0]["name"] == "Ann"
+
+
+def test_the_same_upload_twice_is_stored_once(http: TestClient, token: str) -> None:
+    first = post(http, token, device("phone", 2.0)).json()
+
+    assert post(http, token, device("phone", 2.0)).json() == {**first, "repeated": True}
+    assert http.get("/api/devices").json()["devices"][0]["measurements"] == 20
+
+
+def test_gzip_is_read(http: TestClient, token: str) -> None:
+    body = gzip.compress(lines(device("phone", 2.0)))
+
+    assert post(http, token, body, **{"content-encoding": "gzip"}).json()["accepted"] == 20
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "reason"),
+    [
+        (b"{", {}, 422, "line 1: not JSON"),
+        (b"", {}, 422, "no measurement in the upload"),
+        (b"not gzip", {"content-encoding": "gzip"}, 400, "not gzip"),
+        (gzip.compress(lines([record(1)]))[:-9], {"content-encoding": "gzip"}, 400, "cut off"),
+        (b"", {"content-encoding": "br"}, 400, "expected gzip or none"),
+        (gzip.compress(b"\n" * 50_000), {"content-encoding": "gzip"}, 413, "bytes uncompressed"),
+        (b"x" * 30_000, {}, 413, "more than 20000 bytes"),
+    ],
+    ids=["malformed", "empty", "no gzip", "cut", "brotli", "bomb", "large"],
+)  # fmt: skip
+def test_a_bad_upload_is_refused(
+    sqlite: RepositoryDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    body: bytes,
+    headers: dict[str, str],
+    status: int,
+    reason: str,
+) -> None:
+    monkeypatch.setattr("latcast.hub.uploading.MAX_BODY_BYTES", 20_000)
+    monkeypatch.setattr("latcast.hub.uploading.MAX_CONTENT_BYTES", 40_000)
+
+    with client(sqlite) as http:
+        answer = post(http, sqlite.issue_token("Ann")[0], body, **headers)
+
+    assert answer.status_code == status
+    assert reason in answer.json()["detail"]
+    assert len(sqlite) == 0
+
+
+def test_the_limits_leave_room_for_a_full_upload() -> None:
+    assert validation.MAX_BODY_BYTES <= validation.MAX_CONTENT_BYTES
+    assert len(lines(device("phone", 1.0) * 10)) < validation.MAX_CONTENT_BYTES
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer nonsense", "Basic QW5uOg=="])
+def test_without_a_token_nothing_is_stored(http: TestClient, authorization: str | None) -> None:
+    headers = {"authorization": authorization} if authorization else {}
+
+    answer = http.post("/api/measurements", content=lines([record(1)]), headers=headers)
+
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert http.get("/api/devices").json()["devices"] == []
+
+
+def test_a_revoked_token_is_refused_at_once(http: TestClient, database: RepositoryDatabase, token: str) -> None:
+    assert post(http, token, [record(1)]).status_code == 200
+
+    database.revoke_token(token.split("_")[1])
+
+    assert post(http, token, [record(2)]).status_code == 401
+
+
+def test_measurements_are_read_in_portions(http: TestClient, token: str) -> None:
+    post(http, token, device("phone", 2.0))
+    seen, after = [], ""
+    while after is not None:
+        answer = http.get("/api/measurements", params={"after": after, "limit": 7, "platform": platform()}).json()
+        seen += [item["reference"]["name"] for item in answer["measurements"]]
+        after = answer["next"]
+
+    assert sorted(seen) == sorted(item.name for item in NETWORKS)
+
+
+def test_an_export_can_be_imported(http: TestClient, token: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    post(http, token, device("phone", 2.0))
+    file = tmp_path_factory.mktemp("export") / "all.jsonl.gz"
+
+    file.write_bytes(http.get("/api/export").content)
+
+    assert by_name(jsonlines.read(file)) == by_name(device("phone", 2.0))
+
+
+def by_name(measurements: Iterator[Measurement] | list[Measurement]) -> list[Measurement]:
+    return sorted(measurements, key=lambda item: item.reference.name)
+
+
+def test_a_platform_shows_what_is_measured_and_what_is_predicted(http: TestClient, token: str) -> None:
+    post(http, token, [*device("a", 1.0), *device("b", 3.0), *device("phone", 2.0, range(1, 6))])
+    wait_for(lambda: http.get("/api/models").json()["models"] or None)
+
+    page = wait_for(lambda: fresh(http, f"/api/platforms/{platform()}"))
+
+    assert [item["name"] for item in page["measured"]] == [f"resnet-{index}" for index in range(1, 6)]
+    predicted = {item["name"]: item for item in page["predicted"]}
+    assert len(predicted) == 15
+    assert predicted["resnet-20"]["latency_ms"] == pytest.approx(40.0, rel=0.01)
+    assert predicted["resnet-20"]["low_ms"] < 40.0 < predicted["resnet-20"]["high_ms"]
+
+
+def fresh(http: TestClient, path: str) -> dict[str, list[dict[str, object]]] | None:
+    """The answer, once it has predictions."""
+    found = http.get(path).json()
+    return found if found["predicted"] else None
+
+
+def test_a_device_is_predicted_without_storing_anything(http: TestClient, token: str) -> None:
+    post(http, token, [*device("a", 1.0), *device("b", 3.0)])
+    wait_for(lambda: http.get("/api/health").json()["model"])
+
+    answer = http.post("/api/predict", json={"measured": {NETWORKS[0].key: 5.0}, "networks": [NETWORKS[3].key]}).json()
+
+    [found] = answer["predictions"]
+    assert (found["name"], found["latency_ms"]) == ("resnet-4", pytest.approx(20.0))
+    assert len(http.get("/api/devices").json()["devices"]) == 2
+
+
+def test_a_prediction_that_cannot_be_made_is_refused(http: TestClient) -> None:
+    for body, status in (
+        (f'{{"measured": {{"{NETWORKS[0].key}": 1.0}}}}', 409),
+        ('{"measured": {"nothing": 1.0}}', 409),
+        ('{"measured": {}}', 422),
+        ('{"measured": {"a": NaN}}', 422),
+        ('{"measured": {"a": -1}}', 422),
+        ('{"measured": {"\\ud800": "\\ud800"}}', 422),
+        ("[", 422),
+    ):
+        answer = http.post("/api/predict", content=body, headers={"content-type": "application/json"})
+        assert (body, answer.status_code) == (body, status)
+        assert isinstance(answer.json()["detail"], str)
+
+
+def test_strange_requests_are_answered_calmly(http: TestClient) -> None:
+    for path, status in (
+        ("/api/networks/nothing", 404),
+        ("/api/networks/%00", 404),
+        ("/api/networks/nothing/onnx", 404),
+        ("/api/platforms/a/b/c/d", 404),
+        ("/api/platforms/%00/b/c/d", 404),
+        ("/api/measurements?after=%00", 200),
+        ("/api/measurements?limit=0", 422),
+        ("/api/measurements?limit=99999999999999999999", 422),
+        ("/api/measurements?platform=' OR 1=1 --", 200),
+        ("/static/..%2Fapp.py", 404),
+        ("/static/app.py", 404),
+        ("/nothing", 404),
+    ):
+        assert (path, http.get(path).status_code) == (path, status)
+
+
+def test_every_answer_tells_browsers_to_be_careful(http: TestClient) -> None:
+    for path in ("/", "/api/devices", "/static/site.css", "/nothing"):
+        headers = http.get(path, headers={"origin": "https://elsewhere.example"}).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["cross-origin-embedder-policy"] == "require-corp"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_other_origins_get_no_permission(http: TestClient) -> None:
+    answer = http.options(
+        "/api/measurements", headers={"origin": "https://elsewhere.example", "access-control-request-method": "POST"}
+    )
+
+    assert answer.status_code == 405
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_an_address_that_asks_too_often_has_to_wait(sqlite: RepositoryDatabase) -> None:
+    with client(sqlite, replace(QUICK, reads_per_minute=4, writes_per_minute=4)) as http:
+        reads = [http.get("/api/health").status_code for _ in range(12)]
+        refused = http.get("/api/health")
+        write = http.post("/api/measurements")
+
+    assert reads == [200] * 10 + [429] * 2
+    assert int(refused.headers["retry-after"]) in range(1, 16)
+    assert "too many requests" in refused.json()["detail"]
+    assert write.status_code == 401
+
+
+def test_a_database_that_is_gone_is_said_without_details(sqlite: RepositoryDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    def fails(*arguments: object) -> None:
+        raise OperationalError("SELECT secret", {}, Exception("secret"))
+
+    with client(sqlite) as http:
+        monkeypatch.setattr("sqlalchemy.orm.Session.execute", fails)
+        answer = http.get("/api/devices")
+
+    assert answer.status_code == 503
+    assert answer.json()["detail"] == "the repository's database does not answer; try again later"
+
+
+def test_the_interface_describes_itself(http: TestClient) -> None:
+    document = http.get("/api/openapi.json").json()
+
+    upload = document["paths"]["/api/measurements"]["post"]
+    assert "application/x-ndjson" in upload["requestBody"]["content"]
+    assert upload["security"] == [{"HTTPBearer": []}]
+    assert set(upload["responses"]) >= {"200", "400", "401", "413", "422", "429"}
+    assert not any(path.startswith("/platforms") for path in document["paths"])
+
+
+def test_signature_networks_come_with_the_text_that_their_keys_are_hashes_of(http: TestClient) -> None:
+    from latcast.records import Reference
+
+    listed = http.get("/api/signature").json()
+
+    assert (len(listed["signature"]), len(listed["check"])) == (10, 5)
+    for item in listed["signature"] + listed["check"]:
+        assert Reference.from_json(json.loads(item["reference_text"])).key == item["key"]
+
+
+def test_a_signature_network_runs(
+    sqlite: RepositoryDatabase, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+    import onnxruntime
+
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path_factory.mktemp("home")))
+    with client(sqlite) as http:
+        key = http.get("/api/signature").json()["signature"][0]["key"]
+        content = http.get(f"/api/networks/{key}/onnx").content
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    feed = {item.name: np.ones(item.shape, np.float32) for item in session.get_inputs()}
+    assert np.all(np.isfinite(session.run(None, feed)[0]))

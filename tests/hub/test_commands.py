@@ -1,0 +1,164 @@
+"""The commands: tokens, sharing, the quarantine, refitting, and a server that listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latcast.cli.main import run
+from latcast.datasets import jsonlines
+from latcast.hub.database import RepositoryDatabase
+from tests.hub.made_up import device, record
+from tests.hub.serving import QUICK, listening, wait_for
+from tests.hub.test_database import upload
+
+
+@pytest.fixture
+def latcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+    for name in ("LATCAST_TOKEN", "LATCAST_DATABASE", "LATCAST_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_a_token_is_issued_listed_and_revoked(latcast: Any, location: str) -> None:
+    code, out, err = latcast("repository", "token", "issue", "Ann", "--days", "30", "--database", location)
+    token = out.strip()
+
+    assert code == 0
+    assert "cannot be shown again" in err
+    with RepositoryDatabase(location) as database:
+        assert database.check_token(token)[1].contributor == "Ann"
+    listed = latcast("repository", "token", "list", "--database", location)[1]
+    assert "valid" in listed
+    assert token not in listed
+    assert latcast("repository", "token", "revoke", token.split("_")[1], "--database", location)[0] == 0
+    [found] = json.loads(latcast("repository", "token", "list", "--json", "--database", location)[1])["tokens"]
+    assert found["state"] == "revoked"
+
+
+def test_a_repository_in_the_user_s_folder_needs_no_option(latcast: Any, tmp_path: Path) -> None:
+    assert latcast("repository", "token", "issue", "Ann")[0] == 0
+    assert (tmp_path / "home" / "repository.sqlite").is_file()
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> Path:
+    path = tmp_path / "run.jsonl"
+    jsonlines.write(path, device("local", 2.0))
+    return path
+
+
+def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run_file: Path) -> None:
+    code, out, err = latcast("share", run_file, "--to", "http://127.0.0.1:1", "--device", "thinkpad", "--dry-run")
+
+    assert code == 0
+    assert [json.loads(line)["platform"] for line in out.splitlines()] == ["thinkpad/onnxruntime-1.31/cpu1/fp32"] * 20
+    assert "20 measurements" in err
+
+
+def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, sqlite: RepositoryDatabase) -> None:
+    token, _ = sqlite.issue_token("Ann")
+    with listening(sqlite, QUICK) as url:
+        shown = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--dry-run")[1]
+        code, out, _ = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes")
+        again = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes", "--json")[1]
+
+    assert (code, out) == (0, "20 accepted, 0 known there already, 0 held back\n")
+    assert (json.loads(again)["accepted"], json.loads(again)["known"]) == (0, 20)
+    stored = sorted(json.dumps(item.to_json(), sort_keys=True) for item in sqlite.measurements(as_taken=True))
+    assert stored == sorted(json.dumps(json.loads(line), sort_keys=True) for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--device", "thinkpad"), "needs a token"),
+        (("--device", "thinkpad", "--token", "t"), "no terminal to ask on"),
+        (("--token", "t", "--yes"), "name it with --device"),
+    ],
+)
+def test_sharing_needs_a_token_a_name_and_a_yes(latcast: Any, run_file: Path, options: tuple[str, ...], reason: str) -> None:
+    code, out, err = latcast("share", run_file, "--to", "http://127.0.0.1:1", *options)
+
+    assert (code, out) == (1, "")
+    assert reason in err
+
+
+def test_what_is_held_back_can_be_looked_at_and_decided(latcast: Any, sqlite: RepositoryDatabase) -> None:
+    where = ("--database", sqlite.location)
+    upload(sqlite, [record(1, latency_ms=0.0001), record(2, latency_ms=0.0002)])
+    [first, second] = json.loads(latcast("repository", "quarantine", "list", "--json", *where)[1])["quarantine"]
+
+    assert "outside 0.001" in latcast("repository", "quarantine", "list", *where)[1]
+    assert latcast("repository", "quarantine", "release", first["id"], *where)[0] == 0
+    assert latcast("repository", "quarantine", "discard", second["id"], *where)[0] == 0
+    assert latcast("repository", "quarantine", "discard", second["id"], *where)[0] == 1
+    assert len(sqlite) == 1
+
+
+def test_the_model_can_be_fitted_by_hand(latcast: Any, sqlite: RepositoryDatabase) -> None:
+    where = ("--database", sqlite.location)
+    assert "nothing to fit to" in latcast("repository", "refit", *where)[2]
+    upload(sqlite, [*device("a", 1.0), *device("b", 2.0), *device("c", 3.0)])
+
+    out = latcast("repository", "refit", *where)[1]
+
+    assert out.startswith("version 1 (log-scale): 3 platforms, 20 networks; MAPE 0.0 % on held-out devices")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--certificate", "x.pem"), "both --certificate and --key"),
+        (("--database", "/nowhere/r.sqlite"), "there is no folder /nowhere"),
+        (("--database", "nonsense://x"), "cannot open the store"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(latcast: Any, options: tuple[str, ...], reason: str) -> None:
+    code, _, err = latcast("serve", *options)
+
+    assert code == 1
+    assert reason in err
+
+
+def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:
+    environment = {**os.environ, "LATCAST_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "latcast", "serve", "--port", "18765", "--invite", "--url", "https://latcast.example"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            health = wait_for(lambda: fetched("http://127.0.0.1:18765/api/health"), 60)
+        finally:
+            server.send_signal(signal.SIGINT)
+        out, err = server.communicate(timeout=60)
+
+    assert health == {"database": True, "model": None}
+    assert out.startswith("https://latcast.example/add#token=latcast_")
+    assert "Traceback" not in err
+    with RepositoryDatabase(tmp_path / "repository.sqlite") as database:
+        assert database.check_token(out.strip().partition("#token=")[2])[1].contributor == "guests"
+        [token] = database.tokens()
+        assert token.expires_at is not None
+
+
+def fetched(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return json.load(answer)
+    except OSError:
+        return None

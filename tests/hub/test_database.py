@@ -1,0 +1,292 @@
+"""The database of a repository: what an upload brings is stored whole, once, and what is doubted is kept apart."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
+
+from latcast.datasets.store import Store, measurement_id
+from latcast.errors import DatasetError, RepositoryError
+from latcast.hub.database import RepositoryDatabase, database_url
+from latcast.hub.log_scale import LogScaleFitter
+from latcast.hub.migrations import VERSION_TABLE
+from latcast.hub.queries import RepositoryReader
+from latcast.hub.schema import METADATA
+from latcast.hub.validation import MalformedUploadError, parse_upload
+from latcast.records import Measurement, Reference
+from tests.hub.made_up import device, lines, platform, record
+
+
+def contributor(database: RepositoryDatabase, name: str = "Ann") -> int:
+    token, _ = database.issue_token(name)
+    return database.check_token(token)[0]
+
+
+def upload(
+    database: RepositoryDatabase, measurements: list[Measurement], who: int | None = None, **options: Any
+) -> dict[str, Any]:
+    number = contributor(database) if who is None else who
+    return database.receive(number, lines(measurements), measurements, options.get("model"))
+
+
+def test_an_upload_is_stored_with_its_contributor(database: RepositoryDatabase) -> None:
+    answer = upload(database, device("phone", 2.0, range(1, 4)))
+
+    assert (answer["received"], answer["accepted"], answer["known"], answer["quarantined"]) == (3, 3, 0, [])
+    assert sorted(item.latency_ms or 0.0 for item in database.measurements()) == [2.0, 4.0, 6.0]
+    [thanks] = RepositoryReader(database).contributors()
+    assert (thanks["name"], thanks["uploads"], thanks["measurements"]) == ("Ann", 1, 3)
+
+
+def test_the_same_content_is_stored_once_and_answered_alike(database: RepositoryDatabase) -> None:
+    who = contributor(database)
+    first = upload(database, device("phone", 2.0), who)
+
+    again = upload(database, device("phone", 2.0), who)
+
+    assert again == {**first, "repeated": True}
+    assert len(database) == 20
+
+
+def test_records_that_another_upload_brought_are_known(database: RepositoryDatabase) -> None:
+    upload(database, device("phone", 2.0, range(1, 11)))
+
+    answer = upload(database, device("phone", 2.0, range(6, 13)))
+
+    assert (answer["accepted"], answer["known"]) == (2, 5)
+    assert len(database) == 12
+
+
+def test_uploads_at_the_same_time_lose_and_double_nothing(database: RepositoryDatabase) -> None:
+    who = contributor(database)
+    parts = [device(f"phone-{index % 4}", 1.0, day=1 + index // 4) for index in range(12)]
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda part: upload(database, part, who), parts * 2))
+
+    assert len(database) == 240
+    assert sum(answer["accepted"] for answer in answers if not answer["repeated"]) == 240
+
+
+def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(database: RepositoryDatabase) -> None:
+    bad = record(2, latency_ms=0.0001)
+
+    answer = upload(database, [record(1), bad])
+
+    [held] = answer["quarantined"]
+    assert (held["record"], held["network"]) == (2, "resnet-2")
+    assert "outside 0.001" in held["reason"]
+    assert [item.reference.name for item in database.observations()] == ["resnet-1"]
+    assert [item.id for item in database.quarantine()] == [measurement_id(bad)]
+
+
+def test_an_outlier_against_the_model_is_held_back(database: RepositoryDatabase) -> None:
+    model = LogScaleFitter().fit([*observations("a", 1.0), *observations("b", 3.0)])
+    records = [*device("phone", 2.0, range(1, 10)), record(10, factor=60.0)]
+
+    answer = upload(database, records, model=model)
+
+    [held] = answer["quarantined"]
+    assert held["network"] == "resnet-10"
+    assert answer["accepted"] == 9
+
+
+def observations(name: str, factor: float) -> list[Any]:
+    from latcast.hub.cross_device import Observation
+
+    return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in device(name, factor)]
+
+
+def test_a_record_in_quarantine_can_be_believed_after_all(database: RepositoryDatabase) -> None:
+    upload(database, [record(1, latency_ms=0.0001)])
+    [held] = database.quarantine()
+
+    database.release(held.id)
+
+    assert database.quarantine() == []
+    assert [item.latency_ms for item in database.measurements()] == [0.0001]
+    assert RepositoryReader(database).contributors()[0]["measurements"] == 1
+
+
+def test_a_record_that_was_discarded_does_not_come_back(database: RepositoryDatabase) -> None:
+    bad = record(1, latency_ms=0.0001)
+    upload(database, [bad])
+    database.discard(measurement_id(bad))
+
+    upload(database, [bad, record(2)])
+
+    assert database.quarantine() == []
+    assert len(database) == 1
+    with pytest.raises(RepositoryError, match="no record in quarantine"):
+        database.release(measurement_id(bad))
+
+
+def test_a_failed_measurement_is_kept_and_trains_nothing(database: RepositoryDatabase) -> None:
+    failed = record(1, latency_ms=1.0, error="out of memory", runs_ms=(), rounds=())
+
+    answer = upload(database, [failed, record(2)])
+
+    assert answer["accepted"] == 2
+    assert [item.reference.name for item in database.observations()] == ["resnet-2"]
+
+
+def test_an_observation_is_the_median_over_measurements(database: RepositoryDatabase) -> None:
+    upload(database, [record(1, latency_ms=value, day=day) for day, value in enumerate((1.0, 5.0, 2.0, 3.0), start=1)])
+
+    [observation] = database.observations()
+
+    assert observation.latency_ms == 2.5
+    assert observation.platform == platform()
+
+
+def test_a_token_works_until_it_is_revoked(database: RepositoryDatabase) -> None:
+    token, made = database.issue_token("Ann", label="phone")
+
+    assert database.check_token(token)[1].contributor == "Ann"
+    database.revoke_token(made.id)
+
+    with pytest.raises(RepositoryError, match="revoked"):
+        database.check_token(token)
+    assert [item.state("2026-01-01") for item in database.tokens()] == ["revoked"]
+
+
+def test_a_token_expires(database: RepositoryDatabase) -> None:
+    token, _ = database.issue_token("Ann", lifetime=timedelta(seconds=-1))
+
+    with pytest.raises(RepositoryError, match="expired"):
+        database.check_token(token)
+
+
+@pytest.mark.parametrize("text_", ["", "latcast_", "Ann", "latcast_000000000000_" + "A" * 43, "latcast_\x00", "' OR 1=1 --"])
+def test_what_is_no_token_is_refused(database: RepositoryDatabase, text_: str) -> None:
+    database.issue_token("Ann")
+
+    with pytest.raises(RepositoryError, match="not known"):
+        database.check_token(text_)
+
+
+def test_the_secret_of_another_token_is_refused(sqlite: RepositoryDatabase) -> None:
+    first, _ = sqlite.issue_token("Ann")
+    second, _ = sqlite.issue_token("Bob")
+
+    with pytest.raises(RepositoryError, match="not known"):
+        sqlite.check_token(first[:21] + second[21:])
+
+
+def test_no_secret_is_stored(tmp_path: Path) -> None:
+    with RepositoryDatabase(tmp_path / "r.sqlite") as database:
+        token, made = database.issue_token("Ann")
+    content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+    assert made.id.encode() in content
+    assert token.split("_", 2)[2].encode() not in content
+
+
+@pytest.mark.parametrize("name", ["", " ", "<script>", "a" * 61, "-a", "a\nb\x00", "..\\x"])
+def test_names_that_are_none_are_refused(sqlite: RepositoryDatabase, name: str) -> None:
+    with pytest.raises(RepositoryError, match="is not a contributor's name"):
+        sqlite.issue_token(name)
+
+
+def sqlalchemy_url(location: str) -> str:
+    return database_url(location) if "://" in location else f"sqlite:///{location}"
+
+
+def test_the_migrations_make_what_the_models_say(location: str) -> None:
+    with RepositoryDatabase(location):
+        pass
+    engine = create_engine(sqlalchemy_url(location))
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
+        difference = compare_metadata(context, list(METADATA))  # type: ignore[arg-type]
+    engine.dispose()
+
+    assert difference == []
+
+
+def test_a_store_becomes_a_repository_and_stays_a_store(location: str) -> None:
+    with Store(database_url(location)) as store:
+        store.add_all(device("phone", 2.0))
+
+    with RepositoryDatabase(location) as database:
+        assert len(database.observations()) == 20
+    with Store(database_url(location)) as store:
+        assert len(store) == 20
+
+
+def test_opening_twice_changes_nothing(location: str) -> None:
+    with RepositoryDatabase(location) as first:
+        upload(first, device("phone", 2.0))
+        with RepositoryDatabase(location) as second:
+            assert len(second) == 20
+
+
+def test_a_database_of_a_newer_latcast_is_refused(location: str) -> None:
+    with RepositoryDatabase(location):
+        pass
+    engine = create_engine(sqlalchemy_url(location))
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    engine.dispose()
+
+    with pytest.raises(DatasetError, match="update latcast"):
+        RepositoryDatabase(location)
+
+
+def test_a_password_is_not_shown() -> None:
+    assert database_url("postgres://ann:secret@host/name") == "postgresql+psycopg://ann:secret@host/name"
+    with pytest.raises(DatasetError) as problem:
+        RepositoryDatabase("postgresql://ann:secret@127.0.0.1:1/name")
+    assert "secret" not in str(problem.value)
+
+
+TEXTS = st.text(max_size=30) | st.sampled_from(["%s", "'; DROP TABLE measurements; --", "\x7f", "\u2028", "{}", "NULL"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
+CHANGES = st.fixed_dictionaries(
+    {
+        "environment": OBJECTS,
+        "reference": st.builds(lambda name, parameters: Reference("resnet", parameters, name).to_json(), TEXTS, OBJECTS),
+        "error": st.none() | TEXTS,
+        "statistic": TEXTS,
+        "latency_ms": st.floats(1e-300, 1e300) | st.integers(1, 2**53),
+        "warmup_runs": st.integers(0, 10**6),
+    }
+)
+
+
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(changes=st.lists(CHANGES, min_size=20, max_size=40))
+def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: RepositoryDatabase, changes: list[dict[str, Any]]) -> None:
+    good = record(1).to_json()
+    read = []
+    for number, changed in enumerate(changes):
+        with suppress(MalformedUploadError):
+            moment = f"2026-01-01T{len(database.quarantine()) % 24:02d}:{len(database) % 60:02d}:{number:02d}Z"
+            read += parse_upload(json.dumps({**good, **changed, "taken_at": moment}).encode())
+    before = {measurement_id(item) for item in database.measurements(failed=True)}
+    upload(database, read)
+
+    stored = {measurement_id(item): item for item in database.measurements(failed=True, as_taken=True)}
+    held = {item.id for item in database.quarantine()}
+    assert {measurement_id(item) for item in read} <= stored.keys() | held
+    for item in read:
+        found = stored.get(measurement_id(item))
+        if found is not None and measurement_id(item) not in before:
+            assert found.environment == item.environment
+            assert found.reference.key == item.reference.key

@@ -1,0 +1,46 @@
+"""Asking the model that serves: once for each question, until another one serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from latcast.hub.cross_device import Forecast
+from latcast.hub.database import RepositoryDatabase
+from latcast.hub.forecasting import Forecaster
+from latcast.hub.log_scale import LogScaleModel
+from latcast.hub.refitting import ServedModel, refit
+from latcast.records import Reference
+from tests.hub.made_up import NETWORKS, device
+from tests.hub.test_database import upload
+
+
+def test_a_question_is_asked_once_until_another_model_serves(sqlite: RepositoryDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = LogScaleModel.predict
+
+    def counted(self: LogScaleModel, networks: Sequence[Reference], measured: Mapping[str, float]) -> dict[str, Forecast]:
+        asked.append(len(networks))
+        return real(self, networks, measured)
+
+    monkeypatch.setattr(LogScaleModel, "predict", counted)
+    served = ServedModel()
+    forecaster = Forecaster(served)
+    upload(sqlite, device("a", 1.0))
+    refit(sqlite, served)
+    first = forecaster.predict(NETWORKS[:2], {NETWORKS[2].key: 6.0})
+
+    assert forecaster.predict(NETWORKS[:2], {NETWORKS[2].key: 6.0}) == first
+    assert asked == [2]
+    forecaster.predict(NETWORKS[:3], {NETWORKS[2].key: 6.0})
+    forecaster.predict(NETWORKS[:2], {NETWORKS[2].key: 6.5})
+    assert asked == [2, 3, 2]
+
+    refit(sqlite, served)
+    forecaster.predict(NETWORKS[:2], {NETWORKS[2].key: 6.0})
+    assert asked == [2, 3, 2, 2]
+
+
+def test_without_a_model_there_are_no_forecasts() -> None:
+    assert Forecaster(ServedModel()).predict(NETWORKS, {NETWORKS[0].key: 1.0}) == {}

@@ -1,0 +1,138 @@
+"""The pages: what they show, that they hold without data, and that nothing of a stranger becomes markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from latcast.hub import assets
+from latcast.hub.database import RepositoryDatabase
+from latcast.hub.strip_plot import LogAxis, clusters, strip_rows
+from latcast.records import Reference
+from tests.hub.made_up import NETWORKS, device, platform, record
+from tests.hub.serving import client, post, wait_for
+
+PAGES = ("/", "/networks", "/models", "/add")
+
+
+@pytest.fixture
+def http(sqlite: RepositoryDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(assets, "PACKAGED", tmp_path / "packaged")
+    with client(sqlite) as found:
+        yield found
+
+
+@pytest.fixture
+def filled(http: TestClient, sqlite: RepositoryDatabase) -> TestClient:
+    records = [*device("fast", 0.5), *device("b", 1.0), *device("slow", 9.0, range(1, 5))]
+    post(http, sqlite.issue_token("Ann & Söhne".replace("&", "+"))[0], records)
+    wait_for(lambda: http.get("/api/health").json()["model"])
+    http.app.state.site.cache.forget()  # type: ignore[attr-defined]
+    return http
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_without_data_says_so(http: TestClient, path: str) -> None:
+    answer = http.get(path)
+
+    assert answer.status_code == 200
+    assert re.search(r"Nothing has been measured yet|No network has|No model yet|is not installed here", answer.text)
+
+
+def test_devices_are_shown_fastest_first_with_a_dot_for_each_network(filled: TestClient) -> None:
+    text = filled.get("/").text
+
+    order = re.findall(r'href="/platforms/([a-z]+)/', text)
+    assert order == ["fast", "b", "slow"]
+    assert text.count("<circle") == 44
+    assert "Ann + Söhne (44)" in text
+
+
+def test_a_platform_shows_measured_and_predicted_networks(filled: TestClient) -> None:
+    text = filled.get(f"/platforms/{platform('slow')}").text
+
+    assert "4 networks measured, 16 predicted" in text
+    assert "measured 9.00 ms" in text
+    assert re.search(r"predicted 180 ms, 90 %: 1\d\d–\d{3}", text)
+    assert len(re.findall(r'class="interval"/><circle', text)) == 16 + 1  # and the key
+
+
+def test_a_network_shows_its_platforms(filled: TestClient) -> None:
+    text = filled.get(f"/networks/{NETWORKS[0].key}").text
+
+    assert re.findall(r'href="/platforms/([a-z]+)/', text) == ["fast", "b", "slow"]
+    assert "0.500 ms" in text
+
+
+def test_versions_of_the_model_are_shown_with_their_error(filled: TestClient) -> None:
+    text = filled.get("/models").text
+
+    assert "log-scale" in text
+    assert "<td>0.0</td>" in text
+
+
+@pytest.mark.parametrize("path", ["/networks/nothing", "/platforms/a/b/c/d"])
+def test_a_page_of_nothing_is_not_found(http: TestClient, path: str) -> None:
+    assert http.get(path).status_code == 404
+
+
+def test_nothing_of_a_stranger_becomes_markup(http: TestClient, sqlite: RepositoryDatabase) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    found = record(1, reference=Reference("resnet", {"a": evil}, evil))
+    post(http, sqlite.issue_token("Ann")[0], [found])
+
+    for path in ("/", "/networks", f"/networks/{found.reference.key}", f"/platforms/{platform()}"):
+        text = http.get(path).text
+        assert "<img" not in text
+        assert "alert(1)" not in text or "&lt;img" in text or "\\u003cimg" in text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_need_nothing_from_elsewhere_and_no_inline_code(filled: TestClient, path: str) -> None:
+    text = filled.get(path).text
+
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+    assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=", text)
+    for linked in re.findall(r'(?:src|href)="(/static/[^"]+)"', text):
+        assert filled.get(linked).status_code == 200
+
+
+def test_the_page_for_devices_offers_to_measure_where_the_runtime_is_installed(http: TestClient) -> None:
+    folder = assets.cached_folder()
+    folder.mkdir(parents=True)
+    for name in assets.WASM_FILES:
+        (folder / f"{name}.gz").write_bytes(b"x")
+    (folder / "VERSION").write_text(assets.VERSION)
+
+    text = http.get("/add").text
+
+    assert 'id="form"' in text
+    assert 'data-webgpu="no"' in text
+    assert http.get(f"/{assets.PACKAGE}/{assets.VERSION}/ort.webgpu.min.mjs").status_code == 404
+
+
+def test_an_axis_is_logarithmic() -> None:
+    axis = LogAxis(1.0, 100.0)
+
+    assert [axis.x(value) for value in (0.5, 1.0, 10.0, 100.0, 200.0)] == [0.0, 0.0, 300.0, 600.0, 600.0]
+    assert [label for _, label in axis.ticks] == ["1", "2", "5", "10", "20", "50", "100"]
+    assert [label for _, label in LogAxis(0.1, 10_000.0).ticks] == ["0.1", "1", "10", "100", "1000", "10000"]
+
+
+def test_platforms_fall_into_three_clusters() -> None:
+    assert clusters([-2.0, -1.9, 0.0, 0.1, 2.0, 2.2]) == ["fast", "fast", "medium", "medium", "slow", "slow"]
+    assert clusters([0.0] * 5) == [""] * 5
+
+
+def test_a_platform_s_speed_is_judged_on_the_networks_that_it_ran() -> None:
+    latencies = {"a": {"x": [1.0], "y": [100.0]}, "b": {"y": [60.0]}, "c": {"x": [2.0]}}
+
+    _, rows = strip_rows(latencies, {"x": "small", "y": "large"})
+
+    assert [row["platform"] for row in rows] == ["b", "a", "c"]
+    assert rows[0]["dots"] == [(rows[0]["dots"][0][0], "large: 60 ms")]

@@ -1,0 +1,92 @@
+"""What is believed: a reason for each kind of slip, and none for what devices really do."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from latcast.hub.cross_device import Observation
+from latcast.hub.log_scale import LogScaleFitter, LogScaleModel
+from latcast.hub.plausibility import implausibility, outliers
+from tests.hub.made_up import NETWORKS, device, record
+
+NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"latency_ms": 0.0005}, "outside 0.001 to 600000 for a network"),
+        ({"latency_ms": 700_000.0}, "outside"),
+        ({"runs_ms": (0.0, 1.0)}, "a run of 0 ms"),
+        ({"runs_ms": (3.0, 3.1), "raw_latency_ms": 3.05}, "latency_ms is 1, the median of its runs 3.05"),
+        ({"raw_latency_ms": 5.0}, "raw_latency_ms is 5, the median of its runs 1"),
+        ({"probe_ms": (1.0, 1.0), "runs_ms": (40.0, 40.0), "raw_latency_ms": 40.0}, "no probe corrects so much"),
+        ({"taken_at": "2026-06-01T01:00:00Z"}, "lies in the future"),
+        ({"taken_at": "1970-01-01T00:00:00Z"}, "the clock of the device is wrong"),
+        ({"taken_at": "2026-13-45T00:00:00Z"}, "is no time"),
+        ({"latency_ms": 9.0, "runs_ms": (9.0,) * 10, "rounds": (0,) * 10}, "to the last digit"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_told(changes: dict[str, Any], reason: str) -> None:
+    assert reason in str(implausibility(record(1, **changes), NOW))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"runs_ms": (), "rounds": (), "raw_latency_ms": None},
+        {"taken_at": ""},
+        {"taken_at": "2026-06-01T00:05:00Z"},
+        {"runs_ms": (0.9, 1.0, 9.0), "rounds": (0, 0, 0), "raw_latency_ms": 1.0},
+        {"runs_ms": (0.5, 0.5, 2.0), "rounds": (0, 0, 0), "raw_latency_ms": 0.5},
+        {"probe_ms": (1.0, 1.0), "runs_ms": (3.0, 3.0), "raw_latency_ms": 3.0},
+        {"runs_ms": (1.0,) * 20, "rounds": (0,) * 20},
+        {"error": "out of memory", "latency_ms": 1e9},
+        {"role": "kernel", "latency_ms": 0.0005},
+    ],
+    ids=["plain", "published mean", "no time", "clock five minutes early", "one slow run", "mean of the runs", "busy host",
+         "coarse clock", "failed", "short kernel"],
+)  # fmt: skip
+def test_what_devices_do_is_believed(changes: dict[str, Any]) -> None:
+    assert implausibility(record(1, **changes), NOW) is None
+
+
+def model() -> LogScaleModel:
+    """Knows that network ``n`` takes n times as long as the first one."""
+    fit = LogScaleFitter().fit
+    return fit(
+        [Observation(item.platform, item.reference, item.latency_ms or 0.0) for name in "abc" for item in device(name, 1.0)]
+    )
+
+
+def test_a_latency_far_from_the_others_of_its_platform_is_an_outlier() -> None:
+    records = [*device("phone", 2.0, range(1, 10)), record(10, factor=20.0)]
+
+    found = outliers(records, {}, model())
+
+    assert list(found) == [9]
+    assert "from 9 other networks on this platform" in found[9]
+
+
+def test_believed_latencies_judge_a_later_upload() -> None:
+    trusted = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
+
+    assert list(outliers(device("phone", 40.0, [6, 7]), trusted, model())) == [0, 1]
+    assert outliers(device("phone", 2.0, [6, 7]), trusted, model()) == {}
+
+
+def test_nothing_is_an_outlier_where_too_little_is_known() -> None:
+    assert outliers([record(1, factor=100.0), record(2), record(3)], {}, model()) == {}
+    assert outliers(device("phone", 2.0), {}, None) == {}
+
+
+def test_networks_that_the_model_does_not_know_are_no_outliers() -> None:
+    assert outliers(device("phone", 3.0), {}, LogScaleFitter().fit(one_network())) == {}
+
+
+def one_network() -> list[Observation]:
+    return [Observation("a/b-1/cpu1/fp32", NETWORKS[0], 1.0)]

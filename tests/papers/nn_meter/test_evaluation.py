@@ -1,0 +1,73 @@
+"""All tables and figures together, and their drawings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from latcast.errors import LatcastError, MissingExtraError
+from latcast.predictors.profiling import Stage
+from papers.comparison import Comparison
+from papers.nn_meter.evaluation import FROM_STORE, ITEMS, Way, reproduce
+from papers.nn_meter.measured import MeasuredBenchmark
+from papers.nn_meter.plots import draw
+
+QUICK = tuple(name for name in FROM_STORE if name != "figure 9")
+
+
+def test_items_are_in_the_papers_order() -> None:
+    assert ITEMS == (
+        "table 2", "table 4", "figure 6", "table 8", "table 9", "figure 9", "table 10", "figure 10", "figure 11", "table 11",
+        "table 12",
+    )  # fmt: skip
+
+
+def test_everything_a_store_allows_is_made_in_order(benchmark: MeasuredBenchmark) -> None:
+    stages: list[Stage] = []
+    found = reproduce(benchmark, QUICK, learned=Way(model="physical"), watch=stages.append)
+    assert [comparison.name for comparison in found] == list(QUICK)
+    assert [stage.share for stage in stages] == sorted(stage.share for stage in stages)
+
+
+def test_tables_that_need_no_predictor_train_none(benchmark: MeasuredBenchmark) -> None:
+    stages: list[Stage] = []
+    found = reproduce(benchmark, ["table 12", "table 4"], watch=stages.append)
+    assert [comparison.name for comparison in found] == ["table 4", "table 12"]
+    assert not stages
+
+
+def test_another_platform_adds_its_table(benchmark: MeasuredBenchmark, other: MeasuredBenchmark) -> None:
+    [found] = reproduce(benchmark, ["table 11"], learned=Way(model="physical"), other=other)
+    assert found.name == "table 11"
+
+
+def test_a_table_that_is_not_reproduced_is_named(benchmark: MeasuredBenchmark) -> None:
+    with pytest.raises(LatcastError, match=r"'table 7' is not reproduced; there are table 2, .*figure 9"):
+        reproduce(benchmark, ["table 7"])
+
+
+BARS = Comparison("table 8", "Accuracy", ("family", "±10 %", "paper CPU ±10 %"), (("a", 90.0, None), ("b", 80.0, 70.0)))
+SHARES = Comparison("figure 6", "Shares", ("family", "Conv and DWConv %", "conv %", "others %"), (("a", 60.0, 60.0, 40.0),))
+PLAIN = Comparison("table 12", "Time", ("platform", "hours"), (("a", 1.0),))
+
+
+def test_what_can_be_drawn_is_drawn_into_the_folder(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra 'plots'")
+    files = draw([BARS, SHARES, PLAIN], tmp_path / "plots")
+    assert [file.name for file in files] == ["table-8.png", "figure-6.png"]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra 'plots'")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LatcastError, match="cannot write"):
+        draw([BARS], tmp_path / "file")
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"latcast\[plots\]"):
+        draw([BARS], tmp_path)
