@@ -43,8 +43,8 @@ CARD_FIGURES = ("mape", "within_10", "interval_coverage", "networks", "held_out_
 """What the bundle's own card says, to stand beside what was found."""
 
 WAYS = (
-    ("operators", "physical_residual"), ("operators", "physical"), ("operators", "gbdt"), ("operators", "lasso"),
-    ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "physical_residual"), ("networks", "physical"),
+    ("operators", "physical_residual"), ("operators", "analytical"), ("operators", "gbdt"), ("operators", "lasso"),
+    ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "physical_residual"), ("networks", "analytical"),
     ("networks", "physical_residual"),
 )  # fmt: skip
 

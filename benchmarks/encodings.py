@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.accuracy import RESULTS
 from latcast.kernels.rules import load_rules, shipped_rules
+from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.predictors.forecast import load_predictor
-from latcast.predictors.shelf import SHIPPED_FOLDER
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces.nas.member_kernels import SHIPPED_TABLES, SMALL_SPACE, make_table, shipped_name, table_bytes
 from latcast.spaces.nas.segment_kernels import SegmentKernels

@@ -20,10 +20,10 @@ from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
 from latcast.kernels.rules import platform_rules
 from latcast.predictors.bundle import save_bundle
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name
 from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import TrainingData, collect
-from latcast.predictors.shelf import SHIPPED_FOLDER, file_name
 from latcast.predictors.stored import trained_with_card
 from latcast.predictors.training import cross_predict
 from latcast.records import Platform, Reference
@@ -127,10 +127,10 @@ def build_all(path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None
 def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
     """Mean figures by runtime, kind of unit and precision, of the bundles in a folder."""
     from latcast.kernels.rules import unit_kind
-    from latcast.predictors.shelf import scan_shelf
+    from latcast.predictors.bundle_index import scan_bundles
 
     groups: dict[str, list[dict[str, Any]]] = {}
-    for entry in scan_shelf([folder]).entries:
+    for entry in scan_bundles([folder]).entries:
         platform = Platform.parse(entry.platform)
         groups.setdefault(f"{platform.runtime} {unit_kind(platform.unit)} {platform.precision}", []).append(dict(entry.card))
     rows = []

@@ -26,10 +26,10 @@ from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.measure.plan import KERNEL_PLAN
+from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import RESIDUAL, fit_kernel_predictor
 from latcast.predictors.kernel_rounds import KernelRounds, KnownKernels, known_kernels
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.physical import fit_from_kernels
 from latcast.samplers import SAMPLERS
 from latcast.samplers.test_set import fixed_test_set
 from latcast.spaces import build
@@ -178,9 +178,9 @@ def _judged(
     name: str, rows: Rows, known: Mapping[Configuration, float], judged: Rows, actual: np.ndarray, model: str, seed: int
 ) -> Metrics:
     samples = np.array(rows), np.array([known[row] for row in rows])
-    physical = fit_from_kernels({name: samples})
-    predictor = fit_kernel_predictor(name, *samples, physical, model=model, seed=seed)
-    return judge(predictor.latency_ms(physical, np.array(judged)), actual)
+    analytical = fit_from_kernels({name: samples})
+    predictor = fit_kernel_predictor(name, *samples, analytical, model=model, seed=seed)
+    return judge(predictor.latency_ms(analytical, np.array(judged)), actual)
 
 
 def unseen_kernels(rules: FusionRules, types: Sequence[str]) -> dict[str, Rows]:

@@ -45,7 +45,7 @@ def _command(*arguments: str) -> Callable[[], object]:
 def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
     """Medians, by the names of :data:`TARGETS`; needs a bundle of the platform (``latcast demo`` leaves one)."""
     from latcast.predictors.bundle import load_bundle
-    from latcast.predictors.shelf import find_bundle
+    from latcast.predictors.bundle_index import find_bundle
 
     found: dict[str, float] = {}
     bare = _median_seconds(_command("-c", "pass"), 5)

@@ -44,11 +44,11 @@ def test_a_fault_changes_one_place_and_no_wording(mutate: ModuleType) -> None:
 
 
 def test_the_test_file_of_a_module_s_name_is_tried_first_and_those_that_import_it_next(mutate: ModuleType, guards: Any) -> None:
-    found = guards.of("predictors/physical.py")
+    found = guards.of("predictors/analytical.py")
 
-    assert found[0] == "tests/predictors/test_physical.py"
+    assert found[0] == "tests/predictors/test_analytical.py"
     assert len(found) == mutate.MOST_FILES
-    assert all("predictors/physical.py" in guards.tests[test] for test in found)
+    assert all("predictors/analytical.py" in guards.tests[test] for test in found)
 
 
 def test_a_module_that_only_a_registry_names_is_tried_with_the_tests_of_its_folder(guards: Any) -> None:

@@ -11,10 +11,10 @@ from latcast.devices.pool import Pool
 from latcast.devices.residual_transfer import fit_transferred, kernel_source
 from latcast.devices.similarity import WAYS, ranked, similarities
 from latcast.errors import DatasetError
+from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
 from latcast.predictors.kernel_rounds import KnownKernels
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.physical import fit_from_kernels
 from papers.comparison import Cell, Comparison, mean
 from papers.litepred import paper
 
@@ -70,13 +70,13 @@ def transferred(
 ) -> Metrics:
     """How a predictor adapted from some platforms does on the kernels to judge on; from scratch with no platforms."""
     rows, latency_ms = kernels.configurations[train], kernels.latency_ms[train]
-    physical = fit_from_kernels({kernels.name: (rows, latency_ms)})
+    analytical = fit_from_kernels({kernels.name: (rows, latency_ms)})
     if platforms:
         sources = [kernel_source(pool.predictors[name], kernels.name) for name in platforms]
-        predictor = fit_transferred(kernels.name, rows, latency_ms, physical, sources, seed=seed).predictor
+        predictor = fit_transferred(kernels.name, rows, latency_ms, analytical, sources, seed=seed).predictor
     else:
-        predictor = fit_kernel_predictor(kernels.name, rows, latency_ms, physical, seed=seed)
-    return judge(predictor.latency_ms(physical, kernels.configurations[test]), kernels.latency_ms[test])
+        predictor = fit_kernel_predictor(kernels.name, rows, latency_ms, analytical, seed=seed)
+    return judge(predictor.latency_ms(analytical, kernels.configurations[test]), kernels.latency_ms[test])
 
 
 def chosen(kernels: Kernels, pool: Pool, train: np.ndarray, by: str, seed: int) -> list[str]:
@@ -134,7 +134,7 @@ def figure_7(kernels: Kernels, pool: Pool, watch: Watch = lambda name, share: No
         tuple(rows),
         (
             _fewer(rows),
-            "The paper fine-tunes a perceptron and draws curves without numbers; here physical terms with the sources' "
+            "The paper fine-tunes a perceptron and draws curves without numbers; here analytical terms with the sources' "
             f"predictions among them, and trees. Mean of {SPLITS} splits.",
         ),
     )  # fmt: skip

@@ -12,9 +12,9 @@ from latcast.devices.residual_transfer import fit_transferred, kernel_source
 from latcast.devices.similarity import FEWEST, ranked, similarities
 from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules
+from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
 from latcast.predictors.metrics import judge
-from latcast.predictors.physical import fit_from_kernels
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData, kernel_samples
 from latcast.records import Platform
@@ -78,13 +78,13 @@ def trained_on_kernels(
 ) -> PlatformPredictor:
     """A predictor of kernels timed alone, with or without what the pool says of them."""
     samples = {name: (found.configurations, found.latency_ms) for name, found in kernel_samples(data.isolated).items()}
-    physical = fit_from_kernels(samples)
+    analytical = fit_from_kernels(samples)
     kernels = {}
     for name, (rows, latency_ms) in samples.items():
         if sources and len(latency_ms) >= FEWEST:
             found = ranked(similarities(pool, name, rows, latency_ms))
             chosen = [kernel_source(pool.predictors[each.platform], name) for each in found]
-            kernels[name] = fit_transferred(name, rows, latency_ms, physical, chosen, seed=seed).predictor
+            kernels[name] = fit_transferred(name, rows, latency_ms, analytical, chosen, seed=seed).predictor
         else:
-            kernels[name] = fit_kernel_predictor(name, rows, latency_ms, physical, seed=seed)
-    return PlatformPredictor(platform, rules, physical, kernels)
+            kernels[name] = fit_kernel_predictor(name, rows, latency_ms, analytical, seed=seed)
+    return PlatformPredictor(platform, rules, analytical, kernels)

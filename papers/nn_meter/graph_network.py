@@ -18,7 +18,7 @@ from latcast.errors import MissingExtraError, TrainingError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.types import KERNEL_TYPES, kernel_type
-from latcast.predictors.physical import TERMS, term_values
+from latcast.predictors.analytical import TERMS, term_values
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ class KernelGraph:
     """The kernels of a network and how data flows between them.
 
     Attributes:
-        features: (kernels + 1, features): one-hot type, logarithms of the physical terms and of :data:`FIELDS`; the last row
+        features: (kernels + 1, features): one-hot type, logarithms of the analytical terms and of :data:`FIELDS`; the last row
             is the global node's.
         edges: (2, edges): from, to; self-loops, and an edge from every kernel to the global node, included.
     """

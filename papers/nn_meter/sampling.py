@@ -9,9 +9,9 @@ import numpy as np
 
 from latcast.errors import DatasetError
 from latcast.kernels.rules import rules_for
+from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import RESIDUAL, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.physical import fit_from_kernels
 from latcast.predictors.samples import KernelSamples, collect, kernel_samples
 from latcast.records import Platform
 from latcast.spaces import build
@@ -79,6 +79,6 @@ def _without(samples: KernelSamples, configurations: set[tuple[int, ...]]) -> Ke
 
 def _judged(part: KernelSamples, budget: int, test: KernelSamples, model: str, seed: int) -> Metrics:
     rows, latency_ms = part.configurations[:budget], part.latency_ms[:budget]
-    physical = fit_from_kernels({KERNEL_TYPE: (rows, latency_ms)})
-    predictor = fit_kernel_predictor(KERNEL_TYPE, rows, latency_ms, physical, model=model, seed=seed)
-    return judge(predictor.latency_ms(physical, test.configurations), test.latency_ms)
+    analytical = fit_from_kernels({KERNEL_TYPE: (rows, latency_ms)})
+    predictor = fit_kernel_predictor(KERNEL_TYPE, rows, latency_ms, analytical, model=model, seed=seed)
+    return judge(predictor.latency_ms(analytical, test.configurations), test.latency_ms)

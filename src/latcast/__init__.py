@@ -32,7 +32,7 @@ _WHERE = {
     "predict": "latcast.predictors.forecast",
     "predict_many": "latcast.predictors.forecast",
     "load_predictor": "latcast.predictors.forecast",
-    "platforms": "latcast.predictors.shelf",
+    "platforms": "latcast.predictors.bundle_index",
     "profile": "latcast.predictors.profiling",
     "train": "latcast.predictors.training",
     "evaluate": "latcast.predictors.evaluation",
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from latcast.measure.single import measure_graph as measure_graph
     from latcast.predictors.bundle import load_bundle as load_bundle
     from latcast.predictors.bundle import save_bundle as save_bundle
+    from latcast.predictors.bundle_index import platforms as platforms
     from latcast.predictors.evaluation import evaluate as evaluate
     from latcast.predictors.forecast import load_predictor as load_predictor
     from latcast.predictors.forecast import predict as predict
     from latcast.predictors.forecast import predict_many as predict_many
     from latcast.predictors.profiling import profile as profile
-    from latcast.predictors.shelf import platforms as platforms
     from latcast.predictors.training import train as train
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform

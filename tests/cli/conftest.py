@@ -12,7 +12,7 @@ import pytest
 
 from latcast.cli.main import run
 from latcast.datasets.opening import only_platform, open_measurements
-from latcast.predictors import shelf
+from latcast.predictors import bundle_index
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.stored import train_stored
@@ -52,7 +52,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's folder: empty, nothing shipped; the current folder is another empty one."""
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(shelf, "SHIPPED_FOLDER", tmp_path / "shipped")
+    monkeypatch.setattr(bundle_index, "SHIPPED_FOLDER", tmp_path / "shipped")
     monkeypatch.delenv("LATCAST_DEBUG", raising=False)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -87,7 +87,7 @@ def trained() -> PlatformPredictor:
 @pytest.fixture
 def bundle(home: Path, trained: PlatformPredictor) -> Path:
     """On the user's shelf."""
-    return save_bundle(trained, shelf.bundle_path(trained.platform))
+    return save_bundle(trained, bundle_index.bundle_path(trained.platform))
 
 
 @pytest.fixture(scope="session")

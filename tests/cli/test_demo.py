@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from latcast.predictors.bundle import save_bundle
+from latcast.predictors.bundle_index import bundle_path
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.shelf import bundle_path
 from tests.cli.conftest import Latcast
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from latcast.predictors.analytical import AnalyticalTerms
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.physical import PhysicalTerms
+from latcast.predictors.bundle_index import bundle_path
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.shelf import bundle_path
 from latcast.records import Platform
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
@@ -21,8 +21,8 @@ TWICE_AS_FAST = "local/openvino-2026.4/cpu1/fp32"
 @pytest.fixture
 def two(bundle: Path, trained: PlatformPredictor) -> None:
     """The trained platform, and one that takes half as long for everything."""
-    halved = {name: values / 2 for name, values in trained.physical.coefficients.items()}
-    other = replace(trained, platform=Platform.parse(TWICE_AS_FAST), physical=PhysicalTerms(halved))
+    halved = {name: values / 2 for name, values in trained.analytical.coefficients.items()}
+    other = replace(trained, platform=Platform.parse(TWICE_AS_FAST), analytical=AnalyticalTerms(halved))
     save_bundle(other, bundle_path(TWICE_AS_FAST))
 
 
@@ -69,7 +69,7 @@ def test_a_platform_shows_its_card_and_what_the_device_does_well(latcast: Latcas
     assert [PLATFORM] in lines
     assert ["licence", "of", "the", "data", "CC0-1.0"] in lines
     assert ["MAPE,", "%", f"{trained.card['mape']:.4g}"] in lines
-    flops, moved, _, count = trained.physical.coefficients["any"]
+    flops, moved, _, count = trained.analytical.coefficients["any"]
     [row] = [line for line in lines if line[:1] == ["any"]]
     assert float(row[1]) == pytest.approx(1e-6 / flops, rel=0.006)
     assert float(row[2]) == pytest.approx(4e-6 / moved, rel=0.006)

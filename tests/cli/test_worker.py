@@ -29,7 +29,9 @@ def test_predicting_by_a_scheduler_that_is_not_there_is_one_line(
     latcast: Latcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("latcast.cluster.CONNECT_TIMEOUT_S", 0.5)
-    bundle = save_bundle(make_predictor("physical", made_up_samples(graphs_of({"resnet": 2}, seed=1))), tmp_path / "made_up.zip")
+    bundle = save_bundle(
+        make_predictor("analytical", made_up_samples(graphs_of({"resnet": 2}, seed=1))), tmp_path / "made_up.zip"
+    )
     found = latcast("predict", "squeezenet1_1", "--on", bundle, "--scheduler", "tcp://127.0.0.1:9")
     assert found.code == 1
     assert "no scheduler answers at 'tcp://127.0.0.1:9'" in found.err

@@ -97,7 +97,7 @@ def test_a_gzip_that_unpacks_to_3_gigabytes_is_refused(portion: bytes, tmp_path:
 
 def shipped_bundle(folder: Path) -> Path:
     """A copy of a shipped bundle, unpacked."""
-    from latcast.predictors.shelf import SHIPPED_FOLDER
+    from latcast.predictors.bundle_index import SHIPPED_FOLDER
 
     source = next(file for file in sorted(SHIPPED_FOLDER.rglob("*.zip")) if "pixel4" in file.name)
     shutil.unpack_archive(source, folder / "bundle")

@@ -7,8 +7,8 @@ import numpy as np
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import load_rules
 from latcast.kernels.types import kernel_type
+from latcast.predictors.analytical import fit_from_kernels, term_values
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
-from latcast.predictors.physical import fit_from_kernels, term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.spaces.kernel_space import KernelSpace
@@ -45,7 +45,7 @@ def staircase(rows: np.ndarray, step: int) -> np.ndarray:
 
 
 def law_ms(rows: np.ndarray, coefficients: np.ndarray, step: int = 32) -> np.ndarray:
-    """What convolutions take by physical coefficients and a staircase."""
+    """What convolutions take by analytical coefficients and a staircase."""
     return term_values(kernel_type("conv"), rows) @ coefficients * staircase(rows, step)
 
 
@@ -53,6 +53,6 @@ def platform_of(name: str, coefficients: np.ndarray, step: int = 32, count: int 
     """A predictor that learned a law well."""
     rows = convs(count, seed=7)
     samples = {"conv": (rows, law_ms(rows, coefficients, step))}
-    physical = fit_from_kernels(samples)
-    predictor = fit_kernel_predictor("conv", *samples["conv"], physical)
-    return PlatformPredictor(Platform.parse(f"{name}/onnxruntime-1.31/cpu1/fp32"), RULES, physical, {"conv": predictor})
+    analytical = fit_from_kernels(samples)
+    predictor = fit_kernel_predictor("conv", *samples["conv"], analytical)
+    return PlatformPredictor(Platform.parse(f"{name}/onnxruntime-1.31/cpu1/fp32"), RULES, analytical, {"conv": predictor})

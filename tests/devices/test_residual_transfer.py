@@ -12,9 +12,9 @@ from latcast.devices.residual_transfer import BASE, SCRATCH, fit_transferred, ke
 from latcast.errors import BundleError
 from latcast.kernels.types import kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
+from latcast.predictors.analytical import fit_from_kernels, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.kernel_predictor import TRANSFERRED, fit_kernel_predictor
-from latcast.predictors.physical import fit_from_kernels, term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.transferred_base import KernelSource, fit_transferred_base
 from latcast.records import Platform
@@ -35,15 +35,15 @@ def _mape(predicted: np.ndarray, actual: np.ndarray) -> float:
 def test_twenty_samples_of_a_platform_four_times_as_slow_suffice_where_scratch_needs_many_more(source: KernelSource) -> None:
     rows = convs(20, seed=5)
     samples = (rows, law_ms(rows, 4 * COMPUTE))
-    physical = fit_from_kernels({"conv": samples})
+    analytical = fit_from_kernels({"conv": samples})
     actual = law_ms(TEST, 4 * COMPUTE)
 
-    found = fit_transferred("conv", *samples, physical, [source])
-    scratch = fit_kernel_predictor("conv", *samples, physical)
+    found = fit_transferred("conv", *samples, analytical, [source])
+    scratch = fit_kernel_predictor("conv", *samples, analytical)
 
     assert found.way == BASE
     assert found.predictor.samples == 20
-    assert _mape(found.predictor.latency_ms(physical, TEST), actual) < 0.6 * _mape(scratch.latency_ms(physical, TEST), actual)
+    assert _mape(found.predictor.latency_ms(analytical, TEST), actual) < 0.6 * _mape(scratch.latency_ms(analytical, TEST), actual)
 
 
 def test_three_samples_of_a_class_lean_on_the_whole_type() -> None:
@@ -63,38 +63,38 @@ def test_a_source_that_knows_nothing_of_the_platform_does_no_harm(source: Kernel
     """The source computes slowly, the platform waits for memory; judged on kernels that neither was trained on."""
     rows = convs(150, seed=5)
     samples = (rows, law_ms(rows, MEMORY))
-    physical = fit_from_kernels({"conv": samples})
+    analytical = fit_from_kernels({"conv": samples})
     actual = law_ms(TEST, MEMORY)
 
-    found = fit_transferred("conv", *samples, physical, [source])
+    found = fit_transferred("conv", *samples, analytical, [source])
 
-    scratch = _mape(fit_kernel_predictor("conv", *samples, physical).latency_ms(physical, TEST), actual)
+    scratch = _mape(fit_kernel_predictor("conv", *samples, analytical).latency_ms(analytical, TEST), actual)
     scaled = _mape(fit_transferred_base("conv", *samples, (source,)).latency_ms("conv", TEST), actual)
     assert scaled > 1.5 * scratch
-    assert _mape(found.predictor.latency_ms(physical, TEST), actual) < 1.1 * scratch
+    assert _mape(found.predictor.latency_ms(analytical, TEST), actual) < 1.1 * scratch
 
 
 def test_without_sources_it_is_learned_from_scratch() -> None:
     rows = convs(30, seed=5)
     latency_ms = law_ms(rows, COMPUTE)
-    physical = fit_from_kernels({"conv": (rows, latency_ms)})
+    analytical = fit_from_kernels({"conv": (rows, latency_ms)})
 
-    found = fit_transferred("conv", rows, latency_ms, physical, [])
+    found = fit_transferred("conv", rows, latency_ms, analytical, [])
 
-    expected = fit_kernel_predictor("conv", rows, latency_ms, physical)
+    expected = fit_kernel_predictor("conv", rows, latency_ms, analytical)
     assert (found.way, found.predictor.base) == (SCRATCH, None)
-    np.testing.assert_array_equal(found.predictor.latency_ms(physical, TEST), expected.latency_ms(physical, TEST))
+    np.testing.assert_array_equal(found.predictor.latency_ms(analytical, TEST), expected.latency_ms(analytical, TEST))
 
 
 def test_the_same_samples_give_the_same_predictor_twice(source: KernelSource) -> None:
     rows = convs(80, seed=5)
     latency_ms = law_ms(rows, 2 * COMPUTE, step=16)
-    physical = fit_from_kernels({"conv": (rows, latency_ms)})
+    analytical = fit_from_kernels({"conv": (rows, latency_ms)})
 
-    first, again = (fit_transferred("conv", rows, latency_ms, physical, [source], seed=2) for _ in range(2))
+    first, again = (fit_transferred("conv", rows, latency_ms, analytical, [source], seed=2) for _ in range(2))
 
     assert first.errors == again.errors
-    np.testing.assert_array_equal(first.predictor.latency_ms(physical, TEST), again.predictor.latency_ms(physical, TEST))
+    np.testing.assert_array_equal(first.predictor.latency_ms(analytical, TEST), again.predictor.latency_ms(analytical, TEST))
 
 
 def test_coefficients_are_never_negative_and_a_scaled_source_gets_its_scale(source: KernelSource) -> None:
@@ -111,10 +111,10 @@ class TestBundles:
     def predictor(self, source: KernelSource) -> PlatformPredictor:
         rows = convs(90, seed=5)
         latency_ms = law_ms(rows, 2 * COMPUTE)
-        physical = fit_from_kernels({"conv": (rows, latency_ms)})
-        found = fit_transferred("conv", rows, latency_ms, physical, [source])
+        analytical = fit_from_kernels({"conv": (rows, latency_ms)})
+        found = fit_transferred("conv", rows, latency_ms, analytical, [source])
         assert found.predictor.model == TRANSFERRED
-        return PlatformPredictor(Platform.parse("new/onnxruntime-1.31/cpu1/fp32"), RULES, physical, {"conv": found.predictor})
+        return PlatformPredictor(Platform.parse("new/onnxruntime-1.31/cpu1/fp32"), RULES, analytical, {"conv": found.predictor})
 
     def test_a_transferred_predictor_is_saved_with_its_sources_and_predicts_the_same(
         self, predictor: PlatformPredictor, tmp_path: Path
@@ -130,9 +130,9 @@ class TestBundles:
     def test_a_transferred_predictor_can_be_a_source_in_turn(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
         rows = convs(90, seed=6)
         latency_ms = law_ms(rows, 3 * COMPUTE)
-        physical = fit_from_kernels({"conv": (rows, latency_ms)})
+        analytical = fit_from_kernels({"conv": (rows, latency_ms)})
         base = fit_transferred_base("conv", rows, latency_ms, (kernel_source(predictor, "conv"),))
-        second = replace(predictor, physical=physical, kernels={"conv": replace(predictor.kernels["conv"], base=base)})
+        second = replace(predictor, analytical=analytical, kernels={"conv": replace(predictor.kernels["conv"], base=base)})
 
         loaded = load_bundle(save_bundle(second, tmp_path / "bundle.zip"))
 

@@ -31,7 +31,7 @@ from latcast.hub.validation import parse_upload
 from latcast.kernels.rules import load_rules
 from latcast.measure.statistics import label_error, stability_warnings
 from latcast.predictors.bundle import load_bundle
-from latcast.predictors.shelf import SHIPPED_FOLDER
+from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
 from latcast.workgroups.audit import audit, summarise

@@ -20,7 +20,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
 from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.rules import FusionRules, rules_for
-from latcast.predictors.physical import term_values
+from latcast.predictors.analytical import term_values
 from latcast.spaces.catalogue import SPACES, build, model
 
 

@@ -26,7 +26,7 @@ def test_papers_are_listed_without_being_imported(papers: Latcast) -> None:
 
 
 def test_tables_stand_beside_the_papers(papers: Latcast, measured: Path) -> None:
-    found = papers("nn-meter", "--store", measured, "--only", "table 4,Table 8", "--model", "physical")
+    found = papers("nn-meter", "--store", measured, "--only", "table 4,Table 8", "--model", "analytical")
     assert found.code == 0, found
     assert "Table 4: Kernels found for ResNet18 under the rules of onnxruntime" in found.out
     assert "MobileNetv1s" in found.out
@@ -35,7 +35,7 @@ def test_tables_stand_beside_the_papers(papers: Latcast, measured: Path) -> None
 
 def test_json_gives_every_table_by_column(papers: Latcast, measured: Path, tmp_path: Path) -> None:
     found = papers(
-        "nn-meter", "--store", measured, "--only", "figure 6,figure 10", "--model", "physical", "--json",
+        "nn-meter", "--store", measured, "--only", "figure 6,figure 10", "--model", "analytical", "--json",
         "--plots", tmp_path / "plots",
     )  # fmt: skip
     document = found.json
@@ -50,7 +50,7 @@ def test_a_store_of_another_platform_gives_table_11(papers: Latcast, measured: P
     path = tmp_path / "other.sqlite"
     with made_up_store(OTHER, count=3) as made, Store(path) as store:
         store.add_all(made.measurements(platform=OTHER.id))
-    found = papers("nn-meter", "--store", measured, "--other", path, "--only", "table 11", "--model", "physical", "--json")
+    found = papers("nn-meter", "--store", measured, "--other", path, "--only", "table 11", "--model", "analytical", "--json")
     assert [comparison["name"] for comparison in found.json["comparisons"]] == ["table 11"]
 
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from latcast.graph.ir import Graph
 from latcast.kernels import FusionRules, KernelTable, find_kernels, kernel_type
+from latcast.predictors.analytical import fit_from_kernels, term_values
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel
-from latcast.predictors.physical import fit_from_kernels, term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.warm_caches import WarmCaches
+from latcast.predictors.short_networks import ShortNetworkCorrection
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 
@@ -64,13 +64,13 @@ def made_up_samples(graphs: list[Graph]) -> dict[str, tuple[np.ndarray, np.ndarr
 
 
 def make_predictor(model: str, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> PlatformPredictor:
-    physical = fit_from_kernels(samples)
+    analytical = fit_from_kernels(samples)
     return PlatformPredictor(
         Platform.parse("local/onnxruntime-1.31/cpu1/fp32"),
         RULES,
-        physical,
-        {name: fit_kernel_predictor(name, rows, ms, physical, model=model) for name, (rows, ms) in samples.items()},
-        NetworkModel(0.2, 0.001, {"conv": 1.1}, WarmCaches((2.0, 8.0), (0.02, 0.04), 0.5)),
+        analytical,
+        {name: fit_kernel_predictor(name, rows, ms, analytical, model=model) for name, (rows, ms) in samples.items()},
+        NetworkModel(0.2, 0.001, {"conv": 1.1}, ShortNetworkCorrection((2.0, 8.0), (0.02, 0.04), 0.5)),
         Interval(0.9, 1.12, 40, 1.0),
         CARD,
     )

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from latcast.kernels import find_kernels, load_rules
+from latcast.predictors.analytical import POOLED, AnalyticalTerms
 from latcast.predictors.averaged import averaged
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.kernel_predictor import PHYSICAL, KernelPredictor
+from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor
 from latcast.predictors.network_model import NetworkModel
-from latcast.predictors.physical import POOLED, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.spaces import build
@@ -27,9 +27,9 @@ def predictor(flop_ms: float, network: NetworkModel, types: tuple[str, ...]) -> 
     """Every FLOP and every kernel at one price, for some kernel types."""
     widths = {kernel.kernel_type: len(kernel.configuration) for kernel in KERNELS}
     known = {
-        name: KernelPredictor(name, PHYSICAL, None, np.ones(widths[name], int), np.full(widths[name], 9), 5) for name in types
+        name: KernelPredictor(name, ANALYTICAL, None, np.ones(widths[name], int), np.full(widths[name], 9), 5) for name in types
     }
-    return PlatformPredictor(PLATFORM, RULES, PhysicalTerms({POOLED: np.array([flop_ms, 0.0, 0.0, 0.01])}), known, network)
+    return PlatformPredictor(PLATFORM, RULES, AnalyticalTerms({POOLED: np.array([flop_ms, 0.0, 0.0, 0.01])}), known, network)
 
 
 FIRST = predictor(1e-9, NetworkModel(1.0, 0.02, {"conv": 3.0}), ("conv", "linear", "arithmetic"))

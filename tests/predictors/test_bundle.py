@@ -134,7 +134,7 @@ class TestSavingAndLoading:
         assert [path.name for path in tmp_path.iterdir()] == ["thesis"]
 
     def test_a_predictor_of_nothing_is_a_bundle_too(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
-        bare = PlatformPredictor(predictor.platform, predictor.rules, predictor.physical, {})
+        bare = PlatformPredictor(predictor.platform, predictor.rules, predictor.analytical, {})
 
         loaded = load_bundle(save_bundle(bare, tmp_path / "bare.zip"))
 
@@ -205,7 +205,7 @@ class TestCard:
             assert line in text.splitlines()
 
     def test_the_text_gives_throughputs(self, predictor: PlatformPredictor, folder: Path) -> None:
-        flops, _, _, count = predictor.physical.coefficients["any"]
+        flops, _, _, count = predictor.analytical.coefficients["any"]
 
         [row] = [line for line in (folder / "CARD.md").read_text().splitlines() if line.startswith("| any |")]
 
@@ -359,7 +359,7 @@ class TestDamage:
         [
             (lambda d: d.update(platform="local/cpu"), "'local/cpu' is not a platform id"),
             (lambda d: d.pop("physical"), "found no 'physical'"),
-            (lambda d: d["physical"].update(terms=["flops"]), "found the physical terms ['flops'], expected"),
+            (lambda d: d["physical"].update(terms=["flops"]), "found the analytical terms ['flops'], expected"),
             (lambda d: d["physical"]["coefficients_ms"].pop("any"), "with a class 'any'"),
             (lambda d: d["physical"]["coefficients_ms"].update(any=[1, 2]), "found 2 coefficients of 'any', expected 4"),
             (lambda d: d["physical"]["coefficients_ms"].update(any=[1, 2, 3, -4]), "found -4, expected a finite number"),

@@ -12,8 +12,8 @@ import pytest
 from latcast.errors import BundleError
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.rules import rules_for
+from latcast.predictors.analytical import term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.physical import term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from tests.predictors.made_up_platform import TRUTH, graphs_of, make_predictor

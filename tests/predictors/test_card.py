@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from latcast.kernels.rules import load_rules
+from latcast.predictors.analytical import POOLED, AnalyticalTerms
 from latcast.predictors.card import TRAINING_KEYS, card_text, card_warnings, is_better, learned_from
-from latcast.predictors.physical import POOLED, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 
@@ -96,7 +96,7 @@ def test_the_text_of_a_card_says_all_that_the_card_states() -> None:
         "licence": "CC-BY-4.0",
     }  # fmt: skip
     predictor = PlatformPredictor(
-        Platform.parse("phone/tflite-2.10/gpu/fp16"), load_rules("tflite"), PhysicalTerms({POOLED: np.zeros(4)}), {}
+        Platform.parse("phone/tflite-2.10/gpu/fp16"), load_rules("tflite"), AnalyticalTerms({POOLED: np.zeros(4)}), {}
     )
 
     rows = [

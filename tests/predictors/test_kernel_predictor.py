@@ -12,17 +12,17 @@ import pytest
 
 from latcast.kernels import kernel_type
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
+from latcast.predictors.analytical import POOLED, AnalyticalTerms, fit_from_kernels, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.kernel_predictor import (
+    ANALYTICAL,
     FEW_SAMPLES,
-    PHYSICAL,
     RESIDUAL,
     KernelPredictor,
     Seen,
     fit_kernel_predictor,
     kernel_models,
 )
-from latcast.predictors.physical import POOLED, PhysicalTerms, fit_from_kernels, term_values
 from latcast.predictors.regressors import REGRESSORS
 from tests.predictors.made_up_platform import TRUTH, make_predictor
 
@@ -45,11 +45,11 @@ def slow_where_unaligned(configurations: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("model", kernel_models())
 def test_every_model_learns_a_type(model: str) -> None:
     train, test = linear_kernels(400), linear_kernels(100, seed=1)
-    physical = fit_from_kernels({"linear": (train, slow_where_unaligned(train))})
+    analytical = fit_from_kernels({"linear": (train, slow_where_unaligned(train))})
 
-    fitted = fit_kernel_predictor("linear", train, slow_where_unaligned(train), physical, model=model)
+    fitted = fit_kernel_predictor("linear", train, slow_where_unaligned(train), analytical, model=model)
 
-    error = np.abs(fitted.latency_ms(physical, test) / slow_where_unaligned(test) - 1).mean()
+    error = np.abs(fitted.latency_ms(analytical, test) / slow_where_unaligned(test) - 1).mean()
     assert fitted.model == model
     assert fitted.samples == 400
     assert error < 0.35
@@ -87,39 +87,39 @@ def test_a_regressor_of_another_distribution_is_trained_and_kept_in_a_bundle(tmp
         patch.setattr(REGRESSORS, "_targets", dict(REGRESSORS._targets))
         patch.setattr(REGRESSORS, "_scanned", False)
         patch.setattr(EntryPoint, "load", lambda self: Constant)
-        assert kernel_models() == ("physical_residual", "physical", "constant", "gbdt", "lasso", "mlp", "random_forest")
+        assert kernel_models() == ("physical_residual", "analytical", "constant", "gbdt", "lasso", "mlp", "random_forest")
 
         loaded = load_bundle(save_bundle(make_predictor("constant", samples), tmp_path / "bundle.zip"))
 
         assert loaded.kernels["linear"].model == "constant"
-        assert loaded.kernels["linear"].latency_ms(loaded.physical, rows) == pytest.approx(slow_where_unaligned(rows).mean())
+        assert loaded.kernels["linear"].latency_ms(loaded.analytical, rows) == pytest.approx(slow_where_unaligned(rows).mean())
 
 
 def test_a_residual_learns_what_physics_alone_cannot() -> None:
     train, test = linear_kernels(600), linear_kernels(200, seed=1)
-    physical = fit_from_kernels({"linear": (train, slow_where_unaligned(train))})
+    analytical = fit_from_kernels({"linear": (train, slow_where_unaligned(train))})
     alone, residual = (
-        fit_kernel_predictor("linear", train, slow_where_unaligned(train), physical, model=model)
-        for model in (PHYSICAL, RESIDUAL)
+        fit_kernel_predictor("linear", train, slow_where_unaligned(train), analytical, model=model)
+        for model in (ANALYTICAL, RESIDUAL)
     )
 
-    errors = [np.abs(p.latency_ms(physical, test) / slow_where_unaligned(test) - 1).mean() for p in (alone, residual)]
+    errors = [np.abs(p.latency_ms(analytical, test) / slow_where_unaligned(test) - 1).mean() for p in (alone, residual)]
 
     assert errors[1] < 0.6 * errors[0]
 
 
-def test_a_type_with_few_samples_keeps_its_physical_terms() -> None:
+def test_a_type_with_few_samples_keeps_its_analytical_terms() -> None:
     rows = linear_kernels(FEW_SAMPLES - 1)
-    physical = fit_from_kernels({"linear": (rows, slow_where_unaligned(rows))})
+    analytical = fit_from_kernels({"linear": (rows, slow_where_unaligned(rows))})
 
-    fitted = fit_kernel_predictor("linear", rows, slow_where_unaligned(rows), physical, model="gbdt")
+    fitted = fit_kernel_predictor("linear", rows, slow_where_unaligned(rows), analytical, model="gbdt")
 
-    assert (fitted.model, fitted.regressor) == (PHYSICAL, None)
-    assert fitted.latency_ms(physical, rows).tolist() == physical.latency_ms(LINEAR, rows).tolist()
+    assert (fitted.model, fitted.regressor) == (ANALYTICAL, None)
+    assert fitted.latency_ms(analytical, rows).tolist() == analytical.latency_ms(LINEAR, rows).tolist()
 
 
 def test_a_kernel_is_outside_where_any_field_is() -> None:
-    fitted = KernelPredictor("linear", PHYSICAL, None, np.array([1, 10, 10, 0, 0, 0]), np.array([4, 20, 20, 1, 0, 0]), 9)
+    fitted = KernelPredictor("linear", ANALYTICAL, None, np.array([1, 10, 10, 0, 0, 0]), np.array([4, 20, 20, 1, 0, 0]), 9)
 
     rows = np.array(
         [
@@ -138,7 +138,7 @@ def test_a_kernel_is_outside_where_any_field_is() -> None:
 class TestTheLike:
     """Rows trained on: 1 to 4, features: 10 to 20, up to one FLOP fused."""
 
-    known = KernelPredictor("linear", PHYSICAL, None, np.array([1, 10, 10, 0, 0, 0]), np.array([4, 20, 20, 1, 0, 0]), 9)
+    known = KernelPredictor("linear", ANALYTICAL, None, np.array([1, 10, 10, 0, 0, 0]), np.array([4, 20, 20, 1, 0, 0]), 9)
 
     def covered(self, *rows: tuple[int, ...], predictor: KernelPredictor = known) -> list[bool]:
         return predictor.familiarity(np.array(rows)).covered.tolist()
@@ -170,7 +170,7 @@ class TestKinds:
     """Activations trained on: ReLU (0), sigmoid (4), hard-swish (6)."""
 
     rows = np.array([[64, 8, 0, 0, 0, 0], [256, 8, 4, 0, 0, 0], [256, 16, 6, 0, 0, 0]])
-    predictor = KernelPredictor("activation", PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 3)
+    predictor = KernelPredictor("activation", ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 3)
     asked = np.array([[64, 8, code, 0, 0, 0] for code in (0, 1, 4, 6, 8)])
 
     def test_a_kind_between_two_that_were_trained_on_is_not_covered(self) -> None:
@@ -201,8 +201,8 @@ class TestKinds:
         assert Seen.union([first, None]) is None
 
 
-def test_physical_terms_that_know_nothing_still_give_a_latency() -> None:
+def test_analytical_terms_that_know_nothing_still_give_a_latency() -> None:
     rows = linear_kernels(5)
-    fitted = KernelPredictor("linear", PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 0)
+    fitted = KernelPredictor("linear", ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0)
 
-    assert (fitted.latency_ms(PhysicalTerms({POOLED: np.zeros(4)}), rows) > 0).all()
+    assert (fitted.latency_ms(AnalyticalTerms({POOLED: np.zeros(4)}), rows) > 0).all()

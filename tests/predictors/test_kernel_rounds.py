@@ -13,8 +13,8 @@ from latcast.errors import TrainingError, UnknownNameError
 from latcast.kernels import find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Configuration
 from latcast.measure.campaign import CampaignItem, CampaignReport
+from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_rounds import KernelRounds, known_kernels, measure_rounds
-from latcast.predictors.physical import term_values
 from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import train
 from latcast.records import Measurement, Platform
@@ -36,7 +36,7 @@ TYPES = tuple(ZOO)
 
 
 def made_up_ms(name: str, row: Configuration) -> float:
-    """The physical terms of the made-up platform, and twice as much for windows of 7 and for wide layers."""
+    """The analytical terms of the made-up platform, and twice as much for windows of 7 and for wide layers."""
     kind = kernel_type(name)
     values = np.array([row])
     base = float((term_values(kind, values) @ TRUTH)[0])
@@ -273,7 +273,7 @@ def test_kernels_timed_alone_leave_no_kernel_of_real_networks_without_a_predicto
     rounds = KernelRounds(rules, zoo, 400)
     measure_rounds(rounds, store, MadeUpCampaign(store), clock(1))
 
-    predictor = train(collect_stored(store, PLATFORM, rules), PLATFORM, rules, way="kernels", model="physical")
+    predictor = train(collect_stored(store, PLATFORM, rules), PLATFORM, rules, way="kernels", model="analytical")
 
     names = ("mobilenet_v3_large", "shufflenet_v2_x1_0", "densenet121", "googlenet", "vgg16", "deit_tiny_16", "efficientnet_b0")
     predictions = [predictor.predict(build(model(name))) for name in names]

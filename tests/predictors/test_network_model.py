@@ -7,7 +7,7 @@ import pytest
 
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
-from latcast.predictors.warm_caches import WarmCaches
+from latcast.predictors.short_networks import ShortNetworkCorrection
 
 
 def test_a_kernel_costs_its_weighted_latency_and_a_share_of_overhead() -> None:
@@ -102,26 +102,26 @@ def test_networks_that_run_the_faster_the_shorter_they_are_get_a_factor() -> Non
     model = fit_network_model(sums, ["conv"], latency_ms, groups)
 
     inside = model.weights["conv"] * sums[:, 0] + model.per_kernel_ms * sums[:, 1]
-    predicted = model.company_factor(inside) * (inside + model.constant_ms)
+    predicted = model.short_network_factor(inside) * (inside + model.constant_ms)
     assert np.abs(predicted / latency_ms - 1).mean() < 0.04
-    assert model.company_factor(np.array([1.0, 90.0])) == pytest.approx([0.05**0.1, 1.0], abs=0.05)
+    assert model.short_network_factor(np.array([1.0, 90.0])) == pytest.approx([0.05**0.1, 1.0], abs=0.05)
 
 
 def test_a_factor_that_held_out_families_do_not_confirm_is_not_kept() -> None:
     sums, latency_ms, groups = measured_networks(0.0)
 
-    assert fit_network_model(sums, ["conv"], latency_ms, groups).caches == WarmCaches()
+    assert fit_network_model(sums, ["conv"], latency_ms, groups).caches == ShortNetworkCorrection()
 
 
 def test_a_model_with_warm_caches_comes_back_from_json() -> None:
-    model = NetworkModel(0.25, 0.01, {"conv": 1.1}, WarmCaches((1.0, 2.0), (0.1, 0.2), 0.5))
+    model = NetworkModel(0.25, 0.01, {"conv": 1.1}, ShortNetworkCorrection((1.0, 2.0), (0.1, 0.2), 0.5))
 
     assert NetworkModel.from_json(model.to_json()) == model
 
 
 def test_weights_are_fitted_to_what_a_given_factor_leaves() -> None:
     sums, _, groups = measured_networks(0.0)
-    caches = WarmCaches((20.0,), (0.1,), 0.3)
+    caches = ShortNetworkCorrection((20.0,), (0.1,), 0.3)
     latency_ms = 1.2 * sums[:, 0] * caches.factor(1.2 * sums[:, 0])
 
     model = fit_network_model(sums, ["conv"], latency_ms, groups, caches=caches)
@@ -132,11 +132,11 @@ def test_weights_are_fitted_to_what_a_given_factor_leaves() -> None:
 
 
 def test_a_device_that_takes_twice_as_long_has_twice_the_latency_everywhere() -> None:
-    model = NetworkModel(0.25, 0.01, {"conv": 1.1}, WarmCaches((1.0, 2.0), (0.1, 0.2), 0.5))
+    model = NetworkModel(0.25, 0.01, {"conv": 1.1}, ShortNetworkCorrection((1.0, 2.0), (0.1, 0.2), 0.5))
     kernels_ms = np.array([0.1, 1.5, 40.0])
 
-    once = model.company_factor(kernels_ms) * (kernels_ms + model.constant_ms)
-    twice = model.scaled(2.0).company_factor(2 * kernels_ms) * (2 * kernels_ms + model.scaled(2.0).constant_ms)
+    once = model.short_network_factor(kernels_ms) * (kernels_ms + model.constant_ms)
+    twice = model.scaled(2.0).short_network_factor(2 * kernels_ms) * (2 * kernels_ms + model.scaled(2.0).constant_ms)
 
     assert twice == pytest.approx(2 * once)
     assert model.scaled(2.0).kernel_latency_ms(["conv"], np.ones(1)) == pytest.approx(

@@ -11,9 +11,9 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
+from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
 from latcast.predictors.network_model import NetworkModel
-from latcast.predictors.physical import term_values
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.spaces.catalogue import build, model
 from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
@@ -36,7 +36,7 @@ def true_latency_ms(predictor: PlatformPredictor, graph: Graph) -> float:
     )
     inside = predictor.network.kernel_latency_ms(table.kernel_types, raw)
     kernels_ms = table.sum_by_network(inside)
-    return float((predictor.network.company_factor(kernels_ms) * (kernels_ms + predictor.network.constant_ms))[0])
+    return float((predictor.network.short_network_factor(kernels_ms) * (kernels_ms + predictor.network.constant_ms))[0])
 
 
 def conv_net(channels: int = 64, size: int = 28) -> Graph:
@@ -137,7 +137,7 @@ class TestCoverage:
     def test_a_predictor_of_all_other_operators_does_not_cover_them(self, predictor: PlatformPredictor) -> None:
         """What it learned of some operators says nothing of a new one."""
         low = np.zeros(6, dtype=np.int64)
-        other = KernelPredictor("other", "physical", None, low, low + 10**9, 30)
+        other = KernelPredictor("other", "analytical", None, low, low + 10**9, 30)
 
         one = replace(predictor, kernels={**predictor.kernels, "other": other}).predict(with_unknown_operator(conv_net()))
 
@@ -177,7 +177,7 @@ def with_activations(predictor: PlatformPredictor, *, ranges_alone: bool = False
     codes = [ACTIVATIONS.index("relu"), ACTIVATIONS.index("hard_swish")]
     rows = np.array([[elements, 64, code, 0, 0, 0] for elements in (6272, 200704) for code in codes])
     seen = None if ranges_alone else Seen.of("activation", rows)
-    found = KernelPredictor("activation", "physical", None, rows.min(axis=0), rows.max(axis=0), 4, seen=seen)
+    found = KernelPredictor("activation", "analytical", None, rows.min(axis=0), rows.max(axis=0), 4, seen=seen)
     return replace(predictor, kernels={**predictor.kernels, "activation": found})
 
 

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
 from latcast.predictors.forecast import load_predictor, predict
-from latcast.predictors.shelf import SHIPPED_FOLDER, scan_shelf
 from latcast.records import Platform
 
 PHONES = {"a03s", "iphone7", "iphonexs", "mi8se", "onefusion", "pixel4", "s10"}
 
 
 def test_every_scenario_of_the_published_measurements_is_there() -> None:
-    shelf = scan_shelf([SHIPPED_FOLDER])
+    found = scan_bundles([SHIPPED_FOLDER])
 
-    platforms = [Platform.parse(entry.platform) for entry in shelf.entries]
-    assert shelf.problems == ()
+    platforms = [Platform.parse(entry.platform) for entry in found.entries]
+    assert found.problems == ()
     assert sum(platform.runtime == "tflite" for platform in platforms) == 90
     assert sum(platform.runtime == "pytorch" for platform in platforms) == 84
     assert {platform.device for platform in platforms} == PHONES
 
 
 def test_cards_name_licence_source_and_figures_and_warn_where_these_are_poor() -> None:
-    for entry in scan_shelf([SHIPPED_FOLDER]).entries:
+    for entry in scan_bundles([SHIPPED_FOLDER]).entries:
         assert "MIT" in entry.card["licence"], entry.platform
         assert entry.card["source"]
         assert entry.card["held_out_by"] == "lineage"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
+from latcast.predictors.analytical import term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
-from latcast.predictors.physical import term_values
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.predictors.stored import _what, trained_with_card
 from latcast.records import Platform

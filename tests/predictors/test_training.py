@@ -11,9 +11,9 @@ import pytest
 from latcast.errors import TrainingError
 from latcast.kernels import find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
+from latcast.predictors.analytical import term_values
 from latcast.predictors.folds import group_folds
 from latcast.predictors.intervals import HeldOut, calibrate, lineages_of, unseen_bounds_ms
-from latcast.predictors.physical import term_values
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
 from latcast.predictors.stored import trained_with_card
 from latcast.predictors.training import WAYS, cross_predict, train
@@ -55,14 +55,14 @@ class TestEachWay:
         held_out = [sample for sample in data.networks if sample.family == "googlenet"]
         rest = restrict(data, lambda sample: sample.family != "googlenet")
 
-        predictor = train(rest, PLATFORM, RULES, way=way, model="physical")
+        predictor = train(rest, PLATFORM, RULES, way=way, model="analytical")
 
         assert errors(predictor.price([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
         assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
 
     @pytest.mark.parametrize("way", WAYS)
     def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, way: str) -> None:
-        predictor = train(data, PLATFORM, RULES, way=way, model="physical")
+        predictor = train(data, PLATFORM, RULES, way=way, model="analytical")
 
         functions = {
             kernel.configuration[2] for each in data.networks for kernel in each.kernels if kernel.kernel_type == "activation"
@@ -128,7 +128,7 @@ class TestCrossPrediction:
             profiled=tuple(replace(one, latency_ms=3 * one.latency_ms) if one.network in keys else one for one in data.profiled),
         )
 
-        clean, dirty = (cross_predict(each, PLATFORM, RULES, way=way, model="physical").latency_ms for each in (data, poisoned))
+        clean, dirty = (cross_predict(each, PLATFORM, RULES, way=way, model="analytical").latency_ms for each in (data, poisoned))
 
         assert 0 < own.sum() < len(own)
         np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
@@ -148,7 +148,7 @@ class TestCrossPrediction:
         assert card["mape"] == pytest.approx(100 * errors(tuned, few.networks).mean())
 
     def test_every_network_is_predicted(self, data: TrainingData) -> None:
-        predicted = cross_predict(data, PLATFORM, RULES, way="operators", model="physical").latency_ms
+        predicted = cross_predict(data, PLATFORM, RULES, way="operators", model="analytical").latency_ms
 
         assert errors(predicted, data.networks).max() < 0.02
 
@@ -177,10 +177,10 @@ class TestIntervals:
         factor = {"densenet": 2.0}
         networks = tuple(replace(one, latency_ms=factor.get(one.family, 1.0) * one.latency_ms) for one in data.networks)
         given = replace(data, networks=networks)
-        held_out = cross_predict(given, PLATFORM, RULES, way="networks", model="physical")
+        held_out = cross_predict(given, PLATFORM, RULES, way="networks", model="analytical")
         actual, lineages = np.array([one.latency_ms for one in networks]), lineages_of(networks)
 
-        predictor = trained_with_card(given, PLATFORM, RULES, way="networks", model="physical")
+        predictor = trained_with_card(given, PLATFORM, RULES, way="networks", model="analytical")
 
         unwidened = HeldOut(held_out.latency_ms, np.zeros(len(networks)))
         assert held_out.outside_share.max() > 0.2
@@ -192,4 +192,4 @@ class TestIntervals:
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
         few = replace(data, networks=data.networks[:9])
 
-        assert trained_with_card(few, PLATFORM, RULES, way="operators", model="physical").interval.networks == 0
+        assert trained_with_card(few, PLATFORM, RULES, way="operators", model="analytical").interval.networks == 0

@@ -7,8 +7,8 @@ import pytest
 
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
+from latcast.predictors.analytical import term_values
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.physical import term_values
 from latcast.predictors.prior_rates import device_sort, prior_coefficients
 from latcast.predictors.whole_networks import learn, predictors
 from latcast.records import Platform
@@ -56,7 +56,7 @@ def test_networks_left_out_are_predicted(networks: list[tuple[Kernel, ...]], lat
 
     error = np.abs(predicted[test] / latency_ms[test] - 1)
     assert error.mean() < 0.05
-    # The factors learn what the physical terms cannot say.
+    # The factors learn what the analytical terms cannot say.
     plain = terms.counts @ terms.prices_ms(coefficients) + learned.overhead_ms
     assert error.mean() < 0.8 * np.abs(plain[test] / latency_ms[test] - 1).mean()
 
@@ -80,10 +80,10 @@ def test_two_networks_measured_six_times_too_long_do_not_spoil_the_others(
 def test_the_parts_of_a_predictor_price_kernels_alike(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
     terms = NetworkTerms.of(networks)
     learned = learn(terms, latency_ms, PLATFORM)
-    physical, kernels, network = predictors(learned, terms)
+    analytical, kernels, network = predictors(learned, terms)
 
     table = KernelTable.of(networks)
-    priced = np.concatenate([kernels[name].latency_ms(physical, rows) for name, rows in table.configurations.items()])
+    priced = np.concatenate([kernels[name].latency_ms(analytical, rows) for name, rows in table.configurations.items()])
 
     coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
     expected = terms.prices_ms(coefficients) * np.exp(learned.log_factors(terms))

@@ -54,7 +54,7 @@ def command(
 
 
 def _print(found: Demonstration) -> None:
-    from latcast.predictors.shelf import shortest_name
+    from latcast.predictors.bundle_index import shortest_name
 
     platform = found.predictor.platform.id
     print(f"{platform}: learned from {found.profiled} networks; these, of other families, were predicted, then run:\n")

@@ -95,9 +95,9 @@ def _shown(value: Any) -> str:
 def command(as_json: AsJson = False) -> None:
     """What works here, what is missing and how to add it."""
     from latcast.folders import bundles_folder
-    from latcast.predictors.shelf import scan_shelf
+    from latcast.predictors.bundle_index import scan_bundles
 
-    runtimes, parts, machine, shelf = _runtimes(), _parts(), _machine(), scan_shelf()
+    runtimes, parts, machine, shelf = _runtimes(), _parts(), _machine(), scan_bundles()
     if as_json:
         print_json(
             {

@@ -96,7 +96,7 @@ KernelModel = Annotated[
     str,
     typer.Option(
         "--model",
-        help="How a kernel type is modelled: physical_residual, physical, lasso, random_forest, gbdt or mlp.",
+        help="How a kernel type is modelled: physical_residual, analytical, lasso, random_forest, gbdt or mlp.",
         callback=one_of(_models),
     ),
 ]

@@ -28,10 +28,10 @@ def list_platforms(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is not None:
         return
     from latcast.folders import bundles_folder
-    from latcast.predictors.shelf import platforms, scan_shelf
+    from latcast.predictors.bundle_index import platforms, scan_bundles
 
     found = platforms()
-    for problem in scan_shelf().problems:
+    for problem in scan_bundles().problems:
         warn(problem)
     if as_json:
         print_json(found)
@@ -101,7 +101,7 @@ def _described(predictor: PlatformPredictor) -> dict[str, Any]:
 def _throughputs(predictor: PlatformPredictor) -> list[ClassThroughput]:
     from latcast.predictors.throughput import throughputs
 
-    return throughputs(predictor.physical, predictor.platform.precision)
+    return throughputs(predictor.analytical, predictor.platform.precision)
 
 
 def _rates(found: ClassThroughput | None) -> tuple[str, ...]:

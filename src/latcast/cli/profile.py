@@ -34,8 +34,8 @@ from latcast.cli.progress import StageProgress
 if TYPE_CHECKING:
     from latcast.kernels.rules import FusionRules
     from latcast.measure.settings import WorkerSettings
+    from latcast.predictors.bundle_index import Shelved
     from latcast.predictors.platform_predictor import PlatformPredictor
-    from latcast.predictors.shelf import Shelved
 
 KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
 
@@ -118,7 +118,7 @@ def fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | 
 def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Path:
     """Saves a new bundle where the user says, or on the shelf unless a better one is there; says which was kept, and why."""
     from latcast.predictors.bundle import save_bundle
-    from latcast.predictors.shelf import shelve
+    from latcast.predictors.bundle_index import shelve
 
     if output is not None:
         return save_bundle(predictor, output)

@@ -200,8 +200,8 @@ def transferred_predictor(
         )
     samples = {name: (found.configurations, found.latency_ms) for name, found in _samples(data).items()}
     errors = rounds.errors_to_json()
-    physical, kernels = rounds.fit(samples)
-    predictor = PlatformPredictor(platform, rules, physical, kernels)
+    analytical, kernels = rounds.fit(samples)
+    predictor = PlatformPredictor(platform, rules, analytical, kernels)
     profiled = f"{len(data.profiled)} timed inside {len(inside)} networks, " if inside else ""
     counts = f"{len(data.isolated)} kernels timed alone, {profiled}{len(data.networks)} whole networks"
     sources = sorted({source for found in rounds.transfer_to_json().values() for source in found["sources"]})

@@ -22,10 +22,10 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
 from latcast.measure.campaign import CampaignItem
 from latcast.measure.plan import KERNEL_PLAN
+from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.card import TRAINING_LINEAGES
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor
 from latcast.predictors.kernel_rounds import KernelRounds
-from latcast.predictors.physical import PhysicalTerms, fit_from_kernels
 from latcast.spaces.kernel_space import kernel_reference
 from latcast.spaces.kernel_zoo import KernelZoo
 
@@ -136,19 +136,19 @@ class AdaptationRounds(KernelRounds):
     def reached(self, type_name: str, relative: np.ndarray | None) -> bool:
         return relative is not None and self._target is not None and self._target.met(relative)
 
-    def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[PhysicalTerms, Mapping[str, KernelPredictor]]:
+    def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
         """Ranks the pool and adapts its predictors to samples; trains from scratch where the platform is unlike."""
-        physical = fit_from_kernels(samples)
+        analytical = fit_from_kernels(samples)
         self.similar = {name: self._ranked(name, *found) for name, found in samples.items()}
         self.transferred = {}
         for name, (rows, latency_ms) in samples.items():
             if self.unlike:
-                scratch = fit_kernel_predictor(name, rows, latency_ms, physical, seed=self._seed)
+                scratch = fit_kernel_predictor(name, rows, latency_ms, analytical, seed=self._seed)
                 self.transferred[name] = Transferred(scratch, SCRATCH, {})
             else:
                 sources = [kernel_source(self._pool.predictors[each.platform], name) for each in self.similar[name]]
-                self.transferred[name] = fit_transferred(name, rows, latency_ms, physical, sources, seed=self._seed)
-        return physical, {name: found.predictor for name, found in self.transferred.items()}
+                self.transferred[name] = fit_transferred(name, rows, latency_ms, analytical, sources, seed=self._seed)
+        return analytical, {name: found.predictor for name, found in self.transferred.items()}
 
     @property
     def unlike(self) -> bool:

@@ -1,6 +1,6 @@
 """How alike the efficiencies of two kernels are: a covariance over kernels of all types, from their configurations.
 
-A kernel takes what its physical terms say times an efficiency, and what makes one kernel faster than its terms makes kernels
+A kernel takes what its analytical terms say times an efficiency, and what makes one kernel faster than its terms makes kernels
 like it faster too: of the same class, with the same window and stride, of similar channels and maps, with channels that are
 or are not multiples of the vector length. The constants are standard deviations of the logarithmic efficiency that each
 kind of likeness carries.
@@ -28,7 +28,7 @@ class CovarianceScales:
 
     Attributes:
         everything: Common to all kernels.
-        same_class: Common to kernels of one physical class.
+        same_class: Common to kernels of one analytical class.
         same_window: Common to kernels of one class, window and stride.
         near: Common to kernels of one class that lie near each other in channels and map size.
         near_window: The same for those of one window and stride as well.
@@ -51,7 +51,7 @@ class KernelTraits:
 
     Attributes:
         families: Name of the kernel type, or "convolution" for all convolutions.
-        classes: Physical class, whether its channels are aligned left out.
+        classes: Analytical class, whether its channels are aligned left out.
         windows: Class with window and stride.
         sizes: (kernels, 3) logarithms to base 2: input channels of a group, output channels, output pixels; for other types
             elements of the output three times.
@@ -81,7 +81,7 @@ def _traits(name: str, rows: np.ndarray) -> tuple[np.ndarray, ...]:
     kind = kernel_type(name)
     columns = kind.columns(rows)
     count = len(rows)
-    classes = np.array([str(found).removesuffix(" unaligned") for found in kind.physical_class(columns)], dtype=object)
+    classes = np.array([str(found).removesuffix(" unaligned") for found in kind.throughput_class(columns)], dtype=object)
     if name.partition(VARIANT_SEPARATOR)[0] not in CONVOLUTIONS:
         elements = np.log2(np.maximum(kind.quantities(columns).output_elements, 1))
         sizes = np.repeat(elements[:, None], 3, axis=1)

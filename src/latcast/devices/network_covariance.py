@@ -1,6 +1,6 @@
 """What is expected of a network's latency before any device ran it, and how far two networks go together.
 
-A network's typical latency is the sum over its kernels of physical terms (:mod:`latcast.predictors.physical`), with
+A network's typical latency is the sum over its kernels of analytical terms (:mod:`latcast.predictors.analytical`), with
 coefficients fitted to the networks at hand. What a device makes differ from it is the sum over the kernels of how much
 faster or slower they run than their terms say, each weighted by the share of the network's latency that the kernel has. So
 two networks go together as far as their latencies rest on kernels whose efficiencies do
@@ -19,7 +19,7 @@ from latcast.devices.kernel_covariance import CovarianceScales, KernelTraits, ke
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.types import kernel_type
-from latcast.predictors.physical import TERMS, fit_nonnegative, term_values
+from latcast.predictors.analytical import TERMS, fit_nonnegative, term_values
 
 STRENGTH = 0.1
 """How strongly a class's coefficients are drawn to those of all classes. With a dozen classes of four coefficients for a
@@ -82,7 +82,7 @@ class LayerShareModel:
     """Networks as shares of their typical latency over kernels.
 
     Attributes:
-        coefficients: Physical class (alignment left out) to (terms,); :data:`POOLED` is always there.
+        coefficients: Analytical class (alignment left out) to (terms,); :data:`POOLED` is always there.
         overhead: Constant beside the kernels.
         scales: Of the kernels' covariance.
         largest: Minor class (:data:`MINOR_SHARE`) to the largest of each term that a known kernel of it has, (terms,). What a

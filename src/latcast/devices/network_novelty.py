@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.devices.platform_terms import PlatformTerms
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.regressors.smooth_factor import SizeCovariance
+from latcast.predictors.regressors.gaussian_process import SizeCovariance
 
 NOISE_VARIANCE = 0.03**2
 """Of a network's latency about what its kernels say."""

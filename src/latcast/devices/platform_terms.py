@@ -1,4 +1,4 @@
-"""What kernels cost on many platforms of one kind: their physical terms side by side, as arrays over the platforms.
+"""What kernels cost on many platforms of one kind: their analytical terms side by side, as arrays over the platforms.
 
 Platforms that fuse alike run the same kernels. Each was learned from whole networks (:mod:`latcast.predictors.whole_networks`)
 over the same kernels, so that what is computed of a network's kernels serves all of them at once.
@@ -13,9 +13,9 @@ import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules
+from latcast.predictors.analytical import TERMS
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.physical import TERMS
-from latcast.predictors.regressors.smooth_factor import SizeCovariance
+from latcast.predictors.regressors.gaussian_process import SizeCovariance
 from latcast.predictors.whole_networks import Learned, learn
 from latcast.records import Platform
 
@@ -28,7 +28,7 @@ MOST_FACTOR = 5.0
 
 @dataclass(frozen=True)
 class TypeFactors:
-    """The factors on one kernel type's physical latencies, of several platforms.
+    """The factors on one kernel type's analytical latencies, of several platforms.
 
     Attributes:
         covariance: How alike kernels of the type are.

@@ -10,8 +10,8 @@ import numpy as np
 
 from latcast.errors import BundleError
 from latcast.predictors.bundle import load_bundle
+from latcast.predictors.bundle_index import IndexEntry, scan_bundles
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.shelf import ShelfEntry, scan_shelf
 from latcast.records import Platform
 
 
@@ -76,7 +76,7 @@ def open_pool(
     for folder in folders or ():
         if not folder.is_dir():
             raise BundleError(f"found no folder '{folder}' to take predictors from, expected a folder of bundles; check the path")
-    shelf = scan_shelf(folders)
+    shelf = scan_bundles(folders)
     entries = [entry for entry in shelf.entries if entry.platform not in exclude]
     predictors: dict[str, PlatformPredictor] = {}
     problems = list(shelf.problems)
@@ -89,5 +89,5 @@ def open_pool(
     return Pool(predictors, tuple(problems))
 
 
-def _loaded(entry: ShelfEntry) -> PlatformPredictor:
+def _loaded(entry: IndexEntry) -> PlatformPredictor:
     return load_bundle(entry.path)

@@ -1,4 +1,4 @@
-"""Kernel predictors from those of other platforms and a few samples: physical terms with the sources' predictions among them, and
+"""Kernel predictors from those of other platforms and a few samples: analytical terms, the sources' predictions among them, and
 boosted trees on what these leave, where they help.
 
 It takes the place of LitePred's fine-tuned perceptron (§4.3), needs no torch, and is what ``latcast adapt`` ships. Whether a
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from latcast.kernels.types import kernel_type
+from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.features import feature_matrix, feature_names
 from latcast.predictors.kernel_predictor import (
     FEW_SAMPLES,
@@ -23,7 +24,6 @@ from latcast.predictors.kernel_predictor import (
     Seen,
     fit_kernel_predictor,
 )
-from latcast.predictors.physical import PhysicalTerms, fit_from_kernels
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.transferred_base import KernelSource, TransferredBase, fit_transferred_base
 
@@ -59,14 +59,14 @@ class Transferred:
 
 def kernel_source(predictor: PlatformPredictor, type_name: str) -> KernelSource:
     """What a platform's predictor knows of a kernel type, as a source."""
-    return KernelSource(predictor.platform.id, predictor.physical, predictor.kernels[type_name])
+    return KernelSource(predictor.platform.id, predictor.analytical, predictor.kernels[type_name])
 
 
 def fit_transferred(
     type_name: str,
     configurations: np.ndarray,
     latency_ms: np.ndarray,
-    physical: PhysicalTerms,
+    analytical: AnalyticalTerms,
     sources: Sequence[KernelSource],
     *,
     seed: int = 0,
@@ -77,13 +77,13 @@ def fit_transferred(
         type_name: The kernel type.
         configurations: (samples, fields).
         latency_ms: (samples,).
-        physical: Terms fitted to all samples of the new platform, for training from scratch.
+        analytical: Terms fitted to all samples of the new platform, for training from scratch.
         sources: Predictors of other platforms, most similar first; the first :data:`MOST_SOURCES` are taken.
         seed: Of folds and trees.
     """
     chosen = tuple(sources[:MOST_SOURCES])
     if not chosen:
-        scratch = fit_kernel_predictor(type_name, configurations, latency_ms, physical, seed=seed)
+        scratch = fit_kernel_predictor(type_name, configurations, latency_ms, analytical, seed=seed)
         return Transferred(scratch, SCRATCH, {})
     makers: dict[str, Callable[[np.ndarray], KernelPredictor]] = {
         BASE: lambda rows: _on_sources(type_name, configurations[rows], latency_ms[rows], chosen, trees=False, seed=seed)
@@ -93,11 +93,11 @@ def fit_transferred(
     if len(latency_ms) < FEWEST_FOR_CHOICE:
         return Transferred(makers[BASE](np.arange(len(latency_ms))), BASE, {})
     fold = np.random.default_rng(seed).permutation(np.arange(len(latency_ms)) % FOLDS)
-    errors = {way: _cross_validated(make, configurations, latency_ms, fold, physical) for way, make in makers.items()}
+    errors = {way: _cross_validated(make, configurations, latency_ms, fold, analytical) for way, make in makers.items()}
     errors[SCRATCH] = _scratch_error(type_name, configurations, latency_ms, fold, seed)
     way = min(errors, key=lambda name: errors[name])
     if way == SCRATCH:
-        predictor = fit_kernel_predictor(type_name, configurations, latency_ms, physical, seed=seed)
+        predictor = fit_kernel_predictor(type_name, configurations, latency_ms, analytical, seed=seed)
     else:
         predictor = makers[way](np.arange(len(latency_ms)))
     return Transferred(predictor, way, errors)
@@ -145,13 +145,13 @@ def _cross_validated(
     configurations: np.ndarray,
     latency_ms: np.ndarray,
     fold: np.ndarray,
-    physical: PhysicalTerms,
+    analytical: AnalyticalTerms,
 ) -> float:
-    """Mean relative error; a predictor with a base of its own does not look at ``physical``."""
+    """Mean relative error; a predictor with a base of its own does not look at ``analytical``."""
     predicted = np.empty(len(latency_ms))
     for part in range(FOLDS):
         made = make(np.flatnonzero(fold != part))
-        predicted[fold == part] = made.latency_ms(physical, configurations[fold == part])
+        predicted[fold == part] = made.latency_ms(analytical, configurations[fold == part])
     return float(np.abs(predicted / latency_ms - 1).mean())
 
 
@@ -159,7 +159,7 @@ def _scratch_error(type_name: str, configurations: np.ndarray, latency_ms: np.nd
     predicted = np.empty(len(latency_ms))
     for part in range(FOLDS):
         rows = fold != part
-        physical = fit_from_kernels({type_name: (configurations[rows], latency_ms[rows])})
-        made = fit_kernel_predictor(type_name, configurations[rows], latency_ms[rows], physical, model=RESIDUAL, seed=seed)
-        predicted[~rows] = made.latency_ms(physical, configurations[~rows])
+        analytical = fit_from_kernels({type_name: (configurations[rows], latency_ms[rows])})
+        made = fit_kernel_predictor(type_name, configurations[rows], latency_ms[rows], analytical, model=RESIDUAL, seed=seed)
+        predicted[~rows] = made.latency_ms(analytical, configurations[~rows])
     return float(np.abs(predicted / latency_ms - 1).mean())

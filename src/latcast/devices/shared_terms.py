@@ -1,4 +1,4 @@
-"""One model of all platforms: physical terms of kernels, shared between platforms and adapted by a few measurements.
+"""One model of all platforms: analytical terms of kernels, shared between platforms and adapted by a few measurements.
 
 Known platforms were learned from whole networks, so each prices any network (:mod:`latcast.devices.platform_terms`). A new
 platform is placed among them by the networks measured on it (:mod:`latcast.devices.few_measurements`), and what they make of

@@ -18,8 +18,8 @@ from latcast.devices.platform_terms import PlatformTerms, TypeFactors
 from latcast.devices.shared_terms import Reach, SharedTerms
 from latcast.errors import BundleError, LatcastError
 from latcast.kernels.rules import FusionRules
-from latcast.predictors.physical import TERMS
-from latcast.predictors.regressors.smooth_factor import SizeCovariance
+from latcast.predictors.analytical import TERMS
+from latcast.predictors.regressors.gaussian_process import SizeCovariance
 from latcast.reading import parse_json, parse_tensors, read_bytes
 from latcast.records import Platform, Reference
 
@@ -151,7 +151,7 @@ def _part(name: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     for platform in platforms:
         Platform.parse(platform)
     if header["terms"] != list(TERMS):
-        raise ValueError(f"found the physical terms {header['terms']}, expected {list(TERMS)}")
+        raise ValueError(f"found the analytical terms {header['terms']}, expected {list(TERMS)}")
     coefficients = arrays[f"{name}.coefficients"].astype(np.float64)
     overhead_ms = arrays[f"{name}.overhead_ms"].astype(np.float64)
     expected = (len(platforms), len(classes) + 1, len(TERMS))

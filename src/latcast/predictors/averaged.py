@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from latcast.predictors.kernel_predictor import PHYSICAL, TRANSFERRED, KernelPredictor, Seen
+from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.kernel_predictor import ANALYTICAL, TRANSFERRED, KernelPredictor, Seen
 from latcast.predictors.network_model import NetworkModel
-from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.transferred_base import KernelSource, TransferredBase
 
@@ -21,14 +21,14 @@ from latcast.predictors.transferred_base import KernelSource, TransferredBase
 def averaged(first: PlatformPredictor, second: PlatformPredictor) -> PlatformPredictor:
     """The mean of two predictors of a platform under the same fusion rules; platform, rules and card are the first one's.
 
-    A kernel type that only one of them was trained on is priced by the other one's physical terms, as it would price it alone.
+    A kernel type that only one of them was trained on is priced by the other one's analytical terms, as it would price it alone.
     """
     both = (first, second)
     names = sorted({name for predictor in both for name in predictor.kernels})
     return PlatformPredictor(
         first.platform,
         first.rules,
-        PhysicalTerms(_mean_coefficients(both)),
+        AnalyticalTerms(_mean_coefficients(both)),
         {name: _mean_of_type(name, both) for name in names},
         NetworkModel(constant_ms=sum(predictor.network.constant_ms for predictor in both) / 2),
         card=first.card,
@@ -49,19 +49,19 @@ def _mean_of_type(name: str, both: tuple[PlatformPredictor, PlatformPredictor]) 
 
 
 def _of_each_kernel(both: tuple[PlatformPredictor, PlatformPredictor]) -> np.ndarray:
-    """What a kernel costs besides its own latency, as physical terms, (TERMS,)."""
+    """What a kernel costs besides its own latency, as analytical terms, (TERMS,)."""
     per_kernel_ms = sum(predictor.network.per_kernel_ms for predictor in both) / 2
     return np.array([per_kernel_ms if term == "count" else 0.0 for term in TERMS])
 
 
 def _source(predictor: PlatformPredictor, name: str, low: np.ndarray, high: np.ndarray) -> KernelSource:
-    found = predictor.kernels.get(name) or KernelPredictor(name, PHYSICAL, None, low, high, 0)
-    return KernelSource(predictor.platform.id, predictor.physical, found)
+    found = predictor.kernels.get(name) or KernelPredictor(name, ANALYTICAL, None, low, high, 0)
+    return KernelSource(predictor.platform.id, predictor.analytical, found)
 
 
 def _mean_coefficients(both: tuple[PlatformPredictor, PlatformPredictor]) -> Mapping[str, np.ndarray]:
-    """Physical terms for kernels of types that neither was trained on."""
-    classes = {name for predictor in both for name in predictor.physical.coefficients}
-    tables = [predictor.physical.coefficients for predictor in both]
+    """Analytical terms for kernels of types that neither was trained on."""
+    classes = {name for predictor in both for name in predictor.analytical.coefficients}
+    tables = [predictor.analytical.coefficients for predictor in both]
     each = _of_each_kernel(both)
     return {name: np.mean([table.get(name, table[POOLED]) for table in tables], axis=0) + each for name in sorted(classes)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.types import kernel_type
-from latcast.predictors.physical import fit_nonnegative, term_values
+from latcast.predictors.analytical import fit_nonnegative, term_values
 
 BASELINES: Mapping[str, tuple[int, ...]] = {"flops": (0,), "flops_mac": (0, 1, 2)}
 """Name to the terms it uses; "mac" is memory access cost: elements read, written and of weights."""

@@ -1,7 +1,7 @@
 """Predictor bundles: a platform predictor as a folder or a zip of JSON, text and safetensors.
 
 ======================== ==========================================================================================
-``platform.json``        schema version, platform, environment, physical terms, network model, interval, and an index of the
+``platform.json``        schema version, platform, environment, analytical terms, network model, interval, and an index of the
                          kernel predictors, with the kinds and the most work that each was trained on
 ``fusion_rules.json``    the runtime's rules
 ``kernels/*.safetensors`` for each kernel predictor the range it was trained on and its regressor, as arrays
@@ -26,14 +26,14 @@ import numpy as np
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
+from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import BundleFiles, write_files
 from latcast.predictors.card import card_text, with_label_error
 from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import TRANSFERRED, KernelPredictor, Seen, kernel_models
+from latcast.predictors.kernel_predictor import ANALYTICAL, TRANSFERRED, KernelPredictor, Seen, kernel_models
 from latcast.predictors.network_model import NetworkModel
-from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.predictors.transferred_base import KernelSource, TransferredBase
@@ -55,6 +55,9 @@ MOST_SOURCES, DEEPEST_SOURCES = 8, 4
 
 _AFFINE, _WARM = "affine", "affine with warm caches"
 """The kinds of network model that this version knows; another would be a bundle of a later one."""
+
+_MODELS_READ_AS = {"physical": ANALYTICAL}
+"""Names of models in older bundles, and what they are called now."""
 
 Part = TypeVar("Part")
 
@@ -95,7 +98,7 @@ def save_bundle(predictor: PlatformPredictor, path: Path | str, *, compressed: b
         "schema": BUNDLE_SCHEMA,
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
-        "physical": {"terms": list(TERMS), "coefficients_ms": predictor.physical.to_json()},
+        "physical": {"terms": list(TERMS), "coefficients_ms": predictor.analytical.to_json()},
         "network": {"kind": _WARM if predictor.network.caches.exponents else _AFFINE, **predictor.network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
@@ -195,7 +198,7 @@ def _base_entry(base: TransferredBase) -> dict[str, Any]:
         "sources": [
             {
                 "platform": source.platform,
-                "coefficients_ms": source.physical.to_json(),
+                "coefficients_ms": source.analytical.to_json(),
                 "kernel": _index_entry(source.predictor),
             }
             for source in base.sources
@@ -292,18 +295,18 @@ class _Reader:
         return PlatformPredictor(
             platform=Platform.parse(summary.platform),
             rules=rules,
-            physical=self.part("platform.json", self.physical),
+            analytical=self.part("platform.json", self.analytical),
             kernels=kernels,
             network=self.part("platform.json", self.network),
             interval=self.part("platform.json", self.interval),
             card=summary.card,
         )
 
-    def physical(self) -> PhysicalTerms:
+    def analytical(self) -> AnalyticalTerms:
         data = self.document["physical"]
         if data["terms"] != list(TERMS) or POOLED not in data["coefficients_ms"]:
-            raise ValueError(f"found the physical terms {data['terms']}, expected {list(TERMS)} with a class '{POOLED}'")
-        return PhysicalTerms(_coefficients(data["coefficients_ms"], len(TERMS)))
+            raise ValueError(f"found the analytical terms {data['terms']}, expected {list(TERMS)} with a class '{POOLED}'")
+        return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(TERMS)))
 
     def network(self) -> NetworkModel:
         kind = self.document["network"]["kind"]
@@ -349,7 +352,8 @@ class _Reader:
                 )
             if len(set(entry[key])) != len(entry[key]):
                 raise ValueError(f"found {key} of '{name}' twice, expected each once")
-        if entry["model"] not in (*kernel_models(), TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
+        model = _MODELS_READ_AS.get(entry["model"], entry["model"])
+        if model not in (*kernel_models(), TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
     def arrays(self, file: str) -> dict[str, np.ndarray]:
@@ -369,8 +373,9 @@ class _Reader:
             if array.dtype not in (np.float32, np.float64, np.int32, np.int64):
                 raise ValueError(f"found the array '{key}' of {array.dtype}, expected floats or integers")
         regressor = None if entry["regressor"] is None else regressor_from_arrays(str(entry["regressor"]), own)
+        model = _MODELS_READ_AS.get(entry["model"], entry["model"])
         return KernelPredictor(
-            name, entry["model"], regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
+            name, model, regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
             int(entry["samples"]), tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
             self.seen(kind, entry.get("seen")),
         )  # fmt: skip
@@ -400,9 +405,9 @@ class _Reader:
             prefix = _SOURCE.format(place)
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             self.check_entry(name, each["kernel"])
-            physical = PhysicalTerms(_coefficients(each["coefficients_ms"], len(TERMS)))
+            analytical = AnalyticalTerms(_coefficients(each["coefficients_ms"], len(TERMS)))
             kernel = self.kernel_from(name, each["kernel"], own, depth + 1)
-            sources.append(KernelSource(Platform.parse(str(each["platform"])).id, physical, kernel))
+            sources.append(KernelSource(Platform.parse(str(each["platform"])).id, analytical, kernel))
         return TransferredBase(tuple(sources), _coefficients(entry["coefficients_ms"], len(TERMS) + len(sources)))
 
     def refuse_strays(self, index: Mapping[str, Any]) -> None:

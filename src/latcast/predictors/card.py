@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from latcast.predictors.physical import PhysicalTerms
+from latcast.predictors.analytical import AnalyticalTerms
 from latcast.predictors.throughput import throughputs
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def card_text(predictor: PlatformPredictor) -> str:
         lines += ["", "## Transferred from", ""]
         lines += _table(_TRANSFER, [_transfer_row(name, found) for name, found in sorted(card["transfer"].items())])
     lines += ["", "## What the device does well", ""]
-    lines += _table(("kernel class", *_THROUGHPUTS), _throughputs(predictor.physical, predictor.platform.precision))
+    lines += _table(("kernel class", *_THROUGHPUTS), _throughputs(predictor.analytical, predictor.platform.precision))
     lines += ["", "## Environment of the measurements", ""]
     lines += _table(("", ""), _flattened(card.get("environment") or {})) if card.get("environment") else [_NOT_STATED]
     return "\n".join(lines) + "\n"
@@ -177,10 +177,10 @@ def _transfer_row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
 _THROUGHPUTS = ("GFLOP/s", "GB/s of activations", "GB/s of weights", "µs a kernel")
 
 
-def _throughputs(physical: PhysicalTerms, precision: str) -> list[tuple[str, ...]]:
+def _throughputs(analytical: AnalyticalTerms, precision: str) -> list[tuple[str, ...]]:
     return [
         (each.kernel_class, *("-" if rate is None else f"{rate:.4g}" for rate in each.rates), f"{each.kernel_us:.4g}")
-        for each in throughputs(physical, precision)
+        for each in throughputs(analytical, precision)
     ]
 
 

@@ -18,10 +18,10 @@ from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import LABEL_PROCESSES, Label, LabelError, label_error
+from latcast.predictors.bundle_index import Shelved, shelve
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage, profile
-from latcast.predictors.shelf import Shelved, shelve
 from latcast.records import Prediction, Reference
 from latcast.spaces.catalogue import build, family, model
 

@@ -1,4 +1,4 @@
-"""What regressors see of a kernel: its fields (Li et al. Table 2, nn-Meter Table 6) and physical quantities."""
+"""What regressors see of a kernel: its fields (Li et al. Table 2, nn-Meter Table 6) and analytical quantities."""
 
 from __future__ import annotations
 

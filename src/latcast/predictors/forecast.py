@@ -37,7 +37,7 @@ def load_predictor(platform: str | Path) -> PlatformPredictor:
         UnknownPlatformError: No such platform; the message suggests the nearest names.
         BundleError: The bundle is damaged.
     """
-    from latcast.predictors.shelf import find_bundle
+    from latcast.predictors.bundle_index import find_bundle
 
     path = find_bundle(str(platform))
     return _load_cached(path, path.stat().st_mtime)

@@ -1,4 +1,4 @@
-"""The predictor of one kernel type: a physical base and what a regressor learned on top of it."""
+"""The predictor of one kernel type: an analytical base and what a regressor learned on top of it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.types import KernelType, kernel_type
+from latcast.predictors.analytical import AnalyticalTerms
 from latcast.predictors.features import feature_matrix, feature_names
-from latcast.predictors.physical import PhysicalTerms
 from latcast.predictors.regressors import INTERNAL_REGRESSORS, REGRESSORS, Regressor, fit_regressor
 from latcast.predictors.transferred_base import TransferredBase
 
-PHYSICAL = "physical"
-"""Way to model a kernel type by its physical terms alone."""
+ANALYTICAL = "analytical"
+"""Way to model a kernel type by its analytical terms alone."""
 
 RESIDUAL = "physical_residual"
-"""By physical terms and boosted trees on the logarithm of what they leave."""
+"""By analytical terms and boosted trees on the logarithm of what they leave."""
 
 TRANSFERRED = "transferred"
-"""By physical terms with the predictions of other platforms beside them, and boosted trees where they help."""
+"""By analytical terms with the predictions of other platforms beside them, and boosted trees where they help."""
 
 FEW_SAMPLES = 12
-"""Below this many samples a type keeps its physical terms alone."""
+"""Below this many samples a type keeps its analytical terms alone."""
 
 RESIDUAL_LIMIT = 20.0
-"""A learned residual may change the physical latency by at most this factor (the trees cannot extrapolate anyway)."""
+"""A learned residual may change the analytical latency by at most this factor (the trees cannot extrapolate anyway)."""
 
 
 FAR = 2.0
@@ -95,8 +95,8 @@ def _work(kind: KernelType, configurations: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def kernel_models() -> tuple[str, ...]:
-    """Ways to model a kernel type that training knows: with physical terms, or by a regressor alone, plug-ins included."""
-    return (RESIDUAL, PHYSICAL, *sorted(set(REGRESSORS) - INTERNAL_REGRESSORS))
+    """Ways to model a kernel type that training knows: with analytical terms, or by a regressor alone, plug-ins included."""
+    return (RESIDUAL, ANALYTICAL, *sorted(set(REGRESSORS) - INTERNAL_REGRESSORS))
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ class KernelPredictor:
     Attributes:
         kernel_type: Its name.
         model: One of :func:`kernel_models`, or :data:`TRANSFERRED`.
-        regressor: None where the physical terms, or the base, stand alone.
+        regressor: None where the analytical terms, or the base, stand alone.
         low, high: (fields,) the range of configurations trained on.
         samples: How many distinct configurations it was trained on; 0 where only networks were.
         features: Names of what the regressor sees, in its order; all features of the type where None.
-        base: What stands in the place of the platform's physical terms where it was transferred; None where it was not.
+        base: What stands in the place of the platform's analytical terms where it was transferred; None where it was not.
         seen: What else is known of the configurations trained on; None where a bundle does not hold it.
     """
 
@@ -124,21 +124,21 @@ class KernelPredictor:
     base: TransferredBase | None = None
     seen: Seen | None = None
 
-    def latency_ms(self, physical: PhysicalTerms, configurations: np.ndarray) -> np.ndarray:
+    def latency_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, (kernels,)."""
         kind = kernel_type(self.kernel_type)
         if self.regressor is None:
-            return self._base_ms(physical, configurations)
+            return self._base_ms(analytical, configurations)
         features = feature_matrix(kind, configurations, self.features)
         if self.model in (RESIDUAL, TRANSFERRED):
             factor = np.clip(self.regressor.predict(features), 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
-            return self._base_ms(physical, configurations) * factor
+            return self._base_ms(analytical, configurations) * factor
         return self.regressor.predict(features)
 
-    def _base_ms(self, physical: PhysicalTerms, configurations: np.ndarray) -> np.ndarray:
+    def _base_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
         if self.base is not None:
             return self.base.latency_ms(self.kernel_type, configurations)
-        return physical.latency_ms(kernel_type(self.kernel_type), configurations)
+        return analytical.latency_ms(kernel_type(self.kernel_type), configurations)
 
     def familiarity(self, configurations: np.ndarray) -> Familiarity:
         """How kernels, (kernels, fields), lie to those trained on."""
@@ -190,7 +190,7 @@ def fit_kernel_predictor(
     name: str,
     configurations: np.ndarray,
     latency_ms: np.ndarray,
-    physical: PhysicalTerms,
+    analytical: AnalyticalTerms,
     *,
     model: str = RESIDUAL,
     seed: int = 0,
@@ -202,7 +202,7 @@ def fit_kernel_predictor(
         name: The kernel type.
         configurations: (samples, fields).
         latency_ms: (samples,).
-        physical: Terms already fitted to these samples.
+        analytical: Terms already fitted to these samples.
         model: One of :func:`kernel_models`.
         seed: For bootstrap and shuffling.
         tune: Whether to choose hyper-parameters by cross-validation.
@@ -210,16 +210,16 @@ def fit_kernel_predictor(
     kind = kernel_type(name)
     low, high = configurations.min(axis=0), configurations.max(axis=0)
     regressor: Regressor | None = None
-    if model != PHYSICAL and len(latency_ms) >= FEW_SAMPLES:
+    if model != ANALYTICAL and len(latency_ms) >= FEW_SAMPLES:
         features = feature_matrix(kind, configurations)
         if model == RESIDUAL:
             from latcast.predictors.regressors.residual import LogResidual
 
-            base = physical.latency_ms(kind, configurations)
+            base = analytical.latency_ms(kind, configurations)
             regressor = LogResidual.fit(features, latency_ms / base, seed=seed, tune=tune)
         else:
             regressor = fit_regressor(model, features, latency_ms, seed=seed, tune=tune)
     return KernelPredictor(
-        name, model if regressor is not None else PHYSICAL, regressor, low, high, len(latency_ms), feature_names(kind),
+        name, model if regressor is not None else ANALYTICAL, regressor, low, high, len(latency_ms), feature_names(kind),
         seen=Seen.of(name, configurations),
     )  # fmt: skip

@@ -21,9 +21,9 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.measure.plan import KERNEL_PLAN
+from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.physical import PhysicalTerms, fit_from_kernels
 from latcast.records import Platform
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
@@ -175,11 +175,11 @@ class KernelRounds:
             return False
         return float(np.minimum(relative, 1.0).mean()) <= self._target_error
 
-    def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[PhysicalTerms, Mapping[str, KernelPredictor]]:
+    def fit(self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
         """The predictors that the rounds are steered by, from configurations and milliseconds by type."""
-        physical = fit_from_kernels(samples)
-        return physical, {
-            name: fit_kernel_predictor(name, rows, latency_ms, physical, model=self._model, seed=self._seed)
+        analytical = fit_from_kernels(samples)
+        return analytical, {
+            name: fit_kernel_predictor(name, rows, latency_ms, analytical, model=self._model, seed=self._seed)
             for name, (rows, latency_ms) in samples.items()
         }
 
@@ -203,10 +203,10 @@ class KernelRounds:
         self.errors = {}
         if not samples:
             return {}
-        physical, fitted = self.fit(samples)
+        analytical, fitted = self.fit(samples)
         errors, metrics = {}, {}
         for name, (test_rows, actual) in tests.items():
-            predicted = fitted[name].latency_ms(physical, np.array(test_rows))
+            predicted = fitted[name].latency_ms(analytical, np.array(test_rows))
             errors[name] = (test_rows, np.abs(predicted / actual - 1))
             metrics[name] = judge(predicted, actual)
         self.errors = metrics

@@ -3,7 +3,7 @@
 Kernels timed alone, or under a profiler, are not quite what they are in a running network: caches are warmer or colder, the
 profiler costs, layouts change in between. Network latency is modelled as ``constant + Σ over types (weight · sum of its
 kernels) + per_kernel · kernels``, all non-negative, the weights drawn towards 1, fitted to networks' measured latencies, and
-a factor on that for short networks (:mod:`latcast.predictors.warm_caches`; of kernels timed inside networks it is learned in
+a factor on that for short networks (:mod:`latcast.predictors.short_networks`; of kernels timed inside networks it is learned in
 :mod:`latcast.predictors.training`). Li et al. (§4.2) add a constant alone; an affine
 overhead halves what that leaves.
 """
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from latcast.kernels.kernel import KernelTable
+from latcast.predictors.analytical import fit_nonnegative
 from latcast.predictors.folds import FOLDS, group_folds
-from latcast.predictors.physical import fit_nonnegative
-from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, WarmCaches, confirmed_warm_caches
+from latcast.predictors.short_networks import FEWEST_FOR_CACHES, ShortNetworkCorrection, confirmed_short_network_correction
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
@@ -40,14 +40,14 @@ class NetworkModel:
     constant_ms: float = 0.0
     per_kernel_ms: float = 0.0
     weights: Mapping[str, float] = field(default_factory=dict)
-    caches: WarmCaches = field(default_factory=WarmCaches)
+    caches: ShortNetworkCorrection = field(default_factory=ShortNetworkCorrection)
 
     def kernel_latency_ms(self, types: Sequence[str], latency_ms: np.ndarray) -> np.ndarray:
         """What each kernel costs inside a long network, (kernels,)."""
         factor = np.array([self.weights.get(name, 1.0) for name in types])
         return factor * latency_ms + self.per_kernel_ms
 
-    def company_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
+    def short_network_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
         """What kernels and overhead are multiplied by in each network, (networks,).
 
         Args:
@@ -75,7 +75,7 @@ class NetworkModel:
             float(data["constant_ms"]),  # type: ignore[arg-type]
             float(data["per_kernel_ms"]),  # type: ignore[arg-type]
             {name: float(value) for name, value in weights.items()},
-            WarmCaches.from_json(data["caches"]) if "caches" in data else WarmCaches(),  # type: ignore[arg-type]
+            ShortNetworkCorrection.from_json(data["caches"]) if "caches" in data else ShortNetworkCorrection(),  # type: ignore[arg-type]
         )
 
 
@@ -97,7 +97,7 @@ def fit_network_model(
     groups: Sequence[str],
     *,
     seed: int = 0,
-    caches: WarmCaches | None = None,
+    caches: ShortNetworkCorrection | None = None,
 ) -> NetworkModel:
     """Fits overhead and weights to measured networks.
 
@@ -117,21 +117,23 @@ def fit_network_model(
         for part in np.unique(fold):
             rest = fold != part
             if rest.any():
-                sums_ms = design[~rest] @ _fit(design[rest], latency_ms[rest], strength, WarmCaches())
+                sums_ms = design[~rest] @ _fit(design[rest], latency_ms[rest], strength, ShortNetworkCorrection())
                 errors.append(np.abs(sums_ms / latency_ms[~rest] - 1))
         return float(np.mean(np.concatenate(errors))) if errors else 0.0
 
     strength = STRENGTHS[int(np.argmin([held_out_error(strength) for strength in STRENGTHS]))]
     if caches is None:
-        sums_ms = design @ _fit(design, latency_ms, strength, WarmCaches())
+        sums_ms = design @ _fit(design, latency_ms, strength, ShortNetworkCorrection())
         enough = len(latency_ms) >= FEWEST_FOR_CACHES
-        caches = confirmed_warm_caches(sums_ms, latency_ms, groups, seed=seed) if enough else WarmCaches()
+        caches = (
+            confirmed_short_network_correction(sums_ms, latency_ms, groups, seed=seed) if enough else ShortNetworkCorrection()
+        )
     fitted = _fit(design, latency_ms, strength, caches)
     weights = {name: float(weight) for name, weight in zip(names, fitted[: len(names)], strict=True)}
     return NetworkModel(float(fitted[-1]), float(fitted[-2]), weights, caches)
 
 
-def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, caches: WarmCaches) -> np.ndarray:
+def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, caches: ShortNetworkCorrection) -> np.ndarray:
     """Coefficients of the columns: a weight a type, overhead a kernel, overhead; what warm caches save divided out."""
     types = design.shape[1] - 2
     prior = np.concatenate([np.ones(types), [0.0, 0.0]])

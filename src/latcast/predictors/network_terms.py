@@ -11,9 +11,9 @@ import numpy as np
 
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.types import KernelType, kernel_type
+from latcast.predictors.analytical import TERMS, coarse_class, term_values
 from latcast.predictors.features import feature_matrix, feature_names
-from latcast.predictors.physical import TERMS, coarse_class, term_values
-from latcast.predictors.regressors.smooth_factor import SizeCovariance, SmoothFactor
+from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection, SizeCovariance
 
 _CONVOLUTION_SIZES = {"group_in_channels": 2.0, "out_channels": 2.0, "output_pixels": 2.0, "kernel_h": 1.0, "stride_h": 1.0}
 _LINEAR_SIZES = {"in_features": 2.0, "out_features": 2.0, "rows": 2.0}
@@ -89,9 +89,9 @@ class TypeSizes:
         """(points, points)."""
         return size_covariance(kernel_type(self.name)).between(self.points, self.points)
 
-    def factor(self, weights: np.ndarray) -> SmoothFactor:
+    def factor(self, weights: np.ndarray) -> GaussianProcessCorrection:
         """The factor whose points have these weights, (points,)."""
-        return SmoothFactor.of(size_covariance(kernel_type(self.name)), self.points, weights)
+        return GaussianProcessCorrection.of(size_covariance(kernel_type(self.name)), self.points, weights)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class NetworkTerms:
         for name, rows in table.configurations.items():
             kind = kernel_type(name)
             values.append(term_values(kind, rows))
-            names += [coarse_class(str(found)) for found in kind.physical_class(kind.columns(rows))]
+            names += [coarse_class(str(found)) for found in kind.throughput_class(kind.columns(rows))]
             sizes = feature_matrix(kind, rows, tuple(size_lengths(kind)))
             types.append(TypeSizes(name, slice(start, start + len(rows)), rows, sizes))
             start += len(rows)

@@ -15,11 +15,11 @@ from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
+from latcast.predictors.analytical import AnalyticalTerms
 from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_model import NetworkModel
-from latcast.predictors.physical import PhysicalTerms
 from latcast.records import Coverage, KernelLatency, Platform, Prediction
 
 OUTSIDE_WARNING_SHARE = 0.05
@@ -40,7 +40,7 @@ class Priced:
         table: The kernels.
         kernel_ms, covered, unknown, outside: By distinct kernel: latency inside a long network; and how it lies to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
-        company_factor, latency_ms, covered_share, outside_share: By network: what its kernels' latencies and its overhead
+        short_network_factor, latency_ms, covered_share, outside_share: By network: what its kernels' latencies and its overhead
             are multiplied by; what they add up to then; and the parts of it from such kernels.
     """
 
@@ -49,7 +49,7 @@ class Priced:
     covered: np.ndarray
     unknown: np.ndarray
     outside: np.ndarray
-    company_factor: np.ndarray
+    short_network_factor: np.ndarray
     latency_ms: np.ndarray
     covered_share: np.ndarray
     outside_share: np.ndarray
@@ -80,7 +80,7 @@ class PlatformPredictor:
     Attributes:
         platform: What it predicts for.
         rules: Fusion rules of the runtime.
-        physical: Physical terms; kernels without a predictor are estimated by them.
+        analytical: Analytical terms; kernels without a predictor are estimated by them.
         kernels: Kernel type to its predictor.
         network: Overhead, and what running in company changes.
         interval: Of 90 %, calibrated; a wide one of no known level where nobody calibrated it.
@@ -89,7 +89,7 @@ class PlatformPredictor:
 
     platform: Platform
     rules: FusionRules
-    physical: PhysicalTerms
+    analytical: AnalyticalTerms
     kernels: Mapping[str, KernelPredictor]
     network: NetworkModel = field(default_factory=NetworkModel)
     interval: Interval = field(default_factory=Interval)
@@ -101,9 +101,9 @@ class PlatformPredictor:
         for name, rows in configurations.items():
             predictor = self.kernels.get(name)
             if predictor is None:
-                parts.append(self.physical.latency_ms(kernel_type(name), rows))
+                parts.append(self.analytical.latency_ms(kernel_type(name), rows))
             else:
-                parts.append(predictor.latency_ms(self.physical, rows))
+                parts.append(predictor.latency_ms(self.analytical, rows))
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def price(self, networks: Sequence[Sequence[Kernel]]) -> Priced:
@@ -126,7 +126,7 @@ class PlatformPredictor:
         priceless = total <= 0
         whole = np.where(priceless, 1.0, total)
         covered_share = np.where(priceless, 1.0, (sums[:, 1] + self.network.constant_ms) / whole)
-        factor = self.network.company_factor(sums[:, 0])
+        factor = self.network.short_network_factor(sums[:, 0])
         return Priced(
             table, kernel_ms, covered, unknown, outside, factor, factor * total, covered_share, sums[:, 2] / whole
         )  # fmt: skip
@@ -168,7 +168,7 @@ class PlatformPredictor:
         price_of = self._prices_by_key(priced)
         predictions = []
         for index, graph in enumerate(listed):
-            factor = float(priced.company_factor[index])
+            factor = float(priced.short_network_factor[index])
             predictions.append(
                 Prediction(
                     model=graph.name,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from latcast.kernels.rules import unit_kind
-from latcast.predictors.physical import coarse_class
+from latcast.predictors.analytical import coarse_class
 from latcast.records import Platform
 
 PRIOR_MS: Mapping[str, tuple[float, float, float, float]] = {
@@ -63,7 +63,7 @@ def prior_coefficients(platform: Platform, classes: list[str]) -> tuple[np.ndarr
 
     Args:
         platform: What kind of device it is.
-        classes: Names from :func:`latcast.predictors.physical.coarse_class`.
+        classes: Names from :func:`latcast.predictors.analytical.coarse_class`.
 
     Returns:
         (classes x 4 + 1,) milliseconds, right up to a common factor, and their standard deviations as parts of them.

@@ -13,7 +13,7 @@ from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, held_out_by
 from latcast.predictors.intervals import HeldOut, calibrate, calibration_networks, lineages_of, unseen_bounds_ms
-from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL
+from latcast.predictors.kernel_predictor import ANALYTICAL, RESIDUAL
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
@@ -101,7 +101,7 @@ def trained_with_card(
     card: dict[str, Any] = {
         "trained_on": _what(data, way),
         "way": way,
-        "model": PHYSICAL if way == "networks" and model != RESIDUAL else model,
+        "model": ANALYTICAL if way == "networks" and model != RESIDUAL else model,
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
         TRAINING_LINEAGES: sorted({sample.lineage for sample in data.networks}),
         "measurements": len(data.networks) + len(data.isolated),

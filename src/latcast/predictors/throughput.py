@@ -1,4 +1,4 @@
-"""A platform's physical terms turned over: what the device achieves, by class of kernel.
+"""A platform's analytical terms turned over: what the device achieves, by class of kernel.
 
 A coefficient is a time (milliseconds a FLOP, an element, a weight, a kernel); its inverse is a rate. The terms add up in a
 kernel's latency, so a rate says how fast one thing would go if it were all there was: FLOP/s without memory traffic.
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms
+from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
 
 ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
@@ -43,14 +43,14 @@ class ClassThroughput:
         return asdict(self)
 
 
-def throughputs(physical: PhysicalTerms, precision: str) -> list[ClassThroughput]:
+def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroughput]:
     """What a platform of a precision achieves, by class of kernel, all kernels together first."""
     width = ELEMENT_BYTES[precision]
-    pooled = physical.coefficients[POOLED]
+    pooled = analytical.coefficients[POOLED]
     found = []
-    for name in sorted(physical.coefficients, key=lambda name: (name != POOLED, name)):
+    for name in sorted(analytical.coefficients, key=lambda name: (name != POOLED, name)):
         # A class whose kernels lack a term (activations have no weights) keeps the pooled coefficient, which says nothing.
-        own = np.where((physical.coefficients[name] == pooled) & (name != POOLED), 0.0, physical.coefficients[name])
+        own = np.where((analytical.coefficients[name] == pooled) & (name != POOLED), 0.0, analytical.coefficients[name])
         of = dict(zip(TERMS, own.tolist(), strict=True))
         found.append(
             ClassThroughput(name, _rate(of["flops"]), _rate(of["moved"], width), _rate(of["weights"], width), 1e3 * of["count"])

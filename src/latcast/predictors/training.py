@@ -1,4 +1,4 @@
-"""Training a platform's predictor, three ways that share one piece of code for the physical terms.
+"""Training a platform's predictor, three ways that share one piece of code for the analytical terms.
 
 ``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
 runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,
@@ -16,13 +16,13 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
+from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels, fit_from_networks, network_design
 from latcast.predictors.averaged import averaged
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.intervals import HeldOut
-from latcast.predictors.kernel_predictor import PHYSICAL, RESIDUAL, KernelPredictor, Seen, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import ANALYTICAL, RESIDUAL, KernelPredictor, Seen, fit_kernel_predictor
 from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.physical import PhysicalTerms, fit_from_kernels, fit_from_networks, network_design
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import (
     KernelObservation,
@@ -31,7 +31,7 @@ from latcast.predictors.samples import (
     kernel_samples,
     restrict,
 )
-from latcast.predictors.warm_caches import FEWEST_FOR_CACHES, WarmCaches, confirmed_warm_caches, level
+from latcast.predictors.short_networks import FEWEST_FOR_CACHES, ShortNetworkCorrection, confirmed_short_network_correction, level
 from latcast.predictors.whole_networks import learn
 from latcast.predictors.whole_networks import predictors as whole_network_parts
 from latcast.records import Platform
@@ -60,7 +60,7 @@ def train(
         rules: Fusion rules the samples were collected under.
         way: One of :data:`WAYS`.
         model: How a kernel type is modelled (:func:`latcast.predictors.kernel_predictor.kernel_models`); ``networks`` knows
-            physical terms, and for ``physical_residual`` factors on them that are smooth in a kernel's sizes.
+            analytical terms, and for ``physical_residual`` factors on them that are smooth in a kernel's sizes.
         seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation.
 
@@ -91,11 +91,13 @@ def _fit_from_observations(
             f"learning from {way} needs at least 10 {needed} of {platform}, found {len(observations)}; "
             "measure more (latcast profile)"
         )
-    physical, kernels = _fit_kernels(observations, model, seed, tune)
-    predictor = PlatformPredictor(platform, rules, physical, kernels)
+    analytical, kernels = _fit_kernels(observations, model, seed, tune)
+    predictor = PlatformPredictor(platform, rules, analytical, kernels)
     if len(data.networks) < 5:
         return predictor
-    predictor = replace(predictor, network=company_model(predictor, data.networks, seed, None if warm else WarmCaches()))
+    predictor = replace(
+        predictor, network=company_model(predictor, data.networks, seed, None if warm else ShortNetworkCorrection())
+    )
     if warm and way == "operators" and len(data.networks) >= FEWEST_FOR_CACHES:
         predictor = replace(predictor, network=_with_unseen_caches(predictor, data, model, seed, tune))
     return predictor
@@ -109,7 +111,7 @@ def _with_unseen_caches(predictor: PlatformPredictor, data: TrainingData, model:
     """
     unseen_ms = _unseen_sums_ms(predictor, data, model, seed, tune)
     latency_ms = np.array([sample.latency_ms for sample in data.networks])
-    caches = confirmed_warm_caches(unseen_ms, latency_ms, [sample.lineage for sample in data.networks], seed=seed)
+    caches = confirmed_short_network_correction(unseen_ms, latency_ms, [sample.lineage for sample in data.networks], seed=seed)
     if not caches.exponents:
         return company_model(predictor, data.networks, seed, caches)
     return replace(predictor.network, caches=caches).scaled(level(unseen_ms, latency_ms, caches))
@@ -117,18 +119,18 @@ def _with_unseen_caches(predictor: PlatformPredictor, data: TrainingData, model:
 
 def _fit_kernels(
     observations: Sequence[KernelObservation], model: str, seed: int, tune: bool
-) -> tuple[PhysicalTerms, Mapping[str, KernelPredictor]]:
+) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
     samples = kernel_samples(observations)
-    physical = fit_from_kernels({name: (found.configurations, found.latency_ms) for name, found in samples.items()})
+    analytical = fit_from_kernels({name: (found.configurations, found.latency_ms) for name, found in samples.items()})
     kernels = {
-        name: fit_kernel_predictor(name, found.configurations, found.latency_ms, physical, model=model, seed=seed, tune=tune)
+        name: fit_kernel_predictor(name, found.configurations, found.latency_ms, analytical, model=model, seed=seed, tune=tune)
         for name, found in samples.items()
     }
-    return physical, kernels
+    return analytical, kernels
 
 
 def company_model(
-    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, caches: WarmCaches | None = None
+    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, caches: ShortNetworkCorrection | None = None
 ) -> NetworkModel:
     """The network model that a predictor's kernels need to give the latencies of whole networks.
 
@@ -150,7 +152,7 @@ def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str
     Nor its lineage, unless that is larger than half of all. Where all kernels were timed in one part, it is predicted by what
     saw it.
     """
-    predictor = replace(predictor, network=replace(predictor.network, caches=WarmCaches()))
+    predictor = replace(predictor, network=replace(predictor.network, caches=ShortNetworkCorrection()))
     fold = group_folds([sample.lineage for sample in data.networks], CACHE_FOLDS, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     sums_ms = np.zeros(len(fold))
@@ -159,8 +161,8 @@ def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str
         seen = [each for each in data.profiled if fold_of.get(each.network) != part]
         blind = predictor
         if seen:
-            physical, kernels = _fit_kernels(seen, model, seed, tune)
-            blind = replace(predictor, physical=physical, kernels=kernels)
+            analytical, kernels = _fit_kernels(seen, model, seed, tune)
+            blind = replace(predictor, analytical=analytical, kernels=kernels)
         sums_ms[rows] = blind.price([data.networks[row].kernels for row in rows]).latency_ms
     return sums_ms
 
@@ -179,13 +181,13 @@ def _fit_from_networks(
         return PlatformPredictor(platform, rules, *whole_network_parts(learn(terms, latency_ms, platform), terms))
     table = KernelTable.of([sample.kernels for sample in networks])
     design, names = network_design(table.configurations)
-    physical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
+    analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
     kernels = {
-        name: KernelPredictor(name, PHYSICAL, None, rows.min(axis=0), rows.max(axis=0), 0, seen=Seen.of(name, rows))
+        name: KernelPredictor(name, ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0, seen=Seen.of(name, rows))
         for name, rows in table.configurations.items()
         if name != "other"
     }
-    return PlatformPredictor(platform, rules, physical, kernels, NetworkModel(constant_ms=overhead_ms))
+    return PlatformPredictor(platform, rules, analytical, kernels, NetworkModel(constant_ms=overhead_ms))
 
 
 def cross_predict(

@@ -1,11 +1,11 @@
-"""What a predictor of another platform says of a kernel, as one more physical term.
+"""What a predictor of another platform says of a kernel, as one more analytical term.
 
 A kernel's latency on a new platform is modelled as
 
     Σ coefficient · term + Σ coefficient · latency that a source predicts,
 
 all coefficients non-negative and drawn to those of the whole kernel type where a class has few samples. Where the platforms are
-alike, the source's term carries its staircases over and the physical terms only correct the balance of computing and moving;
+alike, the source's term carries its staircases over and the analytical terms only correct the balance of computing and moving;
 where they are not, its coefficient falls to zero and what is left is what would have been fitted from scratch.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latcast.kernels.types import kernel_type
-from latcast.predictors.physical import POOLED, PhysicalTerms, fit_nonnegative, term_values
+from latcast.predictors.analytical import POOLED, AnalyticalTerms, fit_nonnegative, term_values
 
 if TYPE_CHECKING:
     from latcast.predictors.kernel_predictor import KernelPredictor
@@ -33,26 +33,26 @@ class KernelSource:
 
     Attributes:
         platform: Id of that platform.
-        physical: Its physical terms; of a bundle only those of the classes of the kernel type.
+        analytical: Its analytical terms; of a bundle only those of the classes of the kernel type.
         predictor: Its kernel predictor.
     """
 
     platform: str
-    physical: PhysicalTerms
+    analytical: AnalyticalTerms
     predictor: KernelPredictor
 
     def latency_ms(self, configurations: np.ndarray) -> np.ndarray:
         """What it predicts on its own platform, (kernels,)."""
-        return self.predictor.latency_ms(self.physical, configurations)
+        return self.predictor.latency_ms(self.analytical, configurations)
 
 
 @dataclass(frozen=True)
 class TransferredBase:
-    """Physical terms with those of sources beside them, for one kernel type.
+    """Analytical terms with those of sources beside them, for one kernel type.
 
     Attributes:
         sources: Predictors of other platforms.
-        coefficients: Physical class to (len(TERMS) + sources,); :data:`latcast.predictors.physical.POOLED` is always there.
+        coefficients: Analytical class to (len(TERMS) + sources,); :data:`latcast.predictors.analytical.POOLED` is always there.
     """
 
     sources: tuple[KernelSource, ...]
@@ -81,7 +81,7 @@ def fit_transferred_base(
         configurations: (kernels, fields).
         latency_ms: (kernels,).
         sources: Predictors of other platforms that know the type.
-        strength: Weight of the prior, as in :func:`latcast.predictors.physical.fit_from_kernels`.
+        strength: Weight of the prior, as in :func:`latcast.predictors.analytical.fit_from_kernels`.
     """
     design = _design(type_name, configurations, sources)
     pooled = fit_nonnegative(design, latency_ms, strength=strength)
@@ -102,4 +102,4 @@ def _design(type_name: str, configurations: np.ndarray, sources: tuple[KernelSou
 
 def _classes(type_name: str, configurations: np.ndarray) -> list[str]:
     kind = kernel_type(type_name)
-    return [str(name) for name in kind.physical_class(kind.columns(configurations))]
+    return [str(name) for name in kind.throughput_class(kind.columns(configurations))]

@@ -1,8 +1,8 @@
 """Learning what kernels cost from the latencies of whole networks alone: the sum is observed, its terms are not.
 
-Two steps. First the physical terms: non-negative coefficients by coarse class, drawn to what is known of any device
+Two steps. First the analytical terms: non-negative coefficients by coarse class, drawn to what is known of any device
 (:mod:`latcast.predictors.prior_rates`) or of related ones. Then a Gaussian process: the logarithm of a kernel's factor on
-its physical latency is a smooth function of its sizes, and the latency of a network is the sum over its kernels. The
+its analytical latency is a smooth function of its sizes, and the latency of a network is the sum over its kernels. The
 posterior is found by Gauss-Newton steps, each a regression on the networks (a network observes the mean of its kernels'
 logarithms, weighted by their shares of its latency). Large errors count linearly (Huber), as some published measurements
 are accidents; how noisy a platform is, is chosen by leaving out one network at a time.
@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from latcast.kernels.types import kernel_type
+from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms, fit_nonnegative
 from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor, Seen
 from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
-from latcast.predictors.physical import POOLED, TERMS, PhysicalTerms, fit_nonnegative
 from latcast.predictors.prior_rates import prior_coefficients
-from latcast.predictors.regressors.smooth_factor import SmoothFactor
+from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 from latcast.records import Platform
 
-PHYSICAL_NOISE = 0.03
-"""Relative error of the physical terms alone, against which their prior is weighed."""
+ANALYTICAL_NOISE = 0.03
+"""Relative error of the analytical terms alone, against which their prior is weighed."""
 
 NOISES = (0.008, 0.015, 0.03, 0.06)
 """Relative errors of a network's latency among which the platform's is chosen."""
@@ -37,7 +37,7 @@ LEAST_HUBER = 0.03
 """Errors beyond so many times the noise, and beyond this, count linearly."""
 
 OVERHEAD_DEVIATION = 0.5
-"""Standard deviation of the logarithm of the overhead, once the physical terms have given one."""
+"""Standard deviation of the logarithm of the overhead, once the analytical terms have given one."""
 
 LEAST_SHARE_OF_PRIOR = 0.1
 """Coefficients that related platforms begin from are at least this part of the general prior: none is quite free."""
@@ -57,12 +57,12 @@ class Learned:
     Attributes:
         coefficients: Coarse class to (len(TERMS),) milliseconds a unit.
         overhead_ms: Of a network.
-        factors: Kernel type to the factor on its physical latency.
+        factors: Kernel type to the factor on its analytical latency.
     """
 
     coefficients: Mapping[str, np.ndarray]
     overhead_ms: float
-    factors: Mapping[str, SmoothFactor]
+    factors: Mapping[str, GaussianProcessCorrection]
 
     def log_factors(self, terms: NetworkTerms) -> np.ndarray:
         """Logarithm of the factor of each distinct kernel, (kernels,); 0 for types that nothing is known of."""
@@ -90,7 +90,7 @@ def learn(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform, relat
         known = related.log_factors(terms)
         prior, deviation = _from_related(related, terms, general), np.full(len(general), RELATED_DEVIATION)
         level = _level(prior, sums, latency_ms)
-    strength = PHYSICAL_NOISE**2 / len(latency_ms)
+    strength = ANALYTICAL_NOISE**2 / len(latency_ms)
     coefficients = fit_nonnegative(sums, latency_ms, level * prior, strength, 1 / (deviation * level * prior))
     if related is None:
         coefficients = np.maximum(coefficients, LEAST_SHARE_OF_PRIOR * general)
@@ -168,7 +168,7 @@ class _Process:
         return [weights[block] for block in self.blocks], float(np.exp(OVERHEAD_DEVIATION * overhead))
 
     def solve(self, noise: float, rows: np.ndarray | None = None) -> _Solution:
-        """The posterior at a noise, from all networks or from some; the steps begin at the physical terms."""
+        """The posterior at a noise, from all networks or from some; the steps begin at the analytical terms."""
         spent = self.spent if rows is None else self.spent[rows]
         target = self.log_latency if rows is None else self.log_latency[rows]
         huber = max(HUBER_NOISES * noise, LEAST_HUBER)
@@ -243,7 +243,7 @@ def _choose_noise(process: _Process) -> _Solution:
     return found[best] if rows is None else process.solve(NOISES[best])
 
 
-def predictors(learned: Learned, terms: NetworkTerms) -> tuple[PhysicalTerms, dict[str, KernelPredictor], NetworkModel]:
+def predictors(learned: Learned, terms: NetworkTerms) -> tuple[AnalyticalTerms, dict[str, KernelPredictor], NetworkModel]:
     """What was learned, as the parts of a platform predictor; ranges are those of the networks' kernels."""
     pooled = _pooled(learned, terms)
     kernels = {}
@@ -256,7 +256,7 @@ def predictors(learned: Learned, terms: NetworkTerms) -> tuple[PhysicalTerms, di
         factors = learned.factors[found.name]
         kernels[found.name] = KernelPredictor(found.name, RESIDUAL, factors, low, high, 0, sizes, seen=seen)
     return (
-        PhysicalTerms({POOLED: pooled, **learned.coefficients}), kernels, NetworkModel(constant_ms=learned.overhead_ms)
+        AnalyticalTerms({POOLED: pooled, **learned.coefficients}), kernels, NetworkModel(constant_ms=learned.overhead_ms)
     )  # fmt: skip
 
 

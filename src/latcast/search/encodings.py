@@ -70,7 +70,7 @@ class EncodingPredictor:
                 watch(done)
         network = self.predictor.network
         whole = sums[0] + network.constant_ms
-        latency_ms = network.company_factor(sums[0]) * whole
+        latency_ms = network.short_network_factor(sums[0]) * whole
         priceless = whole <= 0  # a network of views alone
         whole = np.where(priceless, 1.0, whole)
         low_ms, high_ms = self.predictor.interval.bounds_ms(latency_ms, sums[2] / whole)

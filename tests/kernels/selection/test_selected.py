@@ -133,4 +133,4 @@ def test_a_backend_of_another_distribution_names_variants_of_its_own(halves: str
     kind = kernel_type("conv.wide")
     row = np.array([wide[0].configuration])
     assert kind.fields == kernel_type("conv").fields
-    assert kind.physical_class(kind.columns(row)).tolist() == ["conv 3x3 strided wide"]
+    assert kind.throughput_class(kind.columns(row)).tolist() == ["conv 3x3 strided wide"]

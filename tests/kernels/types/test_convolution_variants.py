@@ -12,8 +12,8 @@ from latcast.graph.operators import graph_flops
 from latcast.kernels import KERNEL_TYPES, Kernel, KernelTable, find_kernels, kernel_type
 from latcast.kernels.rules import rules_for
 from latcast.kernels.types.kernel_type import KERNEL_VARIANTS
+from latcast.predictors.analytical import term_values
 from latcast.predictors.features import feature_matrix, feature_names
-from latcast.predictors.physical import term_values
 
 
 def separable(
@@ -42,7 +42,7 @@ def test_winograd_multiplies_36_times_for_16_results_and_moves_transformed_tiles
     assert q.input_elements[0] == 64 * 900 + 2 * 36 * 64 * 192
     assert q.output_elements[0] == 128 * 900
     assert q.weight_elements[0] == 36 * 64 * 128
-    assert kind.physical_class(kind.columns(np.array([kernel.configuration]))).tolist() == ["conv winograd"]
+    assert kind.throughput_class(kind.columns(np.array([kernel.configuration]))).tolist() == ["conv winograd"]
 
 
 def test_a_grouped_convolution_one_by_one_copies_its_maps_twice() -> None:
@@ -57,7 +57,7 @@ def test_a_grouped_convolution_one_by_one_copies_its_maps_twice() -> None:
     # 12 x 16 in and 24 x 16 out, each written and read once more between the kernels.
     assert q.input_elements[0] == 192 + 2 * (192 + 384)
     assert q.flops[0] == graph_flops(graph)
-    assert kind.physical_class(columns).tolist() == ["conv grouped split"]
+    assert kind.throughput_class(columns).tolist() == ["conv grouped split"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_variants_that_the_filter_decides_share_the_class_of_that_filter(name: s
     groups = 1 if name.startswith("conv") else 8
     row = (1, 8, 9, 9, 8, 9, 9, size, size, 1, 1, 1, 1, groups, int(size > 1), 0, 0, 0)
 
-    assert kind.physical_class(kind.columns(np.array([row]))).tolist() == [expected]
+    assert kind.throughput_class(kind.columns(np.array([row]))).tolist() == [expected]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_variant_has_the_fields_and_features_of_its_type(name: str) -> None:
     assert feature_names(variant) == feature_names(base)
     assert np.isfinite(feature_matrix(variant, rows)).all()
     assert (term_values(variant, rows) >= 0).all()
-    assert variant.physical_class(variant.columns(rows)).shape == (2,)
+    assert variant.throughput_class(variant.columns(rows)).shape == (2,)
 
 
 @pytest.mark.parametrize("name", ["conv.", "conv.A", "cnv.winograd", "conv.winograd.wide", "conv:winograd"])

@@ -129,13 +129,13 @@ class TestConvolution:
         found = last(lambda b: b.conv(b.input((1, channels, 16, 16)), 8, kernel, stride=stride))
         kind = kernel_type("conv")
 
-        assert kind.physical_class(kind.columns(np.array([found.configuration]))).tolist() == [expected]
+        assert kind.throughput_class(kind.columns(np.array([found.configuration]))).tolist() == [expected]
 
     def test_a_vector_of_few_channels_is_no_image(self) -> None:
         found = last(lambda b: b.conv(b.input((1, 3, 1, 1)), 8, 1))
         kind = kernel_type("conv")
 
-        assert kind.physical_class(kind.columns(np.array([found.configuration]))).tolist() == ["conv on a vector unaligned"]
+        assert kind.throughput_class(kind.columns(np.array([found.configuration]))).tolist() == ["conv on a vector unaligned"]
 
     @pytest.mark.parametrize(
         ("size", "out", "window", "stride", "at_least", "expected"),
@@ -456,7 +456,7 @@ class TestAllTypes:
         columns = kind.columns(np.ones((3, len(kind.fields)), dtype=np.int64))
         q = kind.quantities(columns)
 
-        for values in (q.flops, q.input_elements, q.output_elements, q.weight_elements, kind.physical_class(columns)):
+        for values in (q.flops, q.input_elements, q.output_elements, q.weight_elements, kind.throughput_class(columns)):
             assert values.shape == (3,)
         assert all(values.shape == (3,) and np.isfinite(values).all() for values in kind.features(columns).values())
 

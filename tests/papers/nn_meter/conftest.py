@@ -23,4 +23,4 @@ def other() -> MeasuredBenchmark:
 
 @pytest.fixture(scope="session")
 def held(benchmark: MeasuredBenchmark) -> list[HeldOutFamily]:
-    return hold_out_each(benchmark, model="physical")
+    return hold_out_each(benchmark, model="analytical")

@@ -12,7 +12,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.predictors.physical import term_values
+from latcast.predictors.analytical import term_values
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces import build
 

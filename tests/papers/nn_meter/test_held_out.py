@@ -46,7 +46,7 @@ def test_every_family_is_announced(benchmark: MeasuredBenchmark) -> None:
 
 
 def test_kernels_alone_know_nothing_of_networks(benchmark: MeasuredBenchmark) -> None:
-    predictor = train_without(isolated(benchmark), "squeezenet", way=ALONE, model="physical")
+    predictor = train_without(isolated(benchmark), "squeezenet", way=ALONE, model="analytical")
     assert predictor.network.constant_ms == 0
     assert not predictor.network.weights
     [sample, *_] = benchmark.tests["squeezenet"]

@@ -34,7 +34,7 @@ TEST = [convolution(size, channels) for size in (6, 24) for channels in (8, 24, 
 
 def test_samplings_are_judged_on_the_same_test_set_at_the_same_budget() -> None:
     with store_of(ALIKE) as random, store_of([*SPREAD, *TEST[:1]]) as adaptive, store_of(TEST) as test:
-        found = table_10({"random": random, "adaptive": adaptive}, test, PLATFORM, model="physical")
+        found = table_10({"random": random, "adaptive": adaptive}, test, PLATFORM, model="analytical")
     assert found.column("sampling") == ["random", "adaptive"]
     # Fifteen of the twenty that are not in the test set.
     assert found.column("kernels") == [15, 15]

@@ -94,11 +94,11 @@ def build_depthwise_pointwise(builder: GraphBuilder, c: Mapping[str, int]) -> st
     return builder.conv(build(builder, c), c["pointwise_channels"])
 
 
-CONV_WINOGRAD = add_kernel_variant(CONV, "winograd", quantities=winograd_quantities, physical_class=one_class("conv winograd"))
+CONV_WINOGRAD = add_kernel_variant(CONV, "winograd", quantities=winograd_quantities, throughput_class=one_class("conv winograd"))
 # The class of a 1x1 or a 3x3 convolution says already which of these kernels it is.
-CONV_POINTWISE = add_kernel_variant(CONV, "pointwise", physical_class=dense_class)
-DEPTHWISE_CONV_3X3 = add_kernel_variant(DEPTHWISE_CONV, "3x3", physical_class=depthwise_class)
-DEPTHWISE_CONV_5X5 = add_kernel_variant(DEPTHWISE_CONV, "5x5", physical_class=depthwise_5x5_class)
+CONV_POINTWISE = add_kernel_variant(CONV, "pointwise", throughput_class=dense_class)
+DEPTHWISE_CONV_3X3 = add_kernel_variant(DEPTHWISE_CONV, "3x3", throughput_class=depthwise_class)
+DEPTHWISE_CONV_5X5 = add_kernel_variant(DEPTHWISE_CONV, "5x5", throughput_class=depthwise_5x5_class)
 GROUPED_CONV_SPLIT = add_kernel_variant(GROUPED_CONV, "split", quantities=split_quantities)
 DEPTHWISE_POINTWISE = add_kernel_type(
     KernelType(

@@ -56,7 +56,7 @@ class KernelType:
         classes: Operator classes (or patterns) whose kernels are of this type.
         extract: (graph, nodes of the kernel) -> values of ``own_fields``.
         quantities: Columns -> FLOPs and elements moved.
-        physical_class: Columns -> for each kernel the class whose throughput it shares ("conv 1x1", "conv 3x3"...).
+        throughput_class: Columns -> for each kernel the class whose throughput it shares ("conv 1x1", "conv 3x3"...).
         features: Columns -> further columns for regressors, beside the fields and the quantities.
         build: Adds the kernel's own operator to a graph: (builder, configuration) -> output tensor.
         added: Own fields that came later than the type, 0 for kernels written down before them.
@@ -68,7 +68,7 @@ class KernelType:
     classes: tuple[str, ...]
     extract: Callable[[Graph, Sequence[Node]], Sequence[int]]
     quantities: Callable[[Columns], Quantities]
-    physical_class: Callable[[Columns], np.ndarray]
+    throughput_class: Callable[[Columns], np.ndarray]
     features: Callable[[Columns], Mapping[str, np.ndarray]]
     build: Callable[[GraphBuilder, Mapping[str, int]], str]
     added: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ def add_kernel_variant(
     variant: str,
     *,
     quantities: Callable[[Columns], Quantities] | None = None,
-    physical_class: Callable[[Columns], np.ndarray] | None = None,
+    throughput_class: Callable[[Columns], np.ndarray] | None = None,
 ) -> KernelType:
     """Adds a variant to the table: fields, features and form of its type, under the name ``type.variant``.
 
@@ -152,12 +152,12 @@ def add_kernel_variant(
         base: The type.
         variant: Its name: lower-case letters, digits and underscores.
         quantities: What the variant computes and moves, where its algorithm changes that.
-        physical_class: Class of throughput; by default that of the type with the variant behind it, so that two algorithms
+        throughput_class: Class of throughput; by default that of the type with the variant behind it, so that two algorithms
             share none.
     """
 
     def own_class(columns: Columns) -> np.ndarray:
-        return np.array([f"{name} {variant}" for name in base.physical_class(columns)], dtype=object)
+        return np.array([f"{name} {variant}" for name in base.throughput_class(columns)], dtype=object)
 
     name = f"{base.name}{VARIANT_SEPARATOR}{variant}"
     KERNEL_VARIANTS[name] = replace(
@@ -165,7 +165,7 @@ def add_kernel_variant(
         name=name,
         classes=(),
         quantities=quantities or base.quantities,
-        physical_class=physical_class or own_class,
+        throughput_class=throughput_class or own_class,
     )
     return KERNEL_VARIANTS[name]
 

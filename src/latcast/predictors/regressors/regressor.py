@@ -44,13 +44,13 @@ REGRESSORS: Registry[type[Regressor]] = Registry(
         "gbdt": "latcast.predictors.regressors.forest:GradientBoosting",
         "mlp": "latcast.predictors.regressors.mlp:MultiLayerPerceptron",
         "log_residual": "latcast.predictors.regressors.residual:LogResidual",
-        "smooth_factor": "latcast.predictors.regressors.smooth_factor:SmoothFactor",
+        "smooth_factor": "latcast.predictors.regressors.gaussian_process:GaussianProcessCorrection",
     },
     group="latcast.regressors",
 )
 
 INTERNAL_REGRESSORS = frozenset({"log_residual", "smooth_factor"})
-"""Regressors that learn a factor on physical terms; they do not stand alone."""
+"""Regressors that learn a factor on analytical terms; they do not stand alone."""
 
 
 def fit_regressor(kind: str, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:

@@ -1,4 +1,4 @@
-"""Boosted trees on the logarithm of the ratio between latency and physical base."""
+"""Boosted trees on the logarithm of the ratio between latency and analytical base."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latcast.predictors.regressors.trees import TreeEnsemble
 
 @dataclass(frozen=True)
 class LogResidual:
-    """Predicts a factor around 1 (the "latency" it is trained on is the ratio to the physical base).
+    """Predicts a factor around 1 (the "latency" it is trained on is the ratio to the analytical base).
 
     In logarithms its squared error is, to first order, the squared percentage error.
     """

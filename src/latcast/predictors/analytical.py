@@ -1,4 +1,4 @@
-"""Physical terms: what a kernel computes and moves, priced by non-negative coefficients per kernel class.
+"""Analytical terms: what a kernel computes and moves, priced by non-negative coefficients per kernel class.
 
 One piece of code for all ways to learn. Where single kernels were timed, the coefficients are fitted to them; where only
 whole networks were, to the sums of their terms (the sum is observed, its terms are not). The inverse of a coefficient is a
@@ -52,7 +52,7 @@ def term_values(kind: KernelType, configurations: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class PhysicalTerms:
+class AnalyticalTerms:
     """Fitted coefficients, in milliseconds per unit of each term.
 
     Attributes:
@@ -65,7 +65,7 @@ class PhysicalTerms:
     def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, shape (kernels,); a class without coefficients as its coarse class, or as :data:`POOLED`."""
         values = term_values(kind, configurations)
-        classes = kind.physical_class(kind.columns(configurations))
+        classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
         table = {name: self._of_class(str(name), pooled) for name in set(classes)}
         weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(TERMS)))
@@ -77,14 +77,14 @@ class PhysicalTerms:
 
     def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
         """Whether each kernel's class has coefficients of its own."""
-        classes = kind.physical_class(kind.columns(configurations))
+        classes = kind.throughput_class(kind.columns(configurations))
         return np.array([name in self.coefficients or coarse_class(name) in self.coefficients for name in classes], dtype=bool)
 
     def to_json(self) -> dict[str, list[float]]:
         return {name: [float(value) for value in values] for name, values in sorted(self.coefficients.items())}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Sequence[float]]) -> PhysicalTerms:
+    def from_json(cls, data: Mapping[str, Sequence[float]]) -> AnalyticalTerms:
         return cls({name: np.asarray(values, dtype=np.float64) for name, values in data.items()})
 
 
@@ -160,7 +160,7 @@ def _weighted(
     return result
 
 
-def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3) -> PhysicalTerms:
+def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3) -> AnalyticalTerms:
     """Coefficients from timed kernels.
 
     Args:
@@ -170,13 +170,13 @@ def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, st
     for name, (configurations, latency_ms) in samples.items():
         kind = kernel_type(name)
         values = term_values(kind, configurations)
-        classes = kind.physical_class(kind.columns(configurations))
+        classes = kind.throughput_class(kind.columns(configurations))
         for found in set(classes):
             rows = classes == found
             by_class.setdefault(str(found), []).append((values[rows], latency_ms[rows]))
     everything = [part for parts in by_class.values() for part in parts]
     if not everything:
-        return PhysicalTerms({POOLED: np.zeros(len(TERMS))})
+        return AnalyticalTerms({POOLED: np.zeros(len(TERMS))})
     pooled = fit_nonnegative(
         np.concatenate([design for design, _ in everything]), np.concatenate([target for _, target in everything])
     )
@@ -186,7 +186,7 @@ def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, st
         target = np.concatenate([target for _, target in parts])
         # Few samples lean on the pooled coefficients, many on themselves.
         coefficients[name] = fit_nonnegative(design, target, pooled, strength + 0.3 / len(target))
-    return PhysicalTerms(coefficients)
+    return AnalyticalTerms(coefficients)
 
 
 def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
@@ -202,7 +202,7 @@ def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray
     classes = [
         str(found)
         for name, rows in configurations.items()
-        for found in kernel_type(name).physical_class(kernel_type(name).columns(rows))
+        for found in kernel_type(name).throughput_class(kernel_type(name).columns(rows))
     ]
     names = sorted(set(classes))
     place = {name: index for index, name in enumerate(names)}
@@ -216,7 +216,7 @@ def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray
 
 def fit_from_networks(
     sums: np.ndarray, names: Sequence[str], latency_ms: np.ndarray, *, strength: float = 1e-2
-) -> tuple[PhysicalTerms, float]:
+) -> tuple[AnalyticalTerms, float]:
     """Coefficients, and a constant overhead, from whole networks alone.
 
     Args:
@@ -234,4 +234,4 @@ def fit_from_networks(
     prior = np.concatenate([np.tile(pooled[:width], len(names)), pooled[width:]])
     fitted = fit_nonnegative(np.hstack([sums, np.ones((networks, 1))]), latency_ms, prior, strength / np.sqrt(networks))
     coefficients = {name: fitted[index * width : (index + 1) * width] for index, name in enumerate(names)}
-    return PhysicalTerms({POOLED: pooled[:width], **coefficients}), float(fitted[-1])
+    return AnalyticalTerms({POOLED: pooled[:width], **coefficients}), float(fitted[-1])

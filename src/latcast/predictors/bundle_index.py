@@ -24,7 +24,7 @@ LOCAL = "local"
 """Device name that stands for the machine at hand."""
 
 
-class ShelfEntry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A bundle on the shelf.
 
     Attributes:
@@ -59,7 +59,7 @@ class Shelved:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class BundleIndex:
     """What was found.
 
     Attributes:
@@ -67,7 +67,7 @@ class Shelf:
         problems: Why the others cannot be read, a sentence each.
     """
 
-    entries: tuple[ShelfEntry, ...]
+    entries: tuple[IndexEntry, ...]
     problems: tuple[str, ...]
 
 
@@ -107,9 +107,9 @@ def _free_name(path: Path) -> Path:
     return found
 
 
-def scan_shelf(folders: Sequence[Path] | None = None) -> Shelf:
+def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
     """Looks at every bundle in folders, the user's and the shipped ones where None, without loading predictors."""
-    entries: dict[str, ShelfEntry] = {}
+    entries: dict[str, IndexEntry] = {}
     problems: list[str] = []
     for folder in (bundles_folder(), SHIPPED_FOLDER) if folders is None else folders:
         # Sorted, so that of two bundles for one platform the same one is taken every time.
@@ -121,13 +121,13 @@ def scan_shelf(folders: Sequence[Path] | None = None) -> Shelf:
             except BundleError as problem:
                 problems.append(str(problem))
             else:
-                entries.setdefault(summary.platform, ShelfEntry(summary.platform, path, summary.card))
-    return Shelf(tuple(entries[name] for name in sorted(entries)), tuple(problems))
+                entries.setdefault(summary.platform, IndexEntry(summary.platform, path, summary.card))
+    return BundleIndex(tuple(entries[name] for name in sorted(entries)), tuple(problems))
 
 
-def available_platforms() -> list[ShelfEntry]:
+def available_platforms() -> list[IndexEntry]:
     """(platform id, path, card) of every platform that can be predicted for, sorted by id."""
-    return list(scan_shelf().entries)
+    return list(scan_bundles().entries)
 
 
 def platforms() -> list[dict[str, Any]]:
@@ -158,9 +158,9 @@ def find_bundle(id_or_path: str | Path) -> Path:
     wanted = text.rstrip("/")
     # A whole id is a file's name: of the many shipped bundles no other needs to be opened. The user's own go first.
     for folders, named in (((), bundle_path(wanted)), ((bundles_folder(),), SHIPPED_FOLDER / file_name(wanted))):
-        if is_bundle(named) and not any(entry.platform == wanted for entry in scan_shelf(folders).entries):
+        if is_bundle(named) and not any(entry.platform == wanted for entry in scan_bundles(folders).entries):
             return named
-    shelf = scan_shelf()
+    shelf = scan_bundles()
     names = {entry.platform: entry for entry in shelf.entries}
     found = beginning_with(wanted, names)
     if not found and wanted.partition("/")[0] == LOCAL:
@@ -177,12 +177,12 @@ def find_bundle(id_or_path: str | Path) -> Path:
 
 def shortest_name(platform: Platform) -> str:
     """The shortest beginning of a platform's id that :func:`find_bundle` takes for it."""
-    text, known = platform.id, [entry.platform for entry in scan_shelf().entries]
+    text, known = platform.id, [entry.platform for entry in scan_bundles().entries]
     beginnings = (f"{platform.device}/{platform.runtime}", text.rsplit("/", 2)[0], text.rsplit("/", 1)[0])
     return next((name for name in beginnings if beginning_with(name, known) == [text]), text)
 
 
-def _measured_here(entry: ShelfEntry) -> bool:
+def _measured_here(entry: IndexEntry) -> bool:
     """Whether a bundle's measurements come from a machine with this CPU."""
     from latcast.measure.environment import cpu_description
 
@@ -191,7 +191,7 @@ def _measured_here(entry: ShelfEntry) -> bool:
     return isinstance(cpu, Mapping) and cpu.get("model") == cpu_description()["model"]
 
 
-def _nothing_found(text: str, shelf: Shelf) -> str:
+def _nothing_found(text: str, shelf: BundleIndex) -> str:
     names = [entry.platform for entry in shelf.entries]
     damaged = f" ({len(shelf.problems)} bundle(s) there cannot be read: {shelf.problems[0]})" if shelf.problems else ""
     if not names:

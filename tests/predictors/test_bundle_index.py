@@ -10,7 +10,7 @@ import pytest
 
 from latcast.errors import UnknownPlatformError
 from latcast.measure.environment import cpu_description
-from latcast.predictors import shelf
+from latcast.predictors import bundle_index
 from latcast.predictors.bundle import read_summary, save_bundle
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -29,7 +29,7 @@ IDS = (
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty shelf: a home of its own, nothing shipped."""
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(shelf, "SHIPPED_FOLDER", tmp_path / "shipped")
+    monkeypatch.setattr(bundle_index, "SHIPPED_FOLDER", tmp_path / "shipped")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home" / "bundles"
 
@@ -42,27 +42,27 @@ def put(predictor: PlatformPredictor, platform: str, path: Path, **card: object)
 @pytest.fixture
 def stocked(home: Path, predictor: PlatformPredictor) -> Path:
     for platform in IDS:
-        put(predictor, platform, shelf.bundle_path(platform), mape=4.5, licence="CC0-1.0")
+        put(predictor, platform, bundle_index.bundle_path(platform), mape=4.5, licence="CC0-1.0")
     return home
 
 
 class TestListing:
     def test_a_bundle_is_named_by_its_platform(self, home: Path) -> None:
-        assert shelf.bundle_path(Platform.parse(IDS[2])) == home / "local__onnxruntime-1.31__cpu1__fp32.zip"
+        assert bundle_index.bundle_path(Platform.parse(IDS[2])) == home / "local__onnxruntime-1.31__cpu1__fp32.zip"
 
     def test_without_bundles_there_is_nothing(self, home: Path) -> None:
-        assert shelf.available_platforms() == []
-        assert shelf.platforms() == []
+        assert bundle_index.available_platforms() == []
+        assert bundle_index.platforms() == []
 
     def test_every_bundle_is_listed_with_its_card(self, stocked: Path) -> None:
-        listed = shelf.available_platforms()
+        listed = bundle_index.available_platforms()
 
         assert [entry.platform for entry in listed] == sorted(IDS)
         assert all(entry.card == {"mape": 4.5, "licence": "CC0-1.0"} for entry in listed)
         assert all(entry.path.parent == stocked for entry in listed)
 
     def test_scripts_get_the_figures_of_the_card(self, stocked: Path) -> None:
-        [first, *_] = shelf.platforms()
+        [first, *_] = bundle_index.platforms()
 
         assert first == {
             "id": IDS[2], "source": "user", "mape": 4.5, "within_5": None, "within_10": None, "interval_coverage": None,
@@ -71,18 +71,18 @@ class TestListing:
 
     def test_folders_and_shipped_bundles_are_found_too(self, home: Path, predictor: PlatformPredictor) -> None:
         put(predictor, IDS[0], home / "my folder")
-        put(predictor, IDS[1], shelf.SHIPPED_FOLDER / "b.zip")
+        put(predictor, IDS[1], bundle_index.SHIPPED_FOLDER / "b.zip")
 
-        assert [(entry.platform, entry.source) for entry in shelf.available_platforms()] == [
+        assert [(entry.platform, entry.source) for entry in bundle_index.available_platforms()] == [
             (IDS[1], "shipped"),
             (IDS[0], "user"),
         ]
 
     def test_ones_own_bundle_hides_the_shipped_one(self, home: Path, predictor: PlatformPredictor) -> None:
-        put(predictor, IDS[0], shelf.SHIPPED_FOLDER / "b.zip")
+        put(predictor, IDS[0], bundle_index.SHIPPED_FOLDER / "b.zip")
         own = put(predictor, IDS[0], home / "own.zip")
 
-        assert [entry.path for entry in shelf.available_platforms()] == [own]
+        assert [entry.path for entry in bundle_index.available_platforms()] == [own]
 
     def test_what_cannot_be_read_is_no_platform_but_a_stated_problem(self, stocked: Path) -> None:
         (stocked / "broken.zip").write_bytes(b"PK")
@@ -90,7 +90,7 @@ class TestListing:
         (stocked / "folder of mine").mkdir()
         (stocked / ".half.zip").write_bytes(b"")
 
-        found = shelf.scan_shelf()
+        found = bundle_index.scan_bundles()
 
         assert [entry.platform for entry in found.entries] == sorted(IDS)
         [problem] = found.problems
@@ -100,34 +100,34 @@ class TestListing:
 class TestFinding:
     @pytest.mark.parametrize("platform", IDS)
     def test_a_platform_is_found_by_its_id(self, stocked: Path, platform: str) -> None:
-        assert shelf.find_bundle(platform) == shelf.bundle_path(platform)
+        assert bundle_index.find_bundle(platform) == bundle_index.bundle_path(platform)
 
     def test_a_whole_id_opens_no_other_shipped_bundle(
         self, home: Path, predictor: PlatformPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put(predictor, IDS[0], tmp_path / "shipped" / shelf.file_name(IDS[0]))
-        (tmp_path / "shipped" / shelf.file_name(IDS[1])).write_bytes(b"PK damaged")
+        put(predictor, IDS[0], tmp_path / "shipped" / bundle_index.file_name(IDS[0]))
+        (tmp_path / "shipped" / bundle_index.file_name(IDS[1])).write_bytes(b"PK damaged")
         opened: list[Path] = []
-        monkeypatch.setattr(shelf, "read_summary", lambda path: opened.append(path))
+        monkeypatch.setattr(bundle_index, "read_summary", lambda path: opened.append(path))
 
-        assert shelf.find_bundle(IDS[0]) == tmp_path / "shipped" / "pixel4__tflite-2.10__gpu__fp16.zip"
+        assert bundle_index.find_bundle(IDS[0]) == tmp_path / "shipped" / "pixel4__tflite-2.10__gpu__fp16.zip"
         assert opened == []
 
     def test_ones_own_bundle_goes_before_a_shipped_one_whatever_its_name(
         self, home: Path, predictor: PlatformPredictor, tmp_path: Path
     ) -> None:
-        put(predictor, IDS[0], tmp_path / "shipped" / shelf.file_name(IDS[0]))
+        put(predictor, IDS[0], tmp_path / "shipped" / bundle_index.file_name(IDS[0]))
         own = put(predictor, IDS[0], home / "mine.zip")
 
-        assert shelf.find_bundle(IDS[0]) == own
+        assert bundle_index.find_bundle(IDS[0]) == own
 
     @pytest.mark.parametrize("name", ["b.zip", "folder"])
     def test_a_path_is_a_name_too(self, home: Path, predictor: PlatformPredictor, tmp_path: Path, name: str) -> None:
         put(predictor, IDS[0], tmp_path / name)
 
-        assert shelf.find_bundle(name) == Path(name)
-        assert shelf.find_bundle(f"./{name}") == Path(name)
-        assert shelf.find_bundle(tmp_path / name) == tmp_path / name
+        assert bundle_index.find_bundle(name) == Path(name)
+        assert bundle_index.find_bundle(f"./{name}") == Path(name)
+        assert bundle_index.find_bundle(tmp_path / name) == tmp_path / name
 
     @pytest.mark.parametrize(
         ("beginning", "platform"),
@@ -142,11 +142,11 @@ class TestFinding:
     def test_the_beginning_of_an_id_is_enough_where_it_is_the_only_one(
         self, stocked: Path, beginning: str, platform: str
     ) -> None:
-        assert shelf.find_bundle(beginning) == shelf.bundle_path(platform)
+        assert bundle_index.find_bundle(beginning) == bundle_index.bundle_path(platform)
 
     def test_the_beginning_of_several_lists_them(self, stocked: Path) -> None:
         with pytest.raises(UnknownPlatformError) as caught:
-            shelf.find_bundle("local/onnxruntime")
+            bundle_index.find_bundle("local/onnxruntime")
 
         assert str(caught.value) == (
             f"'local/onnxruntime' is the beginning of 2 platforms, expected one; give more of the id: {IDS[2]}, {IDS[3]}"
@@ -154,17 +154,17 @@ class TestFinding:
 
     def test_an_unknown_platform_suggests_the_nearest(self, stocked: Path) -> None:
         with pytest.raises(UnknownPlatformError, match=r"for 'pixel5/tflite-2\.10/gpu/fp16'; nearest: pixel4/tflite"):
-            shelf.find_bundle("pixel5/tflite-2.10/gpu/fp16")
+            bundle_index.find_bundle("pixel5/tflite-2.10/gpu/fp16")
 
     def test_a_damaged_bundle_is_mentioned_where_nothing_is_found(self, stocked: Path) -> None:
         (stocked / "broken.zip").write_bytes(b"PK")
 
         with pytest.raises(UnknownPlatformError, match=r"1 bundle\(s\) there cannot be read: .*broken\.zip"):
-            shelf.find_bundle("a03s/pytorch-2.0/4small/int8")
+            bundle_index.find_bundle("a03s/pytorch-2.0/4small/int8")
 
     def test_an_empty_shelf_says_where_it_looked_and_what_to_do(self, home: Path) -> None:
         with pytest.raises(UnknownPlatformError) as caught:
-            shelf.find_bundle("local/onnxruntime")
+            bundle_index.find_bundle("local/onnxruntime")
 
         assert f"found no bundles in {home}" in str(caught.value)
         assert "latcast profile" in str(caught.value)
@@ -172,12 +172,12 @@ class TestFinding:
     @pytest.mark.parametrize("path", ["gone.zip", "./gone", "/nowhere/gone", "~/gone"])
     def test_a_path_to_nothing_is_said_to_be_one(self, stocked: Path, path: str) -> None:
         with pytest.raises(UnknownPlatformError, match=f"found no bundle at '{path}'"):
-            shelf.find_bundle(path)
+            bundle_index.find_bundle(path)
 
     def test_a_folder_that_happens_to_have_the_name_of_a_device_is_not_in_the_way(self, stocked: Path, tmp_path: Path) -> None:
         (tmp_path / "local" / "openvino").mkdir(parents=True)
 
-        assert shelf.find_bundle("local/openvino") == shelf.bundle_path(IDS[4])
+        assert bundle_index.find_bundle("local/openvino") == bundle_index.bundle_path(IDS[4])
 
 
 class TestLocal:
@@ -188,21 +188,21 @@ class TestLocal:
         put(predictor, "rack/onnxruntime-1.31/cpu1/fp32", home / "rack.zip", environment=elsewhere)
         put(predictor, "shop/onnxruntime-1.31/cpu1/fp32", home / "shop.zip")
 
-        assert shelf.find_bundle("local/onnxruntime-1.31/cpu1/fp32") == own
-        assert shelf.find_bundle("local/onnxruntime") == own
+        assert bundle_index.find_bundle("local/onnxruntime-1.31/cpu1/fp32") == own
+        assert bundle_index.find_bundle("local/onnxruntime") == own
 
     def test_a_bundle_that_is_called_local_comes_first(self, home: Path, predictor: PlatformPredictor) -> None:
         here = {"host": {"cpu": {"model": cpu_description()["model"]}}}
         put(predictor, "desk/onnxruntime-1.31/cpu1/fp32", home / "desk.zip", environment=here)
         local = put(predictor, "local/onnxruntime-1.31/cpu1/fp32", home / "local.zip")
 
-        assert shelf.find_bundle("local/onnxruntime") == local
+        assert bundle_index.find_bundle("local/onnxruntime") == local
 
     def test_a_bundle_from_another_machine_is_not_local(self, home: Path, predictor: PlatformPredictor) -> None:
         put(predictor, "rack/onnxruntime-1.31/cpu1/fp32", home / "rack.zip")
 
         with pytest.raises(UnknownPlatformError, match="; measure this machine for one with: latcast profile --runtime"):
-            shelf.find_bundle("local/onnxruntime-1.31/cpu1/fp32")
+            bundle_index.find_bundle("local/onnxruntime-1.31/cpu1/fp32")
 
 
 class TestShortestName:
@@ -216,12 +216,12 @@ class TestShortestName:
     )
     @pytest.mark.usefixtures("stocked")
     def test_it_is_the_shortest_beginning_that_is_unique(self, platform: str, expected: str) -> None:
-        assert shelf.shortest_name(Platform.parse(platform)) == expected
-        assert shelf.find_bundle(expected) == shelf.bundle_path(platform)
+        assert bundle_index.shortest_name(Platform.parse(platform)) == expected
+        assert bundle_index.find_bundle(expected) == bundle_index.bundle_path(platform)
 
     @pytest.mark.usefixtures("home")
     def test_a_platform_that_is_not_on_the_shelf_keeps_its_id(self) -> None:
-        assert shelf.shortest_name(Platform.parse(IDS[0])) == IDS[0]
+        assert bundle_index.shortest_name(Platform.parse(IDS[0])) == IDS[0]
 
 
 class TestTheBetterBundleStays:
@@ -229,47 +229,47 @@ class TestTheBetterBundleStays:
     SHORT: ClassVar[dict[str, object]] = {"mape": 5.0, "networks": 40, TRAINING_KEYS: ["a"]}
 
     def test_the_first_one_goes_on_the_shelf(self, home: Path, predictor: PlatformPredictor) -> None:
-        shelved = shelf.shelve(predictor.with_card(self.SHORT))
+        shelved = bundle_index.shelve(predictor.with_card(self.SHORT))
 
         assert (shelved.on_shelf, shelved.before) == (True, None)
-        assert shelved.path == shelf.find_bundle("local/onnxruntime")
+        assert shelved.path == bundle_index.find_bundle("local/onnxruntime")
 
     def test_a_lesser_one_is_set_aside_where_no_name_finds_it(self, home: Path, predictor: PlatformPredictor) -> None:
-        kept = shelf.shelve(predictor.with_card(self.LONG)).path
+        kept = bundle_index.shelve(predictor.with_card(self.LONG)).path
 
-        shelved = shelf.shelve(predictor.with_card(self.SHORT))
+        shelved = bundle_index.shelve(predictor.with_card(self.SHORT))
 
         assert not shelved.on_shelf
         assert shelved.before == self.LONG
         assert shelved.path == home / "aside" / kept.name
-        assert shelf.find_bundle("local/onnxruntime") == kept
+        assert bundle_index.find_bundle("local/onnxruntime") == kept
         assert read_summary(kept).card == self.LONG
-        assert [entry.path for entry in shelf.available_platforms()] == [kept]
+        assert [entry.path for entry in bundle_index.available_platforms()] == [kept]
 
     def test_what_was_set_aside_before_stays(self, home: Path, predictor: PlatformPredictor) -> None:
-        shelf.shelve(predictor.with_card(self.LONG))
+        bundle_index.shelve(predictor.with_card(self.LONG))
 
-        aside = [shelf.shelve(predictor.with_card(self.SHORT)).path for _ in range(3)]
+        aside = [bundle_index.shelve(predictor.with_card(self.SHORT)).path for _ in range(3)]
 
         assert len({path.name for path in aside}) == 3
         assert all(read_summary(path).card == self.SHORT for path in aside)
 
     def test_a_better_one_takes_its_place(self, home: Path, predictor: PlatformPredictor) -> None:
-        shelf.shelve(predictor.with_card(self.SHORT))
+        bundle_index.shelve(predictor.with_card(self.SHORT))
 
-        shelved = shelf.shelve(predictor.with_card(self.LONG))
+        shelved = bundle_index.shelve(predictor.with_card(self.LONG))
 
         assert (shelved.on_shelf, shelved.before) == (True, self.SHORT)
-        assert read_summary(shelf.find_bundle("local/onnxruntime")).card == self.LONG
+        assert read_summary(bundle_index.find_bundle("local/onnxruntime")).card == self.LONG
 
     def test_who_says_so_gets_the_lesser_one(self, home: Path, predictor: PlatformPredictor) -> None:
-        shelf.shelve(predictor.with_card(self.LONG))
+        bundle_index.shelve(predictor.with_card(self.LONG))
 
-        assert shelf.shelve(predictor.with_card(self.SHORT), replace=True).on_shelf
-        assert read_summary(shelf.find_bundle("local/onnxruntime")).card == self.SHORT
+        assert bundle_index.shelve(predictor.with_card(self.SHORT), replace=True).on_shelf
+        assert read_summary(bundle_index.find_bundle("local/onnxruntime")).card == self.SHORT
 
     def test_one_that_cannot_be_read_gives_way(self, home: Path, predictor: PlatformPredictor) -> None:
-        shelf.bundle_path(predictor.platform).parent.mkdir(parents=True)
-        shelf.bundle_path(predictor.platform).write_bytes(b"no zip")
+        bundle_index.bundle_path(predictor.platform).parent.mkdir(parents=True)
+        bundle_index.bundle_path(predictor.platform).write_bytes(b"no zip")
 
-        assert shelf.shelve(predictor.with_card(self.SHORT)).on_shelf
+        assert bundle_index.shelve(predictor.with_card(self.SHORT)).on_shelf

@@ -32,7 +32,7 @@ LEAST_GAIN = 0.002
 
 
 @dataclass(frozen=True)
-class WarmCaches:
+class ShortNetworkCorrection:
     """A factor of at most 1 on the sum over a network's kernels, the smaller the shorter the network.
 
     ``factor = Π over knots min(max(sum, shortest) / knot, 1) ^ exponent``.
@@ -58,15 +58,15 @@ class WarmCaches:
         """The factor of the shortest networks."""
         return float(self.factor(np.array([self.shortest_ms]))[0])
 
-    def scaled(self, level: float) -> WarmCaches:
+    def scaled(self, level: float) -> ShortNetworkCorrection:
         """The same factor for sums that are ``level`` times as long."""
-        return WarmCaches(tuple(level * knot for knot in self.knots_ms), self.exponents, level * self.shortest_ms)
+        return ShortNetworkCorrection(tuple(level * knot for knot in self.knots_ms), self.exponents, level * self.shortest_ms)
 
     def to_json(self) -> dict[str, object]:
         return {"knots_ms": list(self.knots_ms), "exponents": list(self.exponents), "shortest_ms": self.shortest_ms}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> WarmCaches:
+    def from_json(cls, data: Mapping[str, object]) -> ShortNetworkCorrection:
         """Raises:
         ValueError: Numbers that no fit gives.
         """
@@ -88,7 +88,7 @@ class WarmCaches:
         return model
 
 
-def fit_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray) -> WarmCaches:
+def fit_short_network_correction(sum_ms: np.ndarray, latency_ms: np.ndarray) -> ShortNetworkCorrection:
     """The factor that short networks show against long ones.
 
     Non-negative least squares of ``log(latency / sum)``, the exponents drawn towards 0, with a constant for what all networks
@@ -102,7 +102,7 @@ def fit_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray) -> WarmCaches:
 
     positive = sum_ms > 0
     if not positive.any():
-        return WarmCaches()
+        return ShortNetworkCorrection()
     sum_ms, latency_ms = sum_ms[positive], latency_ms[positive]
     knots = np.quantile(sum_ms, KNOTS)
     shortest = float(sum_ms.min())
@@ -114,15 +114,17 @@ def fit_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray) -> WarmCaches:
     exponents *= min(MOST_EXPONENT / max(exponents.sum(), 1e-12), 1.0)
     used = exponents > 0
     if not used.any():
-        return WarmCaches()
-    return WarmCaches(tuple(map(float, knots[used])), tuple(map(float, exponents[used])), shortest)
+        return ShortNetworkCorrection()
+    return ShortNetworkCorrection(tuple(map(float, knots[used])), tuple(map(float, exponents[used])), shortest)
 
 
-def confirmed_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0) -> WarmCaches:
+def confirmed_short_network_correction(
+    sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0
+) -> ShortNetworkCorrection:
     """The factor of short networks; none where networks of other lineages do not confirm it.
 
     Args:
-        sum_ms, latency_ms: As for :func:`fit_warm_caches`.
+        sum_ms, latency_ms: As for :func:`fit_short_network_correction`.
         groups: (networks,) lineage or space of each network; whole groups are left out.
         seed: Order of the groups.
     """
@@ -130,21 +132,21 @@ def confirmed_warm_caches(sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Se
     sum_ms, latency_ms = sum_ms[positive], latency_ms[positive]
     fold = group_folds([group for group, kept in zip(groups, positive, strict=True) if kept], FOLDS, seed)
     if not len(fold):
-        return WarmCaches()
+        return ShortNetworkCorrection()
     ratio = np.log(latency_ms / sum_ms)
     plain, warmed = np.zeros(len(fold)), np.zeros(len(fold))
     for part in np.unique(fold):
         rest, left_out = fold != part, fold == part
         if rest.any():
-            factor = np.log(fit_warm_caches(sum_ms[rest], latency_ms[rest]).factor(sum_ms))
+            factor = np.log(fit_short_network_correction(sum_ms[rest], latency_ms[rest]).factor(sum_ms))
             plain[left_out] = ratio[left_out] - np.median(ratio[rest])
             warmed[left_out] = (ratio - factor)[left_out] - np.median((ratio - factor)[rest])
     # Each with the level that suits it, as the network model has it in the end.
     gain = np.abs(np.expm1(-plain)).mean() - np.abs(np.expm1(-warmed)).mean()
-    return fit_warm_caches(sum_ms, latency_ms) if gain > LEAST_GAIN else WarmCaches()
+    return fit_short_network_correction(sum_ms, latency_ms) if gain > LEAST_GAIN else ShortNetworkCorrection()
 
 
-def level(sum_ms: np.ndarray, latency_ms: np.ndarray, caches: WarmCaches) -> float:
+def level(sum_ms: np.ndarray, latency_ms: np.ndarray, caches: ShortNetworkCorrection) -> float:
     """By what sums are to be multiplied beside the factor; the median over the networks that add up to something."""
     positive = sum_ms > 0
     if not positive.any():

@@ -1,4 +1,4 @@
-"""A factor on a kernel's physical latency that varies smoothly with its sizes: the mean of a Gaussian process.
+"""A factor on a kernel's analytical latency that varies smoothly with its sizes: the mean of a Gaussian process.
 
 Where only whole networks were timed no kernel has a latency of its own to train trees on. What can be learned is a function
 over kernels whose sums fit the networks (:mod:`latcast.predictors.whole_networks`): it is close for kernels of close sizes,
@@ -61,7 +61,7 @@ def _squared_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class SmoothFactor:
+class GaussianProcessCorrection:
     """``exp(Σ covariance(kernel, point) · weight)``.
 
     Attributes:
@@ -76,7 +76,7 @@ class SmoothFactor:
     kind: ClassVar[str] = "smooth_factor"
 
     @classmethod
-    def of(cls, covariance: SizeCovariance, points: np.ndarray, weights: np.ndarray) -> SmoothFactor:
+    def of(cls, covariance: SizeCovariance, points: np.ndarray, weights: np.ndarray) -> GaussianProcessCorrection:
         """A factor whose points are told apart, and whose weights are rounded to :data:`QUANTUM`."""
         distinct, place = np.unique(np.asarray(points, dtype=np.int64), axis=0, return_inverse=True)
         summed = np.bincount(place.reshape(-1), weights=weights, minlength=len(distinct))
@@ -84,10 +84,10 @@ class SmoothFactor:
         kept = rounded != 0
         return cls(covariance, distinct[kept].astype(np.int32), rounded[kept] * QUANTUM)
 
-    def times(self, other: SmoothFactor) -> SmoothFactor:
+    def times(self, other: GaussianProcessCorrection) -> GaussianProcessCorrection:
         """The product with another factor of the same covariance."""
         points = np.concatenate([self.points, other.points])
-        return SmoothFactor.of(self.covariance, points, np.concatenate([self.weights, other.weights]))
+        return GaussianProcessCorrection.of(self.covariance, points, np.concatenate([self.weights, other.weights]))
 
     @classmethod
     def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
@@ -114,7 +114,7 @@ class SmoothFactor:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> SmoothFactor:
+    def from_arrays(cls, arrays: Arrays) -> GaussianProcessCorrection:
         covariance = SizeCovariance(arrays["lengths"], int(arrays["paths"][0]), *arrays["deviations"].tolist())
         points, weights = arrays["points"], arrays["weights"]
         if points.ndim != 2 or points.shape != (len(weights), len(covariance.lengths)):

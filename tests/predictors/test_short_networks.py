@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.predictors.warm_caches import WarmCaches, confirmed_warm_caches, fit_warm_caches
+from latcast.predictors.short_networks import (
+    ShortNetworkCorrection,
+    confirmed_short_network_correction,
+    fit_short_network_correction,
+)
 
-CACHES = WarmCaches(knots_ms=(4.0, 16.0), exponents=(0.5, 0.25), shortest_ms=1.0)
+CACHES = ShortNetworkCorrection(knots_ms=(4.0, 16.0), exponents=(0.5, 0.25), shortest_ms=1.0)
 
 
 def test_each_knot_takes_its_power_of_what_is_missing_to_it() -> None:
@@ -24,7 +28,7 @@ def test_networks_shorter_than_any_measured_are_taken_to_be_as_the_shortest() ->
 
 
 def test_without_exponents_nothing_changes() -> None:
-    assert WarmCaches().factor(np.array([0.0, 3.0])).tolist() == [1.0, 1.0]
+    assert ShortNetworkCorrection().factor(np.array([0.0, 3.0])).tolist() == [1.0, 1.0]
 
 
 @given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3)), min_size=2, max_size=20))
@@ -32,22 +36,24 @@ def test_a_longer_sum_is_never_predicted_shorter_whatever_was_measured(networks:
     sum_ms, latency_ms = np.array(networks).T
     ordered = np.sort(sum_ms)
 
-    caches = fit_warm_caches(sum_ms, latency_ms)
+    caches = fit_short_network_correction(sum_ms, latency_ms)
 
     predicted = ordered * caches.factor(ordered)
     assert (np.diff(predicted) >= -1e-9 * predicted[1:]).all()
     assert (caches.factor(ordered) <= 1 + 1e-12).all()
     if caches.exponents:
-        assert WarmCaches.from_json(caches.to_json()) == caches
+        assert ShortNetworkCorrection.from_json(caches.to_json()) == caches
 
 
 def test_networks_that_add_up_to_nothing_say_nothing() -> None:
     sum_ms = np.array([0.0, 1.0, 0.0, 10.0, 100.0])
     latency_ms = np.array([0.1, 0.5, 0.1, 8.0, 100.0])
 
-    assert fit_warm_caches(sum_ms, latency_ms) == fit_warm_caches(sum_ms[[1, 3, 4]], latency_ms[[1, 3, 4]])
-    assert fit_warm_caches(np.zeros(3), np.ones(3)) == WarmCaches()
-    assert confirmed_warm_caches(np.zeros(3), np.ones(3), ["a", "b", "c"]) == WarmCaches()
+    assert fit_short_network_correction(sum_ms, latency_ms) == fit_short_network_correction(
+        sum_ms[[1, 3, 4]], latency_ms[[1, 3, 4]]
+    )
+    assert fit_short_network_correction(np.zeros(3), np.ones(3)) == ShortNetworkCorrection()
+    assert confirmed_short_network_correction(np.zeros(3), np.ones(3), ["a", "b", "c"]) == ShortNetworkCorrection()
 
 
 def test_a_factor_that_one_lineage_alone_shows_is_not_confirmed_by_the_others() -> None:
@@ -58,10 +64,10 @@ def test_a_factor_that_one_lineage_alone_shows_is_not_confirmed_by_the_others() 
     sum_ms = np.concatenate([np.linspace(1, 2, 6), *[np.geomspace(10, 100, 6)] * 4])
     latency_ms = np.where(sum_ms < 5, sum_ms / 2, sum_ms)
 
-    found = confirmed_warm_caches(sum_ms, latency_ms, [name for name in "abcde" for _ in range(6)])
+    found = confirmed_short_network_correction(sum_ms, latency_ms, [name for name in "abcde" for _ in range(6)])
 
-    assert fit_warm_caches(sum_ms, latency_ms).exponents
-    assert found == WarmCaches()
+    assert fit_short_network_correction(sum_ms, latency_ms).exponents
+    assert found == ShortNetworkCorrection()
 
 
 def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() -> None:
@@ -71,13 +77,13 @@ def test_a_factor_that_short_networks_have_is_found_whatever_all_are_off_by() ->
     truth = np.minimum(sum_ms / knot, 1.0) ** 0.08
     latency_ms = 1.05 * truth * sum_ms * rng.lognormal(0, 0.03, 400)
 
-    caches = fit_warm_caches(sum_ms, latency_ms)
+    caches = fit_short_network_correction(sum_ms, latency_ms)
 
     assert np.abs(caches.factor(sum_ms) / truth - 1).mean() < 0.01
 
 
 def test_it_comes_back_from_json() -> None:
-    assert WarmCaches.from_json(CACHES.to_json()) == CACHES
+    assert ShortNetworkCorrection.from_json(CACHES.to_json()) == CACHES
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_it_comes_back_from_json() -> None:
 )
 def test_numbers_that_no_fit_gives_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        WarmCaches.from_json({**CACHES.to_json(), **change})
+        ShortNetworkCorrection.from_json({**CACHES.to_json(), **change})
 
 
 @pytest.mark.parametrize(("exponent", "kept"), [(0.1, True), (0.0, False)])
@@ -103,6 +109,6 @@ def test_a_factor_is_kept_where_families_left_out_confirm_it(exponent: float, ke
     sum_ms = np.exp(rng.uniform(np.log(0.3), np.log(100), 200))
     latency_ms = 1.1 * sum_ms * np.minimum(sum_ms / 20, 1) ** exponent * rng.lognormal(0, 0.03, 200)
 
-    caches = confirmed_warm_caches(sum_ms, latency_ms, [f"family {index % 7}" for index in range(200)])
+    caches = confirmed_short_network_correction(sum_ms, latency_ms, [f"family {index % 7}" for index in range(200)])
 
     assert any(caches.exponents) is kept

@@ -9,7 +9,7 @@ import pytest
 
 from latcast.errors import TrainingError
 from latcast.predictors.regressors import regressor_from_arrays
-from latcast.predictors.regressors.smooth_factor import SizeCovariance, SmoothFactor
+from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection, SizeCovariance
 
 # Two channel counts that differ after two doublings, and a filter's side after one.
 COVARIANCE = SizeCovariance(np.array([2.0, 2.0, 1.0]), 1, level=0.25, path=0.2, smooth=0.3, own=0.1)
@@ -34,15 +34,15 @@ def test_another_filter_is_another_path() -> None:
 
 
 def test_without_points_the_factor_is_one() -> None:
-    factor = SmoothFactor.of(COVARIANCE, np.zeros((0, 3)), np.zeros(0))
+    factor = GaussianProcessCorrection.of(COVARIANCE, np.zeros((0, 3)), np.zeros(0))
 
     assert factor.predict(np.array([[64.0, 128.0, 3.0]])).tolist() == [1.0]
 
 
 def test_a_product_of_factors_multiplies_what_they_say() -> None:
     kernels = np.array([[64, 128, 3], [32, 32, 1], [512, 16, 5]])
-    first = SmoothFactor.of(COVARIANCE, kernels[:2], np.array([0.5, -1.0]))
-    second = SmoothFactor.of(COVARIANCE, kernels[1:], np.array([2.0, 0.25]))
+    first = GaussianProcessCorrection.of(COVARIANCE, kernels[:2], np.array([0.5, -1.0]))
+    second = GaussianProcessCorrection.of(COVARIANCE, kernels[1:], np.array([2.0, 0.25]))
 
     together = first.times(second)
 
@@ -51,7 +51,7 @@ def test_a_product_of_factors_multiplies_what_they_say() -> None:
 
 
 def test_it_comes_back_from_its_arrays() -> None:
-    factor = SmoothFactor.of(COVARIANCE, np.array([[64, 128, 3], [32, 32, 1]]), np.array([0.5, -1.0]))
+    factor = GaussianProcessCorrection.of(COVARIANCE, np.array([[64, 128, 3], [32, 32, 1]]), np.array([0.5, -1.0]))
 
     again = regressor_from_arrays("smooth_factor", factor.arrays())
 
@@ -61,4 +61,4 @@ def test_it_comes_back_from_its_arrays() -> None:
 
 def test_kernels_alone_do_not_teach_it() -> None:
     with pytest.raises(TrainingError, match="learned from whole networks"):
-        SmoothFactor.fit(np.ones((3, 3)), np.ones(3))
+        GaussianProcessCorrection.fit(np.ones((3, 3)), np.ones(3))

@@ -1,4 +1,4 @@
-"""Physical terms by hand, and coefficients from what they made."""
+"""Analytical terms by hand, and coefficients from what they made."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from latcast.graph.ir import Graph
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
-from latcast.predictors.physical import (
+from latcast.predictors.analytical import (
     POOLED,
     TERMS,
-    PhysicalTerms,
+    AnalyticalTerms,
     coarse_class,
     fit_from_kernels,
     fit_from_networks,
@@ -45,20 +45,20 @@ class TestTerms:
 class TestPricing:
     def test_a_class_is_priced_by_its_coefficients_and_one_without_by_the_pooled_ones(self) -> None:
         vector, matrix = [1, 10, 6, 0, 0, 0], [40, 10, 6, 0, 0, 0]
-        terms = PhysicalTerms({POOLED: np.array([0, 0, 0, 7.0]), "linear vector": np.array([1.0, 0, 0, 0])})
+        terms = AnalyticalTerms({POOLED: np.array([0, 0, 0, 7.0]), "linear vector": np.array([1.0, 0, 0, 0])})
 
         assert terms.latency_ms(LINEAR, np.array([vector, matrix])).tolist() == [120.0, 7.0]
         assert terms.knows(LINEAR, np.array([vector, matrix])).tolist() == [True, False]
 
     def test_no_kernel_costs_nothing(self) -> None:
-        terms = PhysicalTerms({POOLED: np.zeros(len(TERMS))})
+        terms = AnalyticalTerms({POOLED: np.zeros(len(TERMS))})
 
         assert (terms.latency_ms(LINEAR, np.array([[1, 1, 1, 0, 0, 0]])) > 0).all()
 
     def test_terms_come_back_from_json(self) -> None:
-        terms = PhysicalTerms({POOLED: TRUTH, "linear vector": 2 * TRUTH})
+        terms = AnalyticalTerms({POOLED: TRUTH, "linear vector": 2 * TRUTH})
 
-        again = PhysicalTerms.from_json(terms.to_json())
+        again = AnalyticalTerms.from_json(terms.to_json())
 
         assert {name: values.tolist() for name, values in again.coefficients.items()} == {
             name: values.tolist() for name, values in terms.coefficients.items()
@@ -183,9 +183,9 @@ class TestFittingKernelsAndNetworks:
         latency_ms = sums.reshape(len(graphs), len(names), len(TERMS)).sum(axis=1) @ TRUTH + 0.7
         train = np.arange(len(graphs)) % 3 > 0
 
-        physical, overhead_ms = fit_from_networks(sums[train], names, latency_ms[train])
+        analytical, overhead_ms = fit_from_networks(sums[train], names, latency_ms[train])
 
-        coefficients = np.concatenate([physical.coefficients[name] for name in names])
+        coefficients = np.concatenate([analytical.coefficients[name] for name in names])
         error = (sums[~train] @ coefficients + overhead_ms) / latency_ms[~train] - 1
         assert np.abs(error).mean() < 0.02
         assert (coefficients >= 0).all()
