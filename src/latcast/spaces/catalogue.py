@@ -54,18 +54,31 @@ class Family(Space, Protocol):
     """Model name ("resnet50") to what its paper says of it."""
 
 
-FAMILY_NAMES = (
-    "alexnet", "vgg", "resnet", "densenet", "googlenet", "squeezenet", "regnet", "resnext", "se_resnet", "mobilenet_v1",
-    "mobilenet_v2", "mobilenet_v3", "shufflenet_v2", "mnasnet", "proxylessnas", "efficientnet", "ghostnet", "vit", "swin",
-    "mobilevit",
-)  # fmt: skip
+_FAMILIES: Mapping[str, str] = {
+    "alexnet": "convolutional", "vgg": "convolutional", "resnet": "residual", "densenet": "convolutional",
+    "googlenet": "convolutional", "squeezenet": "convolutional", "regnet": "residual", "resnext": "residual",
+    "se_resnet": "residual", "mobilenet_v1": "mobile", "mobilenet_v2": "inverted_residual", "mobilenet_v3": "inverted_residual",
+    "shufflenet_v2": "mobile", "mnasnet": "inverted_residual", "proxylessnas": "inverted_residual",
+    "efficientnet": "inverted_residual", "ghostnet": "mobile", "vit": "transformers", "swin": "transformers",
+    "mobilevit": "transformers",
+}  # fmt: skip
+"""Name of each family to its module."""
 
-SYNTHETIC_NAMES = ("block_sequence", "random_mobile", "random_mixed", "random_small", "random_operators")
+FAMILY_NAMES = tuple(_FAMILIES)
+
+_SYNTHETIC: Mapping[str, str] = {
+    "block_sequence": "block_sequence:SPACE",
+    "random_mobile": "random_mobile:SPACE",
+    "random_mixed": "random_mixed:SPACE",
+    "random_small": "random_mixed:SMALL",
+    "random_operators": "random_operators:SPACE",
+}
+SYNTHETIC_NAMES = tuple(_SYNTHETIC)
 
 SPACES: Registry[Space] = Registry(
     "space",
-    {name: f"latcast.spaces.families.{name}:SPACE" for name in FAMILY_NAMES}
-    | {name: f"latcast.spaces.synthetic.{name}:SPACE" for name in SYNTHETIC_NAMES}
+    {name: f"latcast.spaces.families.{module}:{name.upper()}" for name, module in _FAMILIES.items()}
+    | {name: f"latcast.spaces.synthetic.{target}" for name, target in _SYNTHETIC.items()}
     | dict(SUPERNET_TARGETS)
     | {"nas_bench_201": "latcast.spaces.nas_bench_201:SPACE"}
     | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}

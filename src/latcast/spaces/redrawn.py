@@ -8,7 +8,6 @@ of 8, as people choose them.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -120,12 +119,8 @@ class RedrawnFamily:
     def published(self) -> Parameters:
         """All parameters of the base, those by default too."""
         given = self._family.published[self.base].parameters
-        defaults = {
-            name: parameter.default
-            for name, parameter in inspect.signature(self._family.builder).parameters.items()
-            if parameter.default is not inspect.Parameter.empty
-        }
-        return {name: value for name, value in (defaults | dict(given)).items() if name in given or name in _DRAWN}
+        known = {**self._family.defaults, **given}
+        return {name: value for name, value in known.items() if name in given or name in _DRAWN}
 
     @cached_property
     def structure(self) -> list[tuple[str, tuple[str, ...]]]:

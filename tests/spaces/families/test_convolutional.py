@@ -16,7 +16,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_flops, graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import family, model
-from latcast.spaces.families.regnet import quantised_stages
+from latcast.spaces.families.residual import quantised_stages
 from latcast.spaces.families.variants import KERNEL_SIZES, RESOLUTIONS
 from tests.spaces.families.counting import published_count
 from tests.spaces.families.running import image, run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from importlib import import_module
 from random import Random
 
 import numpy as np
@@ -13,14 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latcast.errors import ModelError
-from latcast.graph.builder import GraphBuilder
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import family, model
-from latcast.spaces.families import ghostnet, shufflenet_v2
-from latcast.spaces.families.inverted_residual import SqueezeExcite, inverted_residual
-from latcast.spaces.families.stages import check_lengths, draw_blocks
-from latcast.spaces.families.variants import RESOLUTIONS
+from latcast.spaces.families.variants import RESOLUTIONS, VariantFamily, check_lengths, draw_blocks
 from tests.spaces.families.counting import published_count
 from tests.spaces.families.running import image, run
 
@@ -123,9 +118,11 @@ def test_widths_of_variants_are_multiples_of_8_between_a_fifth_and_nine_fifths(n
     (reference,) = family(name).sample(1, seed)
     # EfficientNet's widths start from B0 to B3, up to 1.2 times as wide, and MnasNet's A1 has one other width.
     widest = {"efficientnet": 1.2}.get(name, 1.0)
-    builder = import_module(f"latcast.spaces.families.{name}")
+    space = family(name)
+    assert isinstance(space, VariantFamily)
+    other = space.published["mnasnet_a1"].parameters["widths"] if name == "mnasnet" else space.defaults["widths"]
     for index, width in enumerate(reference.parameters["widths"]):
-        bases = [builder.WIDTHS[index]] + ([builder.A1["widths"][index]] if name == "mnasnet" else [])
+        bases = space.defaults["widths"][index], other[index]
         assert width % 8 == 0
         assert 0.2 * min(bases) - 8 <= width <= 1.8 * widest * max(bases) + 8
 
@@ -173,56 +170,6 @@ def test_a_deeper_stage_repeats_its_last_block_and_a_shallower_one_lacks_it() ->
     assert drawn == {(0, 1), (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 3), (0, 1, 2, 3, 3, 3)}
 
 
-def test_an_inverted_residual_expands_convolves_and_projects() -> None:
-    b = GraphBuilder("block")
-    x = b.input((1, 8, 4, 4))
-    graph = b.finish(inverted_residual(b, x, 8, expanded=48, kernel=3, stride=1, activation="relu6"))
-    # 8*48 + 48*9 + 48*8 products at each of the 16 places.
-    assert graph_macs(graph) == (8 * 48 + 48 * 9 + 48 * 8) * 16
-    assert Counter(node.op_type for node in graph.nodes) == {
-        "Conv": 3,
-        "BatchNormalization": 3,
-        "Clip": 2,
-        "Add": 1,
-    }
-
-
-def test_an_inverted_residual_adds_its_input_only_where_the_shape_stays() -> None:
-    for width, stride in ((8, 2), (16, 1)):
-        b = GraphBuilder("block")
-        x = b.input((1, 8, 4, 4))
-        y = inverted_residual(b, x, width, expanded=48, kernel=3, stride=stride, activation="relu")
-        assert "Add" not in {node.op_type for node in b.finish(y).nodes}
-
-
-def test_an_inverted_residual_of_stride_2_adds_nothing_even_on_a_map_of_one_pixel() -> None:
-    b = GraphBuilder("block")
-    x = b.input((1, 8, 1, 1))
-    y = inverted_residual(b, x, 8, expanded=48, kernel=3, stride=2, activation="relu")
-    graph = b.finish(y)
-    assert graph.shape(y) == (1, 8, 1, 1)
-    assert "Add" not in {node.op_type for node in graph.nodes}
-
-
-def test_an_inverted_residual_without_expansion_has_two_convolutions() -> None:
-    b = GraphBuilder("block")
-    x = b.input((1, 8, 4, 4))
-    graph = b.finish(inverted_residual(b, x, 4, expanded=8, kernel=5, stride=1, activation="relu"))
-    assert [node.attributes["group"] for node in graph.nodes if node.op_type == "Conv"] == [8, 1]
-
-
-def test_squeeze_and_excitation_sits_between_depthwise_convolution_and_projection() -> None:
-    b = GraphBuilder("block")
-    x = b.input((1, 8, 4, 4))
-    gate = SqueezeExcite(4, gate="hard_sigmoid")
-    y = inverted_residual(b, x, 4, expanded=16, kernel=3, stride=1, activation="hard_swish", squeeze_excite=gate)
-    kinds = [node.op_type for node in b.finish(y).nodes]
-    assert kinds[3:] == [
-        "Conv", "BatchNormalization", "HardSwish", "GlobalAveragePool", "Conv", "Relu", "Conv", "HardSigmoid", "Mul",
-        "Conv", "BatchNormalization",
-    ]  # fmt: skip
-
-
 def test_mobilenet_v3_large_has_eight_gates_and_twenty_one_hard_swishes() -> None:
     kinds = Counter(node.op_type for node in family("mobilenet_v3").build().nodes)
     # Howard et al., Table 1: SE in eight blocks; HS twice in each of nine blocks, in the stem, before the pooling and
@@ -243,30 +190,11 @@ def test_efficientnet_gates_every_block_and_lite_none() -> None:
     assert lite["Clip"] == 33
 
 
-def test_a_ghost_module_makes_half_of_its_channels_cheaply() -> None:
-    b = GraphBuilder("ghost")
-    x = b.input((1, 16, 8, 8))
-    y = ghostnet.ghost_module(b, x, 24, "relu")
-    graph = b.finish(y)
-    assert graph.shape(y) == (1, 24, 8, 8)
-    # 12 channels from 16 by 1x1, 12 more by 3x3 of one channel each, at 64 places.
-    assert graph_macs(graph) == (16 * 12 + 12 * 9) * 64
-
-
 def test_ghostnet_has_seven_gates_and_no_activation_after_projections() -> None:
     kinds = Counter(node.op_type for node in family("ghostnet").build().nodes)
     assert kinds["HardSigmoid"] == 7
     # The stem, both halves of the first module of 16 blocks, seven gates, the head and the hidden layer.
     assert kinds["Relu"] == 1 + 2 * 16 + 7 + 1 + 1
-
-
-def test_a_shuffle_unit_of_stride_1_passes_half_of_its_channels_unchanged() -> None:
-    b = GraphBuilder("unit")
-    x = b.input((1, 8, 6, 6))
-    graph = b.finish(shufflenet_v2.unit(b, x, 8, 3, 1))
-    given = image(graph)
-    # After the shuffle by two groups the untouched half stands at the even places.
-    np.testing.assert_array_equal(run(graph, given)[:, 0::2], given[:, :4])
 
 
 def test_a_stage_of_shufflenet_that_does_not_split_in_halves_is_refused() -> None:

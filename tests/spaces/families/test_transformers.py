@@ -15,7 +15,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import family, model
-from latcast.spaces.families import mobilevit, swin
+from latcast.spaces.families import transformers
 from latcast.spaces.families.variants import RESOLUTIONS
 from tests.spaces.families.counting import published_count
 from tests.spaces.families.running import image, run
@@ -25,7 +25,7 @@ MEMBERS = [(name, member) for name in TRANSFORMERS for member in family(name).pu
 SMALL = {
     "vit": {"width": 64, "heads": 2, "depth": 2, "resolution": 64},
     "swin": {"widths": [16, 32], "heads": [2, 4], "depths": [2, 2], "window": 4, "resolution": 64},
-    "mobilevit": {**mobilevit.SIZES["xxs"], "transformer_depths": [1, 1, 1], "resolution": 64},
+    "mobilevit": {**transformers.MOBILEVIT_SIZES["xxs"], "transformer_depths": [1, 1, 1], "resolution": 64},
 }
 """Members that run in a moment."""
 
@@ -177,7 +177,7 @@ def windows_by_six_axes(x: np.ndarray, window: int) -> np.ndarray:
 def test_windows_hold_the_pixels_that_a_transposition_of_six_axes_gives_them() -> None:
     b = GraphBuilder("cut")
     x = b.input((2, 6, 9, 5))
-    graph = b.finish(swin.cut_windows(b, x, (6, 9), 3))
+    graph = b.finish(transformers.cut_windows(b, x, (6, 9), 3))
     given = image(graph)
     np.testing.assert_array_equal(run(graph, given), windows_by_six_axes(given, 3))
     assert max(len(tensor.shape) for tensor in graph.tensors.values()) == 4
@@ -186,7 +186,7 @@ def test_windows_hold_the_pixels_that_a_transposition_of_six_axes_gives_them() -
 def test_joining_undoes_cutting() -> None:
     b = GraphBuilder("there and back")
     x = b.input((2, 6, 9, 5))
-    graph = b.finish(swin.join_windows(b, swin.cut_windows(b, x, (6, 9), 3), (6, 9), 3, 2))
+    graph = b.finish(transformers.join_windows(b, transformers.cut_windows(b, x, (6, 9), 3), (6, 9), 3, 2))
     given = image(graph)
     np.testing.assert_array_equal(run(graph, given), given)
 
@@ -195,7 +195,7 @@ def test_joining_undoes_cutting() -> None:
 def test_rolling_moves_cyclically(distance: int) -> None:
     b = GraphBuilder("roll")
     x = b.input((1, 4, 7, 3))
-    graph = b.finish(swin.roll(b, x, distance, 2))
+    graph = b.finish(transformers.roll(b, x, distance, 2))
     given = image(graph)
     np.testing.assert_array_equal(run(graph, given), np.roll(given, -distance, axis=2))
 
@@ -203,13 +203,13 @@ def test_rolling_moves_cyclically(distance: int) -> None:
 def test_rolling_by_nothing_adds_no_operator() -> None:
     b = GraphBuilder("roll")
     x = b.input((1, 4, 7, 3))
-    assert swin.roll(b, x, 0, 2) == x
+    assert transformers.roll(b, x, 0, 2) == x
 
 
 def test_the_mask_parts_what_only_the_shift_made_neighbours() -> None:
     # A 4x4 map shifted by 1 with windows of 2: the last row and the last column came from the opposite edge.
-    mask = swin.shifted_window_mask((4, 4), 2, (1, 1))
-    o, x = 0.0, swin.MASKED
+    mask = transformers.shifted_window_mask((4, 4), 2, (1, 1))
+    o, x = 0.0, transformers.MASKED
     columns_part = [[o, x, o, x], [x, o, x, o], [o, x, o, x], [x, o, x, o]]
     rows_part = [[o, o, x, x], [o, o, x, x], [x, x, o, o], [x, x, o, o]]
     all_part = [[o, x, x, x], [x, o, x, x], [x, x, o, x], [x, x, x, o]]
@@ -223,11 +223,11 @@ def test_the_mask_follows_the_map_under_the_shift() -> None:
     places = np.roll(np.stack([rows, columns], -1), (-1, -1), (0, 1))[None]
     cut = windows_by_six_axes(places, window)
     distance = np.abs(cut[:, :, None] - cut[:, None, :]).max(-1)
-    np.testing.assert_array_equal(swin.shifted_window_mask(extent, window, shift)[:, 0] == 0, distance < window)
+    np.testing.assert_array_equal(transformers.shifted_window_mask(extent, window, shift)[:, 0] == 0, distance < window)
 
 
 def test_an_axis_of_one_window_is_not_shifted() -> None:
-    mask = swin.shifted_window_mask((2, 4), 2, (0, 1))
+    mask = transformers.shifted_window_mask((2, 4), 2, (0, 1))
     assert mask.shape == (2, 1, 4, 4)
     assert not mask[0].any()
     assert np.count_nonzero(mask[1]) == 8
@@ -246,8 +246,8 @@ def tokens_that_see(place: tuple[int, int], *, shifted: bool) -> set[tuple[int, 
     """Places of a 4x4 map, with windows of 2, whose attention changes when the token at ``place`` does."""
     b = GraphBuilder("attention")
     x = b.input((1, 16, 8))
-    mask = b.constant(swin.shifted_window_mask((4, 4), 2, (1, 1))) if shifted else None
-    y = swin.window_attention(b, x, 2, extent=(4, 4), window=2, shift=(1, 1), mask=mask)
+    mask = b.constant(transformers.shifted_window_mask((4, 4), 2, (1, 1))) if shifted else None
+    y = transformers.window_attention(b, x, 2, extent=(4, 4), window=2, shift=(1, 1), mask=mask)
     graph = b.finish(y)
     given = image(graph)
     changed = given.copy()
@@ -276,7 +276,7 @@ def test_a_parameter_count_exceeds_the_published_one_by_the_gathered_biases() ->
 def test_patch_merging_joins_the_channels_of_neighbours() -> None:
     b = GraphBuilder("merge")
     x = b.input((1, 16, 3))
-    out = swin.merge_patches(b, x, (4, 4), 6)
+    out = transformers.merge_patches(b, x, (4, 4), 6)
     graph = b.finish(out)
     assert graph.shape(out) == (1, 4, 6)
     (joined,) = (node.inputs[0] for node in graph.nodes if node.op_type == "LayerNormalization")
@@ -299,7 +299,7 @@ def test_a_variant_of_swin_has_windows_that_its_maps_divide_into() -> None:
 def test_pixels_at_the_same_place_of_their_patches_form_a_sequence() -> None:
     b = GraphBuilder("unfold")
     x = b.input((2, 3, 4, 6))
-    graph = b.finish(mobilevit.unfold(b, x))
+    graph = b.finish(transformers.unfold(b, x))
     given = image(graph)
     unfolded = run(graph, given).reshape(2, 4, 6, 3)
     for place in range(4):
@@ -310,7 +310,7 @@ def test_pixels_at_the_same_place_of_their_patches_form_a_sequence() -> None:
 def test_folding_undoes_unfolding() -> None:
     b = GraphBuilder("there and back")
     x = b.input((2, 3, 4, 6))
-    graph = b.finish(mobilevit.fold(b, mobilevit.unfold(b, x), (2, 3, 4, 6)))
+    graph = b.finish(transformers.fold(b, transformers.unfold(b, x), (2, 3, 4, 6)))
     given = image(graph)
     np.testing.assert_array_equal(run(graph, given), given)
 

@@ -111,14 +111,14 @@ def test_a_space_smaller_than_the_count_is_said_to_be_so() -> None:
         distinct_references("numbers", number, 11, 0)
 
 
-def linear_network(features: int, *, classes: int = 10) -> Graph:
-    b = GraphBuilder("linear")
-    return b.finish(b.linear(b.input((1, features)), classes, bias=False))
+def linear_network(b: GraphBuilder, image: str, *, features: int, classes: int) -> str:
+    return b.linear(b.constant([[0.0] * features], dtype="float32"), classes, bias=False)
 
 
 LINEAR = VariantFamily(
     "linear",
     {"small": PublishedModel({"features": 3}, 3e-5, 3e-5, "made up for this test")},
+    {"features": 1, "classes": 10},
     linear_network,
     lambda rng: {"features": rng.randint(1, 100)},
     max_macs=500,
@@ -133,13 +133,18 @@ def test_variants_keep_to_the_limits_and_leave_published_members_out() -> None:
 
 
 def test_a_parameter_that_a_builder_does_not_take_is_named_with_those_it_takes() -> None:
-    with pytest.raises(ModelError, match="'colour'; it takes features, classes"):
+    with pytest.raises(ModelError, match="'colour'; it takes features, classes, resolution, batch"):
         LINEAR.build(features=3, colour="red")
 
 
-def test_a_parameter_that_a_builder_lacks_is_named() -> None:
+def test_a_parameter_that_a_builder_does_not_take_or_lacks_is_named() -> None:
+    def builder(features: int) -> Graph:
+        raise AssertionError
+
+    with pytest.raises(ModelError, match="'colour'; it takes features"):
+        checked_call("linear", builder, {"features": 3, "colour": "red"})
     with pytest.raises(ModelError, match="'features'"):
-        LINEAR.build(classes=3)
+        checked_call("linear", builder, {})
 
 
 def test_an_error_inside_a_builder_is_not_taken_for_a_wrong_parameter() -> None:

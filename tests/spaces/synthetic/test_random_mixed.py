@@ -17,14 +17,24 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import SPACES, build
-from latcast.spaces.synthetic.mixed_builder import WIDTH_LIMITS, MixedBuilder, log_uniform
-from latcast.spaces.synthetic.mixed_tokens import FITS, TOKENS, window_attention, window_sizes
+from latcast.spaces.synthetic.mixed_blocks import (
+    FITS,
+    TOKENS,
+    WIDTH_LIMITS,
+    MixedBuilder,
+    log_uniform,
+    window_attention,
+    window_sizes,
+)
 from latcast.spaces.synthetic.random_mixed import (
     BLOCKS,
     MAC_RANGE,
     MAX_PARAMETERS,
     MULTIPLIER_LIMITS,
     NAME,
+    SMALL,
+    SMALL_MAC_RANGE,
+    SMALL_SIZES,
     SPACE,
     block_kinds,
     fitted_multiplier,
@@ -235,3 +245,28 @@ def test_members_run_in_onnx_runtime() -> None:
         answers = run(graph, image(graph))
         assert answers.shape == graph.shape(graph.outputs[0])
         assert np.isfinite(answers).all()
+
+
+def test_members_of_the_small_space_have_small_square_inputs_and_few_multiply_accumulates() -> None:
+    members = SMALL.sample(12, 3)
+    assert len({reference.key for reference in members}) == 12
+    for reference in members:
+        graph = SMALL.build(**reference.parameters)
+        _, channels, height, width = graph.shape(graph.inputs[0])
+        assert channels == 3
+        assert height == width
+        assert height in SMALL_SIZES
+        assert SMALL_MAC_RANGE[0] <= graph_macs(graph) <= SMALL_MAC_RANGE[1]
+
+
+def test_a_smaller_sample_of_the_small_space_is_the_beginning_of_a_larger_one() -> None:
+    assert SMALL.sample(3, 5) == SMALL.sample(6, 5)[:3]
+
+
+def test_only_the_input_of_a_small_network_differs_from_the_mixed_one_of_the_same_seed() -> None:
+    small, large = SMALL.build(seed=9, size=64), SPACE.build(seed=9)
+    assert small.shape(small.inputs[0]) == (1, 3, 64, 64)
+    assert large.shape(large.inputs[0])[2] > 64
+    first = next(node for node in small.nodes if node.op_type == "Conv")
+    same = next(node for node in large.nodes if node.op_type == "Conv")
+    assert first.attributes == same.attributes

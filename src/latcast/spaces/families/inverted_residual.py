@@ -1,116 +1,424 @@
-"""The inverted residual (Sandler et al., "MobileNetV2", 2018, §3.3) and the stages that several families make of it."""
+"""Families of inverted residuals (Sandler et al., "MobileNetV2", 2018, §3.3): one builder, and a table for each family."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
+from random import Random
+from typing import Any
 
 from latcast.graph.builder import GraphBuilder
-from latcast.spaces.families.stages import check_lengths
+from latcast.spaces.blocks import SqueezeExcite, inverted_residual
+from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.variants import (
+    KERNEL_SIZES,
+    VariantFamily,
+    check_lengths,
+    draw_blocks,
+    draw_depths,
+    draw_from,
+    draw_kernels,
+    draw_nested,
+    draw_resolution,
+    draw_width,
+    draw_widths,
+    kept,
+    of_blocks,
+    round_channels,
+    scaled_parameters,
+    scaled_widths,
+)
 
 STRIDES = (1, 2, 2, 2, 1, 2, 1)
 """Strides of the seven stages that MobileNetV2, MnasNet, ProxylessNAS and EfficientNet have in common."""
 
 
 @dataclass(frozen=True)
-class SqueezeExcite:
-    """How a squeeze-and-excitation inside a block is made: activation after the reduction, gate at the end."""
-
-    channels: int
-    activation: str = "relu"
-    gate: str = "sigmoid"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Blocks of one width; the first has the stride.
+class InvertedResiduals:
+    """What all members of a family of inverted residuals have in common.
 
     Attributes:
-        width: Output channels.
-        stride: Stride of the first block.
-        kernels: Kernel size of each block's depthwise convolution.
-        expansions: Expansion of each block, relative to its input channels.
-        squeeze: Squeezed channels relative to the block's input channels; 0 for no squeeze-and-excitation.
+        activation: Of stem, blocks and head, where the parameters name no other.
+        squeeze_of: "input" where the squeezed channels are a share of a block's input channels, cut off to whole ones;
+            "expanded" where they are a quarter of the expanded ones, rounded.
+        squeeze_activation: Inside the squeeze-and-excitation; the block's own where None.
+        gate: At its end.
+        pooled_by_mean: Whether the last map is pooled by ReduceMean, as the mean over two axes is exported.
     """
 
-    width: int
-    stride: int
-    kernels: Sequence[int]
-    expansions: Sequence[float]
-    squeeze: float = 0.0
+    activation: str
+    squeeze_of: str = "input"
+    squeeze_activation: str | None = "relu"
+    gate: str = "sigmoid"
+    pooled_by_mean: bool = False
+
+    def network(
+        self,
+        b: GraphBuilder,
+        x: str,
+        *,
+        widths: Sequence[int],
+        kernels: Sequence[Any],
+        stem: int,
+        head: int,
+        classes: int,
+        depths: Sequence[int] | None = None,
+        expansions: Sequence[Any] | None = None,
+        expanded: Sequence[Sequence[int]] | None = None,
+        strides: Sequence[int] = STRIDES,
+        squeeze: float | Sequence[int] = 0.0,
+        squeezes: Sequence[float] | None = None,
+        activation: str | None = None,
+        activations: Sequence[str] | None = None,
+        hidden: int | None = None,
+    ) -> str:
+        """A 3x3 stem of stride 2, stages of inverted residuals, a 1x1 convolution, average pooling, one or two linear layers.
+
+        Args:
+            b: The builder.
+            x: The image.
+            widths: Output channels of each stage.
+            kernels: Kernel size of the depthwise convolutions of each stage, or of each block of each stage.
+            stem: Channels of the first convolution.
+            head: Channels of the last 1x1 convolution.
+            classes: Outputs.
+            depths: Blocks in each stage, where the other lists do not say.
+            expansions: Expansion of the blocks of each stage, or of each block of each stage, relative to its input channels.
+            expanded: In its place, expanded channels of each block of each stage.
+            strides: Stride of each stage's first block.
+            squeeze: Squeeze-and-excitation of all stages, or of each stage: a share of the input channels, or 1; 0 for none.
+            squeezes: The same for each stage.
+            activation: Of the whole network.
+            activations: Of the blocks of each stage.
+            hidden: Width of a hidden linear layer.
+
+        Raises:
+            ModelError: The lists differ in length, or an activation is unknown.
+        """
+        count = len(widths)
+        activation = activation or self.activation
+        per_stage: dict[str, Sequence[Any]] = {
+            "strides": strides,
+            "widths": widths,
+            "kernels": kernels,
+            "expansions" if expanded is None else "expanded": (expansions if expanded is None else expanded) or (),
+            "squeezes": squeezes or (squeeze if isinstance(squeeze, Sequence) else [squeeze] * count),
+            "activations": activations or [activation] * count,
+        }
+        check_lengths(b.name, **per_stage, **({} if depths is None else {"depths": depths}))
+        x = b.conv_bn(x, stem, 3, stride=2, activation=activation)
+        for stage, (stride, width, sizes, widening, share, kind) in enumerate(zip(*per_stage.values(), strict=True)):
+            depth = depths[stage] if depths is not None else len(widening)
+            sizes, widening = (each if isinstance(each, Sequence) else [each] * depth for each in (sizes, widening))
+            check_lengths(f"a stage of {b.name}", kernels=sizes, expansions=widening)
+            for block, (kernel, wide) in enumerate(zip(sizes, widening, strict=True)):
+                inner = round(b.channels(x) * wide) if expanded is None else wide
+                x = inverted_residual(
+                    b,
+                    x,
+                    width,
+                    expanded=inner,
+                    kernel=kernel,
+                    stride=stride if block == 0 else 1,
+                    activation=kind,
+                    squeeze_excite=self._squeeze_excite(b.channels(x), inner, share, kind),
+                )
+        x = b.conv_bn(x, head, activation=activation)
+        x = b.reduce_mean(x, (2, 3), keepdims=False) if self.pooled_by_mean else b.flatten(b.global_average_pool(x))
+        if hidden is not None:
+            x = b.activation(b.linear(x, hidden), activation)
+        return b.linear(x, classes)
+
+    def _squeeze_excite(self, channels: int, expanded: int, share: float, activation: str) -> SqueezeExcite | None:
+        if not share:
+            return None
+        squeezed = max(1, int(channels * share)) if self.squeeze_of == "input" else round_channels(expanded / 4)
+        return SqueezeExcite(squeezed, self.squeeze_activation or activation, self.gate)
 
 
-def uniform_stages(
-    space: str,
-    widths: Sequence[int],
-    depths: Sequence[int],
-    kernels: Sequence[int],
-    expansions: Sequence[float],
-    squeezes: Sequence[float] | None = None,
-) -> list[Stage]:
-    """Stages whose blocks are alike, with the strides of :data:`STRIDES`.
+# MobileNetV2 (Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", 2018, Table 2)
 
-    Raises:
-        ModelError: The lists differ in length.
-    """
-    squeezes = [0.0] * len(widths) if squeezes is None else squeezes
-    check_lengths(
-        space,
-        strides=STRIDES,
-        widths=widths,
-        depths=depths,
-        kernels=kernels,
-        expansions=expansions,
-        squeezes=squeezes,
-    )
-    rows = zip(widths, STRIDES, depths, kernels, expansions, squeezes, strict=True)
-    return [
-        Stage(width, stride, [kernel] * depth, [expansion] * depth, squeeze)
-        for width, stride, depth, kernel, expansion, squeeze in rows
-    ]
+_MOBILENET_V2: Mapping[str, Any] = {
+    "widths": [16, 24, 32, 64, 96, 160, 320], "depths": [1, 2, 3, 4, 3, 3, 1], "kernels": [3] * 7,
+    "expansions": [1, 6, 6, 6, 6, 6, 6], "stem": 32, "head": 1280,
+}  # fmt: skip
 
 
-def inverted_residual(
-    b: GraphBuilder,
-    x: str,
-    width: int,
-    *,
-    expanded: int,
-    kernel: int,
-    stride: int,
-    activation: str,
-    squeeze_excite: SqueezeExcite | None = None,
-) -> str:
-    """1x1 expansion (none where the width stays), depthwise convolution, 1x1 projection without activation.
-
-    The input is added where the shape stays.
-    """
-    y = x
-    if expanded != b.channels(x):
-        y = b.conv_bn(y, expanded, activation=activation)
-    y = b.conv_bn(y, expanded, kernel, stride=stride, groups=expanded, activation=activation)
-    if squeeze_excite is not None:
-        y = b.squeeze_excite(y, squeeze_excite.channels, activation=squeeze_excite.activation, gate=squeeze_excite.gate)
-    y = b.conv_bn(y, width, activation=None)
-    return b.add(x, y) if b.shape(x) == b.shape(y) and stride == 1 else y
+def _published_v2(multiplier: float, million_parameters: float, million_macs: float, source: str) -> PublishedModel:
+    # The head is never narrower than published (Sandler et al. §4).
+    head = scaled_parameters(_MOBILENET_V2, max(1.0, multiplier), "head")
+    parameters = {**scaled_parameters(_MOBILENET_V2, multiplier, "stem", "widths"), **head}
+    return PublishedModel(parameters, million_parameters, million_macs, source)
 
 
-def inverted_residual_stages(
-    b: GraphBuilder, x: str, stages: Iterable[Stage], activation: str, *, squeeze_activation: str = "relu"
-) -> str:
-    """All blocks of all stages, one after the other."""
-    for stage in stages:
-        for block, (kernel, expansion) in enumerate(zip(stage.kernels, stage.expansions, strict=True)):
-            channels = b.channels(x)
-            squeezed = max(1, int(channels * stage.squeeze))
-            x = inverted_residual(
-                b,
-                x,
-                stage.width,
-                expanded=round(channels * expansion),
-                kernel=kernel,
-                stride=stage.stride if block == 0 else 1,
-                activation=activation,
-                squeeze_excite=SqueezeExcite(squeezed, squeeze_activation) if stage.squeeze else None,
-            )
-    return x
+_SLIM = (
+    "MACs of convolutions and the linear layer: model table of TensorFlow-Slim's mobilenet_v2; parameters: timm's tables "
+    "(TensorFlow-Slim's {} M leaves out batch normalisation)"
+)
+
+MOBILENET_V2 = VariantFamily(
+    "mobilenet_v2",
+    {
+        "mobilenet_v2": _published_v2(
+            1.0, 3.505, 300, "Sandler et al. 2018, Table 4: 300 M MACs; parameters of torchvision's mobilenet_v2"
+        ),
+        "mobilenet_v2_0_5": _published_v2(0.5, 1.97, 97, _SLIM.format(1.95)),
+        "mobilenet_v2_0_75": _published_v2(0.75, 2.64, 209, _SLIM.format(2.61)),
+        "mobilenet_v2_1_4": _published_v2(1.4, 6.11, 582, _SLIM.format(6.06)),
+    },
+    _MOBILENET_V2,
+    InvertedResiduals("relu6").network,
+    draw_from(
+        _MOBILENET_V2,
+        widths=draw_widths,
+        depths=draw_depths,
+        kernels=draw_kernels,
+        expansions=lambda rng, ratios: [1, *(rng.choice((3, 4, 6, 8)) for _ in ratios[1:])],
+        stem=draw_width,
+        head=draw_width,
+        resolution=draw_resolution,
+    ),
+)
+
+
+# MnasNet (Tan et al., "MnasNet: platform-aware neural architecture search for mobile", 2019): B1 at four widths, and A1 (Fig. 7)
+
+_MNASNET: Mapping[str, Any] = {
+    "widths": [16, 24, 40, 80, 96, 192, 320], "depths": [1, 3, 3, 3, 2, 4, 1], "kernels": [3, 3, 5, 5, 3, 5, 3],
+    "expansions": [1, 3, 3, 6, 6, 6, 6], "squeezes": [0] * 7, "stem": 32, "head": 1280,
+}  # fmt: skip
+_MNASNET_A1: Mapping[str, Any] = {
+    "widths": [16, 24, 40, 80, 112, 160, 320], "depths": [1, 2, 3, 4, 2, 3, 1], "kernels": [3, 3, 5, 3, 3, 5, 3],
+    "expansions": [1, 6, 3, 6, 6, 6, 6], "squeezes": [0, 0, 0.25, 0, 0.25, 0.25, 0],
+}  # fmt: skip
+
+
+def _published_mnasnet(multiplier: float, million_parameters: float, million_macs: float) -> PublishedModel:
+    parameters = scaled_parameters(_MNASNET, multiplier, "stem", "widths")
+    source = "torchvision models table, MACs of convolutions and the linear layer"
+    return PublishedModel(parameters, million_parameters, million_macs, source)
+
+
+MNASNET = VariantFamily(
+    "mnasnet",
+    {
+        "mnasnet0_5": _published_mnasnet(0.5, 2.219, 104),
+        "mnasnet0_75": _published_mnasnet(0.75, 3.170, 215),
+        "mnasnet1_0": _published_mnasnet(1.0, 4.383, 314),
+        "mnasnet1_3": _published_mnasnet(1.3, 6.282, 526),
+        "mnasnet_a1": PublishedModel(
+            _MNASNET_A1, 3.9, 312, "Tan et al. 2019, Table 1: MnasNet-A1, MACs of convolutions and the linear layer"
+        ),
+    },
+    _MNASNET,
+    InvertedResiduals("relu", pooled_by_mean=True).network,
+    draw_from(
+        _MNASNET,
+        {**_MNASNET, **_MNASNET_A1},
+        widths=draw_widths,
+        depths=draw_depths,
+        kernels=draw_kernels,
+        expansions=lambda rng, ratios: [1, *(rng.choice((3, 6)) if rng.random() < 0.5 else ratio for ratio in ratios[1:])],
+        squeezes=kept,
+        stem=draw_width,
+        head=draw_width,
+        resolution=draw_resolution,
+    ),
+)
+
+
+# ProxylessNAS (Cai et al., "ProxylessNAS: direct neural architecture search on target task and hardware", 2019)
+
+_PROXYLESS: Mapping[str, Mapping[str, Any]] = {
+    "mobile": {
+        "widths": [16, 32, 40, 80, 96, 192, 320],
+        "kernels": [[3], [5, 3], [7, 3, 5, 5], [7, 5, 5, 5], [5, 5, 5, 5], [7, 7, 7, 7], [7]],
+        "expansions": [[1], [3, 3], [3, 3, 3, 3], [6, 3, 3, 3], [6, 3, 3, 3], [6, 6, 3, 3], [6]],
+        "stem": 32,
+        "head": 1280,
+    },
+    "cpu": {
+        "widths": [24, 32, 48, 88, 104, 216, 360],
+        "kernels": [[3], [3, 3, 3, 3], [3, 3, 3, 5], [3, 3], [5, 3, 3, 3], [5, 5, 5, 3], [5]],
+        "expansions": [[1], [6, 3, 3, 3], [6, 3, 3, 3], [6, 3], [6, 3, 3, 3], [6, 3, 3, 3], [6]],
+        "stem": 40,
+        "head": 1432,
+    },
+    "gpu": {
+        "widths": [24, 32, 56, 112, 128, 256, 432],
+        "kernels": [[3], [5], [7, 3], [7, 5], [5, 3, 5], [7, 7, 7, 5], [7]],
+        "expansions": [[1], [3], [3, 3], [6, 3], [6, 3, 3], [6, 6, 6, 6], [6]],
+        "stem": 40,
+        "head": 1728,
+    },
+}
+"""What was found for each kind of device."""
+
+
+def _draw_proxylessnas(rng: Random) -> dict[str, Any]:
+    base = rng.choice(tuple(_PROXYLESS.values()))
+    blocks = [draw_blocks(rng, len(stage)) for stage in base["kernels"]]
+    first, *others = of_blocks(base["expansions"], blocks)
+    return {
+        "widths": draw_widths(rng, base["widths"]),
+        "kernels": draw_nested(rng, of_blocks(base["kernels"], blocks), KERNEL_SIZES, 0.5),
+        "expansions": [first, *draw_nested(rng, others, (3, 6), 0.5)],
+        "stem": draw_width(rng, base["stem"]),
+        "head": draw_width(rng, base["head"]),
+        "resolution": draw_resolution(rng),
+    }
+
+
+_LOG = (
+    "training log of the authors' released model (mit-han-lab/proxylessnas, logs/imagenet_{}_log.txt), MACs of "
+    "convolutions and the linear layer"
+)
+
+PROXYLESSNAS = VariantFamily(
+    "proxylessnas",
+    {
+        f"proxylessnas_{device}": PublishedModel(_PROXYLESS[device], parameters, macs, _LOG.format(device))
+        for device, parameters, macs in (("mobile", 4.08, 320.4), ("cpu", 4.36, 439.2), ("gpu", 7.12, 465.3))
+    },
+    _PROXYLESS["mobile"],
+    InvertedResiduals("relu6").network,
+    _draw_proxylessnas,
+)
+
+
+# EfficientNet (Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019, Table 1).
+# EfficientNet-Lite0 is the same without squeeze-and-excitation and with ReLU6, for accelerators that lack both.
+
+_EFFICIENTNET: Mapping[str, Any] = {
+    "widths": [16, 24, 40, 80, 112, 192, 320], "depths": [1, 2, 2, 3, 3, 4, 1], "kernels": [3, 3, 5, 3, 5, 5, 3],
+    "expansions": [1, 6, 6, 6, 6, 6, 6], "squeeze": 0.25, "activation": "silu", "stem": 32, "head": 1280,
+}  # fmt: skip
+_EFFICIENTNET_SCALES = {
+    "b0": (1.0, 1.0, 224),
+    "b1": (1.0, 1.1, 240),
+    "b2": (1.1, 1.2, 260),
+    "b3": (1.2, 1.4, 300),
+    "b4": (1.4, 1.8, 380),
+}
+"""Multipliers of width and depth, and the resolution, of each size."""
+
+
+def _scaled_depths(multiplier: float) -> list[int]:
+    return [ceil(depth * multiplier) for depth in _EFFICIENTNET["depths"]]
+
+
+def _draw_efficientnet(rng: Random) -> dict[str, Any]:
+    width_multiplier, depth_multiplier, _ = _EFFICIENTNET_SCALES[rng.choice(("b0", "b1", "b2", "b3"))]
+    lite = rng.random() < 0.25
+    return {
+        "widths": draw_widths(rng, scaled_widths(_EFFICIENTNET["widths"], width_multiplier)),
+        "depths": draw_depths(rng, _scaled_depths(depth_multiplier)),
+        "kernels": draw_kernels(rng, _EFFICIENTNET["kernels"]),
+        "expansions": [1, *(rng.choice((3, 4, 6)) for _ in _EFFICIENTNET["expansions"][1:])],
+        "squeeze": 0.0 if lite else _EFFICIENTNET["squeeze"],
+        "activation": "relu6" if lite else "silu",
+        "stem": draw_width(rng, _EFFICIENTNET["stem"]),
+        "head": draw_width(rng, _EFFICIENTNET["head"]),
+        "resolution": draw_resolution(rng),
+    }
+
+
+def _published_efficientnet(size: str, million_parameters: float, million_macs: float, paper: str) -> PublishedModel:
+    width_multiplier, depth_multiplier, resolution = _EFFICIENTNET_SCALES[size]
+    scaled = scaled_parameters(_EFFICIENTNET, width_multiplier, "widths", "stem", "head")
+    parameters = {**scaled, "depths": _scaled_depths(depth_multiplier), "resolution": resolution}
+    source = f"at {resolution}x{resolution}, MACs of convolutions and the linear layer: {paper}"
+    return PublishedModel(parameters, million_parameters, million_macs, source)
+
+
+_TAN = "torchvision models table (Tan and Le 2019, Table 2: {})"
+
+EFFICIENTNET = VariantFamily(
+    "efficientnet",
+    {
+        "efficientnet_b0": _published_efficientnet("b0", 5.289, 386, _TAN.format("5.3 M, 0.39 B")),
+        "efficientnet_b1": _published_efficientnet("b1", 7.794, 687, _TAN.format("7.8 M, 0.70 B")),
+        "efficientnet_b2": _published_efficientnet(
+            "b2", 9.110, 1000, "Tan and Le 2019, Table 2 (9.2 M); parameters of torchvision, whose weights are for 288x288"
+        ),
+        "efficientnet_b3": _published_efficientnet("b3", 12.233, 1827, _TAN.format("12 M, 1.8 B")),
+        "efficientnet_b4": _published_efficientnet("b4", 19.342, 4394, _TAN.format("19 M, 4.2 B")),
+        "efficientnet_lite0": PublishedModel(
+            {"squeeze": 0.0, "activation": "relu6"},
+            4.652,
+            None,
+            "parameters of timm's efficientnet_lite0. The MACs on the authors' page (407 M) exceed what convolutions and "
+            "the linear layer of the published network take (385 M), and the page does not say what else they count",
+        ),
+    },
+    _EFFICIENTNET,
+    InvertedResiduals("silu", squeeze_activation=None).network,
+    _draw_efficientnet,
+)
+
+
+# MobileNetV3 (Howard et al., "Searching for MobileNetV3", 2019, Tables 1 and 2), as torchvision writes it
+
+_V3_LARGE: Mapping[str, Any] = {
+    "widths": [16, 24, 40, 80, 112, 160],
+    "expanded": [[16], [64, 72], [72, 120, 120], [240, 200, 184, 184], [480, 672], [672, 960, 960]],
+    "kernels": [3, 3, 5, 3, 3, 5],
+    "strides": [1, 2, 2, 2, 1, 2],
+    "squeeze": [0, 0, 1, 0, 1, 1],
+    "activations": ["relu", "relu", "relu", "hard_swish", "hard_swish", "hard_swish"],
+    "stem": 16,
+    "head": 960,
+    "hidden": 1280,
+}
+_V3_SMALL: Mapping[str, Any] = {
+    "widths": [16, 24, 40, 48, 96],
+    "expanded": [[16], [72, 88], [96, 240, 240], [120, 144], [288, 576, 576]],
+    "kernels": [3, 3, 5, 5, 5],
+    "strides": [2, 2, 2, 1, 2],
+    "squeeze": [1, 0, 1, 1, 1],
+    "activations": ["relu", "relu", "hard_swish", "hard_swish", "hard_swish"],
+    "stem": 16,
+    "head": 576,
+    "hidden": 1024,
+}
+
+
+def _draw_expanded(rng: Random, stages: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [draw_widths(rng, [stage[block] for block in draw_blocks(rng, len(stage))]) for stage in stages]
+
+
+def _published_v3(parameters: Mapping[str, Any], million_parameters: float, million_macs: float, paper: str) -> PublishedModel:
+    given = {name: value for name, value in parameters.items() if name != "stem"}
+    source = f"torchvision models table, MACs of convolutions and linear layers ({paper})"
+    return PublishedModel(given, million_parameters, million_macs, source)
+
+
+MOBILENET_V3 = VariantFamily(
+    "mobilenet_v3",
+    {
+        "mobilenet_v3_large": _published_v3(_V3_LARGE, 5.483, 217, "Howard et al. 2019, Table 3: 5.4 M, 219 M"),
+        "mobilenet_v3_small": _published_v3(
+            _V3_SMALL,
+            2.543,
+            57,
+            "Howard et al. 2019, arXiv v5, Table 3: 2.5 M, 56 M; TensorFlow-Slim's own small model has 2.9 M, 66 M",
+        ),
+    },
+    _V3_LARGE,
+    InvertedResiduals("hard_swish", squeeze_of="expanded", gate="hard_sigmoid").network,
+    draw_from(
+        _V3_LARGE,
+        _V3_SMALL,
+        expanded=_draw_expanded,
+        widths=draw_widths,
+        kernels=draw_kernels,
+        strides=kept,
+        squeeze=kept,
+        activations=kept,
+        stem=draw_width,
+        head=draw_width,
+        hidden=draw_width,
+        resolution=draw_resolution,
+    ),
+)

@@ -8,12 +8,13 @@ resolution vary too.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from latcast.errors import LatcastError, ModelError
+from latcast.graph.builder import GraphBuilder, pair
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
 from latcast.records import Reference
@@ -38,9 +39,30 @@ def scaled_widths(widths: Sequence[int], multiplier: float, multiple: int = 8) -
     return [round_channels(width * multiplier, multiple) for width in widths]
 
 
+def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: str, multiple: int = 8) -> dict[str, Any]:
+    """Parameters that are channel counts, or lists of them, times one multiplier."""
+    scaled: dict[str, Any] = {}
+    for name in names:
+        value = defaults[name]
+        scaled[name] = scaled_widths(value if isinstance(value, list) else [value], multiplier, multiple)
+        if not isinstance(value, list):
+            (scaled[name],) = scaled[name]
+    return scaled
+
+
 def draw_widths(rng: Random, widths: Sequence[int], multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE) -> list[int]:
     """Every width times a multiplier of its own, rounded."""
     return [round_channels(width * rng.uniform(*limits), multiple) for width in widths]
+
+
+def draw_width(rng: Random, width: int) -> int:
+    """One width times a multiplier, rounded."""
+    return draw_widths(rng, [width])[0]
+
+
+def draw_stem(rng: Random, width: int) -> int:
+    """Channels of a wide stem, which the first stage reads: from a quarter to one and a half times the published ones."""
+    return draw_widths(rng, [width], limits=(0.25, 1.5))[0]
 
 
 def draw_kernels(rng: Random, kernels: Sequence[int], choices: Sequence[int] = KERNEL_SIZES, keep: float = 0.5) -> list[int]:
@@ -53,8 +75,59 @@ def draw_depths(rng: Random, depths: Sequence[int], minimum: int = 1) -> list[in
     return [rng.randint(max(minimum, (depth + 1) // 2), max(minimum, depth * 3 // 2)) for depth in depths]
 
 
-def draw_resolution(rng: Random) -> int:
+def draw_blocks(rng: Random, count: int) -> list[int]:
+    """Which published blocks a stage of ``count`` blocks consists of at a depth of its own.
+
+    A shallower stage lacks the last ones, a deeper one repeats the last.
+    """
+    (depth,) = draw_depths(rng, [count])
+    return [min(index, count - 1) for index in range(depth)]
+
+
+def of_blocks(stages: Sequence[Sequence[Any]], blocks: Sequence[Sequence[int]]) -> list[list[Any]]:
+    """The values of chosen blocks of each stage."""
+    return [[stage[block] for block in chosen] for stage, chosen in zip(stages, blocks, strict=True)]
+
+
+def draw_nested(rng: Random, stages: Sequence[Sequence[int]], choices: Sequence[int], keep: float) -> list[list[int]]:
+    """Every number of every stage stays with probability ``keep`` and is any of ``choices`` otherwise."""
+    return [draw_kernels(rng, stage, choices, keep) for stage in stages]
+
+
+def draw_resolution(rng: Random, resolution: int = 224) -> int:
+    """Any of :data:`RESOLUTIONS`, whatever the published one is."""
     return rng.choice(RESOLUTIONS)
+
+
+def kept(rng: Random, value: Any) -> Any:
+    """The published value."""
+    return value
+
+
+def draw_from(*bases: Mapping[str, Any], **draws: Callable[[Random, Any], Any]) -> Draw:
+    """Draws variants of one of several published members.
+
+    Args:
+        bases: Their parameters; each is as likely.
+        draws: Parameter to how its value is drawn from the published one, in the order in which they are drawn.
+    """
+
+    def draw(rng: Random) -> dict[str, Any]:
+        base = rng.choice(bases) if len(bases) > 1 else bases[0]
+        return {name: each(rng, base.get(name)) for name, each in draws.items()}
+
+    return draw
+
+
+def check_lengths(space: str, **columns: Sized) -> None:
+    """Checks that lists with one entry for each stage (or block) are of one length.
+
+    Raises:
+        ModelError: They are not; the message gives every length.
+    """
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
+        raise ModelError(f"the lists of {space} differ in length ({lengths}); give one entry for each stage")
 
 
 def distinct_references(
@@ -117,9 +190,53 @@ def checked_call(name: str, builder: Callable[..., Graph], parameters: Mapping[s
     return builder(**parameters)
 
 
+def pooled_classifier(b: GraphBuilder, x: str, classes: int) -> str:
+    """Global average pooling and a linear layer."""
+    return b.linear(b.flatten(b.global_average_pool(x)), classes)
+
+
+@dataclass(frozen=True)
+class DrawnSpace:
+    """A synthetic space: a builder, and a way to draw its parameters.
+
+    Attributes:
+        name: The space's name.
+        builder: From JSON parameters to a graph.
+        draw: Parameters of a member.
+        accept: Members that it turns down are drawn again.
+    """
+
+    name: str
+    builder: Callable[..., Graph]
+    draw: Draw
+    accept: Callable[[Graph], bool] | None = None
+
+    def build(self, **parameters: Any) -> Graph:
+        """The member with these parameters.
+
+        Raises:
+            ModelError: Unknown parameters, or parameters that make no valid network.
+        """
+        return checked_call(self.name, self.builder, parameters)
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """``count`` different members; a smaller count gives the head of a larger one's list.
+
+        Raises:
+            LatcastError: The space is smaller than ``count``.
+        """
+        accept = self.accept
+        fits = None if accept is None else lambda parameters: accept(self.build(**parameters))
+        return distinct_references(self.name, self.draw, count, seed, accept=fits)
+
+
+IMAGE: Mapping[str, Any] = {"resolution": 224, "classes": 1000, "batch": 1}
+"""Parameters of every family: height and width of the image (one number or two), outputs, images at a time."""
+
+
 @dataclass(frozen=True)
 class VariantFamily:
-    """A family of real networks: a builder, its published members, and a way to draw variants.
+    """A family of real image classifiers: how it is built, its published members, and a way to draw variants.
 
     Variants beyond the limits are drawn again: nobody runs them on an edge device, and weights beyond 160
     million (VGG16 has 138) do not fit in a phone's memory.
@@ -127,7 +244,9 @@ class VariantFamily:
     Attributes:
         name: The space's name.
         published: Model name to what its paper says of it.
-        builder: From JSON parameters to a graph.
+        defaults: Every parameter of the family, with its value in the default member; those of :data:`IMAGE` may be left out.
+        network: Adds a member behind an image and returns its outputs; takes a builder, the image, and as keywords
+            ``classes`` and the parameters of ``defaults``.
         draw: Parameters of a variant.
         max_macs: Largest number of multiply-accumulates of a variant.
         max_parameters: Largest number of learned values of a variant.
@@ -135,7 +254,8 @@ class VariantFamily:
 
     name: str
     published: Mapping[str, PublishedModel]
-    builder: Callable[..., Graph]
+    defaults: Mapping[str, Any]
+    network: Callable[..., str]
     draw: Draw
     max_macs: float = 16e9
     max_parameters: float = 160e6
@@ -146,7 +266,14 @@ class VariantFamily:
         Raises:
             ModelError: Unknown parameters, or parameters that make no valid network.
         """
-        return checked_call(self.name, self.builder, parameters)
+        known = {**self.defaults, **{name: value for name, value in IMAGE.items() if name not in self.defaults}}
+        unknown = sorted(parameters.keys() - known)
+        if unknown:
+            raise ModelError(f"the space '{self.name}' has no parameter '{unknown[0]}'; it takes {', '.join(known)}")
+        values = known | parameters
+        b = GraphBuilder(self.name)
+        image = b.input((values.pop("batch"), 3, *pair(values.pop("resolution"))))
+        return b.finish(self.network(b, image, **values))
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different variants within the limits, none of them a published member."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Shape
-from latcast.spaces.families.inverted_residual import SqueezeExcite, inverted_residual
+from latcast.spaces.blocks import SqueezeExcite, inverted_residual
 from latcast.spaces.nas.supernet import Row
 
 STEM, BLOCK, HEAD = 1, 2, 3

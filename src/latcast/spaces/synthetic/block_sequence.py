@@ -15,8 +15,8 @@ from typing import Any
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
-from latcast.records import Reference
-from latcast.spaces.families.variants import checked_call, distinct_references
+from latcast.spaces.blocks import SqueezeExcite, inverted_residual, separable
+from latcast.spaces.families.variants import DrawnSpace
 
 NAME = "block_sequence"
 STRIDES = (2, 1, 2, 2, 2, 1, 2, 1, 1)
@@ -36,20 +36,17 @@ def convolution(b: GraphBuilder, x: str, width: int, stride: int, block: BlockPa
     return b.conv_bn(x, width, block["kernel"], stride=stride, groups=block["groups"])
 
 
-def separable(b: GraphBuilder, x: str, width: int, stride: int, block: BlockParameters) -> str:
-    x = b.relu(b.batch_norm(b.depthwise_conv(x, block["kernel"], stride=stride)))
-    return b.conv_bn(x, width)
+def separable_convolution(b: GraphBuilder, x: str, width: int, stride: int, block: BlockParameters) -> str:
+    return separable(b, x, width, block["kernel"], stride=stride)
 
 
 def bottleneck(b: GraphBuilder, x: str, width: int, stride: int, block: BlockParameters) -> str:
     """MobileNetV2's, with an optional squeeze-and-excitation after the depthwise convolution."""
     expanded = b.channels(x) * block["expansion"]
-    y = x if block["expansion"] == 1 else b.conv_bn(x, expanded, activation="relu6")
-    y = b.relu6(b.batch_norm(b.depthwise_conv(y, block["kernel"], stride=stride)))
-    if block["squeeze"]:
-        y = b.squeeze_excite(y, max(expanded // 4, 4))
-    y = b.conv_bn(y, width, activation=None)
-    return b.add(x, y) if stride == 1 and b.channels(x) == width else y
+    gate = SqueezeExcite(max(expanded // 4, 4)) if block["squeeze"] else None
+    return inverted_residual(
+        b, x, width, expanded=expanded, kernel=block["kernel"], stride=stride, activation="relu6", squeeze_excite=gate
+    )
 
 
 def pooling(b: GraphBuilder, x: str, width: int, stride: int, block: BlockParameters) -> str:
@@ -75,7 +72,7 @@ def _elementwise(b: GraphBuilder, x: str, kind: str) -> str:
 
 BLOCKS: Mapping[str, Callable[[GraphBuilder, str, int, int, BlockParameters], str]] = {
     "convolution": convolution,
-    "separable": separable,
+    "separable": separable_convolution,
     "bottleneck": bottleneck,
     "pooling": pooling,
     "split": split,
@@ -147,17 +144,4 @@ def draw(rng: Random) -> dict[str, Any]:
     return {"blocks": blocks, "channels": channels}
 
 
-class BlockSequenceSpace:
-    """The space as the catalogue sees it."""
-
-    name = NAME
-
-    def build(self, **parameters: Any) -> Graph:
-        return checked_call(NAME, build, parameters)
-
-    def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members, uniformly at random as in the paper."""
-        return distinct_references(NAME, draw, count, seed)
-
-
-SPACE = BlockSequenceSpace()
+SPACE = DrawnSpace(NAME, build, draw)

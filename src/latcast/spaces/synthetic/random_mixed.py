@@ -9,7 +9,7 @@ number of multiply-accumulates and a reference stays two numbers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 from random import Random
 from typing import Any
@@ -17,12 +17,8 @@ from typing import Any
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
-from latcast.records import Reference
-from latcast.spaces.families.variants import checked_call, distinct_references
-from latcast.spaces.synthetic.mixed_builder import MixedBuilder, log_uniform, weighted
-from latcast.spaces.synthetic.mixed_convolutions import CONVOLUTIONAL, Block
-from latcast.spaces.synthetic.mixed_ends import CLASSES, HEADS, STEMS
-from latcast.spaces.synthetic.mixed_tokens import FITS, TOKENS
+from latcast.spaces.families.variants import DrawnSpace
+from latcast.spaces.synthetic.mixed_blocks import CONVOLUTIONAL, FITS, TOKENS, Block, MixedBuilder, log_uniform, weighted
 
 NAME = "random_mixed"
 MAC_RANGE = (20e6, 5e9)
@@ -31,6 +27,111 @@ SIZES: Mapping[int, float] = dict.fromkeys(range(96, 257, 16), 1.0) | {192: 2.0,
 """Usual input sizes and how much more often some occur; sizes between them occur too."""
 MULTIPLIER_LIMITS = (0.3, 3.0)
 """Widths further than this from the drawn ones are no longer those of real networks."""
+
+Stem = Callable[[MixedBuilder, str, int, Random], str]
+Head = Callable[[MixedBuilder, str, int, Random], str]
+
+HIDDEN = (512, 1024, 2048, 4096)
+MAX_FLATTENED = 25088
+"""Features that the widest published network flattens (VGG: 512 maps of 7x7)."""
+CLASSES: Mapping[int, float] = {1000: 60, 10: 8, 100: 12, 200: 5, 365: 10, 1001: 5}
+
+
+def convolution_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
+    """One convolution, now and then a pooling."""
+    kernel, stride = rng.choice((3, 3, 5, 7)), weighted(rng, {1: 15, 2: 72, 4: 13})
+    pooled = rng.random() < 0.35
+    x = b.conv_bn(x, width, kernel, stride=stride, activation=b.block_activation(rng))
+    return b.halve(x, rng) if pooled else x
+
+
+def deep_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
+    """Two or three small convolutions, now and then a pooling (Inception v3, ResNet-C)."""
+    activation, layers, pooled = b.block_activation(rng), rng.randint(2, 3), rng.random() < 0.4
+    for index in range(layers):
+        x = b.conv_bn(x, width, 3, stride=2 if index == 0 else 1, activation=activation)
+    return b.halve(x, rng) if pooled else x
+
+
+def large_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
+    """A large kernel of stride 4 and a pooling (AlexNet)."""
+    x = b.conv_bn(x, width, rng.choice((9, 11)), stride=4, activation=b.block_activation(rng))
+    return b.halve(x, rng)
+
+
+def patch_stem(b: MixedBuilder, x: str, width: int, rng: Random) -> str:
+    """Patches that do not overlap (ViT, Swin, ConvNeXt)."""
+    patch = weighted(rng, {2: 15, 4: 45, 8: 20, 16: 20})
+    return b.conv(x, width, patch, stride=patch, padding=0, bias=True)
+
+
+def pooled_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
+    """Average pooling, a linear layer."""
+    return b.linear(b.flatten(_pooled(b, x, rng)), classes)
+
+
+def expanded_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
+    """A 1x1 convolution to more channels, average pooling, a linear layer (MobileNetV2)."""
+    activation = b.block_activation(rng)
+    x = b.conv_bn(x, b.rounded(b.channels(x) * rng.choice((2, 3, 4))), activation=activation)
+    return b.linear(b.flatten(_pooled(b, x, rng)), classes)
+
+
+def hidden_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
+    """Average pooling, a hidden layer, a linear layer."""
+    x = b.linear(b.flatten(_pooled(b, x, rng)), rng.choice(HIDDEN))
+    return b.linear(b.activation(x, b.block_activation(rng)), classes)
+
+
+def pooled_convolutions(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
+    """Average pooling, then 1x1 convolutions on the single pixel (MobileNetV3, GhostNet)."""
+    x = b.conv(_pooled(b, x, rng), rng.choice(HIDDEN), bias=True)
+    x = b.conv(b.activation(x, b.block_activation(rng)), classes, bias=True)
+    return b.flatten(x)
+
+
+def classifying_convolution(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
+    """A 1x1 convolution to the classes, then average pooling (SqueezeNet)."""
+    x = b.activation(b.conv(x, classes, bias=True), b.block_activation(rng))
+    return b.flatten(_pooled(b, x, rng))
+
+
+def flattened_linear(b: MixedBuilder, x: str, classes: int, rng: Random) -> str:
+    """One or two hidden layers on the flattened map (AlexNet, VGG)."""
+    activation, hidden = b.block_activation(rng), rng.choice(HIDDEN[1:])
+    layers = rng.randint(1, 2)
+    while b.channels(x) * b.size(x)[0] * b.size(x)[1] > MAX_FLATTENED and min(b.size(x)) > 1:
+        x = b.max_pool(x, 2)
+    x = b.flatten(x)
+    for _ in range(layers):
+        x = b.activation(b.linear(x, hidden), activation)
+    return b.linear(x, classes)
+
+
+def _pooled(b: MixedBuilder, x: str, rng: Random) -> str:
+    kind = weighted(rng, {"global": 65, "mean": 20, "window": 15})
+    if kind == "mean":
+        return b.reduce_mean(x, (2, 3))
+    return b.average_pool(x, b.size(x), 1) if kind == "window" else b.global_average_pool(x)
+
+
+STEMS: Mapping[str, tuple[Stem, float]] = {
+    "convolution_stem": (convolution_stem, 50),
+    "deep_stem": (deep_stem, 18),
+    "large_stem": (large_stem, 12),
+    "patch_stem": (patch_stem, 20),
+}
+"""Stems and their shares in percent."""
+
+HEADS: Mapping[str, tuple[Head, float]] = {
+    "pooled_linear": (pooled_linear, 34),
+    "expanded_linear": (expanded_linear, 16),
+    "hidden_linear": (hidden_linear, 12),
+    "pooled_convolutions": (pooled_convolutions, 10),
+    "classifying_convolution": (classifying_convolution, 10),
+    "flattened_linear": (flattened_linear, 18),
+}
+"""Heads and their shares in percent."""
 
 BLOCKS: Mapping[str, Block] = {**CONVOLUTIONAL, **TOKENS}
 PALETTE_WEIGHTS: Mapping[str, float] = {
@@ -170,22 +271,38 @@ def draw(rng: Random) -> dict[str, Any]:
             return {"seed": seed, "width": multiplier}
 
 
-def within_limits(graph: Graph) -> bool:
+def within_limits(graph: Graph, macs: tuple[float, float] = MAC_RANGE) -> bool:
     """Whether a network has as many multiply-accumulates and no more weights than the space allows."""
-    return MAC_RANGE[0] <= graph_macs(graph) <= MAC_RANGE[1] and graph.parameter_count <= MAX_PARAMETERS
+    return macs[0] <= graph_macs(graph) <= macs[1] and graph.parameter_count <= MAX_PARAMETERS
 
 
-class RandomMixedSpace:
-    """The space as the catalogue sees it."""
-
-    name = NAME
-
-    def build(self, **parameters: Any) -> Graph:
-        return checked_call(NAME, build, parameters)
-
-    def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members, their multiply-accumulates about log-uniform from 20 million to 5 billion."""
-        return distinct_references(NAME, draw, count, seed, accept=lambda parameters: within_limits(build(**parameters)))
+SPACE = DrawnSpace(NAME, build, draw, within_limits)
 
 
-SPACE = RandomMixedSpace()
+# The same networks on small images (CIFAR's 32x32 and the like), whose kernels the larger ones hardly ever have. Search spaces
+# such as NAS-Bench-201 work at this size: tiny maps with few channels, where overheads outweigh arithmetic.
+
+SMALL_SIZES = (32, 32, 32, 48, 64)
+SMALL_MAC_RANGE = (4e6, 500e6)
+
+
+def build_small(seed: int, width: float = 1.0, size: int = SMALL_SIZES[0]) -> Graph:
+    """The network that :func:`build` makes of a seed, for a square input of ``size`` pixels a side."""
+    return build(seed, width, input_size=(size, size))
+
+
+def draw_small(rng: Random) -> dict[str, Any]:
+    """A target, then structures until one reaches it."""
+    size = rng.choice(SMALL_SIZES)
+    target = log_uniform(rng, *SMALL_MAC_RANGE)
+    while True:
+        seed = rng.getrandbits(32)
+        try:
+            multiplier = fitted_multiplier(seed, target, input_size=(size, size))
+        except ModelError:  # a window larger than what strides leave of a small image
+            continue
+        if multiplier is not None:
+            return {"seed": seed, "width": multiplier, "size": size}
+
+
+SMALL = DrawnSpace("random_small", build_small, draw_small, lambda graph: within_limits(graph, SMALL_MAC_RANGE))

@@ -15,8 +15,8 @@ from typing import Any
 from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
-from latcast.records import Reference
-from latcast.spaces.families.variants import checked_call, distinct_references, round_channels
+from latcast.spaces.blocks import inverted_residual, separable
+from latcast.spaces.families.variants import DrawnSpace, round_channels
 
 NAME = "random_mobile"
 MAC_RANGE = (35e6, 820e6)
@@ -25,14 +25,6 @@ KERNELS = (3, 5, 7)
 STAGE_WIDTHS = (20, 28, 40, 88, 100, 184)
 """Middle of each stage's widths."""
 STAGE_STRIDES = (2, 2, 2, 2, 1, 2)
-
-
-def inverted_residual(b: GraphBuilder, x: str, width: int, kernel: int, expansion: float, stride: int, *, skip: bool) -> str:
-    """1x1 expansion, depthwise convolution, linear 1x1 projection, and an addition where shapes allow and asked for."""
-    y = b.conv_bn(x, int(b.channels(x) * expansion))
-    y = b.relu(b.batch_norm(b.depthwise_conv(y, kernel, stride=stride)))
-    y = b.conv_bn(y, width, activation=None)
-    return b.add(x, y) if skip and b.shape(x) == b.shape(y) else y
 
 
 def build(
@@ -58,9 +50,12 @@ def build(
     """
     b = GraphBuilder(NAME)
     x = b.conv_bn(b.input((batch, 3, *pair(resolution))), stem, 3, stride=2)
-    x = b.conv_bn(b.relu(b.batch_norm(b.depthwise_conv(x))), stem, activation=None)
+    x = separable(b, x, stem, linear=True)
     for width, kernel, expansion, stride, skip in blocks:
-        x = inverted_residual(b, x, width, kernel, expansion, stride, skip=bool(skip))
+        expanded = int(b.channels(x) * expansion)
+        x = inverted_residual(
+            b, x, width, expanded=expanded, kernel=kernel, stride=stride, activation="relu", expand=True, skip=bool(skip)
+        )
     x = b.global_average_pool(b.conv_bn(x, last))
     x = b.relu(b.conv(x, hidden, bias=True))
     return b.finish(b.flatten(b.conv(x, classes, bias=True)))
@@ -87,20 +82,4 @@ def draw(rng: Random) -> dict[str, Any]:
     }
 
 
-class RandomMobileSpace:
-    """The space as the catalogue sees it."""
-
-    name = NAME
-
-    def build(self, **parameters: Any) -> Graph:
-        return checked_call(NAME, build, parameters)
-
-    def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members with as many multiply-accumulates as the published ones."""
-        low, high = MAC_RANGE
-        return distinct_references(
-            NAME, draw, count, seed, accept=lambda parameters: low <= graph_macs(build(**parameters)) <= high
-        )
-
-
-SPACE = RandomMobileSpace()
+SPACE = DrawnSpace(NAME, build, draw, lambda graph: MAC_RANGE[0] <= graph_macs(graph) <= MAC_RANGE[1])

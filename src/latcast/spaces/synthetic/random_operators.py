@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
-from latcast.records import Reference
-from latcast.spaces.families.variants import checked_call, distinct_references
-from latcast.spaces.synthetic.mixed_builder import log_uniform
+from latcast.spaces.families.variants import DrawnSpace
+from latcast.spaces.synthetic.mixed_blocks import log_uniform
 
 NAME = "random_operators"
 SIZES = (14, 16, 28, 32, 56, 64, 112)
@@ -188,20 +186,4 @@ def build(seed: int) -> Graph:
     return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10), *b.results)
 
 
-class RandomOperatorsSpace:
-    """The space as the catalogue sees it."""
-
-    name = NAME
-
-    def build(self, **parameters: Any) -> Graph:
-        return checked_call(NAME, build, parameters)
-
-    def sample(self, count: int, seed: int) -> list[Reference]:
-        """``count`` different members."""
-        return distinct_references(
-            NAME, lambda rng: {"seed": rng.getrandbits(32)}, count, seed,
-            accept=lambda parameters: graph_macs(build(**parameters)) <= MOST_MACS,
-        )  # fmt: skip
-
-
-SPACE = RandomOperatorsSpace()
+SPACE = DrawnSpace(NAME, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)

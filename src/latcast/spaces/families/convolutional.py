@@ -1,0 +1,388 @@
+"""Families of chains of convolutions and of concatenating blocks: AlexNet, VGG, SqueezeNet, GoogLeNet, DenseNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from latcast.graph.builder import GraphBuilder
+from latcast.spaces.blocks import dense_block, fire, inception, normalised_conv
+from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.variants import (
+    KERNEL_SIZES,
+    VariantFamily,
+    check_lengths,
+    draw_depths,
+    draw_from,
+    draw_kernels,
+    draw_resolution,
+    draw_stem,
+    draw_widths,
+    kept,
+    pooled_classifier,
+)
+
+TORCHVISION = "torchvision models table"
+
+
+def _classified_by_hidden_layers(b: GraphBuilder, x: str, hidden: Sequence[int], classes: int) -> str:
+    """Fully connected layers; the first reads the map as it is, whatever its size."""
+    x = b.flatten(x)
+    for width in hidden:
+        x = b.relu(b.linear(x, width))
+    return b.linear(x, classes)
+
+
+# AlexNet in one tower (Krizhevsky, "One weird trick for parallelizing convolutional neural networks", 2014)
+
+_ALEXNET: Mapping[str, Any] = {"widths": [64, 192, 384, 256, 256], "kernels": [11, 5, 3, 3, 3], "hidden": [4096, 4096]}
+POOLED_AFTER = (0, 1, 4)
+"""Convolutions of AlexNet that a 3x3 max pooling of stride 2 follows."""
+
+
+def alexnet(
+    b: GraphBuilder, x: str, *, widths: Sequence[int], kernels: Sequence[int], hidden: Sequence[int], classes: int
+) -> str:
+    """AlexNet.
+
+    Args:
+        b: The builder.
+        x: The image.
+        widths: Output channels of the five convolutions.
+        kernels: Their kernel sizes; the first has stride 4.
+        hidden: Widths of the hidden fully connected layers (the first reads 6x6 places at 224).
+        classes: Outputs.
+
+    Raises:
+        ModelError: Not five widths and kernels.
+    """
+    check_lengths("alexnet", convolutions=_ALEXNET["widths"], widths=widths, kernels=kernels)
+    for index, (width, kernel) in enumerate(zip(widths, kernels, strict=True)):
+        first = index == 0
+        # The first convolution is padded by 2 at its published size of 11: a border of 3 is lost on each side.
+        padding = max(kernel // 2 - 3, 0) if first else kernel // 2
+        x = b.relu(b.conv(x, width, kernel, stride=4 if first else 1, padding=padding, bias=True))
+        if index in POOLED_AFTER:
+            x = b.max_pool(x, 3, 2)
+    return _classified_by_hidden_layers(b, x, hidden, classes)
+
+
+ALEXNET = VariantFamily(
+    "alexnet",
+    {"alexnet": PublishedModel({}, 61.101, 714.0, TORCHVISION)},
+    _ALEXNET,
+    alexnet,
+    draw_from(
+        _ALEXNET,
+        widths=draw_widths,
+        kernels=lambda rng, sizes: draw_kernels(rng, sizes[:1], (5, 7, 9, 11)) + draw_kernels(rng, sizes[1:]),
+        hidden=draw_widths,
+        resolution=draw_resolution,
+    ),
+)
+
+
+# VGG (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", 2015, Table 1)
+
+_VGG: Mapping[str, Any] = {
+    "depths": [2, 2, 3, 3, 3], "widths": [64, 128, 256, 512, 512], "kernels": [3] * 5, "hidden": [4096, 4096],
+    "batch_norm": False,
+}  # fmt: skip
+_VGG_DEPTHS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19: [2, 2, 4, 4, 4]}
+
+
+def vgg(
+    b: GraphBuilder,
+    x: str,
+    *,
+    depths: Sequence[int],
+    widths: Sequence[int],
+    kernels: Sequence[int],
+    hidden: Sequence[int],
+    batch_norm: bool,
+    classes: int,
+) -> str:
+    """VGG.
+
+    Args:
+        b: The builder.
+        x: The image.
+        depths: Convolutions in each stage; a 2x2 max pooling ends a stage.
+        widths: Output channels of each stage.
+        kernels: Kernel size of each stage.
+        hidden: Widths of the hidden fully connected layers (the first reads 7x7 places at 224).
+        batch_norm: Batch normalisation after each convolution.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length.
+    """
+    check_lengths("vgg", depths=depths, widths=widths, kernels=kernels)
+    for depth, width, kernel in zip(depths, widths, kernels, strict=True):
+        for _ in range(depth):
+            x = b.conv(x, width, kernel, bias=True)
+            x = b.relu(b.batch_norm(x) if batch_norm else x)
+        x = b.max_pool(x, 2)
+    return _classified_by_hidden_layers(b, x, hidden, classes)
+
+
+def _published_vgg(layers: int, million_parameters: float, million_macs: float, *, batch_norm: bool = False) -> PublishedModel:
+    parameters = {"depths": _VGG_DEPTHS[layers], "batch_norm": batch_norm}
+    return PublishedModel(parameters, million_parameters, million_macs, TORCHVISION)
+
+
+VGG = VariantFamily(
+    "vgg",
+    {
+        "vgg11": _published_vgg(11, 132.863, 7609),
+        "vgg13": _published_vgg(13, 133.048, 11308),
+        "vgg16": _published_vgg(16, 138.358, 15470),
+        "vgg19": _published_vgg(19, 143.667, 19632),
+        "vgg11_bn": _published_vgg(11, 132.869, 7609, batch_norm=True),
+        "vgg13_bn": _published_vgg(13, 133.054, 11308, batch_norm=True),
+        "vgg16_bn": _published_vgg(16, 138.366, 15470, batch_norm=True),
+        "vgg19_bn": _published_vgg(19, 143.678, 19632, batch_norm=True),
+    },
+    _VGG,
+    vgg,
+    draw_from(
+        *({**_VGG, "depths": depths} for depths in _VGG_DEPTHS.values()),
+        depths=draw_depths,
+        widths=draw_widths,
+        kernels=draw_kernels,
+        hidden=draw_widths,
+        batch_norm=lambda rng, published: rng.random() < 0.5,
+        resolution=draw_resolution,
+    ),
+)
+
+
+# SqueezeNet (Iandola et al., "SqueezeNet", 2016, Table 1) and its version 1.1
+
+_SQUEEZENET: Mapping[str, Any] = {
+    "squeezed": [16, 16, 32, 32, 48, 48, 64, 64],
+    "pointwise": [64, 64, 128, 128, 192, 192, 256, 256],
+    "spatial": [64, 64, 128, 128, 192, 192, 256, 256],
+    "kernels": [3] * 8,
+    "pooled_before": [0, 3, 7],
+    "stem": [96, 7],
+}
+_SQUEEZENET_1_1: Mapping[str, Any] = {"pooled_before": [0, 2, 4], "stem": [64, 3]}
+
+
+def squeezenet(
+    b: GraphBuilder,
+    x: str,
+    *,
+    squeezed: Sequence[int],
+    pointwise: Sequence[int],
+    spatial: Sequence[int],
+    kernels: Sequence[int],
+    pooled_before: Sequence[int],
+    stem: Sequence[int],
+    classes: int,
+) -> str:
+    """SqueezeNet.
+
+    Args:
+        b: The builder.
+        x: The image.
+        squeezed: Channels that each fire module squeezes to.
+        pointwise: Channels of its 1x1 expansion.
+        spatial: Channels of its expansion with a larger kernel.
+        kernels: That kernel's size.
+        pooled_before: Fire modules (from 0) that a 3x3 max pooling of stride 2 precedes.
+        stem: Channels and kernel size of the stem.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length.
+    """
+    check_lengths("squeezenet", squeezed=squeezed, pointwise=pointwise, spatial=spatial, kernels=kernels)
+
+    def layer(y: str, width: int, kernel: int) -> str:
+        return b.relu(b.conv(y, width, kernel, bias=True))
+
+    x = b.relu(b.conv(x, stem[0], stem[1], stride=2, padding=0, bias=True))
+    for index, sizes in enumerate(zip(squeezed, pointwise, spatial, kernels, strict=True)):
+        if index in pooled_before:
+            x = b.max_pool(x, 3, 2, ceil=True)
+        x = fire(b, x, *sizes, layer)
+    return b.flatten(b.global_average_pool(layer(x, classes, 1)))
+
+
+SQUEEZENET = VariantFamily(
+    "squeezenet",
+    {
+        "squeezenet1_0": PublishedModel({name: _SQUEEZENET[name] for name in ("pooled_before", "stem")}, 1.248, 819, TORCHVISION),
+        "squeezenet1_1": PublishedModel(_SQUEEZENET_1_1, 1.235, 349, TORCHVISION),
+    },
+    _SQUEEZENET,
+    squeezenet,
+    draw_from(
+        _SQUEEZENET,
+        {**_SQUEEZENET, **_SQUEEZENET_1_1},
+        squeezed=draw_widths,
+        pointwise=draw_widths,
+        spatial=draw_widths,
+        kernels=lambda rng, sizes: draw_kernels(rng, sizes, keep=0.7),
+        pooled_before=kept,
+        stem=lambda rng, stem: [draw_stem(rng, stem[0]), *draw_kernels(rng, stem[1:], KERNEL_SIZES[1:])],
+        resolution=draw_resolution,
+    ),
+)
+
+
+# GoogLeNet (Szegedy et al., "Going deeper with convolutions", 2015, Table 1), as torchvision has it: with batch normalisation,
+# with 3x3 convolutions where the paper has 5x5 ones, and without auxiliary classifiers
+
+_GOOGLENET: Mapping[str, Any] = {
+    "blocks": [
+        [64, 96, 128, 16, 32, 32], [128, 128, 192, 32, 96, 64], [192, 96, 208, 16, 48, 64], [160, 112, 224, 24, 64, 64],
+        [128, 128, 256, 24, 64, 64], [112, 144, 288, 32, 64, 64], [256, 160, 320, 32, 128, 128], [256, 160, 320, 32, 128, 128],
+        [384, 192, 384, 48, 128, 128],
+    ],
+    "stages": [2, 5, 2],
+    "kernels": [[3, 3], [3, 3], [3, 3]],
+    "stem": [64, 64, 192],
+}  # fmt: skip
+
+
+def googlenet(
+    b: GraphBuilder,
+    x: str,
+    *,
+    blocks: Sequence[Sequence[int]],
+    stages: Sequence[int],
+    kernels: Sequence[Sequence[int]],
+    stem: Sequence[int],
+    classes: int,
+) -> str:
+    """GoogLeNet.
+
+    Args:
+        b: The builder.
+        x: The image.
+        blocks: Six widths for each inception block: 1x1; reduction and convolution; reduction and convolution; after the pooling.
+        stages: Inception blocks in each stage; a max pooling stands between stages.
+        kernels: Kernel sizes of the two branches with a convolution, for each stage.
+        stem: Widths of the three convolutions before the first block.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length.
+    """
+    check_lengths("googlenet", stages=stages, kernels=kernels)
+    check_lengths("googlenet's blocks", blocks=blocks, wanted=range(sum(stages)))
+    x = b.max_pool(b.conv_bn(x, stem[0], 7, stride=2), 3, 2, ceil=True)
+    x = b.max_pool(b.conv_bn(b.conv_bn(x, stem[1]), stem[2], 3), 3, 2, ceil=True)
+    waiting = iter(blocks)
+    for stage, (depth, sizes) in enumerate(zip(stages, kernels, strict=True)):
+        if stage > 0:
+            x = b.max_pool(x, 3 if stage == 1 else 2, 2, ceil=True)
+        for _ in range(depth):
+            plain, reduce_a, conv_a, reduce_b, conv_b, pooled = next(waiting)
+            branches = [
+                [(plain, 1, 1)],
+                [(reduce_a, 1, 1), (conv_a, sizes[0], 1)],
+                [(reduce_b, 1, 1), (conv_b, sizes[1], 1)],
+            ]
+            x = inception(b, x, branches, pooled, lambda y: b.max_pool(y, 3, 1, 1, ceil=True))
+    return pooled_classifier(b, x, classes)
+
+
+def _draw_googlenet(rng: Random) -> dict[str, Any]:
+    published, depths = _GOOGLENET["blocks"], _GOOGLENET["stages"]
+    stages = draw_depths(rng, depths)
+    bases = [
+        published[sum(depths[:stage]) + min(index, depths[stage] - 1)]
+        for stage, wanted in enumerate(stages)
+        for index in range(wanted)
+    ]
+    return {
+        "blocks": [draw_widths(rng, base) for base in bases],
+        "stages": stages,
+        "kernels": [draw_kernels(rng, sizes, KERNEL_SIZES[1:]) for sizes in _GOOGLENET["kernels"]],
+        "stem": draw_widths(rng, _GOOGLENET["stem"]),
+        "resolution": draw_resolution(rng),
+    }
+
+
+GOOGLENET = VariantFamily(
+    "googlenet", {"googlenet": PublishedModel({}, 6.625, 1498.0, TORCHVISION)}, _GOOGLENET, googlenet, _draw_googlenet
+)
+
+
+# DenseNet-BC (Huang et al., "Densely connected convolutional networks", 2017, Table 1)
+
+_DENSENET_DEPTHS = {121: [6, 12, 24, 16], 161: [6, 12, 36, 24], 169: [6, 12, 32, 32], 201: [6, 12, 48, 32]}
+_DENSENET: Mapping[str, Any] = {
+    "depths": _DENSENET_DEPTHS[121], "growths": [32] * 4, "kernels": [3] * 4, "stem": 64, "bottleneck": 4, "compression": 0.5,
+}  # fmt: skip
+
+
+def densenet(
+    b: GraphBuilder,
+    x: str,
+    *,
+    depths: Sequence[int],
+    growths: Sequence[int],
+    kernels: Sequence[int],
+    stem: int,
+    bottleneck: int,
+    compression: float,
+    classes: int,
+) -> str:
+    """DenseNet-BC.
+
+    Args:
+        b: The builder.
+        x: The image.
+        depths: Dense layers in each stage.
+        growths: Channels that a layer of each stage adds.
+        kernels: Kernel size of each stage.
+        stem: Channels of the 7x7 stem.
+        bottleneck: A layer's 1x1 convolution has this many times its growth.
+        compression: Share of the channels that a transition keeps.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length.
+    """
+    check_lengths("densenet", depths=depths, growths=growths, kernels=kernels)
+    x = b.max_pool(b.conv_bn(x, stem, 7, stride=2), 3, 2, 1)
+    for stage, (depth, growth, kernel) in enumerate(zip(depths, growths, kernels, strict=True)):
+        if stage > 0:
+            x = b.average_pool(normalised_conv(b, x, int(b.channels(x) * compression)), 2)
+        x = dense_block(b, x, depth, growth, inner=bottleneck * growth, kernel=kernel)
+    return pooled_classifier(b, b.relu(b.batch_norm(x)), classes)
+
+
+def _published_densenet(
+    layers: int, million_parameters: float, million_macs: float, *, growth: int = 32, stem: int = 64
+) -> PublishedModel:
+    parameters = {"depths": _DENSENET_DEPTHS[layers], "growths": [growth] * 4, "stem": stem}
+    return PublishedModel(parameters, million_parameters, million_macs, TORCHVISION)
+
+
+DENSENET = VariantFamily(
+    "densenet",
+    {
+        "densenet121": _published_densenet(121, 7.979, 2834),
+        "densenet161": _published_densenet(161, 28.681, 7728, growth=48, stem=96),
+        "densenet169": _published_densenet(169, 14.149, 3360),
+        "densenet201": _published_densenet(201, 20.014, 4291),
+    },
+    _DENSENET,
+    densenet,
+    draw_from(
+        _DENSENET,
+        {**_DENSENET, "depths": _DENSENET_DEPTHS[169]},
+        depths=draw_depths,
+        growths=draw_widths,
+        kernels=draw_kernels,
+        stem=draw_stem,
+        resolution=draw_resolution,
+    ),
+)

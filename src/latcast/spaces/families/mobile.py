@@ -1,0 +1,263 @@
+"""Families for phones besides inverted residuals: MobileNetV1, ShuffleNetV2, GhostNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from latcast.errors import ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.spaces.blocks import ghost_bottleneck, separable, shuffle_unit
+from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.variants import (
+    VariantFamily,
+    check_lengths,
+    draw_blocks,
+    draw_depths,
+    draw_from,
+    draw_kernels,
+    draw_resolution,
+    draw_width,
+    draw_widths,
+    of_blocks,
+    pooled_classifier,
+    round_channels,
+    scaled_parameters,
+    scaled_widths,
+)
+
+# MobileNetV1 (Howard et al., "MobileNets", 2017, Table 1), with ReLU6 as in its released models
+
+_MOBILENET_V1: Mapping[str, Any] = {
+    "widths": [64, 128, 256, 512, 1024], "depths": [1, 2, 2, 6, 2], "kernels": [3] * 5, "stem": 32,
+}  # fmt: skip
+
+
+def mobilenet_v1(
+    b: GraphBuilder, x: str, *, widths: Sequence[int], depths: Sequence[int], kernels: Sequence[int], stem: int, classes: int
+) -> str:
+    """MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
+
+    Args:
+        b: The builder.
+        x: The image.
+        widths: Output channels of each stage; all stages but the first halve the resolution.
+        depths: Pairs in each stage.
+        kernels: Kernel size of the depthwise convolutions of each stage.
+        stem: Channels of the first convolution.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length.
+    """
+    check_lengths("mobilenet_v1", widths=widths, depths=depths, kernels=kernels)
+    x = b.conv_bn(x, stem, 3, stride=2, activation="relu6")
+    for stage, (width, depth, kernel) in enumerate(zip(widths, depths, kernels, strict=True)):
+        for block in range(depth):
+            stride = 2 if stage > 0 and block == 0 else 1
+            x = separable(b, x, width, kernel, stride=stride, activation="relu6")
+    return pooled_classifier(b, x, classes)
+
+
+def _published_v1(multiplier: float, million_parameters: float, million_macs: float) -> PublishedModel:
+    source = (
+        "MACs of convolutions and the linear layer: Howard et al. 2017, Table 6; parameters, which the paper rounds "
+        "to 0.1 M: model table of TensorFlow-Slim's mobilenet_v1"
+    )
+    parameters = scaled_parameters(_MOBILENET_V1, multiplier, "stem", "widths")
+    return PublishedModel(parameters, million_parameters, million_macs, source)
+
+
+MOBILENET_V1 = VariantFamily(
+    "mobilenet_v1",
+    {
+        "mobilenet_v1": _published_v1(1.0, 4.24, 569),
+        "mobilenet_v1_0_75": _published_v1(0.75, 2.59, 325),
+        "mobilenet_v1_0_5": _published_v1(0.5, 1.34, 149),
+        "mobilenet_v1_0_25": _published_v1(0.25, 0.47, 41),
+    },
+    _MOBILENET_V1,
+    mobilenet_v1,
+    draw_from(
+        _MOBILENET_V1,
+        widths=draw_widths,
+        depths=draw_depths,
+        kernels=draw_kernels,
+        stem=draw_width,
+        resolution=draw_resolution,
+    ),
+)
+
+
+# ShuffleNetV2 (Ma et al., "ShuffleNet V2: practical guidelines for efficient CNN architecture design", 2018, Table 5)
+
+_SHUFFLENET_WIDTHS = {"0_5": [48, 96, 192], "1_0": [116, 232, 464], "1_5": [176, 352, 704], "2_0": [244, 488, 976]}
+_SHUFFLENET: Mapping[str, Any] = {
+    "widths": _SHUFFLENET_WIDTHS["1_0"], "depths": [4, 8, 4], "kernels": [3, 3, 3], "stem": 24, "head": 1024,
+}  # fmt: skip
+
+
+def shufflenet_v2(
+    b: GraphBuilder,
+    x: str,
+    *,
+    widths: Sequence[int],
+    depths: Sequence[int],
+    kernels: Sequence[int],
+    stem: int,
+    head: int,
+    classes: int,
+) -> str:
+    """ShuffleNetV2.
+
+    Args:
+        b: The builder.
+        x: The image.
+        widths: Output channels of each stage, even numbers; every stage halves the resolution.
+        depths: Units in each stage.
+        kernels: Kernel size of the depthwise convolutions of each stage.
+        stem: Channels of the first convolution.
+        head: Channels of the last 1x1 convolution.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length, or a width is odd.
+    """
+    check_lengths("shufflenet_v2", widths=widths, depths=depths, kernels=kernels)
+    x = b.max_pool(b.conv_bn(x, stem, 3, stride=2), 3, 2, 1)
+    for width, depth, kernel in zip(widths, depths, kernels, strict=True):
+        if width % 2:
+            raise ModelError(f"a stage of ShuffleNetV2 has {width} channels, which do not split in halves; give an even number")
+        for block in range(depth):
+            x = shuffle_unit(b, x, width, kernel, 2 if block == 0 else 1)
+    return b.linear(b.reduce_mean(b.conv_bn(x, head), (2, 3), keepdims=False), classes)
+
+
+def _published_shufflenet(size: str, million_parameters: float, million_macs: float, told: str) -> PublishedModel:
+    return PublishedModel(
+        {"widths": _SHUFFLENET_WIDTHS[size], "head": 2048 if size == "2_0" else 1024},
+        million_parameters,
+        million_macs,
+        f"torchvision models table; MACs of convolutions and the linear layer ({told}; Ma et al. do not say what else "
+        "they count)",
+    )
+
+
+SHUFFLENET_V2 = VariantFamily(
+    "shufflenet_v2",
+    {
+        "shufflenet_v2_x0_5": _published_shufflenet(
+            "0_5", 1.367, 40.48, "by PyTorch's flop counter, the table has 0.04 G; Ma et al. 2018, Table 8: 41 M"
+        ),
+        "shufflenet_v2_x1_0": _published_shufflenet("1_0", 2.279, 145, "Ma et al. 2018, Table 8: 146 M"),
+        "shufflenet_v2_x1_5": _published_shufflenet("1_5", 3.504, 296, "Ma et al. 2018, Table 8: 299 M"),
+        "shufflenet_v2_x2_0": _published_shufflenet("2_0", 7.394, 583, "Ma et al. 2018, Table 8: 591 M"),
+    },
+    _SHUFFLENET,
+    shufflenet_v2,
+    draw_from(
+        *({**_SHUFFLENET, "widths": widths} for widths in _SHUFFLENET_WIDTHS.values()),
+        widths=draw_widths,
+        depths=draw_depths,
+        kernels=draw_kernels,
+        stem=draw_width,
+        head=draw_width,
+        resolution=draw_resolution,
+    ),
+)
+
+
+# GhostNet (Han et al., "GhostNet: more features from cheap operations", 2020, Table 1)
+
+_GHOSTNET: Mapping[str, Any] = {
+    "widths": [16, 24, 40, 80, 112, 160],
+    "expanded": [[16], [48, 72], [72, 120], [240, 200, 184, 184], [480, 672], [672, 960, 960, 960, 960]],
+    "squeeze": [[0], [0, 0], [1, 1], [0, 0, 0, 0], [1, 1], [1, 0, 1, 0, 1]],
+    "kernels": [3, 3, 5, 3, 3, 5],
+    "stem": 16,
+    "head": 960,
+    "hidden": 1280,
+}
+_GHOSTNET_STRIDES = (1, 2, 2, 2, 1, 2)
+
+
+def ghostnet(
+    b: GraphBuilder,
+    x: str,
+    *,
+    widths: Sequence[int],
+    expanded: Sequence[Sequence[int]],
+    squeeze: Sequence[Sequence[int]],
+    kernels: Sequence[int],
+    stem: int,
+    head: int,
+    hidden: int,
+    classes: int,
+) -> str:
+    """GhostNet.
+
+    Args:
+        b: The builder.
+        x: The image.
+        widths: Output channels of the six stages, even numbers.
+        expanded: Expanded channels of each block of each stage, even numbers; their number is the stage's depth.
+        squeeze: 1 for blocks with squeeze-and-excitation (to a quarter of the expanded channels), 0 for others.
+        kernels: Kernel size of the depthwise convolutions of each stage, other than those of the ghost modules.
+        stem: Channels of the first convolution.
+        head: Channels of the last convolution before the pooling.
+        hidden: Channels of the 1x1 convolution after it.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length, or a width is odd.
+    """
+    check_lengths("ghostnet", strides=_GHOSTNET_STRIDES, widths=widths, expanded=expanded, squeeze=squeeze, kernels=kernels)
+    x = b.conv_bn(x, stem, 3, stride=2)
+    rows = zip(widths, expanded, squeeze, kernels, _GHOSTNET_STRIDES, strict=True)
+    for width, inner, gates, kernel, stage_stride in rows:
+        check_lengths("a stage of ghostnet", expanded=inner, squeeze=gates)
+        for block, (channels, gated) in enumerate(zip(inner, gates, strict=True)):
+            stride = stage_stride if block == 0 else 1
+            squeezed = round_channels(channels / 4, 4) if gated else 0
+            x = ghost_bottleneck(b, x, width, expanded=channels, kernel=kernel, stride=stride, squeezed=squeezed)
+    x = b.global_average_pool(b.conv_bn(x, head))
+    x = b.relu(b.conv(x, hidden, bias=True))
+    return b.linear(b.flatten(x), classes)
+
+
+def _draw_ghostnet(rng: Random) -> dict[str, Any]:
+    blocks = [draw_blocks(rng, len(stage)) for stage in _GHOSTNET["expanded"]]
+    return {
+        "widths": draw_widths(rng, _GHOSTNET["widths"]),
+        "expanded": [draw_widths(rng, stage) for stage in of_blocks(_GHOSTNET["expanded"], blocks)],
+        "squeeze": of_blocks(_GHOSTNET["squeeze"], blocks),
+        "kernels": draw_kernels(rng, _GHOSTNET["kernels"]),
+        "stem": draw_width(rng, _GHOSTNET["stem"]),
+        "head": draw_width(rng, _GHOSTNET["head"]),
+        "hidden": draw_width(rng, _GHOSTNET["hidden"]),
+        "resolution": draw_resolution(rng),
+    }
+
+
+def _published_ghostnet(multiplier: float, million_parameters: float, million_macs: float, paper: str) -> PublishedModel:
+    parameters = scaled_parameters(_GHOSTNET, multiplier, "stem", "widths", "head", multiple=4)
+    parameters["expanded"] = [scaled_widths(stage, multiplier, 4) for stage in _GHOSTNET["expanded"]]
+    source = (
+        f"MACs of convolutions and the linear layer: Han et al. 2020, comparison on ImageNet ({paper} parameters); "
+        "parameters of timm's model"
+    )
+    return PublishedModel(parameters, million_parameters, million_macs, source)
+
+
+GHOSTNET = VariantFamily(
+    "ghostnet",
+    {
+        "ghostnet_x0_5": _published_ghostnet(0.5, 2.587, 42, "2.6 M"),
+        "ghostnet_x1_0": _published_ghostnet(1.0, 5.183, 141, "5.2 M"),
+        "ghostnet_x1_3": _published_ghostnet(1.3, 7.359, 226, "7.3 M"),
+    },
+    _GHOSTNET,
+    ghostnet,
+    _draw_ghostnet,
+)

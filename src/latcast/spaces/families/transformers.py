@@ -1,0 +1,458 @@
+"""Families of vision transformers: ViT and DeiT, Swin, MobileViT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.spaces.blocks import inverted_residual
+from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.families.variants import (
+    WIDTH_RANGE,
+    VariantFamily,
+    check_lengths,
+    draw_depths,
+    draw_from,
+    draw_kernels,
+    draw_resolution,
+    draw_width,
+    draw_widths,
+    pooled_classifier,
+)
+
+# The pre-norm encoder block that all share (Dosovitskiy et al. 2021, eqs. 2 and 3)
+
+
+def tokens_of(b: GraphBuilder, x: str) -> str:
+    """A feature map (N, C, H, W) as tokens (N, H*W, C)."""
+    n, channels, height, width = b.shape(x)
+    return b.transpose(b.reshape(x, (n, channels, height * width)), (0, 2, 1))
+
+
+def feed_forward(b: GraphBuilder, x: str, hidden: int, activation: str) -> str:
+    """Layer normalisation, two linear layers, and the input added."""
+    y = b.activation(b.linear(b.layer_norm(x), hidden), activation)
+    return b.add(x, b.linear(y, b.shape(x)[-1]))
+
+
+def check_heads(channels: int, heads: int) -> None:
+    """Checks that attention heads have whole channels.
+
+    Raises:
+        ModelError: They do not.
+    """
+    if channels % heads:
+        raise ModelError(f"{channels} channels do not divide into {heads} heads; give a multiple")
+
+
+def encoder_block(b: GraphBuilder, x: str, heads: int, hidden: int, activation: str = "gelu", *, four_axes: bool = False) -> str:
+    """Self-attention over all tokens, then the feed-forward part; tokens (N, tokens, C) in and out."""
+    x = b.add(x, b.attention(b.layer_norm(x), heads, four_axes=four_axes))
+    return feed_forward(b, x, hidden, activation)
+
+
+# ViT (Dosovitskiy et al., "An image is worth 16x16 words", 2021) and DeiT (Touvron et al. 2021)
+
+_VIT: Mapping[str, Any] = {"width": 768, "heads": 12, "depth": 12, "hidden": None, "patch": 16}
+_VIT_SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
+"""Width and heads."""
+
+
+def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: int | None, patch: int, classes: int) -> str:
+    """A vision transformer with a class token and learned position embeddings.
+
+    Args:
+        b: The builder.
+        x: The image, whose height and width are multiples of ``patch``.
+        width: Channels of a token, a multiple of ``heads``.
+        heads: Attention heads.
+        depth: Encoder blocks.
+        hidden: Width between the two linear layers of a block; four times ``width`` where None.
+        patch: Height and width of a patch.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The image does not divide into patches, or the width into heads.
+    """
+    batch, _, height, breadth = b.shape(x)
+    if height % patch or breadth % patch:
+        raise ModelError(f"an image of {height}x{breadth} does not divide into patches of {patch}; give multiples of it")
+    check_heads(width, heads)
+    x = tokens_of(b, b.conv(x, width, patch, stride=patch, padding=0, bias=True))
+    token = b.weight((1, 1, width), stem="class_token")
+    if batch > 1:
+        token = b.op("Expand", [token, b.constant([batch, 1, width], dtype="int64")])[0]
+    x = b.concat([token, x], axis=1)
+    x = b.add(x, b.weight((1, b.shape(x)[1], width), stem="position_embedding"))
+    for _ in range(depth):
+        x = encoder_block(b, x, heads, hidden or 4 * width)
+    x = b.reshape(b.slice(b.layer_norm(x), [0], [1], [1]), (batch, width))
+    return b.linear(x, classes)
+
+
+def _draw_vit(rng: Random) -> dict[str, Any]:
+    """Width moves in whole heads, of the published 64 channels or of 32."""
+    width, _ = _VIT_SIZES[rng.choice(tuple(_VIT_SIZES))]
+    head_size = rng.choice((32, 64))
+    heads = max(1, round(width * rng.uniform(*WIDTH_RANGE) / head_size))
+    return {
+        "width": heads * head_size,
+        "heads": heads,
+        "depth": draw_depths(rng, [_VIT["depth"]])[0],
+        "hidden": heads * head_size * rng.choice((2, 3, 4)),
+        "patch": rng.choice((16, 32)),
+        "resolution": draw_resolution(rng),
+    }
+
+
+def _published_vit(size: str, patch: int, million_parameters: float, million_macs: float, source: str) -> PublishedModel:
+    width, heads = _VIT_SIZES[size]
+    return PublishedModel({"width": width, "heads": heads, "patch": patch}, million_parameters, million_macs, source)
+
+
+_TORCHVISION = "torchvision models table, MACs with the two products inside attention"
+_TIMM = "parameters: timm's model; MACs with the two products inside attention: {}"
+
+VIT = VariantFamily(
+    "vit",
+    {
+        "deit_tiny_16": _published_vit("tiny", 16, 5.717, 1258, _TIMM.format("fvcore, which adds 0.4 % of normalisations")),
+        "deit_small_16": _published_vit("small", 16, 22.051, 4600, _TIMM.format("timm's model card, 4.6 G")),
+        "vit_base_16": _published_vit("base", 16, 86.568, 17564, _TORCHVISION),
+        "vit_base_32": _published_vit("base", 32, 88.224, 4409, _TORCHVISION),
+    },
+    _VIT,
+    vit,
+    _draw_vit,
+)
+
+
+# Swin (Liu et al., "Swin transformer: hierarchical vision transformer using shifted windows", 2021)
+#
+# Three things differ in form, not in what is computed, from the graphs of exporters. Windows are cut with a transposition of
+# four axes: exporters use six, but the pixels of a row and the channels of a pixel stay neighbours, so that axes merge, and
+# runtimes limited to four axes run it. Likewise the four pixels that patch merging joins come from one transposition (timm
+# does so too) instead of four strided slices and a concatenation; only the order of learned weights depends on it. And
+# queries, keys and values part before the heads, not after.
+#
+# The relative position bias enters the graph gathered, (heads, window², window²), as exporters fold it; the network learns a
+# table of (2 window - 1)² values a head. ``Graph.parameter_count`` therefore exceeds the published number of parameters.
+
+_SWIN: Mapping[str, Any] = {
+    "depths": [2, 2, 6, 2], "widths": [96, 192, 384, 768], "heads": [3, 6, 12, 24], "window": 7, "expansion": 4,
+}  # fmt: skip
+_SWIN_DEPTHS = {"tiny": [2, 2, 6, 2], "small": [2, 2, 18, 2]}
+SWIN_PATCH = 4
+MASKED = -100.0
+"""Added to the scores of tokens that are neighbours in a shifted window only."""
+
+Extent = tuple[int, int]
+
+
+def shifted_window_mask(extent: Extent, window: int, shift: Extent) -> np.ndarray:
+    """What keeps tokens apart that come from opposite edges of a cyclically shifted map (Liu et al. Fig. 4).
+
+    Returns:
+        (windows, 1, window², window²): 0 where two tokens of a window may see each other, else ``MASKED``.
+    """
+    rows, columns = (
+        np.searchsorted([size - window, size - moved] if moved else [size], np.arange(size), side="right")
+        for size, moved in zip(extent, shift, strict=True)
+    )
+    regions = rows[:, None] * 3 + columns[None, :]
+    tiles = regions.reshape(extent[0] // window, window, extent[1] // window, window)
+    tiles = tiles.transpose(0, 2, 1, 3).reshape(-1, window * window)
+    apart = tiles[:, None, :, None] != tiles[:, None, None, :]
+    return np.where(apart, MASKED, 0.0).astype(np.float32)
+
+
+def roll(b: GraphBuilder, x: str, distance: int, axis: int) -> str:
+    """Moves a tensor cyclically along an axis towards its start: two slices and a concatenation."""
+    size = b.shape(x)[axis]
+    distance %= size
+    if distance == 0:
+        return x
+    head = b.slice(x, [0], [distance], [axis])
+    tail = b.slice(x, [distance], [size], [axis])
+    return b.concat([tail, head], axis=axis)
+
+
+def cut_windows(b: GraphBuilder, x: str, extent: Extent, window: int) -> str:
+    """Tokens of a map, (N, H*W, C) or (N, H, W, C), to (N * windows, window², C)."""
+    n, channels = b.shape(x)[0], b.shape(x)[-1]
+    rows, columns = extent[0] // window, extent[1] // window
+    x = b.transpose(b.reshape(x, (n * rows, window, columns, window * channels)), (0, 2, 1, 3))
+    return b.reshape(x, (n * rows * columns, window * window, channels))
+
+
+def join_windows(b: GraphBuilder, x: str, extent: Extent, window: int, batch: int) -> str:
+    """(N * windows, window², C) back to (N, H, W, C)."""
+    channels = b.shape(x)[-1]
+    rows, columns = extent[0] // window, extent[1] // window
+    x = b.transpose(b.reshape(x, (batch * rows, columns, window, window * channels)), (0, 2, 1, 3))
+    return b.reshape(x, (batch, *extent, channels))
+
+
+def window_attention(b: GraphBuilder, x: str, heads: int, *, extent: Extent, window: int, shift: Extent, mask: str | None) -> str:
+    """Self-attention inside (shifted) windows; tokens (N, H*W, C) in and out."""
+    n, tokens, channels = b.shape(x)
+    if mask is not None:
+        x = b.reshape(x, (n, *extent, channels))
+        for axis in (0, 1):
+            x = roll(b, x, shift[axis], axis + 1)
+    x = cut_windows(b, x, extent, window)
+    biases = [b.weight((heads, window**2, window**2), stem="relative_position_bias")]
+    x = b.attention(x, heads, biases=biases if mask is None else [*biases, mask], four_axes=True)
+    x = join_windows(b, x, extent, window, n)
+    if mask is not None:
+        for axis in (0, 1):
+            x = roll(b, x, -shift[axis], axis + 1)
+    return b.reshape(x, (n, tokens, channels))
+
+
+def _swin_stage(b: GraphBuilder, x: str, extent: Extent, *, depth: int, heads: int, window: int, hidden: int) -> str:
+    """Blocks whose windows are shifted by half a window in every second one."""
+    window = min(window, *extent)
+    if extent[0] % window or extent[1] % window:
+        raise ModelError(
+            f"a feature map of {extent[0]}x{extent[1]} does not divide into windows of {window}; "
+            f"give heights and widths that are multiples of {32 * window}"
+        )
+    # A map of one window has nothing to exchange with.
+    shift = (0 if window == extent[0] else window // 2, 0 if window == extent[1] else window // 2)
+    mask = None
+    if shift != (0, 0) and depth > 1:
+        mask = b.constant(np.tile(shifted_window_mask(extent, window, shift), (b.shape(x)[0], 1, 1, 1)))
+    for block in range(depth):
+        shifted = mask if block % 2 else None
+        y = b.layer_norm(x)
+        y = window_attention(b, y, heads, extent=extent, window=window, shift=shift, mask=shifted)
+        x = feed_forward(b, b.add(x, y), hidden, "gelu")
+    return x
+
+
+def merge_patches(b: GraphBuilder, x: str, extent: Extent, width: int) -> str:
+    """Joins the channels of 2x2 neighbours and projects them; (N, H*W, C) to (N, H*W/4, width)."""
+    n, tokens, channels = b.shape(x)
+    if extent[0] % 2 or extent[1] % 2:
+        raise ModelError(
+            f"a feature map of {extent[0]}x{extent[1]} has no 2x2 neighbours to merge; give a resolution that is a multiple of 32"
+        )
+    x = b.reshape(x, (n * extent[0] // 2, 2, extent[1] // 2, 2 * channels))
+    x = b.reshape(b.transpose(x, (0, 2, 1, 3)), (n, tokens // 4, 4 * channels))
+    return b.linear(b.layer_norm(x), width, bias=False)
+
+
+def swin(
+    b: GraphBuilder,
+    x: str,
+    *,
+    depths: Sequence[int],
+    widths: Sequence[int],
+    heads: Sequence[int],
+    window: int,
+    expansion: int,
+    classes: int,
+) -> str:
+    """Swin transformer.
+
+    Args:
+        b: The builder.
+        x: The image, whose height and width are multiples of 4.
+        depths: Blocks in each stage; all stages but the first halve the resolution.
+        widths: Channels of a token in each stage, multiples of its heads.
+        heads: Attention heads in each stage.
+        window: Height and width of a window; a smaller map is one window.
+        expansion: Width between the two linear layers of a block, relative to the stage's width.
+        classes: Outputs.
+
+    Raises:
+        ModelError: The lists differ in length, or a map does not divide into windows, or a width into heads.
+    """
+    check_lengths("swin", depths=depths, widths=widths, heads=heads)
+    _, _, height, breadth = b.shape(x)
+    if height % SWIN_PATCH or breadth % SWIN_PATCH:
+        raise ModelError(f"an image of {height}x{breadth} does not divide into patches of {SWIN_PATCH}; give multiples of 32")
+    x = b.conv(x, widths[0], SWIN_PATCH, stride=SWIN_PATCH, padding=0, bias=True)
+    x = b.layer_norm(tokens_of(b, x))
+    extent = (height // SWIN_PATCH, breadth // SWIN_PATCH)
+    for index, (depth, width, count) in enumerate(zip(depths, widths, heads, strict=True)):
+        check_heads(width, count)
+        if index > 0:
+            x = merge_patches(b, x, extent, width)
+            extent = (extent[0] // 2, extent[1] // 2)
+        x = _swin_stage(b, x, extent, depth=depth, heads=count, window=window, hidden=expansion * width)
+    return b.linear(b.reduce_mean(b.layer_norm(x), (1,), keepdims=False), classes)
+
+
+def _draw_swin(rng: Random) -> dict[str, Any]:
+    """Width moves in whole heads, of the published 32 channels or fewer; the window follows the resolution."""
+    head_size = rng.choice((16, 24, 32))
+    heads = [max(1, round(width * rng.uniform(*WIDTH_RANGE) / head_size)) for width in _SWIN["widths"]]
+    resolution = draw_resolution(rng)
+    return {
+        "depths": draw_depths(rng, _SWIN_DEPTHS[rng.choice(tuple(_SWIN_DEPTHS))]),
+        "widths": [count * head_size for count in heads],
+        "heads": heads,
+        "window": resolution // 32,
+        "expansion": rng.choice((2, 3, 4)),
+        "resolution": resolution,
+    }
+
+
+_LIU = (
+    "torchvision models table, MACs with the products inside attention; parameters with the tables of relative position "
+    "biases, (2 window - 1)² values a head (Liu et al. 2021, Table 1: {})"
+)
+
+SWIN = VariantFamily(
+    "swin",
+    {
+        "swin_tiny": PublishedModel({"depths": _SWIN_DEPTHS["tiny"]}, 28.288, 4491, _LIU.format("29 M, 4.5 G")),
+        "swin_small": PublishedModel({"depths": _SWIN_DEPTHS["small"]}, 49.606, 8741, _LIU.format("50 M, 8.7 G")),
+    },
+    _SWIN,
+    swin,
+    _draw_swin,
+)
+
+
+# MobileViT (Mehta and Rastegari, "MobileViT: light-weight, general-purpose, and mobile-friendly vision transformer", 2022):
+# inverted residuals, and in the last three stages transformers that see every pixel: pixels at the same place of 2x2 patches
+# attend to each other (§3.1)
+
+_MOBILEVIT: Mapping[str, Any] = {
+    "widths": [32, 64, 96, 128, 160], "dims": [144, 192, 240], "depths": [1, 3, 1, 1, 1], "transformer_depths": [2, 4, 3],
+    "kernels": [3] * 5, "expansion": 4, "stem": 16, "head": 640, "resolution": 256,
+}  # fmt: skip
+MOBILEVIT_SIZES: Mapping[str, Mapping[str, Any]] = {
+    "xxs": {"widths": [16, 24, 48, 64, 80], "dims": [64, 80, 96], "head": 320, "expansion": 2},
+    "xs": {"widths": [32, 48, 64, 80, 96], "dims": [96, 120, 144], "head": 384, "expansion": 4},
+    "s": {"widths": [32, 64, 96, 128, 160], "dims": [144, 192, 240], "head": 640, "expansion": 4},
+}
+MOBILEVIT_STRIDES = (1, 2, 2, 2, 2)
+MOBILEVIT_HEADS = 4
+PATCH = 2
+
+
+def unfold(b: GraphBuilder, x: str) -> str:
+    """A map (N, C, H, W) as (N * 4, patches, C): a sequence for each place inside a patch."""
+    n, c, h, w = b.shape(x)
+    rows, columns = h // PATCH, w // PATCH
+    x = b.transpose(b.reshape(x, (n * c * rows, PATCH, columns, PATCH)), (0, 2, 1, 3))
+    x = b.transpose(b.reshape(x, (n, c, rows * columns, PATCH**2)), (0, 3, 2, 1))
+    return b.reshape(x, (n * PATCH**2, rows * columns, c))
+
+
+def fold(b: GraphBuilder, x: str, shape: Sequence[int]) -> str:
+    """Back from (N * 4, patches, C) to a map of this shape (N, C, H, W)."""
+    n, c, h, w = shape
+    rows, columns = h // PATCH, w // PATCH
+    x = b.transpose(b.reshape(x, (n, PATCH**2, rows * columns, c)), (0, 3, 2, 1))
+    x = b.transpose(b.reshape(x, (n * c * rows, columns, PATCH, PATCH)), (0, 2, 1, 3))
+    return b.reshape(x, (n, c, h, w))
+
+
+def _mobilevit_block(b: GraphBuilder, x: str, *, dim: int, depth: int, kernel: int) -> str:
+    """Local convolutions, transformer over unfolded patches, projection, fusion with the input (Fig. 1 b).
+
+    A map that 2x2 patches do not cover is resized before and after the transformer, as the authors' code does.
+    """
+    n, channels, height, width = b.shape(x)
+    y = b.conv(b.conv_bn(x, channels, kernel, activation="silu"), dim)
+    covered = (-(-height // PATCH) * PATCH, -(-width // PATCH) * PATCH)
+    if covered != (height, width):
+        y = b.resize(y, covered, mode="linear")
+    y = unfold(b, y)
+    for _ in range(depth):
+        y = encoder_block(b, y, MOBILEVIT_HEADS, 2 * dim, "silu", four_axes=True)
+    y = fold(b, b.layer_norm(y), (n, dim, *covered))
+    if covered != (height, width):
+        y = b.resize(y, (height, width), mode="linear")
+    y = b.conv_bn(y, channels, activation="silu")
+    return b.conv_bn(b.concat([x, y]), channels, kernel, activation="silu")
+
+
+def mobilevit(
+    b: GraphBuilder,
+    x: str,
+    *,
+    widths: Sequence[int],
+    dims: Sequence[int],
+    depths: Sequence[int],
+    transformer_depths: Sequence[int],
+    kernels: Sequence[int],
+    expansion: int,
+    stem: int,
+    head: int,
+    classes: int,
+) -> str:
+    """MobileViT.
+
+    Args:
+        b: The builder.
+        x: The image.
+        widths: Output channels of the five stages; all but the first halve the resolution.
+        dims: Channels of the transformers in the last three stages, multiples of 4 (their heads).
+        depths: Inverted residuals in each stage.
+        transformer_depths: Encoder blocks in each of the last three stages.
+        kernels: Kernel size in each stage, of depthwise convolutions and of those around the transformer.
+        expansion: Expansion of the inverted residuals.
+        stem: Channels of the first convolution.
+        head: Channels of the last 1x1 convolution.
+        classes: Outputs.
+
+    Raises:
+        ModelError: Lists of the wrong length, or a transformer's channels do not divide into heads.
+    """
+    strides = MOBILEVIT_STRIDES
+    check_lengths("mobilevit", strides=strides, widths=widths, depths=depths, kernels=kernels)
+    check_lengths("mobilevit's transformers", stages=strides[2:], dims=dims, transformer_depths=transformer_depths)
+    x = b.conv_bn(x, stem, 3, stride=2, activation="silu")
+    for index, (width, stage_stride, depth, kernel) in enumerate(zip(widths, strides, depths, kernels, strict=True)):
+        for block in range(depth):
+            inner, stride = b.channels(x) * expansion, stage_stride if block == 0 else 1
+            x = inverted_residual(b, x, width, expanded=inner, kernel=kernel, stride=stride, activation="silu")
+        transformer = index - (len(strides) - len(dims))
+        if transformer >= 0:
+            dim = dims[transformer]
+            check_heads(dim, MOBILEVIT_HEADS)
+            x = _mobilevit_block(b, x, dim=dim, depth=transformer_depths[transformer], kernel=kernel)
+    return pooled_classifier(b, b.conv_bn(x, head, activation="silu"), classes)
+
+
+def _published_mobilevit(size: str, million_parameters: float, million_macs: float, counted: str) -> PublishedModel:
+    source = (
+        f"timm's mobilevit_{size} at 256x256; MACs of convolutions, linear layers and the products inside attention as "
+        f"fvcore counts them; with the normalisations that fvcore adds, {counted} G"
+    )
+    return PublishedModel(MOBILEVIT_SIZES[size], million_parameters, million_macs, source)
+
+
+MOBILEVIT = VariantFamily(
+    "mobilevit",
+    {
+        "mobilevit_xxs": _published_mobilevit("xxs", 1.272, 407.4, "0.42"),
+        "mobilevit_xs": _published_mobilevit("xs", 2.318, 1025.9, "1.05"),
+        "mobilevit_s": _published_mobilevit("s", 5.579, 2000.8, "2.03"),
+    },
+    _MOBILEVIT,
+    mobilevit,
+    draw_from(
+        *({**_MOBILEVIT, **size} for size in MOBILEVIT_SIZES.values()),
+        widths=draw_widths,
+        dims=draw_widths,
+        depths=draw_depths,
+        transformer_depths=draw_depths,
+        kernels=lambda rng, sizes: draw_kernels(rng, sizes, (1, 3, 5)),
+        expansion=lambda rng, published: rng.choice((2, 3, 4)),
+        stem=draw_width,
+        head=draw_width,
+        resolution=draw_resolution,
+    ),
+)
