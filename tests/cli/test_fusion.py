@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from latcast.cli.fusion import described
-from latcast.fusion import running
+from latcast.fusion import detected_rules
 from latcast.fusion.detected_rules import rules_path, save_detected_rules
-from latcast.fusion.detection import Detection, Detector, Step
+from latcast.fusion.detection import Detection, DetectionProgress, Detector
 from latcast.fusion.score import Score, score
 from latcast.kernels import FusionRules
 from latcast.kernels.rules import load_rules
@@ -32,14 +32,14 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def detect(
         settings: WorkerSettings, location: Path, *, isa: str = "", budget_s: float, alpha: float, check: bool,
-        watch: Callable[[Step], None],
+        watch: Callable[[DetectionProgress], None],
     ) -> tuple[Detection, Score | None]:  # fmt: skip
         called.update(settings=settings, location=location, isa=isa, budget_s=budget_s, alpha=alpha)
         stopwatch = MadeUpStopwatch(RULES)
         found = Detector(stopwatch, budget_s=budget_s, operators=OPERATORS, alpha=alpha, watch=watch, clock=stopwatch.clock).run()
         return found, score(found, stopwatch) if check else None
 
-    monkeypatch.setattr(running, "detect_rules", detect)
+    monkeypatch.setattr(detected_rules, "detect_rules", detect)
     return called
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from latcast.fusion.decision import Batch
-from latcast.fusion.stopwatch import Execution, Timing
+from latcast.fusion.decision import TimedBatch
+from latcast.fusion.stopwatch import Execution
 from latcast.graph.ir import Graph
 from latcast.kernels import FusionRules, find_kernels
 from latcast.kernels.kernel import Kernel
@@ -61,7 +61,7 @@ class MadeUpStopwatch:
         """Seconds that timing would have taken."""
         return self.seconds
 
-    def time(self, networks: Sequence[Reference]) -> Timing:
+    def time(self, networks: Sequence[Reference]) -> TimedBatch:
         self.timed += len(networks)
         self.seconds += 0.05 * len(networks)
         drift = np.exp(self._drift * self._rng.standard_normal(self._rounds))
@@ -73,9 +73,9 @@ class MadeUpStopwatch:
                 continue
             own = np.exp(self._noise * self._rng.standard_normal(self._rounds))
             latencies[reference.key] = exact / 1e3 * drift * own
-        return Timing(Batch(latencies), failures)
+        return TimedBatch(latencies, failures=failures)
 
-    def remembered(self) -> list[Batch]:
+    def remembered(self) -> list[TimedBatch]:
         return []
 
     def executed(self, networks: Sequence[Reference]) -> Execution:

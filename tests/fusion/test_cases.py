@@ -7,11 +7,14 @@ from itertools import product
 import pytest
 
 from latcast.fusion.decision import decide
-from latcast.fusion.operators_under_test import OPERATORS, PATTERNS, connectable, forms
 from latcast.fusion.test_cases import (
+    OPERATORS,
+    PATTERNS,
     Setting,
     TestCase,
+    connectable,
     distinct_networks,
+    forms,
     in_batches,
     inbound_case,
     outbound_case,
@@ -30,7 +33,7 @@ NOTHING = FusionRules("made-up")
 
 def saved_share(case: TestCase, rules: FusionRules) -> float:
     """What an exact clock says is saved, as a share of what one kernel would save."""
-    batch = MadeUpStopwatch(rules, noise=0.0, drift=0.0).time(case.networks).batch
+    batch = MadeUpStopwatch(rules, noise=0.0, drift=0.0).time(case.networks)
     answer = decide(case, [batch])
     assert answer is not None
     return answer.saved.value / answer.share.value
@@ -102,7 +105,7 @@ def test_a_view_takes_a_kernel_or_nothing(name: str) -> None:
     times = []
     for rules in (NOTHING, free):
         combination = view_time(name, SETTING)
-        batch = MadeUpStopwatch(rules, noise=0.0, drift=0.0).time(combination.networks).batch
+        batch = MadeUpStopwatch(rules, noise=0.0, drift=0.0).time(combination.networks)
         times.append(combination.value(batch.latencies).mean())
 
     assert times[0] > 1e-3
@@ -112,7 +115,7 @@ def test_a_view_takes_a_kernel_or_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ["conv", "add", "concat", "resize"])
 def test_an_operator_takes_about_one_kernel_by_itself(name: str) -> None:
     combination = own_time(name, SETTING)
-    batch = MadeUpStopwatch(NOTHING, noise=0.0, drift=0.0, kernel_us=100.0).time(combination.networks).batch
+    batch = MadeUpStopwatch(NOTHING, noise=0.0, drift=0.0, kernel_us=100.0).time(combination.networks)
 
     # What changes the shape is timed with what restores it: one operator more, two for a map of another height and width.
     most = {"conv": 1, "add": 1, "concat": 2, "resize": 3}[name]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.fusion import decision
-from latcast.fusion.decision import Batch, Estimate, aligned, decide, estimate
+from latcast.fusion.decision import Estimate, TimedBatch, aligned, decide, estimate
 from latcast.fusion.test_cases import Combination, Setting, pair_case
 
 SETTING = Setting(blocks=2)
@@ -17,11 +17,11 @@ TOGETHER = SETTING.network("conv", "relu", "wall").key
 BASE = SETTING.network("wall").key
 
 
-def batch(first: float, second: float, together: float, base: float = 10.0, *, noise: float = 0.0, seed: int = 0) -> Batch:
+def batch(first: float, second: float, together: float, base: float = 10.0, *, noise: float = 0.0, seed: int = 0) -> TimedBatch:
     """Forty rounds of the four networks, in milliseconds."""
     rng = np.random.default_rng(seed)
     levels = {FIRST: first, SECOND: second, TOGETHER: together, BASE: base}
-    return Batch({key: level * np.exp(noise * rng.standard_normal(40)) for key, level in levels.items()})
+    return TimedBatch({key: level * np.exp(noise * rng.standard_normal(40)) for key, level in levels.items()})
 
 
 def test_inequation_1_by_hand() -> None:
@@ -58,7 +58,7 @@ def test_the_margin_is_a_share_of_the_shorter_operator() -> None:
 def test_what_all_networks_have_in_common_is_the_host() -> None:
     still = batch(16.0, 12.0, 16.0, noise=0.01)
     host = np.exp(0.3 * np.random.default_rng(5).standard_normal(40))
-    moved = Batch({key: rounds * host for key, rounds in still.latencies.items()})
+    moved = TimedBatch({key: rounds * host for key, rounds in still.latencies.items()})
 
     # Thirty per cent of the host's doing are gone, one per cent of each network's own is left.
     assert 0.003 < moved.noise < 0.02
@@ -102,7 +102,7 @@ def test_batches_that_disagree_make_it_less_sure() -> None:
 
 
 def test_batches_without_all_networks_do_not_count() -> None:
-    lacking = Batch({FIRST: np.ones(5)})
+    lacking = TimedBatch({FIRST: np.ones(5)})
 
     assert decide(CASE, [lacking]) is None
     assert estimate(CASE.saved, [lacking]) is None
@@ -154,7 +154,7 @@ def test_no_shared_layout_stands_against_operators_that_save_nothing() -> None:
 
 def test_a_host_that_was_slower_meanwhile_is_divided_out_of_a_batch() -> None:
     first = batch(16.0, 12.0, 16.0)
-    later = Batch({key: 1.5 * rounds for key, rounds in first.latencies.items()}, "another")
+    later = TimedBatch({key: 1.5 * rounds for key, rounds in first.latencies.items()}, "another")
 
     found = aligned(later, first.levels_ms)
 
@@ -178,4 +178,4 @@ def test_sums_of_latencies_add_up_and_cancel() -> None:
 
     assert [(reference.key, coefficient) for reference, coefficient in total.terms] == [(a.key, 6.5)]
     assert total.value({a.key: np.array([1.0, 2.0])}).tolist() == [6.5, 13.0]
-    assert total.spread({a.key: 2.0}, 0.1) == pytest.approx(1.3)
+    assert total.standard_deviation_ms({a.key: 2.0}, 0.1) == pytest.approx(1.3)

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latcast.errors import MeasurementError
-from latcast.fusion.decision import Batch
-from latcast.fusion.detection import Detection, Detector, Step
-from latcast.fusion.stopwatch import Timing
+from latcast.fusion.decision import TimedBatch
+from latcast.fusion.detection import Detection, DetectionProgress, Detector
 from latcast.fusion.test_cases import Setting, pair_case
 from latcast.kernels import FusionRules
 from latcast.kernels.rules import load_rules
@@ -114,10 +113,10 @@ def test_what_looks_fused_between_one_sort_of_walls_and_apart_between_others_is_
     batches = []
     for case, together_us in zip(cases, (12.0, between_pools_us), strict=True):
         chains = {("wall",): 10.0, ("conv", "wall"): 12.0, ("relu", "wall"): 11.0, ("conv", "relu", "wall"): together_us}
-        batches.append(Batch({case.setting.network(*chain).key: np.full(20, us / 1e3) for chain, us in chains.items()}))
+        batches.append(TimedBatch({case.setting.network(*chain).key: np.full(20, us / 1e3) for chain, us in chains.items()}))
 
     class Remembering(MadeUpStopwatch):
-        def remembered(self) -> list[Batch]:
+        def remembered(self) -> list[TimedBatch]:
             return batches * 3
 
     found = Detector(Remembering(RULES), budget_s=1.0)._answer(cases)
@@ -179,15 +178,15 @@ def test_a_runtime_that_runs_no_wall_is_an_error() -> None:
 
 
 def test_what_was_timed_before_is_not_timed_again() -> None:
-    kept: list[Batch] = []
+    kept: list[TimedBatch] = []
 
     class Remembering(MadeUpStopwatch):
-        def time(self, networks: Sequence[Reference]) -> Timing:
+        def time(self, networks: Sequence[Reference]) -> TimedBatch:
             timing = super().time(networks)
-            kept.append(timing.batch)
+            kept.append(timing)
             return timing
 
-        def remembered(self) -> list[Batch]:
+        def remembered(self) -> list[TimedBatch]:
             return list(kept)
 
     first = Remembering(RULES, noise=0.01)
@@ -201,7 +200,7 @@ def test_what_was_timed_before_is_not_timed_again() -> None:
 
 
 def test_whoever_watches_is_told_every_stage() -> None:
-    steps: list[Step] = []
+    steps: list[DetectionProgress] = []
     stopwatch = MadeUpStopwatch(RULES)
     Detector(stopwatch, budget_s=600.0, operators=("conv", "relu"), clock=stopwatch.clock, watch=steps.append).run()
 

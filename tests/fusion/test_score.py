@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from latcast.fusion.detection import Detection, Detector
-from latcast.fusion.score import score
+from latcast.fusion.score import Truth, executed_truth, score
 from latcast.fusion.stopwatch import Execution
-from latcast.kernels import FusionRules
-from latcast.records import Reference
+from latcast.fusion.test_cases import Setting, TestCase, inbound_case, pair_case, pattern_case
+from latcast.kernels import FusionRules, find_kernels
+from latcast.records import ExecutedKernel, Reference
+from latcast.spaces.catalogue import build
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
 RULES = FusionRules("made-up", pairs={"conv": frozenset({"relu", "tanh"})}, patterns=("silu",))
@@ -65,3 +67,84 @@ def test_whoever_watches_is_told_the_share(found: Detection) -> None:
 
     assert shares[0] == 0.0
     assert all(0 <= share < 1 for share in shares)
+
+
+SETTING = Setting(blocks=1)
+CASE = pair_case("conv", "relu", SETTING)
+
+
+def by_rules(networks: Sequence[Reference], rules: FusionRules) -> dict[str, tuple[ExecutedKernel, ...]]:
+    return {
+        reference.key: tuple(
+            ExecutedKernel(kernel.name, kernel.kernel_type, kernel.nodes, 0.1) for kernel in find_kernels(build(reference), rules)
+        )
+        for reference in networks
+    }
+
+
+def truth(case: TestCase, rules: FusionRules) -> bool | None:
+    return executed_truth(case, by_rules((case.together, *case.saved.networks), rules)).fused
+
+
+def test_operators_in_one_kernel_are_fused() -> None:
+    assert truth(CASE, FusionRules("x", pairs={"conv": frozenset({"relu"})})) is True
+    assert truth(CASE, FusionRules("x")) is False
+
+
+def test_a_pattern_behind_an_operator_counts_as_a_whole() -> None:
+    case = pair_case("conv", "silu", SETTING)
+
+    assert truth(case, FusionRules("x", pairs={"conv": frozenset({"silu"})}, patterns=("silu",))) is True
+    assert truth(case, FusionRules("x", patterns=("silu",))) is False
+
+
+def test_a_pattern_is_fused_where_all_its_operators_are_one_kernel() -> None:
+    case = pattern_case("gelu", "gelu", SETTING)
+
+    assert truth(case, FusionRules("x", patterns=("gelu",))) is True
+    assert truth(case, FusionRules("x")) is False
+
+
+def test_the_same_operator_twice_is_told_apart() -> None:
+    case = pair_case("relu", "relu", SETTING)
+
+    assert truth(case, FusionRules("x", pairs={"relu": frozenset({"relu"})})) is True
+    assert truth(case, FusionRules("x")) is False
+
+
+def test_a_join_of_two_branches() -> None:
+    rules = FusionRules("x", pairs={"conv": frozenset({"add"})}, multi_inbound=1)
+
+    assert truth(inbound_case("conv", "add", 0, SETTING), rules) is True
+    assert truth(inbound_case("conv", "add", 1, SETTING), rules) is False
+
+
+def test_names_that_the_number_of_kernels_contradicts_are_no_truth() -> None:
+    # The runtime splits the ReLU in two kernels that it does not name, and names the ReLU in the convolution's.
+    kernels = by_rules((CASE.together, *CASE.saved.networks), FusionRules("x", pairs={"conv": frozenset({"relu"})}))
+    extra = ExecutedKernel("part", "Relu", (), 0.1)
+    kernels[CASE.together.key] = (*kernels[CASE.together.key], extra)
+
+    found = executed_truth(CASE, kernels)
+
+    assert found.fused is None
+    assert "names say fused and their number says apart" in found.reason
+
+
+def test_kernels_that_change_a_layout_are_not_counted() -> None:
+    kernels = by_rules((CASE.together, *CASE.saved.networks), FusionRules("x", pairs={"conv": frozenset({"relu"})}))
+    inserted = ExecutedKernel("r", "nchwc.ReorderInput", (), 0.1)
+    kernels[CASE.together.key] = (inserted, *kernels[CASE.together.key], inserted)
+
+    assert executed_truth(CASE, kernels).fused is True
+
+
+def test_an_operator_without_a_kernel_leaves_it_open() -> None:
+    kernels = by_rules((CASE.together, *CASE.saved.networks), FusionRules("x"))
+    kernels[CASE.together.key] = kernels[CASE.together.key][:2]
+
+    assert executed_truth(CASE, kernels).fused is None
+
+
+def test_a_runtime_that_tells_nothing_leaves_it_open() -> None:
+    assert executed_truth(CASE, {}) == Truth(None, "the runtime did not tell what it executed")

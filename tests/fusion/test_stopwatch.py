@@ -28,22 +28,22 @@ def test_networks_are_timed_side_by_side_and_remembered(tmp_path: Path) -> None:
         records = list(store.measurements(platform=client.platform.id))
         again = WorkerStopwatch(client, store, records, PLAN).remembered()
 
-    assert {len(rounds) for rounds in timing.batch.latencies.values()} == {8}
+    assert {len(rounds) for rounds in timing.latencies.values()} == {8}
     assert timing.failures == {refused.key: "no kernel for ConvTranspose"}
     assert len(records) == len(networks)
     [kept] = again
-    for batch in (timing.batch, kept):
+    for batch in (timing, kept):
         assert decide(FUSED, [batch]).yes is True  # type: ignore[union-attr]
         assert decide(APART, [batch]).yes is False  # type: ignore[union-attr]
-    assert kept.worker == timing.batch.worker != ""
+    assert kept.worker == timing.worker != ""
 
 
 def test_networks_timed_in_different_calls_are_different_batches(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
         stopwatch = WorkerStopwatch(client, store, plan=PLAN)
-        first = stopwatch.time(FUSED.networks).batch
+        first = stopwatch.time(FUSED.networks)
         stopwatch.renew()
-        second = stopwatch.time(FUSED.networks).batch
+        second = stopwatch.time(FUSED.networks)
         remembered = WorkerStopwatch(client, store, store.measurements()).remembered()
 
     assert len(remembered) == 2

@@ -9,9 +9,8 @@ from itertools import pairwise
 import pytest
 
 from latcast.errors import MeasurementError
-from latcast.fusion.decision import Batch, Estimate
-from latcast.fusion.stopwatch import Timing
-from latcast.fusion.surroundings import LADDER, Surroundings, scout
+from latcast.fusion.decision import Estimate, TimedBatch
+from latcast.fusion.surroundings import LADDER, Surroundings, choose_surroundings
 from latcast.fusion.test_cases import Setting
 from latcast.kernels import FusionRules
 from latcast.records import Reference
@@ -28,7 +27,7 @@ def surroundings(own_us: dict[tuple[Setting, str], float], walls_us: dict[Settin
 
 
 def test_healthy_walls_are_ordered_by_their_time() -> None:
-    found, batches = scout(MadeUpStopwatch(NOTHING, noise=0.005), ("conv", "relu", "linear"))
+    found, batches = choose_surroundings(MadeUpStopwatch(NOTHING, noise=0.005), ("conv", "relu", "linear"))
 
     assert [setting.wall for setting in found.settings[MAP]][-1] == "softmax"
     assert {setting.wall for setting in found.settings[MAP]} == {"average_pool", "max_pool", "softmax", "transpose", "p_relu"}
@@ -37,7 +36,7 @@ def test_healthy_walls_are_ordered_by_their_time() -> None:
 
 
 def test_operators_alone_take_what_their_kernels_take() -> None:
-    found, _ = scout(MadeUpStopwatch(NOTHING, noise=0.002, kernel_us=3.0), ("relu", "softmax", "add"))
+    found, _ = choose_surroundings(MadeUpStopwatch(NOTHING, noise=0.002, kernel_us=3.0), ("relu", "softmax", "add"))
     [setting] = [setting for setting in found.settings[MAP] if setting.wall == "average_pool"]
 
     relu = found.own_ms[setting, "relu"].value
@@ -49,7 +48,7 @@ def test_operators_alone_take_what_their_kernels_take() -> None:
 def test_a_wall_whose_neighbours_become_one_is_none() -> None:
     rules = FusionRules("made-up", pairs={"transpose": frozenset({"transpose"})})
 
-    found, _ = scout(MadeUpStopwatch(rules, noise=0.005), ("conv", "relu"))
+    found, _ = choose_surroundings(MadeUpStopwatch(rules, noise=0.005), ("conv", "relu"))
 
     assert {setting.wall for setting in found.settings[MAP]} == {"average_pool", "max_pool", "softmax", "p_relu"}
 
@@ -58,23 +57,23 @@ def test_a_wall_whose_neighbours_become_one_is_none() -> None:
 def test_networks_are_as_small_as_the_clock_allows(kernel_us: float, rung: int) -> None:
     stopwatch = MadeUpStopwatch(NOTHING, kernel_us=kernel_us, call_us=0.0)
 
-    setting = scout(stopwatch, ("relu",))[0].settings[MAP][0]
+    setting = choose_surroundings(stopwatch, ("relu",))[0].settings[MAP][0]
 
     assert (setting.size, setting.blocks) == LADDER[rung]
 
 
 def test_what_was_timed_in_the_same_setting_is_not_timed_again() -> None:
     first = MadeUpStopwatch(NOTHING)
-    _, batches = scout(first, ("conv", "relu"))
+    _, batches = choose_surroundings(first, ("conv", "relu"))
     again = MadeUpStopwatch(NOTHING)
 
-    scout(again, ("conv", "relu"), batches)
+    choose_surroundings(again, ("conv", "relu"), batches)
 
     assert again.timed == 0 < first.timed
 
 
 def test_operators_that_run_between_no_walls_are_failures() -> None:
-    found, _ = scout(MadeUpStopwatch(NOTHING, cannot_run=frozenset({"Tanh"})), ("conv", "tanh"))
+    found, _ = choose_surroundings(MadeUpStopwatch(NOTHING, cannot_run=frozenset({"Tanh"})), ("conv", "tanh"))
 
     assert list(found.failures) == ["tanh"]
     assert found.choices("conv", "tanh") == ()
@@ -82,17 +81,17 @@ def test_operators_that_run_between_no_walls_are_failures() -> None:
 
 def test_a_runtime_without_walls_is_an_error() -> None:
     class Mute(MadeUpStopwatch):
-        def time(self, networks: Sequence[Reference]) -> Timing:
-            return Timing(Batch({}), {reference.key: "no" for reference in networks})
+        def time(self, networks: Sequence[Reference]) -> TimedBatch:
+            return TimedBatch({}, failures={reference.key: "no" for reference in networks})
 
     with pytest.raises(MeasurementError, match="no wall works"):
-        scout(Mute(NOTHING), ("conv",))
+        choose_surroundings(Mute(NOTHING), ("conv",))
 
 
 def test_a_wall_fused_with_an_operator_hides_it_and_is_passed_over() -> None:
     rules = FusionRules("made-up", pairs={"average_pool": frozenset({"relu"}), "max_pool": frozenset({"relu"})})
 
-    found, _ = scout(MadeUpStopwatch(rules, noise=0.005), ("conv", "relu"))
+    found, _ = choose_surroundings(MadeUpStopwatch(rules, noise=0.005), ("conv", "relu"))
 
     assert found.choices("conv", "relu")[0].wall not in ("average_pool", "max_pool")
     assert found.choices("conv", "conv")[0].wall == "average_pool"
@@ -106,7 +105,7 @@ def test_a_wall_that_is_dear_in_one_layout_alone_is_still_a_wall() -> None:
             plain = [kind == "Softmax" for kind in types]
             return 4.0 * sum(a != b for a, b in pairwise(plain))
 
-    found, _ = scout(InLayouts(NOTHING, noise=0.005), ("conv", "relu"))
+    found, _ = choose_surroundings(InLayouts(NOTHING, noise=0.005), ("conv", "relu"))
 
     assert "p_relu" in {setting.wall for setting in found.settings[MAP]}
 
@@ -115,7 +114,7 @@ def test_where_short_operators_drown_in_the_call_networks_have_more_blocks() -> 
     # A call of 40 µs that varies by 0.4 µs; a ReLU takes 0.55 µs.
     stopwatch = MadeUpStopwatch(NOTHING, kernel_us=0.5, call_us=40.0, noise=0.01)
 
-    setting = scout(stopwatch, ("relu",))[0].settings[MAP][0]
+    setting = choose_surroundings(stopwatch, ("relu",))[0].settings[MAP][0]
 
     assert setting.blocks > LADDER[0][1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latcast.fusion.surroundings import scout
+from latcast.fusion.surroundings import choose_surroundings
 from latcast.fusion.views import find_views
 from latcast.kernels import FusionRules
 from tests.fusion.made_up_runtime import MadeUpStopwatch
@@ -14,7 +14,7 @@ ALL = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "identity", "drop
 
 def answers(rules: FusionRules, noise: float = 0.01) -> dict[str, bool | None]:
     stopwatch = MadeUpStopwatch(rules, noise=noise)
-    surroundings, _ = scout(stopwatch, ("relu", "sigmoid"))
+    surroundings, _ = choose_surroundings(stopwatch, ("relu", "sigmoid"))
     return {name: found.free for name, found in find_views(stopwatch, surroundings).items()}
 
 
@@ -41,7 +41,7 @@ def test_what_noise_hides_is_undecided(noise: float) -> None:
 
 def test_evidence_says_what_it_took_and_what_touching_every_element_takes() -> None:
     stopwatch = MadeUpStopwatch(FusionRules("made-up", free=frozenset({"identity"})), noise=0.01)
-    surroundings, _ = scout(stopwatch, ("relu",))
+    surroundings, _ = choose_surroundings(stopwatch, ("relu",))
 
     found = find_views(stopwatch, surroundings)
 

@@ -53,9 +53,8 @@ def detect(
 ) -> None:
     """Find a runtime's fusion rules by timing small networks; run again, it goes on with what is undecided."""
     from latcast.folders import made, measurements_folder
-    from latcast.fusion.detected_rules import rules_path, save_detected_rules
-    from latcast.fusion.detection import Step
-    from latcast.fusion.running import detect_rules
+    from latcast.fusion.detected_rules import detect_rules, rules_path, save_detected_rules
+    from latcast.fusion.detection import DetectionProgress
     from latcast.predictors.profiling import Stage
 
     settings = worker_settings(runtime, threads, precision, cpus, realtime)
@@ -65,7 +64,7 @@ def detect(
         made(store.parent)
     with StageProgress() as progress:
 
-        def watch(step: Step) -> None:
+        def watch(step: DetectionProgress) -> None:
             progress(Stage(step.name, step.share))
 
         found, score = detect_rules(settings, store, isa=isa, budget_s=60 * budget, alpha=alpha, check=check, watch=watch)

@@ -32,7 +32,7 @@ DEFAULT_INBOUND, DEFAULT_OUTBOUND = 3, 0
 """Where nothing is known; the defaults of the rules' format."""
 
 
-class Asker(Protocol):
+class CaseTimer(Protocol):
     """Times cases and decides them; :class:`latcast.fusion.detection.Detector` is one."""
 
     def time(self, cases: Sequence[TestCase]) -> None:
@@ -68,7 +68,7 @@ class Connections:
         }
 
 
-def find_connections(asker: Asker, surroundings: Surroundings, fused: Sequence[tuple[str, str]]) -> Connections:
+def find_connections(timer: CaseTimer, surroundings: Surroundings, fused: Sequence[tuple[str, str]]) -> Connections:
     """Tests the two connections with operators that are known to fuse.
 
     The plan whose time is closest to the measured one is chosen: a plan that fuses saves the shorter operator's time, one
@@ -83,12 +83,12 @@ def find_connections(asker: Asker, surroundings: Surroundings, fused: Sequence[t
         for setting in surroundings.choices(first, second)[:1]:
             found = [outbound_case(first, second, side, setting) for side in (0, 1)]
             cases |= {case.question: case for case in found}
-    answers = _answers(asker, cases)
+    answers = _answers(timer, cases)
     for _ in range(PASSES):
         waiting = [case for question, case in cases.items() if question not in answers or answers[question].yes is None]
         if waiting:
-            asker.time(waiting)
-            answers = _answers(asker, cases)
+            timer.time(waiting)
+            answers = _answers(timer, cases)
     yes = {question for question, answer in answers.items() if answer.yes}
     joined = tuple(dict.fromkeys((q[0], q[1]) for q in yes if q[2].endswith("input")))
     into, why_into = _inbound_rule(joined, yes, answers)
@@ -96,8 +96,8 @@ def find_connections(asker: Asker, surroundings: Surroundings, fused: Sequence[t
     return Connections(into, out_of, joined, answers, cases, {"multi_inbound": why_into, "multi_outbound": why_out_of})
 
 
-def _answers(asker: Asker, cases: Mapping[tuple[str, ...], TestCase]) -> dict[tuple[str, ...], Answer]:
-    return {question: answer for question, case in cases.items() if (answer := asker.decide(case)) is not None}
+def _answers(timer: CaseTimer, cases: Mapping[tuple[str, ...], TestCase]) -> dict[tuple[str, ...], Answer]:
+    return {question: answer for question, case in cases.items() if (answer := timer.decide(case)) is not None}
 
 
 def _single_input(fused: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -1,14 +1,14 @@
 """From rounds of latencies to an answer with a confidence: is time saved, and enough of it (Inequation 1)?
 
 A round times all networks of a case within a fraction of a second. What they have in common then is the host's state, which is
-divided out; differences are taken round by round. Ten rounds tell little about their own spread; it is steadied by what all
-networks of the batch spread.
+divided out; differences are taken round by round. Ten rounds are too few to estimate their own standard deviation; it is
+pooled with that of all networks of the batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +27,7 @@ CONFIDENCE = 0.99
 
 PLAUSIBLE = (-1.0, 1.5)
 """What may be saved, as shares of the shorter operator's time. Separate operators save nothing, one kernel saves that time;
-anything far from both tells of something else, of layouts for instance."""
+anything far from both has another cause, a change of layout for instance."""
 
 VISIBLE_ERRORS = 2.0
 """An operator is visible where its own time is this many standard errors above 0."""
@@ -43,16 +43,18 @@ _TRIMMED = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Networks timed together.
+class TimedBatch:
+    """Networks timed in the same rounds.
 
     Attributes:
         latencies: Their latencies by key, one a round.
         worker: The process that timed them.
+        failures: Errors of the networks that could not be timed, by key.
     """
 
     latencies: Latencies
     worker: str = ""
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def steady(self) -> Latencies:
@@ -72,20 +74,20 @@ class Batch:
     def noise(self) -> float:
         """Relative standard deviation of a network's steady rounds: the median over the networks."""
         steady, levels_ms = self.steady, self.levels_ms
-        spreads = [float(np.median(np.abs(rounds - levels_ms[key]))) / levels_ms[key] for key, rounds in steady.items()]
-        return 1.4826 * float(np.median(spreads)) if spreads else 0.0
+        deviations = [float(np.median(np.abs(rounds - levels_ms[key]))) / levels_ms[key] for key, rounds in steady.items()]
+        return 1.4826 * float(np.median(deviations)) if deviations else 0.0
 
 
-def aligned(batch: Batch, levels_ms: Mapping[str, float]) -> Batch:
+def aligned(batch: TimedBatch, levels_ms: Mapping[str, float]) -> TimedBatch:
     """The batch in the host's state of earlier ones: its latencies divided by how much longer networks took that both hold.
 
-    A host may be half as fast again at one time as at another, for minutes.
+    For minutes, a host may be 1.5 times as fast as at another time.
     """
     ratios = [level / levels_ms[key] for key, level in batch.levels_ms.items() if key in levels_ms]
     if not ratios:
         return batch
     factor = float(np.median(ratios))
-    return Batch({key: rounds / factor for key, rounds in batch.latencies.items()}, batch.worker)
+    return replace(batch, latencies={key: rounds / factor for key, rounds in batch.latencies.items()})
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Estimate:
         return float(stdtr(self.degrees, (self.value - limit) / self.error))
 
 
-def estimate(combination: Combination, batches: Sequence[Batch]) -> Estimate | None:
+def estimate(combination: Combination, batches: Sequence[TimedBatch]) -> Estimate | None:
     """The value of a sum of latencies over all batches that hold its networks; None where none does.
 
     Within a batch: the trimmed mean of the rounds with its standard error (Yuen), pooled with the error that the batch's common
@@ -126,25 +128,25 @@ def estimate(combination: Combination, batches: Sequence[Batch]) -> Estimate | N
     return Estimate(mean, float(np.sum(errors**-2) ** -0.5) * max(disagreement, 1.0), sum(part.degrees for part in parts))
 
 
-def _in_batch(combination: Combination, batch: Batch) -> Estimate:
+def _in_batch(combination: Combination, batch: TimedBatch) -> Estimate:
     rounds = np.sort(combination.value(batch.steady))
     count = len(rounds)
     cut = int(_TRIMMED * count)
     kept = rounds[cut : count - cut]
-    common = combination.spread(batch.levels_ms, batch.noise) / count**0.5
+    common = combination.standard_deviation_ms(batch.levels_ms, batch.noise) / count**0.5
     degrees = len(kept) - 1
     winsorised = np.clip(rounds, kept[0], kept[-1])
     winsorised -= winsorised.mean()
     deviation = float(winsorised @ winsorised / max(count - 1, 1)) ** 0.5
     own = deviation / ((1 - 2 * cut / count) * count**0.5)
-    session = combination.spread(batch.levels_ms, SESSION_NOISE)
+    session = combination.standard_deviation_ms(batch.levels_ms, SESSION_NOISE)
     error = ((degrees * own**2 + PRIOR_ROUNDS * common**2) / (degrees + PRIOR_ROUNDS) + session**2) ** 0.5
     return Estimate(float(kept.mean()), error, degrees + PRIOR_ROUNDS)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the timings say about a case.
+    """Answer to a case, with its evidence.
 
     Attributes:
         yes: Whether time is saved; None where that is undecided.
@@ -186,7 +188,7 @@ class Answer:
 
 
 def decide(
-    case: TestCase, batches: Sequence[Batch], *, alpha: float = ALPHA, confidence: float = CONFIDENCE, hidden_ms: float = 0.0
+    case: TestCase, batches: Sequence[TimedBatch], *, alpha: float = ALPHA, confidence: float = CONFIDENCE, hidden_ms: float = 0.0
 ) -> Answer | None:
     """Inequation 1 with its error: saved - α min(shares) is above 0, below 0, or cannot be told from it.
 

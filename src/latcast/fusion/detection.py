@@ -1,4 +1,4 @@
-"""Finding the fusion rules of a runtime from outside: time, decide, time again what is undecided, until the budget ends."""
+"""Finds the fusion rules of a runtime by timing: time, decide, time again what is undecided, until the budget ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from itertools import product
 from typing import Any
 
 from latcast.fusion.connections import Connections, find_connections
-from latcast.fusion.decision import ALPHA, CONFIDENCE, Answer, Batch, aligned, decide, estimate
-from latcast.fusion.operators_under_test import OPERATORS, PATTERNS, SHRINKING, connectable
+from latcast.fusion.decision import ALPHA, CONFIDENCE, Answer, TimedBatch, aligned, decide, estimate
 from latcast.fusion.stopwatch import Stopwatch
-from latcast.fusion.surroundings import Surroundings, scout
-from latcast.fusion.test_cases import Setting, TestCase, distinct_networks, in_batches, pair_case, pattern_case
+from latcast.fusion.surroundings import Surroundings, choose_surroundings
+from latcast.fusion.test_cases import (
+    OPERATORS,
+    PATTERNS,
+    SHRINKING,
+    Setting,
+    TestCase,
+    connectable,
+    distinct_networks,
+    in_batches,
+    pair_case,
+    pattern_case,
+)
 from latcast.fusion.views import ViewAnswer, find_views
 from latcast.kernels.rules import FusionRules
 from latcast.records import Platform
@@ -23,12 +33,11 @@ from latcast.spaces.operator_pairs import MAP, TOKENS, operator
 MOST_NETWORKS = 100
 """In a batch: more would lie further apart in time than the host stays the same."""
 
-LATER_SHARE = 0.15
+SHARE_AFTER_PAIRS = 0.15
 """Part of the budget kept for connections, patterns and views, which build on the pairs."""
 
 PASSES_A_SETTING = 2
 """How often an undecided pair is timed in one setting before the next one is tried."""
-
 
 PATTERN_SETTINGS = 2
 """In how many settings a pattern is tested until it is decided."""
@@ -36,13 +45,12 @@ PATTERN_SETTINGS = 2
 MOST_PASSES = 8
 """How often a pair is timed in all: what is not decided by then lies on the border, or cannot be seen."""
 
-
 CONTRADICTION = "other walls give the opposite answer"
 
 
 @dataclass(frozen=True)
-class Step:
-    """What detection is doing, for whoever watches: a name, and the part of the budget that is spent."""
+class DetectionProgress:
+    """Progress of a detection: the name of the stage and the share of the budget that is spent."""
 
     name: str
     share: float
@@ -142,11 +150,11 @@ def _evidence(found: PairAnswer) -> dict[str, Any]:
     if found.case is not None:
         data |= asdict(found.case.setting)
     if found.answer.yes is None:
-        data["problem"] = found.problem or _doubt(found.answer)
+        data["problem"] = found.problem or _why_undecided(found.answer)
     return data
 
 
-def _doubt(answer: Answer) -> str:
+def _why_undecided(answer: Answer) -> str:
     if not answer.visible:
         return "an operator is too short to be seen between these walls"
     if not answer.plausible:
@@ -175,7 +183,7 @@ class Detector:
         operators: Sequence[str] = OPERATORS,
         alpha: float = ALPHA,
         confidence: float = CONFIDENCE,
-        watch: Callable[[Step], None] = lambda step: None,
+        watch: Callable[[DetectionProgress], None] = lambda step: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stopwatch = stopwatch
@@ -187,7 +195,7 @@ class Detector:
         self._levels_ms: dict[str, float] = {}
         """What networks take in the host's state in which they were first timed, by key."""
         self._earlier = [self._taken(batch) for batch in stopwatch.remembered()]
-        self._batches: dict[tuple[tuple[str, ...], Setting], list[Batch]] = {}
+        self._batches: dict[tuple[tuple[str, ...], Setting], list[TimedBatch]] = {}
         """By question and setting, the batches that hold all its networks."""
         self._answers: dict[tuple[tuple[str, ...], Setting], Answer | None] = {}
         self._surroundings: Surroundings | None = None
@@ -203,7 +211,9 @@ class Detector:
         """
         self._report("timing operators alone")
         members = {name for spelling in PATTERNS.values() for name in operator(spelling).members}
-        surroundings, batches = scout(self._stopwatch, [*self._operators, *sorted(members - set(self._operators))], self._earlier)
+        surroundings, batches = choose_surroundings(
+            self._stopwatch, [*self._operators, *sorted(members - set(self._operators))], self._earlier
+        )
         self._surroundings = surroundings
         self._earlier += [self._taken(batch) for batch in batches if batch not in self._earlier]
         runnable = [name for name in self._operators if name not in surroundings.failures]
@@ -240,7 +250,7 @@ class Detector:
         own = estimate(case.shares[1], self._batches_of(case)) if first in SHRINKING else None
         return hidden_ms if own is None else max(hidden_ms, found.shrinking_ms(case.setting, second, own.value))
 
-    def _batches_of(self, case: TestCase) -> list[Batch]:
+    def _batches_of(self, case: TestCase) -> list[TimedBatch]:
         key = (case.question, case.setting)
         if key not in self._batches:
             self._batches[key] = [batch for batch in self._earlier if case.known(batch.latencies)]
@@ -257,16 +267,15 @@ class Detector:
             if self.spent_share() >= until:
                 return
             networks = [r for r in distinct_networks(together) if r.key not in self._failures]
-            timing = self._stopwatch.time(networks)
-            self._failures.update(timing.failures)
-            batch = self._taken(timing.batch)
+            batch = self._taken(self._stopwatch.time(networks))
+            self._failures.update(batch.failures)
             for case in together:
                 if case.known(batch.latencies):
                     self._batches_of(case).append(batch)
                     self._answers.pop((case.question, case.setting), None)
             self._report("timing pairs", f"{together[0].question[0]}, {len(networks)} networks")
 
-    def _taken(self, batch: Batch) -> Batch:
+    def _taken(self, batch: TimedBatch) -> TimedBatch:
         """A batch in the same state of the host as all before it."""
         found = aligned(batch, self._levels_ms)
         for key, level_ms in found.levels_ms.items():
@@ -278,7 +287,7 @@ class Detector:
         return (self._clock() - self._start_s) / self._budget_s
 
     def _report(self, name: str, detail: str = "") -> None:
-        self._watch(Step(name, min(self.spent_share(), 1.0), detail))
+        self._watch(DetectionProgress(name, min(self.spent_share(), 1.0), detail))
 
     def _find_pairs(self, surroundings: Surroundings, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], PairAnswer]:
         choices = {pair: [pair_case(*pair, setting) for setting in surroundings.choices(*pair)] for pair in pairs}
@@ -291,13 +300,13 @@ class Detector:
                 for pair, cases in choices.items()
                 if not _settled(found[pair]) and (case := self._next_case(cases, asked)) is not None
             ]
-            if not waiting or self.spent_share() >= 1 - LATER_SHARE:
+            if not waiting or self.spent_share() >= 1 - SHARE_AFTER_PAIRS:
                 return found
             if not first_pass:
                 self._stopwatch.renew()
             first_pass = False
             asked.update((case.elements[0], case.elements[1], case.setting) for case in waiting)
-            self.time(waiting, until=1 - LATER_SHARE)
+            self.time(waiting, until=1 - SHARE_AFTER_PAIRS)
 
     def _answer(self, cases: Sequence[TestCase]) -> PairAnswer:
         """The answer of the first setting that gives one; otherwise of the first in which both operators can be seen.

@@ -1,15 +1,16 @@
-"""Timing test networks side by side, in a worker, with a store that remembers."""
+"""Times test networks in the same rounds, in a worker process; a store keeps the records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Protocol
 from uuid import uuid4
 
 import numpy as np
 
-from latcast.fusion.decision import Batch
+from latcast.fusion.decision import TimedBatch
 from latcast.measure.client import Item, MeasuringClient
 from latcast.measure.environment import MOMENT
 from latcast.measure.plan import MeasurePlan
@@ -31,21 +32,8 @@ EXECUTED_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_siz
 
 
 @dataclass(frozen=True)
-class Timing:
-    """What timing some networks came to.
-
-    Attributes:
-        batch: Their latencies.
-        failures: Why others have none, by network key.
-    """
-
-    batch: Batch
-    failures: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Execution:
-    """What a runtime says it executed, by network key, and why it says nothing of others."""
+    """Kernels that a runtime says it executed, by network key, and the errors of networks without any."""
 
     kernels: Mapping[str, tuple[ExecutedKernel, ...]]
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -59,18 +47,18 @@ class Sink(Protocol):
 
 
 class Stopwatch(Protocol):
-    """Whatever can time test networks: a runtime on this machine, or a made-up one in tests."""
+    """Times test networks: a runtime on this machine, or a made-up one in tests."""
 
     platform: Platform
 
-    def time(self, networks: Sequence[Reference]) -> Timing:
+    def time(self, networks: Sequence[Reference]) -> TimedBatch:
         """Times networks in the same rounds."""
 
-    def remembered(self) -> list[Batch]:
-        """What was timed before, in earlier calls of the program."""
+    def remembered(self) -> list[TimedBatch]:
+        """Batches of earlier calls of the program."""
 
     def executed(self, networks: Sequence[Reference]) -> Execution:
-        """What the runtime says it executed of each network."""
+        """Kernels that the runtime says it executed, by network."""
 
     def renew(self) -> None:
         """Goes on in a new process, where memory lies elsewhere."""
@@ -102,9 +90,9 @@ class WorkerStopwatch:
         self._client = client
         self._sink = sink
         self._plan = plan
-        self._remembered, self._executed = _sorted_out(stored)
+        self._remembered, self._executed = _earlier_records(stored)
 
-    def time(self, networks: Sequence[Reference]) -> Timing:
+    def time(self, networks: Sequence[Reference]) -> TimedBatch:
         tag = uuid4().hex[:12]
         latencies: dict[str, np.ndarray] = {}
         workers: set[str] = set()
@@ -121,9 +109,9 @@ class WorkerStopwatch:
             else:
                 failures[key] = str(tagged.error)
         self._sink.add_all(records)
-        return Timing(_batch(latencies, workers), failures)
+        return _batch(latencies, workers, failures)
 
-    def remembered(self) -> list[Batch]:
+    def remembered(self) -> list[TimedBatch]:
         return self._remembered
 
     def executed(self, networks: Sequence[Reference]) -> Execution:
@@ -144,16 +132,16 @@ class WorkerStopwatch:
         self._client.restart()
 
 
-def _batch(latencies: Mapping[str, np.ndarray], workers: set[str]) -> Batch:
+def _batch(
+    latencies: Mapping[str, np.ndarray], workers: set[str], failures: Mapping[str, str] = MappingProxyType({})
+) -> TimedBatch:
     """Networks with the same number of rounds; those that lost some in a crash are left out, they are timed again."""
-    if not latencies:
-        return Batch({})
-    most = max(len(rounds) for rounds in latencies.values())
+    most = max((len(rounds) for rounds in latencies.values()), default=0)
     whole = {key: rounds for key, rounds in latencies.items() if len(rounds) == most}
-    return Batch(whole, workers.pop() if len(workers) == 1 else "")
+    return TimedBatch(whole, next(iter(workers)) if len(workers) == 1 else "", failures)
 
 
-def _sorted_out(stored: Iterable[Measurement]) -> tuple[list[Batch], dict[str, tuple[ExecutedKernel, ...]]]:
+def _earlier_records(stored: Iterable[Measurement]) -> tuple[list[TimedBatch], dict[str, tuple[ExecutedKernel, ...]]]:
     """Batches and executed kernels of earlier records."""
     batches: dict[str, dict[str, np.ndarray]] = {}
     workers: dict[str, set[str]] = {}

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from latcast.errors import MeasurementError
-from latcast.fusion.decision import VISIBLE_ERRORS, Batch, Estimate, estimate
-from latcast.fusion.operators_under_test import forms
-from latcast.fusion.stopwatch import Stopwatch, Timing
-from latcast.fusion.test_cases import Combination, Setting, TestCase, distinct_networks, own_time, pair_case, wall_time
+from latcast.fusion.decision import VISIBLE_ERRORS, Estimate, TimedBatch, estimate
+from latcast.fusion.stopwatch import Stopwatch
+from latcast.fusion.test_cases import Combination, Setting, TestCase, distinct_networks, forms, own_time, pair_case, wall_time
 from latcast.records import Reference
 from latcast.spaces.operator_pairs import MAP, OPERATORS, ROWS, TOKENS, WALL, WALL_FORMS, WALLS, operator, stands_behind
 
@@ -49,7 +48,7 @@ HIDDEN_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What scouting found out.
+    """Settings in which operators can be told apart, and the latencies of single operators there.
 
     Attributes:
         settings: By form, the healthy settings, that of the shortest wall first.
@@ -118,7 +117,9 @@ class Surroundings:
         return (self.misleads(setting, first, second), unseen, -clearness)
 
 
-def scout(stopwatch: Stopwatch, operators: Sequence[str], earlier: Sequence[Batch] = ()) -> tuple[Surroundings, list[Batch]]:
+def choose_surroundings(
+    stopwatch: Stopwatch, operators: Sequence[str], earlier: Sequence[TimedBatch] = ()
+) -> tuple[Surroundings, list[TimedBatch]]:
     """Times every operator alone between every sort of wall.
 
     Args:
@@ -132,24 +133,24 @@ def scout(stopwatch: Stopwatch, operators: Sequence[str], earlier: Sequence[Batc
     Raises:
         MeasurementError: No wall works on this runtime.
     """
-    base = _scouted(earlier) or _fitting(stopwatch)
+    base = _earlier_setting(earlier) or _smallest_setting(stopwatch)
     operators = list(dict.fromkeys([*operators, *(wall for wall in WALLS if wall in OPERATORS)]))
     settings: dict[str, tuple[Setting, ...]] = {}
     walls_ms: dict[Setting, float] = {}
     own_ms: dict[tuple[Setting, str], Estimate] = {}
     failures: dict[str, str] = {}
-    batches: list[Batch] = []
+    batches: list[TimedBatch] = []
     for form in (MAP, ROWS, TOKENS):
         healthy: list[Setting] = []
         names = [name for name in operators if form in operator(name).forms and (form == MAP or _needed(name, form, operators))]
         for wall in (wall for wall, its_forms in WALL_FORMS.items() if form in its_forms and names):
             setting = replace(base, form=form, wall=wall)
             wanted = [name for name in names if stands_behind(wall, name, form)]
-            networks = _scouting_networks(setting, wanted)
+            networks = _single_operator_networks(setting, wanted)
             known = next((b for b in earlier if all(reference.key in b.latencies for reference in networks)), None)
-            timing = stopwatch.time(networks) if known is None else Timing(known)
-            batches.append(timing.batch)
-            found = _wall_ms(setting, timing.batch)
+            batch = stopwatch.time(networks) if known is None else known
+            batches.append(batch)
+            found = _wall_ms(setting, batch)
             if found is None:
                 continue
             elsewhere = [own_ms[other, wall].value for other in healthy if (other, wall) in own_ms]
@@ -158,10 +159,10 @@ def scout(stopwatch: Stopwatch, operators: Sequence[str], earlier: Sequence[Batc
             healthy.append(setting)
             walls_ms[setting] = found
             for name in wanted:
-                own = estimate(own_time(name, setting), [timing.batch])
+                own = estimate(own_time(name, setting), [batch])
                 if own is not None:
                     own_ms[setting, name] = own
-                elif (problem := timing.failures.get(setting.network(name, WALL).key)) is not None:
+                elif (problem := batch.failures.get(setting.network(name, WALL).key)) is not None:
                     failures.setdefault(name, problem)
         settings[form] = tuple(sorted(healthy, key=walls_ms.__getitem__))
     if not settings[MAP]:
@@ -179,14 +180,14 @@ def _needed(name: str, form: str, operators: Sequence[str]) -> bool:
     return any(form in forms(name, other) or form in forms(other, name) for other in operators)
 
 
-def _scouting_networks(setting: Setting, names: Sequence[str]) -> list[Reference]:
+def _single_operator_networks(setting: Setting, names: Sequence[str]) -> list[Reference]:
     chains = [(WALL,), (WALL, WALL), (WALL, WALL, WALL)]
     networks = [setting.network(*chain) for chain in chains] + [setting.network(WALL, operand=True)]
     networks += [r for name in names for r in own_time(name, setting).networks]
     return list({reference.key: reference for reference in networks}.values())
 
 
-def _wall_ms(setting: Setting, batch: Batch) -> float | None:
+def _wall_ms(setting: Setting, batch: TimedBatch) -> float | None:
     """What a wall takes; None where it cannot be seen, or where a runtime makes one of several neighbouring walls."""
     second = estimate(wall_time(setting), [batch])
     longer, shorter = setting.network(WALL, WALL, WALL), setting.network(WALL, WALL)
@@ -196,7 +197,7 @@ def _wall_ms(setting: Setting, batch: Batch) -> float | None:
     return second.value if third.value > 0.5 * second.value else None
 
 
-def _scouted(earlier: Sequence[Batch]) -> Setting | None:
+def _earlier_setting(earlier: Sequence[TimedBatch]) -> Setting | None:
     """The size that was chosen before, so that what was timed then counts; the last one where there are several."""
     candidates = [Setting(size=size, blocks=blocks) for size, blocks in LADDER]
     for batch in reversed(earlier):
@@ -206,7 +207,7 @@ def _scouted(earlier: Sequence[Batch]) -> Setting | None:
     return None
 
 
-def _fitting(stopwatch: Stopwatch) -> Setting:
+def _smallest_setting(stopwatch: Stopwatch) -> Setting:
     """The smallest network that takes long enough and shows short operators.
 
     Where no size shows them clearly, the one that shows them best.
@@ -216,16 +217,16 @@ def _fitting(stopwatch: Stopwatch) -> Setting:
         settings = [Setting(wall=wall, size=size, blocks=blocks) for wall in ("average_pool", "p_relu")]
         network = settings[0].network(WALL, WALL, WALL)
         cases = [pair_case(LONG, short, setting) for setting in settings for short in SHORT]
-        timing = stopwatch.time([settings[0].network(WALL), network, *distinct_networks(cases)])
-        rounds = timing.batch.latencies.get(network.key)
-        clear = max(min(_clearness(case, timing.batch) for case in cases if case.setting == setting) for setting in settings)
+        batch = stopwatch.time([settings[0].network(WALL), network, *distinct_networks(cases)])
+        rounds = batch.latencies.get(network.key)
+        clear = max(min(_clearness(case, batch) for case in cases if case.setting == setting) for setting in settings)
         clearest.append((clear, settings[0]))
         if rounds is None or (float(np.median(rounds)) >= SHORTEST_MS and clear >= CLEAR_ERRORS):
             return settings[0]
     return max(clearest, key=lambda found: found[0])[1]
 
 
-def _clearness(case: TestCase, batch: Batch) -> float:
+def _clearness(case: TestCase, batch: TimedBatch) -> float:
     """What the shorter operator takes, in standard errors of what the pair's fusion would save."""
     saved, shares = estimate(case.saved, [batch]), [estimate(share, [batch]) for share in case.shares]
     if saved is None or saved.error <= 0:

@@ -1,4 +1,4 @@
-"""Test cases: which networks are timed to answer which question, and how the answer follows from their latencies.
+"""Test cases: the operators that detection asks about, the networks timed to answer, and how the answer follows from latencies.
 
 Every quantity (what an operator takes by itself, what two of them save by being neighbours) is a sum of latencies of networks
 with coefficients. Inequation 1 of nn-Meter §4.1, T(1) + T(2) - T(1, 2) > α min(T(1), T(2)), is two such sums.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from latcast.records import Reference
-from latcast.spaces.operator_pairs import MAP, WALL, Element, chain_reference, operator
+from latcast.spaces.operator_pairs import MAP, ROWS, TOKENS, WALL, Element, chain_reference, operator
 
 Latencies = Mapping[str, np.ndarray]
 """Reference key to one latency a round, in milliseconds; all taken in the same rounds."""
@@ -56,7 +56,7 @@ class Combination:
         """The sum in each round, in milliseconds."""
         return np.sum([coefficient * latencies[reference.key] for reference, coefficient in self.terms], axis=0)
 
-    def spread(self, levels_ms: Mapping[str, float], noise: float) -> float:
+    def standard_deviation_ms(self, levels_ms: Mapping[str, float], noise: float) -> float:
         """Standard deviation of the sum in one round, if every latency had this relative noise of its own."""
         return noise * sum((coefficient * levels_ms[r.key]) ** 2 for r, coefficient in self.terms) ** 0.5
 
@@ -219,3 +219,52 @@ def in_batches(cases: Sequence[TestCase], most: int) -> list[list[TestCase]]:
         keys |= new
         batches[-1].append(case)
     return batches
+
+
+OPERATORS = (
+    "conv", "depthwise_conv", "relu", "batch_normalization", "relu6", "add", "hard_swish", "sigmoid", "silu", "gelu", "linear",
+    "leaky_relu", "max_pool", "average_pool", "concat", "global_average_pool", "mul", "bias_add", "grouped_conv", "tanh",
+    "hard_sigmoid", "clip", "p_relu", "softmax", "layer_normalization", "transpose", "matmul", "conv_transpose", "resize",
+    "pad", "reduce_mean", "split", "slice",
+)  # fmt: skip
+"""Every ordered pair of these is a test case; those of real networks first, because a budget may end early."""
+
+PATTERNS: Mapping[str, str] = {
+    "silu": "silu",
+    "gelu": "gelu",
+    "hard_swish": "decomposed_hard_swish",
+    "hard_sigmoid": "decomposed_hard_sigmoid",
+    "mish": "mish",
+    "layer_norm": "layer_norm",
+    "channel_shuffle": "channel_shuffle",
+    "unscaled_attention": "unscaled_attention",
+}
+"""Pattern of several operators (:mod:`latcast.kernels.patterns`) to the element of a chain that is made of them. Not tested:
+``attention``, ``squeeze_excite`` and ``scaled_matmul``; where a runtime has a kernel for one, its rules are edited by hand."""
+
+VIEWS = ("reshape", "flatten", "squeeze", "identity", "dropout")
+"""Operators that may cost nothing; ``squeeze`` stands for ``unsqueeze`` too."""
+
+SHRINKING = ("global_average_pool", "reduce_mean", "split", "slice")
+"""Operators whose result has fewer elements than what they read."""
+
+
+def forms(first: str, second: str) -> tuple[str, ...]:
+    """The forms of tensors on which a pair is tested, the preferred one first; empty where they never meet.
+
+    Maps where both work on them. A linear layer multiplies rows; where the next operator adds its bias, it multiplies
+    tokens and has no bias of its own, as exporters write it. A runtime without a batch axis takes tokens for rows.
+    """
+    both = [form for form in (MAP, ROWS, TOKENS) if form in operator(first).forms and form in operator(second).forms]
+    if MAP in both:
+        return (MAP,)
+    if first == "linear" and second == "bias_add":
+        return (TOKENS,)
+    return tuple(both)
+
+
+def connectable(first: str, second: str) -> bool:
+    """Whether the second can read the result of the first."""
+    if first == "reduce_mean" and second == "matmul":
+        return False  # a column has no square second factor
+    return bool(forms(first, second))

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from latcast.fusion.decision import Estimate, estimate
-from latcast.fusion.operators_under_test import VIEWS
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.surroundings import Surroundings
-from latcast.fusion.test_cases import Setting, own_time, view_time
+from latcast.fusion.test_cases import VIEWS, Setting, own_time, view_time
 from latcast.spaces.operator_pairs import MAP, stands_behind
 
 SIZE = 64
@@ -74,7 +73,7 @@ def _between(stopwatch: Stopwatch, setting: Setting, names: Sequence[str]) -> di
     """The answers of one sort of walls."""
     networks = {r.key: r for name in names for r in view_time(name, setting).networks}
     networks |= {r.key: r for name in TOUCHING for r in own_time(name, setting).networks}
-    batch = stopwatch.time(list(networks.values())).batch
+    batch = stopwatch.time(list(networks.values()))
     passes = [found.value for name in TOUCHING if (found := estimate(own_time(name, setting), [batch])) is not None]
     shortest = min((value for value in passes if value > 0), default=0.0)
     return {name: _answer(name, setting, estimate(view_time(name, setting), [batch]), shortest) for name in names}
