@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.accuracy import RESULTS
 from latcast.kernels.rules import load_rules, shipped_rules
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
-from latcast.predictors.forecast import load_predictor
+from latcast.predictors.forecast import load
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces.nas.member_kernels import SHIPPED_TABLES, SMALL_SPACE, make_table, shipped_name, table_bytes
 from latcast.spaces.nas.segment_kernels import SegmentKernels
@@ -35,7 +35,7 @@ TARGETS = {"cached": 100_000.0, "uncached": 3_000.0}
 
 def measure_space(platform: str, space: str) -> dict[str, float]:
     """Rates of one space, by name; both kinds of time."""
-    encoded = EncodingPredictor(load_predictor(platform), space)
+    encoded = EncodingPredictor(load(platform), space)
     encodings = encoded.supernet.sample_encodings(NETWORKS, 1)
     found: dict[str, float] = {}
 
@@ -79,7 +79,7 @@ def ship_tables() -> list[str]:
     """Writes the tables of small spaces for all shipped rules and the rules of all shipped platforms; those there are kept."""
     rules = {name: each for name in sorted(shipped_rules()) if not (each := load_rules(name)).selection}
     for path in sorted(SHIPPED_FOLDER.glob("*.zip")):
-        rules[path.name] = load_predictor(path).rules
+        rules[path.name] = load(path).rules
     written = []
     for space in SUPERNETS.names():
         supernet = SUPERNETS.get(space)
@@ -113,6 +113,6 @@ def encodings_table(found: Mapping[str, Mapping[str, float]]) -> str:
 
 
 if __name__ == "__main__":
-    priced = EncodingPredictor(load_predictor(sys.argv[1]), sys.argv[2])
+    priced = EncodingPredictor(load(sys.argv[1]), sys.argv[2])
     priced.predict_many(priced.supernet.sample_encodings(MILLION, 2))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

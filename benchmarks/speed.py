@@ -13,9 +13,10 @@ from pathlib import Path
 
 from benchmarks.accuracy import RESULTS
 from latcast.graph.writers.onnx import to_onnx
-from latcast.predictors.forecast import as_graph, load_predictor
+from latcast.predictors.forecast import load
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
+from latcast.spaces.models import as_graph
 from latcast.spaces.training_mix import training_mix
 
 TARGETS: Mapping[str, tuple[str, float]] = {
@@ -56,7 +57,7 @@ def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
         found["latcast predict mobilenet_v2.onnx, whole command, s"] = _median_seconds(
             _command("-m", "latcast", "predict", str(file), "--on", platform), 5
         )
-        predictor = load_predictor(platform)
+        predictor = load(platform)
         predictor.predict(as_graph(file))
         found["MobileNetV2 ONNX file to latency in process, ms"] = 1e3 * _median_seconds(
             lambda: predictor.predict(as_graph(file), breakdown=False), 21

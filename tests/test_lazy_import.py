@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -64,5 +67,28 @@ def test_type_checkers_see_every_name_of_the_package() -> None:
     imported = {name.asname: statement.module for statement in typed.body for name in statement.names}  # type: ignore[attr-defined]
 
     assert "from_torch" in imported
-    assert imported == {name: getattr(latcast, name).__module__ for name in imported}
+    found = {name: getattr(importlib.import_module(module), name) for name, module in imported.items()}
+    assert imported == {name: each.__module__ for name, each in found.items()}
     assert {"__version__", *imported} == set(latcast.__all__)
+    rooms = [name for name in imported if isinstance(getattr(latcast, name), ModuleType)]
+    assert {name: getattr(latcast, name) for name in imported if name not in rooms} == {
+        name: each for name, each in found.items() if name not in rooms
+    }
+    assert {name: inspect.signature(getattr(latcast, name)) for name in rooms} == {
+        name: inspect.signature(found[name]) for name in rooms
+    }
+
+
+def test_a_room_that_is_called_is_the_function_of_its_name() -> None:
+    from latcast import measure
+    from latcast.measure.single import measure as function
+
+    with pytest.raises(latcast.LatcastError, match="there is no file 'resnet51'"):
+        latcast.measure("resnet51")
+    assert callable(measure)
+    assert measure.single.measure is function  # type: ignore[attr-defined]
+
+
+def test_a_name_that_the_package_has_not_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="module 'latcast' has no attribute 'nonsense'"):
+        latcast.nonsense  # type: ignore[attr-defined]  # noqa: B018

@@ -154,7 +154,7 @@ def _searched(
     from contextlib import nullcontext
 
     from latcast.datasets.store import Store
-    from latcast.predictors.forecast import load_predictor
+    from latcast.predictors.forecast import load
     from latcast.predictors.profiling import Stage
     from papers.litepred.measured import Judged, measure_networks
     from papers.litepred.searched import baselines, picks_at_baselines, picks_at_quantiles, picks_comparison, table_7
@@ -172,7 +172,7 @@ def _searched(
                 settings = worker_settings(here.runtime, here.threads, here.precision, cpus, realtime, here.device)
                 measure_networks(references, settings, store, budget_s=budget_s, watch=progress)
 
-        predictors = [load_predictor(name) for name in on]
+        predictors = [load(name) for name in on]
         at_quantiles = [picks_at_quantiles(each, watch=watch) if "picks" in wanted else [] for each in predictors]
         at_baselines = [picks_at_baselines(each, watch=watch) if "table 7" in wanted else [] for each in predictors]
         for predictor, few, many in zip(predictors, at_baselines, at_quantiles, strict=True):

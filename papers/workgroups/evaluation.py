@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from latcast.predictors.forecast import as_graph
+from latcast.spaces.models import as_graph
 from latcast.workgroups.audit import audit
 from latcast.workgroups.networks import launches
 from papers.comparison import Comparison

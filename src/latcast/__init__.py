@@ -6,73 +6,122 @@ Example:
     >>> import latcast
     >>> latcast.__version__
     '0.1.0'
+    >>> latcast.load("pixel4/tflite-2.10/gpu/fp16").predict("resnet18")
+    <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.2 ms, 90 % interval 16.7 to 27.4 ms, 100 % covered>
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "LatcastError": "latcast.errors",
-    "Measurement": "latcast.records",
-    "Platform": "latcast.records",
-    "Prediction": "latcast.records",
-    "Reference": "latcast.records",
-    "Graph": "latcast.graph.ir",
-    "GraphBuilder": "latcast.graph.builder",
-    "load_graph": "latcast.graph.importers",
-    "from_torch": "latcast.graph.importers",
     "build": "latcast.spaces.catalogue",
-    "model": "latcast.spaces.catalogue",
+    "evaluate": "latcast.predictors.evaluation",
     "find_kernels": "latcast.kernels.search",
-    "measure_graph": "latcast.measure.single",
+    "from_torch": "latcast.graph.importers",
+    "load": "latcast.predictors.forecast",
+    "load_graph": "latcast.graph.importers",
+    "load_rules": "latcast.kernels.rules",
+    "measure": "latcast.measure.single",
+    "model": "latcast.spaces.catalogue",
+    "models": "latcast.spaces.models",
+    "platforms": "latcast.predictors.bundle_index",
     "predict": "latcast.predictors.forecast",
     "predict_many": "latcast.predictors.forecast",
-    "load_predictor": "latcast.predictors.forecast",
-    "platforms": "latcast.predictors.bundle_index",
     "profile": "latcast.predictors.profiling",
-    "train": "latcast.predictors.training",
-    "evaluate": "latcast.predictors.evaluation",
-    "load_bundle": "latcast.predictors.bundle",
     "save_bundle": "latcast.predictors.bundle",
+    "train": "latcast.predictors.training",
+    "Evaluation": "latcast.predictors.evaluation",
+    "FusionRules": "latcast.kernels.rules",
+    "Graph": "latcast.graph.ir",
+    "GraphBuilder": "latcast.graph.builder",
+    "Kernel": "latcast.kernels.kernel",
+    "KernelLatency": "latcast.records",
+    "LatcastError": "latcast.errors",
+    "LatencyCallback": "latcast.search.callback",
+    "MeasurePlan": "latcast.measure.plan",
+    "Measurement": "latcast.records",
+    "NetworkSummary": "latcast.spaces.models",
+    "Platform": "latcast.records",
+    "PlatformPredictor": "latcast.predictors.platform_predictor",
+    "Prediction": "latcast.records",
+    "Reference": "latcast.records",
+    "Store": "latcast.datasets.store",
+    "WorkerSettings": "latcast.measure.settings",
 }
 
 if TYPE_CHECKING:
+    from latcast.datasets.store import Store as Store
     from latcast.errors import LatcastError as LatcastError
     from latcast.graph.builder import GraphBuilder as GraphBuilder
     from latcast.graph.importers import from_torch as from_torch
     from latcast.graph.importers import load_graph as load_graph
     from latcast.graph.ir import Graph as Graph
+    from latcast.kernels.kernel import Kernel as Kernel
+    from latcast.kernels.rules import FusionRules as FusionRules
+    from latcast.kernels.rules import load_rules as load_rules
     from latcast.kernels.search import find_kernels as find_kernels
-    from latcast.measure.single import measure_graph as measure_graph
-    from latcast.predictors.bundle import load_bundle as load_bundle
+    from latcast.measure.plan import MeasurePlan as MeasurePlan
+    from latcast.measure.settings import WorkerSettings as WorkerSettings
+    from latcast.measure.single import measure as measure
     from latcast.predictors.bundle import save_bundle as save_bundle
     from latcast.predictors.bundle_index import platforms as platforms
+    from latcast.predictors.evaluation import Evaluation as Evaluation
     from latcast.predictors.evaluation import evaluate as evaluate
-    from latcast.predictors.forecast import load_predictor as load_predictor
+    from latcast.predictors.forecast import load as load
     from latcast.predictors.forecast import predict as predict
     from latcast.predictors.forecast import predict_many as predict_many
+    from latcast.predictors.platform_predictor import PlatformPredictor as PlatformPredictor
     from latcast.predictors.profiling import profile as profile
     from latcast.predictors.training import train as train
+    from latcast.records import KernelLatency as KernelLatency
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform
     from latcast.records import Prediction as Prediction
     from latcast.records import Reference as Reference
+    from latcast.search.callback import LatencyCallback as LatencyCallback
     from latcast.spaces.catalogue import build as build
     from latcast.spaces.catalogue import model as model
+    from latcast.spaces.models import NetworkSummary as NetworkSummary
+    from latcast.spaces.models import models as models
 
 __all__ = ["__version__", *_WHERE]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'latcast' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_WHERE[name]), name)
-    globals()[name] = value
-    return value
+class _CalledRoom(ModuleType):
+    """A room of the package whose name users know as a function: called, it is that function."""
+
+    def __call__(self, *arguments: object, **options: object) -> object:
+        return _found(self.__name__.rpartition(".")[2])(*arguments, **options)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(_found(self.__name__.rpartition(".")[2]))
+
+
+for _room in ("measure",):
+    # Importing a room binds its name here, over that of the function.
+    importlib.import_module(f"latcast.{_room}").__class__ = _CalledRoom
+
+
+def _found(name: str) -> Callable[..., object]:
+    found: Callable[..., object] = getattr(importlib.import_module(_WHERE[name]), name)
+    return found
+
+
+if not TYPE_CHECKING:
+    # Type checkers would take any name for one of the package where they saw this.
+    def __getattr__(name):
+        if name not in _WHERE:
+            raise AttributeError(f"module 'latcast' has no attribute '{name}'")
+        globals()[name] = _found(name)
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,21 @@ def beginning_with(text: str, names: Iterable[str]) -> list[str]:
         if found:
             return found
     return []
+
+
+def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
+    """The names that a pattern stands for, sorted.
+
+    Args:
+        pattern: Part of a name; a glob of whole names where it has one of ``*?[`` (``"pixel4/*/gpu/*"``, in which ``*`` also
+            takes slashes); None for all.
+        names: The names that there are.
+    """
+    if pattern is None:
+        return sorted(names)
+    if any(character in pattern for character in "*?["):
+        return sorted(name for name in names if fnmatchcase(name, pattern))
+    return sorted(name for name in names if pattern in name)
 
 
 class Registry(Generic[Plugin]):

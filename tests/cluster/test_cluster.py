@@ -16,7 +16,7 @@ from latcast.datasets.store import Store
 from latcast.errors import ClusterError, MissingExtraError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
-from latcast.predictors.forecast import load_predictor
+from latcast.predictors.forecast import load
 from latcast.predictors.spread import predict_spread
 from latcast.search import spread as search_spread
 from latcast.search.encodings import EncodingPredictor
@@ -43,7 +43,7 @@ def test_encodings_are_priced_to_the_same_bits_though_a_worker_is_killed(
     running: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_spread, "ENCODINGS_AT_ONCE", 150)
-    here = EncodingPredictor(load_predictor(PHONE), "nas_bench_201")
+    here = EncodingPredictor(load(PHONE), "nas_bench_201")
     few = here.supernet.sample_encodings(100, 3)
     encodings = few[np.random.default_rng(3).integers(0, len(few), 3_000)]  # each worker sees them in another order
     expected = here.predict_many(encodings)
@@ -65,7 +65,7 @@ def test_encodings_are_priced_to_the_same_bits_though_a_worker_is_killed(
 
 
 def test_graphs_are_predicted_as_they_are_here(running: Cluster) -> None:
-    predictor = load_predictor(PHONE)
+    predictor = load(PHONE)
     graphs = [build(model(name)) for name in ("resnet18", "mobilenet_v2", "squeezenet1_1")]
 
     found = predict_spread(predictor, graphs, running.address, breakdown=True)
@@ -76,7 +76,7 @@ def test_graphs_are_predicted_as_they_are_here(running: Cluster) -> None:
 
 
 def test_nothing_to_do_asks_nobody(running: Cluster) -> None:
-    assert predict_spread(load_predictor(PHONE), [], running.address) == []
+    assert predict_spread(load(PHONE), [], running.address) == []
 
 
 def test_what_nobody_offers_is_refused_with_what_there_is(running: Cluster) -> None:

@@ -95,7 +95,7 @@ def _judge(path: Path) -> Verdict:
 def _serve(paths: TextIO, verdicts: TextIO) -> None:
     import latcast.predictors.forecast
 
-    latcast.predictors.forecast.load_predictor(PLATFORM)
+    latcast.predictors.forecast.load(PLATFORM)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for line in paths:
         signal.setitimer(signal.ITIMER_PROF, CPU_S)  # its signal ends the process

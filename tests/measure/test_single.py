@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from latcast.errors import ModelError
+from latcast.graph.builder import GraphBuilder
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.quiet import QuietTimesFile
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.single import file_reference, measure_graph
+from latcast.measure.single import measure
 from latcast.measure.statistics import combine, normalised_runs
 from latcast.records import Reference
-from latcast.spaces import build
+from latcast.spaces.catalogue import build, model
+from latcast.spaces.models import file_reference
 
 PLAN = MeasurePlan(rounds=2, runs_per_round=4, warmup_runs=2, profile=True, profiled_runs=3)
 
@@ -34,7 +36,7 @@ def small() -> Reference:
 
 def test_onnxruntime_measures_a_kernel_and_says_what_it_executed(small: Reference, tmp_path: Path) -> None:
     quiet_times = QuietTimesFile(tmp_path / "quiet.json")
-    measurement = measure_graph(small, WorkerSettings(), PLAN, role="kernel", quiet_times=quiet_times)
+    measurement = measure(small, WorkerSettings(), PLAN, role="kernel", quiet_times=quiet_times)
     assert measurement.error is None
     assert measurement.platform.startswith("local/onnxruntime-")
     assert measurement.role == "kernel"
@@ -54,7 +56,7 @@ def test_a_model_file_is_measured_by_its_path(small: Reference, tmp_path: Path) 
     path = tmp_path / "small.onnx"
     path.write_bytes(to_onnx(build(small)))
     plan = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=1)
-    measurement = measure_graph(path, plan=plan, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
+    measurement = measure(path, plan=plan, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
     assert measurement.error is None
     assert measurement.reference == file_reference(str(path))
     assert measurement.reference.name == "small"
@@ -63,20 +65,27 @@ def test_a_model_file_is_measured_by_its_path(small: Reference, tmp_path: Path) 
 def test_a_file_that_no_longer_is_a_model_fails_in_its_record(tmp_path: Path) -> None:
     path = tmp_path / "broken.onnx"
     path.write_bytes(b"not a model")
-    measurement = measure_graph(path, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
+    measurement = measure(path, quiet_times=QuietTimesFile(tmp_path / "quiet.json"))
     assert measurement.error is not None
     assert "broken.onnx" in measurement.error
 
 
 def test_a_missing_file_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read the model file .*none\.onnx"):
-        measure_graph(tmp_path / "none.onnx")
+        measure(tmp_path / "none.onnx")
 
 
-def test_a_reference_to_a_file_changes_with_its_content(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    path.write_bytes(b"one")
-    first = file_reference(path)
-    path.write_bytes(b"two")
-    assert file_reference(path).key != first.key
-    assert first.parameters["path"] == str(path.resolve())
+def test_a_name_and_a_graph_are_measured_as_their_files_are(tmp_path: Path) -> None:
+    b = GraphBuilder("tiny")
+    graph = b.finish(b.relu(b.conv(b.input((1, 3, 16, 16)), 4, 3)))
+    plan, quiet_times = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=1), QuietTimesFile(tmp_path / "quiet.json")
+
+    found = measure(graph, plan=plan, quiet_times=quiet_times)
+
+    assert found.ok
+    assert (found.reference.space, found.reference.name) == ("file", "tiny")
+    assert measure(model("squeezenet1_1"), WorkerSettings(), plan, quiet_times=quiet_times).ok
+    with pytest.raises(ModelError, match="there is no file 'squeezenet9'"):
+        measure("squeezenet9", plan=plan)
+    with pytest.raises(ModelError, match=r"example inputs are for a torch.nn.Module, found str"):
+        measure("squeezenet1_1", plan=plan, example_inputs=3)

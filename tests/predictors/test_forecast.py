@@ -12,22 +12,11 @@ from latcast.errors import ModelError, UnknownOperatorError, UnknownPlatformErro
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.forecast import as_graph, load_predictor, predict, predict_many
+from latcast.predictors.forecast import load, predict, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Reference
+from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build, model
 from latcast.testing.runtime_contract import unknown_operator_graph
-
-
-def test_a_graph_is_taken_as_it_is() -> None:
-    b = GraphBuilder("small")
-    graph = b.finish(b.relu(b.input((1, 4, 8, 8))))
-
-    assert as_graph(graph) is graph
-
-
-def test_a_name_stands_for_the_published_network() -> None:
-    assert as_graph("squeezenet1_1").structure_key == build(model("squeezenet1_1")).structure_key
 
 
 def test_a_published_network_is_built_for_the_images_that_are_asked_for(predictor: PlatformPredictor) -> None:
@@ -120,16 +109,6 @@ def test_a_module_without_its_inputs_and_inputs_without_a_module_are_refused(pre
         predict_many(torch.nn.Sequential(module), predictor, example_inputs=torch.zeros(1))
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_ones() -> None:
-    with pytest.raises(ModelError, match=r"there is no file 'resnet51', and no published model is called.*resnet50"):
-        as_graph("resnet51")
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"nowhere\.onnx"):
-        as_graph(tmp_path / "nowhere.onnx")
-
-
 def test_only_strictness_minds_an_operator_outside_the_table(predictor: PlatformPredictor) -> None:
     graph = unknown_operator_graph()
 
@@ -160,7 +139,7 @@ def test_a_bundle_predicts_as_before_it_was_saved_and_is_read_again_once_replace
     before = predict("resnet18", path).latency_ms
 
     assert before == pytest.approx(predict("resnet18", predictor).latency_ms, rel=1e-9)
-    assert load_predictor(path) is load_predictor(path)
+    assert load(path) is load(path)
 
     path.unlink()
     slower = replace(predictor, network=replace(predictor.network, constant_ms=predictor.network.constant_ms + 1))
@@ -172,3 +151,24 @@ def test_an_unknown_platform_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path))
     with pytest.raises(UnknownPlatformError, match="no-such-device"):
         predict("resnet18", "no-such-device/onnxruntime-9.9/cpu1/fp32")
+
+
+def test_several_platforms_are_predicted_for_one_after_the_other(predictor: PlatformPredictor, tmp_path: Path) -> None:
+    path = save_bundle(replace(predictor, platform=Platform.parse("other/onnxruntime-1.0/cpu1/fp32")), tmp_path / "bundle.zip")
+    both = [predictor, path]
+
+    assert predict("resnet18", both) == [predict("resnet18", each) for each in both]
+    assert predict("resnet18", [predictor]) == [predict("resnet18", predictor)]
+    assert [(found.model, found.platform) for found in predict_many(["resnet18", "squeezenet1_1"], both)] == [
+        (name, platform)
+        for platform in (predictor.platform.id, "other/onnxruntime-1.0/cpu1/fp32")
+        for name in ("resnet18", "squeezenet1_1")
+    ]
+
+
+def test_a_loaded_platform_takes_models_as_users_have_them(predictor: PlatformPredictor) -> None:
+    assert predictor.predict("resnet18") == predict("resnet18", predictor)
+    assert predictor.predict_many(["resnet18"], breakdown=True) == [predict("resnet18", predictor)]
+    assert load(predictor) is predictor
+    assert repr(predictor) == f"<PlatformPredictor {predictor.platform.id}>"
+    assert predictor.throughputs[0].kernel_class == "any"

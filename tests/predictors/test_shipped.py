@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
-from latcast.predictors.forecast import load_predictor, predict
+from latcast.predictors.forecast import load, predict
 from latcast.records import Platform
 
 PHONES = {"a03s", "iphone7", "iphonexs", "mi8se", "onefusion", "pixel4", "s10"}
@@ -52,7 +52,7 @@ def test_they_are_small_and_carry_the_notice_of_the_authors() -> None:
 def test_they_predict_as_they_did_when_they_were_written(platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path))
 
-    found = predict("resnet18", on=load_predictor(platform))  # loading checks the golden values
+    found = predict("resnet18", on=load(platform))  # loading checks the golden values
 
     assert found.low_ms < found.latency_ms < found.high_ms
     assert found.coverage.share == pytest.approx(1.0)

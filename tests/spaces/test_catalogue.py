@@ -9,8 +9,8 @@ import pytest
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
-from latcast.measure.single import file_reference
 from latcast.spaces import build
+from latcast.spaces.models import file_reference
 
 
 def relu_file(path: Path, channels: int) -> Path:

@@ -29,9 +29,9 @@ def command(
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.predictors.card import TRAINING_KEYS
     from latcast.predictors.evaluation import evaluate_on_labels
-    from latcast.predictors.forecast import load_predictor
+    from latcast.predictors.forecast import load
 
-    predictor = load_predictor(bundle)
+    predictor = load(bundle)
     labels = []
     for store in stores:
         with open_measurements(store) as kept:

@@ -32,15 +32,16 @@ def command(
 ) -> None:
     """The real latency here, as it is when the host is quiet, with the raw figure beside it."""
     from latcast.measure.plan import MeasurePlan
-    from latcast.measure.single import measure_graph, model_reference
+    from latcast.measure.single import measure
     from latcast.measure.statistics import stability_warnings
+    from latcast.spaces.models import model_reference
 
     shapes = parse_shapes(shape or [])
     settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path, trust=trust)
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=kernels)
 
     def measured(model: str) -> Measurement:
-        measurement = measure_graph(model_reference(model, shapes), settings, plan)
+        measurement = measure(model_reference(model, shapes), settings, plan)
         if not measurement.ok:
             raise MeasurementError(f"{model} could not be measured: {measurement.error}")
         return measurement

@@ -69,11 +69,11 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """The card of a platform, and what the device does well; two platforms side by side."""
-    from latcast.predictors.forecast import load_predictor
+    from latcast.predictors.forecast import load
 
     if len(names) > 2:
         raise LatcastError(f"{len(names)} platforms were given; one is shown, two are compared")
-    predictors = [load_predictor(name) for name in names]
+    predictors = [load(name) for name in names]
     if as_json:
         print_json({"platforms": [_described(predictor) for predictor in predictors]})
     elif len(predictors) == 1:

@@ -26,13 +26,14 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Latency of models on platforms, in milliseconds, with a 90 % interval."""
-    from latcast.predictors.forecast import as_graph, load_predictor
+    from latcast.predictors.forecast import load
+    from latcast.spaces.models import as_graph
 
     shapes = parse_shapes(shape or [])
     platforms = [name.strip() for name in on.split(",") if name.strip()]
     if not platforms:
         raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
-    predictors = [load_predictor(name) for name in platforms]
+    predictors = [load(name) for name in platforms]
 
     def read(model: str) -> Graph:
         return as_graph(model, shapes=shapes or None, strict=strict, trust=trust)

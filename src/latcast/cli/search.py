@@ -72,7 +72,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """The best networks of a search space under a latency limit."""
-    from latcast.predictors.forecast import load_predictor
+    from latcast.predictors.forecast import load
     from latcast.predictors.profiling import Stage
     from latcast.report.drawing import check_drawable
     from latcast.search.encodings import EncodingPredictor
@@ -84,7 +84,7 @@ def command(
     from latcast.search.searching import EVALUATIONS, POPULATION, PROXY_EVALUATIONS, PROXY_POPULATION, SearchPlan, search
     from latcast.search.state import default_state_path
 
-    predictor = EncodingPredictor(load_predictor(on), space)
+    predictor = EncodingPredictor(load(on), space)
     platform = predictor.predictor.platform
     # What the end needs is asked for before the search, not after it.
     if measure:

@@ -297,8 +297,8 @@ def _known(data: Sequence[str], platforms: str | None) -> LatencyTable:
 
 def _wanted(names: Sequence[str], table: LatencyTable, shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, Reference | Graph]]:
     """What a user calls a network: the name of a known one first, then a file or another name; all known ones where none is."""
-    from latcast.predictors.forecast import as_graph
     from latcast.spaces.catalogue import family_member, is_model_name, network_named, resized
+    from latcast.spaces.models import as_graph
 
     if not names:
         return [(each.name, each) for each in table.networks]

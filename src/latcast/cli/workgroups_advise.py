@@ -76,7 +76,7 @@ def _launches(
 ) -> list[Launch]:
     from dataclasses import replace
 
-    from latcast.predictors.forecast import as_graph
+    from latcast.spaces.models import as_graph
     from latcast.workgroups.networks import conv_kernel, is_operator, launch_of, launches, parse_operator
 
     if not is_operator(what):

@@ -145,7 +145,7 @@ def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]
 
 
 def _convolutions(model: str, block: tuple[int, int, int], shape: list[str] | None) -> list[Workload]:
-    from latcast.predictors.forecast import as_graph
+    from latcast.spaces.models import as_graph
     from latcast.workgroups.networks import launches
     from latcast.workgroups.operands import require_supported
 

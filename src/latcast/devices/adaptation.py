@@ -20,7 +20,7 @@ from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.single import measure_graph
+from latcast.measure.single import measure
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, group_folds, held_out_by
 from latcast.predictors.intervals import HeldOut
@@ -91,7 +91,7 @@ def try_profiler(settings: WorkerSettings) -> Trial:
     Raises:
         RuntimeFailure: The runtime cannot be started.
     """
-    found = measure_graph(SPACES.get("random_small").sample(1, 0)[0], settings, TRIAL_PLAN)
+    found = measure(SPACES.get("random_small").sample(1, 0)[0], settings, TRIAL_PLAN)
     reason = found.error or (None if found.executed else f"{settings.runtime} names no kernels")
     return Trial(Platform.parse(found.platform), reason)
 

@@ -2,57 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import os
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
-from latcast.errors import ModelError, UnknownNameError
+from latcast.graph.ir import Graph
 from latcast.measure.client import Item, MeasuringClient
 from latcast.measure.plan import NETWORK_PLAN, MeasurePlan
 from latcast.measure.quiet import QuietTimes, QuietTimesFile
 from latcast.measure.remote import open_measurer
+from latcast.measure.scheduling import realtime_permitted
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import renormalised
 from latcast.records import Measurement, Platform, Reference
-from latcast.spaces.catalogue import is_model_name, resized
-from latcast.spaces.catalogue import model as published_model
-
-
-def file_reference(path: Path | str, *, name: str = "") -> Reference:
-    """The reference of a model file: its absolute path and the hash of its content.
-
-    Raises:
-        ModelError: There is no such file.
-    """
-    file = Path(path)
-    if file.exists() and not file.is_file():
-        raise ModelError(f"'{file}' is no regular file; expected a model file")
-    try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError as problem:
-        raise ModelError(f"cannot read the model file {file}: {problem.strerror}") from problem
-    return Reference("file", {"path": str(file.resolve()), "sha256": digest}, name or file.stem)
-
-
-def model_reference(model: str, shapes: Mapping[str, Sequence[int]] | None = None) -> Reference:
-    """The reference of what a user calls a model: the path of a file, or the name of a published network.
-
-    Args:
-        model: Path or name.
-        shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
-
-    Raises:
-        ModelError: There is no such file and no such network; or the network takes no inputs of these shapes.
-    """
-    if not is_model_name(model):
-        reference = file_reference(model)
-        given = {name: list(shape) for name, shape in (shapes or {}).items()}
-        return replace(reference, parameters={**reference.parameters, "shapes": given}) if given else reference
-    try:
-        return resized(published_model(model), shapes or {})
-    except UnknownNameError as problem:
-        raise ModelError(f"there is no file '{model}', and {problem}") from problem
+from latcast.spaces.models import Model, Shapes, as_graph, file_reference, model_reference
 
 
 def platform_of(settings: WorkerSettings) -> Platform:
@@ -65,36 +29,69 @@ def platform_of(settings: WorkerSettings) -> Platform:
         return client.platform
 
 
-def measure_graph(
-    model: Reference | Path | str,
-    settings: WorkerSettings | None = None,
+def measure(
+    model: Model,
+    runtime: str | WorkerSettings = "onnxruntime",
     plan: MeasurePlan = NETWORK_PLAN,
     *,
+    shapes: Shapes | None = None,
     role: str = "network",
+    example_inputs: object = None,
     quiet_times: QuietTimes | None = None,
 ) -> Measurement:
-    """Measures one network or kernel in a process of its own.
+    """Measures one network or kernel here, now, in a process of its own.
 
     Args:
-        model: A reference, or the path of a model file.
-        settings: Runtime, threads, precision; ONNX Runtime with one thread by default.
+        model: As :func:`latcast.predict` takes it. What is neither a file nor a reference is written to an ONNX file with random
+            weights first.
+        runtime: Its name, for one thread and fp32; or settings, for everything else.
         plan: Rounds and runs.
+        shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
         role: "network" or "kernel".
+        example_inputs: The inputs of a ``torch.nn.Module``, see :func:`latcast.from_torch`.
         quiet_times: Where the probe's quiet times are kept; a file in the user's cache by default.
 
     Returns:
         The record; ``error`` says why where the network could not be loaded or run.
 
     Raises:
-        ModelError: There is no such file.
+        ModelError: There is no such file or network.
+        UnsupportedOperatorError: A graph or module cannot be written as ONNX.
         RuntimeFailure: The runtime cannot be started.
+
+    Example:
+        >>> import latcast
+        >>> b = latcast.GraphBuilder("small")
+        >>> graph = b.finish(b.relu(b.conv(b.input((1, 3, 32, 32)), 8, 3)))
+        >>> latcast.measure(graph)
+        <Measurement small on local/onnxruntime-...: ... ms, median of ... runs>
     """
-    reference = model if isinstance(model, Reference) else file_reference(model)
+    settings = settings_of(runtime)
     kept = quiet_times if quiet_times is not None else QuietTimesFile()
-    with MeasuringClient(settings or WorkerSettings(), kept) as client:
+    with ExitStack() as open_now:
+        if isinstance(model, str | os.PathLike | Reference) and example_inputs is None:
+            reference = model_reference(model, shapes)
+        else:
+            folder = Path(open_now.enter_context(tempfile.TemporaryDirectory(prefix="latcast-")))
+            reference = _written(as_graph(model, shapes=shapes, example_inputs=example_inputs), folder)
+        client = open_now.enter_context(MeasuringClient(settings, kept))
         ((_, measurement),) = client.measure([Item(reference, role)], plan)
         if not measurement.ok:
             return measurement
         # The host may have been in a slow state when the measurement began.
         client.calibrate()
         return renormalised(measurement, client.quiet_ms)
+
+
+def settings_of(runtime: str | WorkerSettings) -> WorkerSettings:
+    """Settings as they are; of a runtime's name those of one thread and fp32, at a real-time priority where it is permitted."""
+    return runtime if isinstance(runtime, WorkerSettings) else WorkerSettings(runtime, realtime=realtime_permitted())
+
+
+def _written(graph: Graph, folder: Path) -> Reference:
+    """The reference of a graph's file in a folder."""
+    from latcast.graph.writers.onnx import to_onnx
+
+    file = folder / "model.onnx"
+    file.write_bytes(to_onnx(graph))
+    return file_reference(file, name=graph.name)

@@ -1,26 +1,19 @@
-"""Predicting for models as users have them: files, modules, graphs, or names of published networks."""
+"""Predicting for models and platforms as users name them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import overload
 
-from latcast.errors import ModelError, UnknownNameError, UnknownOperatorError
-from latcast.graph.importers import from_torch, is_torch_module, load_graph
-from latcast.graph.ir import Graph
-from latcast.graph.operators.table import unknown_operators
-from latcast.graph.passes.reshape_inputs import reshape_inputs
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Prediction
-from latcast.spaces.catalogue import build, is_model_name, resized
-from latcast.spaces.catalogue import model as published_model
+from latcast.records import Platform, Prediction
+from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
 
-Model = str | Path | Graph | object
-"""A path, the name of a published network ("resnet50"), a graph, a torch module with its inputs, or an object that an importer
-takes (``onnx.ModelProto``, ``torch.export.ExportedProgram``)."""
+On = str | os.PathLike[str] | Platform | PlatformPredictor
+"""A platform: its id, a beginning of it that no other has, a bundle's path, or a loaded predictor."""
 
 
 @lru_cache(maxsize=64)
@@ -30,76 +23,77 @@ def _load_cached(path: Path, stamp: float) -> PlatformPredictor:
     return load_bundle(path)
 
 
-def load_predictor(platform: str | Path) -> PlatformPredictor:
-    """The predictor of a platform, by its id, a prefix of it, or the path of a bundle; kept in memory once loaded.
+def load(platform: On) -> PlatformPredictor:
+    """The predictor of a platform; kept in memory once loaded.
+
+    Args:
+        platform: Its id, a beginning of it that no other has (``"local/onnxruntime"``), or a bundle's path.
 
     Raises:
         UnknownPlatformError: No such platform; the message suggests the nearest names.
         BundleError: The bundle is damaged.
+
+    Example:
+        >>> import latcast
+        >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
+        >>> phone.predict("resnet18")
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.2 ms, 90 % interval 16.7 to 27.4 ms, 100 % covered>
     """
     from latcast.predictors.bundle_index import find_bundle
 
-    path = find_bundle(str(platform))
+    if isinstance(platform, PlatformPredictor):
+        return platform
+    path = find_bundle(platform.id if isinstance(platform, Platform) else os.fspath(platform))
     return _load_cached(path, path.stat().st_mtime)
 
 
-def as_graph(
+def load_all(on: On | Sequence[On]) -> list[PlatformPredictor]:
+    """The predictors of one or several platforms; see :func:`load`."""
+    several = [on] if isinstance(on, str | os.PathLike | Platform | PlatformPredictor) else on
+    return [load(platform) for platform in several]
+
+
+@overload
+def predict(  # type: ignore[overload-overlap]  # a text is a sequence of texts too; the first form is meant
     model: Model,
+    on: On,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     strict: bool = False,
     trust: bool = False,
-    example_inputs: Any = None,
-) -> Graph:
-    """Turns whatever a user calls a model into a graph, with the name that the user gave: the text of a name or a path.
+    breakdown: bool = True,
+    example_inputs: object = None,
+) -> Prediction: ...
 
-    Args:
-        model: See :data:`Model`.
-        shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
-        strict: Whether an operator outside the operator table is an error.
-        trust: Whether a ``.pt2`` file may run the code it may hold.
-        example_inputs: For a ``torch.nn.Module``, and for nothing else: its inputs, see :func:`latcast.from_torch`.
 
-    Raises:
-        ModelError: The model cannot be read, or cannot take inputs of these shapes.
-        UnknownOperatorError: ``strict``, and an operator has no entry in the operator table.
-    """
-    if example_inputs is not None:
-        graph = from_torch(model, example_inputs, shapes=shapes, strict=strict)
-    elif isinstance(model, Graph):
-        graph = reshape_inputs(model, shapes) if shapes else model
-    elif isinstance(model, str) and is_model_name(model):
-        try:
-            graph = build(resized(published_model(model), shapes or {}))
-        except UnknownNameError as problem:
-            raise ModelError(f"there is no file '{model}', and {problem}") from problem
-    else:
-        graph = load_graph(Path(model) if isinstance(model, str) else model, shapes=shapes, strict=strict, trust=trust)
-    if isinstance(model, str | Path):
-        graph = replace(graph, name=str(model))
-    if strict and (unknown := unknown_operators(graph)):
-        raise UnknownOperatorError(
-            f"{graph.name}: no entry in the operator table for {', '.join(unknown)}; "
-            "without --strict they are estimated and listed in the coverage"
-        )
-    return graph
+@overload
+def predict(
+    model: Model,
+    on: Sequence[On],
+    *,
+    shapes: Shapes | None = None,
+    strict: bool = False,
+    trust: bool = False,
+    breakdown: bool = True,
+    example_inputs: object = None,
+) -> list[Prediction]: ...
 
 
 def predict(
     model: Model,
-    on: str | Path | PlatformPredictor,
+    on: On | Sequence[On],
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     strict: bool = False,
     trust: bool = False,
     breakdown: bool = True,
-    example_inputs: Any = None,
-) -> Prediction:
+    example_inputs: object = None,
+) -> Prediction | list[Prediction]:
     """How long a network takes on a platform.
 
     Args:
-        model: See :data:`Model`.
-        on: A platform id, a bundle's path, or a loaded predictor.
+        model: A path, the name of a published network, a graph, a reference, or a ``torch.nn.Module`` with ``example_inputs``.
+        on: A platform id, a beginning of it that no other has, a bundle's path, or a loaded predictor; or a list of these.
         shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the model has.
         strict: Whether an operator outside the operator table is an error.
         trust: Whether a ``.pt2`` file may run the code it may hold.
@@ -108,35 +102,54 @@ def predict(
 
     Returns:
         Milliseconds, with an interval (of 90 % where it is calibrated: ``level``), coverage and warnings; ``model`` is what the
-        user called it.
+        user called it. A list of them, one a platform, where ``on`` is a list.
 
     Raises:
-        ModelError: See :func:`as_graph`.
-        UnknownPlatformError: See :func:`load_predictor`.
+        ModelError: The model cannot be read, or cannot take inputs of these shapes.
+        UnknownPlatformError: See :func:`latcast.load`.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16")
+        >>> found.low_ms < found.latency_ms < found.high_ms
+        True
+        >>> latcast.predict("resnet18", on=["pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"])[1].platform
+        's10/tflite-2.10/gpu/fp16'
     """
-    predictor = on if isinstance(on, PlatformPredictor) else load_predictor(on)
+    predictors = load_all(on)
     graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-    return predictor.predict(graph, breakdown=breakdown)
+    found = [predictor.predict(graph, breakdown=breakdown) for predictor in predictors]
+    return found[0] if isinstance(on, str | os.PathLike | Platform | PlatformPredictor) else found
 
 
 def predict_many(
-    models: Sequence[Model],
-    on: str | Path | PlatformPredictor,
+    models: Iterable[Model],
+    on: On | Sequence[On],
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     strict: bool = False,
     trust: bool = False,
     breakdown: bool = False,
-    example_inputs: Any = None,
+    example_inputs: object = None,
 ) -> list[Prediction]:
-    """Like :func:`predict` for many networks; kernels they share are priced once.
+    """Like :func:`predict` for many networks, which is faster than one by one; of several platforms one after the other.
+
+    Args:
+        models: Each as :func:`predict` takes it.
+        on: As :func:`predict` takes it.
+        shapes, strict, trust, example_inputs: See :func:`predict`; the same for all.
+        breakdown: Whether to list the kernels of each.
 
     Raises:
-        ModelError: See :func:`as_graph`; or the models are not a list.
+        ModelError: A model cannot be read; or the models are not a list.
+        UnknownPlatformError: See :func:`latcast.load`.
+
+    Example:
+        >>> import latcast
+        >>> phone = "pixel4/tflite-2.10/gpu/fp16"
+        >>> [found.model for found in latcast.predict_many(["resnet18", "mobilenet_v2"], on=phone)]
+        ['resnet18', 'mobilenet_v2']
     """
-    if isinstance(models, str | Path | Graph) or is_torch_module(models) or not isinstance(models, Iterable):
-        raise ModelError(f"expected a list of models, found one of type {type(models).__name__}; put it into a list")
-    predictor = on if isinstance(on, PlatformPredictor) else load_predictor(on)
-    given: dict[str, Any] = {"shapes": shapes, "strict": strict, "trust": trust, "example_inputs": example_inputs}
-    graphs = [as_graph(model, **given) for model in models]
-    return predictor.predict_many(graphs, breakdown=breakdown)
+    predictors = load_all(on)
+    graphs = as_graphs(models, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
+    return [found for predictor in predictors for found in predictor.predict_many(graphs, breakdown=breakdown)]

@@ -20,7 +20,9 @@ from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_model import NetworkModel
+from latcast.predictors.throughput import ClassThroughput, throughputs
 from latcast.records import Coverage, KernelLatency, Platform, Prediction
+from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
 
 OUTSIDE_WARNING_SHARE = 0.05
 """A network is warned about when more than this share of its latency comes from kernels outside the training range."""
@@ -73,9 +75,19 @@ _FREE = _Price(0.0, True, False, False)
 _Prices = Mapping[tuple[str, tuple[int, ...]], _Price]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlatformPredictor:
-    """Everything that was learned about a platform.
+    """Everything that was learned about a platform: what :func:`latcast.load` gives.
+
+    Example:
+        >>> import latcast
+        >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
+        >>> phone
+        <PlatformPredictor pixel4/tflite-2.10/gpu/fp16>
+        >>> phone.predict("mobilenet_v2").latency_ms < phone.predict("resnet50").latency_ms
+        True
+        >>> phone.throughputs[0].kernel_class
+        'any'
 
     Attributes:
         platform: What it predicts for.
@@ -150,18 +162,44 @@ class PlatformPredictor:
         """Point predictions alone, (networks,)."""
         return self.price([find_kernels(graph, self.rules) for graph in graphs]).latency_ms
 
-    def predict(self, graph: Graph, *, breakdown: bool = True) -> Prediction:
-        """Latency of one network."""
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.platform}>"
+
+    @property
+    def throughputs(self) -> tuple[ClassThroughput, ...]:
+        """What the device does well: what it achieves by class of kernel, all kernels together first."""
+        return tuple(throughputs(self.analytical, self.platform.precision))
+
+    def predict(
+        self,
+        model: Model,
+        *,
+        shapes: Shapes | None = None,
+        strict: bool = False,
+        trust: bool = False,
+        breakdown: bool = True,
+        example_inputs: object = None,
+    ) -> Prediction:
+        """Latency of one network; the arguments are those of :func:`latcast.predict`."""
+        graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
         return self.predict_many([graph], breakdown=breakdown)[0]
 
-    def predict_many(self, graphs: Iterable[Graph], *, breakdown: bool = False) -> list[Prediction]:
-        """Latency of many networks; kernels they share are priced once.
+    def predict_many(
+        self,
+        models: Iterable[Model],
+        *,
+        shapes: Shapes | None = None,
+        strict: bool = False,
+        trust: bool = False,
+        breakdown: bool = False,
+        example_inputs: object = None,
+    ) -> list[Prediction]:
+        """Latency of many networks; kernels they share are priced once. The arguments are those of :func:`latcast.predict_many`.
 
-        Args:
-            graphs: Networks with static shapes.
-            breakdown: Whether to list each network's kernels.
+        Raises:
+            ModelError: A model cannot be read; or the models are not a list.
         """
-        listed = list(graphs)
+        listed = as_graphs(models, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
         kernels = [find_kernels(graph, self.rules) for graph in listed]
         priced = self.price(kernels)
         low, high = self.bounds_ms(priced)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latcast.errors import LatcastError
-from latcast.predictors.forecast import load_predictor, predict_many
-from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.forecast import On, load, predict_many
 from latcast.search.encodings import EncodingPredictor
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
 
@@ -33,13 +31,13 @@ class LatencyCallback:
 
     def __init__(
         self,
-        on: str | Path | PlatformPredictor,
+        on: On,
         space: str | Supernet | None = None,
         *,
         confident: bool = False,
         example_inputs: Any = None,
     ) -> None:
-        self.predictor = on if isinstance(on, PlatformPredictor) else load_predictor(on)
+        self.predictor = load(on)
         self.confident = confident
         self.example_inputs = example_inputs
         supernet = SUPERNETS.get(space) if isinstance(space, str) else space

@@ -8,7 +8,7 @@ import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.single import measure_graph
+from latcast.measure.single import measure
 from latcast.records import Measurement, Platform
 from latcast.runtimes import RUNTIMES
 from latcast.search.encodings import EncodingPredictor
@@ -49,7 +49,7 @@ def measure_picks(
         reference = predictor.supernet.reference(encoding)
         if watch is not None:
             watch(index / len(picks))
-        found.append(measure_graph(reference, settings))
+        found.append(measure(reference, settings))
     return found
 
 

@@ -16,7 +16,7 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.importers import IMPORTERS, load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
-from latcast.measure.single import file_reference
+from latcast.spaces.models import file_reference
 
 
 def network() -> Graph:

@@ -72,7 +72,7 @@ def small(name: str = "small") -> Graph:
 @pytest.fixture
 def small_file(tmp_path: Path) -> Reference:
     from latcast.graph.writers.onnx import to_onnx
-    from latcast.measure.single import file_reference
+    from latcast.spaces.models import file_reference
 
     (tmp_path / "small.onnx").write_bytes(to_onnx(small()))
     return file_reference(tmp_path / "small.onnx")
@@ -104,7 +104,7 @@ def test_names_of_another_converter_are_known_by_index_and_then_by_turn(tmp_path
 
 
 def test_a_file_s_own_operators_are_those_of_the_file(tmp_path: Path) -> None:
-    from latcast.measure.single import file_reference
+    from latcast.spaces.models import file_reference
 
     graph = build(reference_of("mobilenetv2b_wd4"))
     (tmp_path / "own.tflite").write_bytes(to_tflite(graph))
@@ -143,7 +143,7 @@ def test_xnnpack_s_kernels_lie_beside_the_operators_around_those_that_tflite_ran
 
 def test_a_line_of_calls_in_two_parts_is_shared_by_them(tmp_path: Path) -> None:
     from latcast.graph.writers.onnx import to_onnx
-    from latcast.measure.single import file_reference
+    from latcast.spaces.models import file_reference
 
     b = GraphBuilder("twice")
     x = b.op("Pow", [b.op("Exp", [b.input((1, 6, 16, 16))])[0], b.constant(1.5, dtype="float32")])[0]

@@ -15,9 +15,9 @@ from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
 from latcast.datasets.importers.ncnn_boards import device_name
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.measure.environment import MOMENT
-from latcast.measure.single import file_reference
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces.catalogue import network_named
+from latcast.spaces.models import file_reference
 
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
