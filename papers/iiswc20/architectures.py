@@ -19,7 +19,7 @@ from latcast.devices.cross_device_fit import typical_pattern
 from latcast.devices.latency_table import table_of
 from latcast.devices.network_covariance import FeatureFit
 from latcast.errors import DatasetError
-from latcast.spaces.nas_bench_201 import EDGES, OPERATIONS, cell_operations, live_edges
+from latcast.spaces.nas.nas_bench_201 import EDGES, OPERATIONS, cell_operations, live_edges
 
 KNOWN_DEVICES = (
     "1080ti_1", "1080ti_32", "1080ti_256", "silver_4114", "silver_4210r", "samsung_a50", "pixel3", "essential_ph_1", "samsung_s7",

@@ -22,9 +22,9 @@ from latcast.kernels.search import find_kernels
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.families.variants import VariantFamily
-from latcast.spaces.nas_bench_201 import NAME as CELLS
-from latcast.spaces.nas_bench_201 import SIZE as CELL_COUNT
-from latcast.spaces.nas_bench_201 import SPACE as CELL_SPACE
+from latcast.spaces.nas.nas_bench_201 import NAME as CELLS
+from latcast.spaces.nas.nas_bench_201 import SIZE as CELL_COUNT
+from latcast.spaces.nas.nas_bench_201 import SPACE as CELL_SPACE
 from latcast.spaces.redrawn import REDRAWN_FAMILIES
 
 FAMILIES = (*REDRAWN_FAMILIES, CELLS)

@@ -16,7 +16,6 @@ from latcast.graph.operators.table import node_parameters
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
-from latcast.spaces.nas.names import SUPERNET_TARGETS
 
 
 class Space(Protocol):
@@ -75,12 +74,29 @@ _SYNTHETIC: Mapping[str, str] = {
 }
 SYNTHETIC_NAMES = tuple(_SYNTHETIC)
 
+SUPERNET_TARGETS: Mapping[str, str] = {
+    name: f"latcast.spaces.nas.{target}"
+    for name, target in {
+        "ofa_mobilenet_v3": "inverted_residuals:OFA_MOBILENET_V3",
+        "ofa_mobilenet_v3_w12": "inverted_residuals:OFA_MOBILENET_V3_W12",
+        "ofa_proxylessnas": "inverted_residuals:OFA_PROXYLESSNAS",
+        "ofa_resnet": "ofa_resnet:SUPERNET",
+        "bignas": "inverted_residuals:BIGNAS",
+        "fbnet_v3": "inverted_residuals:FBNET_V3",
+        "autoformer": "autoformer:TINY",
+        "autoformer_small": "autoformer:SMALL",
+        "autoformer_base": "autoformer:BASE",
+        "nas_bench_201": "nas_bench_201:SUPERNET",
+    }.items()
+}
+"""Spaces that are searched and predicted by encoding: name to ``module:attribute``."""
+
 SPACES: Registry[Space] = Registry(
     "space",
     {name: f"latcast.spaces.families.{module}:{name.upper()}" for name, module in _FAMILIES.items()}
     | {name: f"latcast.spaces.synthetic.{target}" for name, target in _SYNTHETIC.items()}
     | dict(SUPERNET_TARGETS)
-    | {"nas_bench_201": "latcast.spaces.nas_bench_201:SPACE"}
+    | {"nas_bench_201": "latcast.spaces.nas.nas_bench_201:SPACE"}
     | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}
     | {"operator_pairs": "latcast.spaces.operator_pairs:SPACE"}
     | dict(MEASURED_ONLY),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latcast.spaces.nas_bench_201 import numbered_cell
+from latcast.spaces.nas.nas_bench_201 import numbered_cell
 from papers.iiswc20.architectures import (
     CELLS,
     KNOWN_DEVICES,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +15,8 @@ from latcast.kernels.rules import load_rules, shipped_rules
 from latcast.kernels.search import find_kernels
 from latcast.spaces.nas import member_kernels
 from latcast.spaces.nas.member_kernels import MemberKernels, keep_table, kernels_of, make_table, shipped_name, table_bytes
-from latcast.spaces.nas.nas_bench_201 import dead_edges
 from latcast.spaces.nas.segment_kernels import SegmentKernels
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
-from latcast.spaces.nas_bench_201 import EDGES, OPERATIONS, live_edges
 
 CELLS = SUPERNETS.get("nas_bench_201")
 ON_CPUS = sorted(name for name in shipped_rules() if not load_rules(name).selection)
@@ -29,14 +26,6 @@ def small(supernet: Supernet) -> Supernet:
     """The space with two operations an edge, skip or a 1x1 convolution: 64 encodings."""
     [edges] = supernet.dimensions
     return replace(supernet, name="two_operations", dimensions=(replace(edges, choices=(1, 2)),))
-
-
-def test_edges_that_lead_nowhere_are_found_for_all_cells_at_once() -> None:
-    cells = np.array(list(product(range(5), repeat=6)))[::7]
-    dead = dead_edges({"edges": cells})["edges"]
-    for cell, found in zip(cells.tolist(), dead.tolist(), strict=True):
-        live = {(start, end) for _, start, end in live_edges([OPERATIONS[edge] for edge in cell])}
-        assert found == [edge not in live for edge in EDGES]
 
 
 def test_all_encodings_and_all_members_of_a_space_are_listed_once() -> None:

@@ -10,7 +10,7 @@ from latcast.datasets.importers.nas_tables import read_devices
 from latcast.datasets.importers.table import Malformed, Row
 from latcast.errors import ModelError
 from latcast.records import Reference
-from latcast.spaces.nas_bench_201 import NAME, cell_operations
+from latcast.spaces.nas.nas_bench_201 import NAME, cell_operations
 
 
 def cell_reference(row: Row) -> Reference:

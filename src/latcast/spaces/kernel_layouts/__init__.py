@@ -7,10 +7,10 @@ those over a range.
 
 from collections.abc import Mapping
 
-from latcast.spaces.kernel_layouts import elements, movement, products, windows
+from latcast.spaces.kernel_layouts import tensors, windows
 from latcast.spaces.kernel_layouts.layout import CODES, Axis, Layout, Span, Values
 
-LAYOUTS: Mapping[str, Layout] = {**windows.LAYOUTS, **products.LAYOUTS, **elements.LAYOUTS, **movement.LAYOUTS}
+LAYOUTS: Mapping[str, Layout] = {**windows.LAYOUTS, **tensors.LAYOUTS}
 """By kernel type. ``other`` stands for operators without a form of their own and has none."""
 
 RARE = frozenset({"conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft", "nms"})

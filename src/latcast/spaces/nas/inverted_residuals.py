@@ -1,4 +1,7 @@
-"""Segments of the spaces that are made of inverted residuals: stem, blocks in stages, head."""
+"""Search spaces of inverted residuals: BigNAS, FBNetV3, and the MobileNetV3 and ProxylessNAS of Once-for-all.
+
+Their segments are a stem, blocks in stages, and a head.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.ir import Shape
 from latcast.spaces.blocks import SqueezeExcite, inverted_residual
-from latcast.spaces.nas.supernet import Row
+from latcast.spaces.catalogue import PublishedModel
+from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_shape
 
 STEM, BLOCK, HEAD = 1, 2, 3
 
@@ -115,11 +118,6 @@ def beyond_depth(depths: np.ndarray, most: int) -> np.ndarray:
     return (np.arange(most) >= depths[:, :, None]).reshape(len(depths), depths.shape[1] * most)
 
 
-def entry_shape(row: Row) -> Shape:
-    """Shape of the map that a segment reads."""
-    return (1, row[2], row[1], row[1])
-
-
 @dataclass(frozen=True)
 class InvertedResidualSegments:
     """Builds segments of :data:`FIELDS`.
@@ -154,3 +152,239 @@ class InvertedResidualSegments:
         if expanded:
             x = b.activation(b.conv(x, expanded), activation)
         return b.linear(b.flatten(x), self.classes)
+
+
+# BigNAS (Yu et al., "BigNAS: scaling up neural architecture search with big single-stage models", 2020, §4): EfficientNet's
+# stages, each with a width, a depth and a kernel size; EfficientNet-B0 is a member
+
+_BIGNAS_STRIDES = (1, 2, 2, 2, 1, 2, 1)
+_BIGNAS_WIDTHS = ((16, 24), (24, 32), (40, 48), (80, 88), (112, 120, 128), (192, 200, 208, 216), (320, 328, 336, 344, 352))
+_BIGNAS_DEPTHS = ((1, 2), (2, 3), (2, 3), (2, 3, 4), (2, 3, 4, 5, 6), (2, 3, 4, 5, 6), (1, 2))
+_BIGNAS_KERNELS = ((3,), (3,), (3, 5), (3, 5), (3, 5), (3, 5), (3, 5))
+_BIGNAS_EXPANSIONS = (1, 6, 6, 6, 6, 6, 6)
+
+_BIGNAS_DIMENSIONS = (
+    Dimension("resolution", (192, 224, 288, 320)),
+    Dimension("stem", (32, 40)),
+    *(Dimension(f"width{stage + 1}", choices) for stage, choices in enumerate(_BIGNAS_WIDTHS)),
+    *(Dimension(f"depth{stage + 1}", choices) for stage, choices in enumerate(_BIGNAS_DEPTHS)),
+    *(Dimension(f"kernel{stage + 1}", choices) for stage, choices in enumerate(_BIGNAS_KERNELS)),
+    Dimension("head", tuple(range(1280, 1409, 8))),
+)
+
+
+def _bignas_segments(values: Columns) -> np.ndarray:
+    """Of the networks with these values."""
+    count = len(values["resolution"])
+    stages = []
+    for stage, depths in enumerate(_BIGNAS_DEPTHS):
+        blocks = np.ones((count, max(depths)), dtype=np.int64)
+        stages.append(
+            StageChoices(
+                values[f"width{stage + 1}"][:, 0], values[f"depth{stage + 1}"][:, 0], _BIGNAS_STRIDES[stage],
+                values[f"kernel{stage + 1}"] * blocks, _BIGNAS_EXPANSIONS[stage] * blocks, "silu", 0.25, "input", 0.0,
+            )
+        )  # fmt: skip
+    return chain(values["resolution"][:, 0], values["stem"][:, 0], stages, values["head"][:, 0], 0, "silu")
+
+
+_EFFICIENTNET_B0 = {
+    "resolution": 224, "stem": 32, "head": 1280,
+    **{f"width{stage + 1}": width for stage, width in enumerate((16, 24, 40, 80, 112, 192, 320))},
+    **{f"depth{stage + 1}": depth for stage, depth in enumerate((1, 2, 2, 3, 3, 4, 1))},
+    **{f"kernel{stage + 1}": kernel for stage, kernel in enumerate((3, 3, 5, 3, 5, 5, 3))},
+}  # fmt: skip
+
+BIGNAS = Supernet(
+    "bignas",
+    _BIGNAS_DIMENSIONS,
+    FIELDS,
+    _bignas_segments,
+    InvertedResidualSegments(None, "sigmoid"),
+    map_shape,
+    published={
+        "efficientnet_b0": PublishedModel(_EFFICIENTNET_B0, 5.289, 386, "torchvision models table (Tan and Le 2019, Table 2)")
+    },
+)
+
+
+# FBNetV3 (Dai et al., "FBNetV3: joint architecture-recipe search using predictor pretraining", 2021, §4): stages of inverted
+# residuals with a width, a depth, and kernel and expansion of the first block and of the others. The ranges here hold the
+# networks that the authors released; widths are multiples of 8, as in their models
+
+_FBNET_STRIDES = (2, 2, 2, 1, 2)
+_FBNET_WIDTHS = ((24, 32), (24, 32, 40, 48), (56, 64, 72, 80), tuple(range(96, 145, 8)), tuple(range(184, 225, 8)))
+_FBNET_DEPTHS = ((4, 5, 6, 7), (4, 5, 6, 7), (4, 5, 6, 7, 8), (6, 7, 8, 9, 10), (5, 6, 7, 8, 9))
+_FBNET_REST = ((2, 3, 4, 5),) * 4 + ((4, 5, 6, 7),)
+_FBNET_SQUEEZE = (0.0, 0.25, 0.0, 0.25, 0.25)
+_FBNET_HIDDEN = 1984
+
+_FBNET_DIMENSIONS = (
+    Dimension("resolution", tuple(range(224, 273, 8))),
+    Dimension("stem", (16, 24)),
+    Dimension("width1", (16, 24)),
+    Dimension("depth1", (1, 2, 3, 4)),
+    Dimension("kernel1", (3, 5)),
+    *(
+        dimension
+        for stage in range(len(_FBNET_STRIDES))
+        for dimension in (
+            Dimension(f"width{stage + 2}", _FBNET_WIDTHS[stage]),
+            Dimension(f"depth{stage + 2}", _FBNET_DEPTHS[stage]),
+            Dimension(f"kernels{stage + 2}", (3, 5), 2),
+            Dimension(f"expansion{stage + 2}_first", (4, 5, 6, 7)),
+            Dimension(f"expansion{stage + 2}_rest", _FBNET_REST[stage]),
+        )
+    ),
+    Dimension("width7", tuple(range(184, 241, 8))),
+    Dimension("kernel7", (3, 5)),
+)
+
+
+def _fbnet_segments(values: Columns) -> np.ndarray:
+    """Of the networks with these values."""
+    count = len(values["resolution"])
+    blocks = np.ones((count, 4), dtype=np.int64)
+    stages = [StageChoices(values["width1"][:, 0], values["depth1"][:, 0], 1, values["kernel1"] * blocks, blocks, "hard_swish")]
+    for stage, depths in enumerate(_FBNET_DEPTHS):
+        rest = np.ones((count, max(depths) - 1), dtype=np.int64)
+        number = stage + 2
+        kernels, first = values[f"kernels{number}"], values[f"expansion{number}_first"]
+        stages.append(
+            StageChoices(
+                values[f"width{number}"][:, 0],
+                values[f"depth{number}"][:, 0],
+                _FBNET_STRIDES[stage],
+                np.concatenate([kernels[:, :1], kernels[:, 1:] * rest], axis=1),
+                np.concatenate([first, values[f"expansion{number}_rest"] * rest], axis=1),
+                "hard_swish",
+                _FBNET_SQUEEZE[stage],
+                "input",
+                0.95,
+            )
+        )
+    last = values["width7"][:, 0]
+    six = np.full((count, 1), 6)
+    stages.append(StageChoices(last, 1, 1, values["kernel7"], six, "hard_swish", 0.25, "input", 0.95))
+    return chain(values["resolution"][:, 0], values["stem"][:, 0], stages, 6 * last, _FBNET_HIDDEN, "hard_swish")
+
+
+def _released_fbnet(stem: int, *stages: tuple[int, int, int, int, int, int], last: int) -> dict[str, object]:
+    """A released network: stem, then width, depth, kernels and expansions of five stages, then the last width."""
+    parameters: dict[str, object] = {
+        "resolution": 224, "stem": stem, "width1": 16, "depth1": 2, "kernel1": 3, "width7": last, "kernel7": 5,
+    }  # fmt: skip
+    for number, (width, depth, first_kernel, kernel, first, rest) in enumerate(stages, start=2):
+        parameters |= {
+            f"width{number}": width, f"depth{number}": depth, f"kernels{number}": [first_kernel, kernel],
+            f"expansion{number}_first": first, f"expansion{number}_rest": rest,
+        }  # fmt: skip
+    return parameters
+
+
+_FBNET_V3_B = _released_fbnet(
+    16, (24, 4, 5, 5, 4, 2), (40, 5, 5, 5, 5, 3), (72, 5, 5, 3, 5, 3), (120, 6, 3, 5, 5, 3), (184, 6, 3, 5, 6, 4), last=224
+)
+
+FBNET_V3 = Supernet(
+    "fbnet_v3",
+    _FBNET_DIMENSIONS,
+    FIELDS,
+    _fbnet_segments,
+    InvertedResidualSegments(None, "hard_sigmoid"),
+    map_shape,
+    published={"fbnet_v3_b": PublishedModel(_FBNET_V3_B, 8.60, None, "timm's fbnetv3_b: 8.60 M parameters")},
+)
+
+
+# Once-for-all (Cai et al., "Once-for-all: train one network and specialize it", 2020, §4.1): five stages of two to four
+# blocks, each block with a kernel size and an expansion of its own, and an elastic resolution
+
+_OFA_STRIDES = (2, 2, 2, 1, 2)
+_OFA_BLOCKS = 4
+
+
+def _once_for_all(
+    name: str,
+    widths: Sequence[float],
+    activations: Sequence[str],
+    add_segment: InvertedResidualSegments,
+    *,
+    ends: str,
+    squeeze: Sequence[float] = (0.0,) * 5,
+    last: float = 0,
+    hidden: float = 0,
+) -> Supernet:
+    """A space of Once-for-all.
+
+    Args:
+        name: The space's name.
+        widths: Stem, first block, five stages, last convolution, before rounding.
+        activations: Of the blocks of each stage; the first block has that of the first stage.
+        add_segment: Builds its segments.
+        ends: Activation of stem and head.
+        squeeze: Squeezed channels of each stage relative to the expanded ones.
+        last: Width of a last stage of one block, which is always there; 0 for none.
+        hidden: Channels of the 1x1 convolution after the pooling; 0 for none.
+    """
+    stem, first, *stage_widths, head, last_width, hidden_width = rounded_channels(np.array([*widths, last, hidden])).tolist()
+    blocks = len(_OFA_STRIDES) * _OFA_BLOCKS + bool(last)
+    dimensions = (
+        Dimension("resolution", tuple(range(128, 225, 4))),
+        Dimension("depths", (2, 3, 4), len(_OFA_STRIDES)),
+        Dimension("kernels", (3, 5, 7), blocks),
+        Dimension("expansions", (3, 4, 6), blocks),
+    )
+
+    def segments(values: Columns) -> np.ndarray:
+        one = np.ones((len(values["resolution"]), 1), dtype=np.int64)
+        stages = [StageChoices(first, 1, 1, 3 * one, one, activations[0])]
+        for stage, width in enumerate(stage_widths):
+            columns = slice(stage * _OFA_BLOCKS, (stage + 1) * _OFA_BLOCKS)
+            kernels, expansions = values["kernels"][:, columns], values["expansions"][:, columns]
+            depth = values["depths"][:, stage]
+            stages.append(
+                StageChoices(width, depth, _OFA_STRIDES[stage], kernels, expansions, activations[stage], squeeze[stage])
+            )
+        if last:
+            kernels, expansions = values["kernels"][:, -1:], values["expansions"][:, -1:]
+            stages.append(StageChoices(last_width, 1, 1, kernels, expansions, activations[-1]))
+        return chain(values["resolution"][:, 0], stem, stages, head, hidden_width if hidden else 0, ends)
+
+    def inactive(values: Columns) -> dict[str, np.ndarray]:
+        """Blocks beyond the depth of their stage."""
+        beyond = beyond_depth(values["depths"], _OFA_BLOCKS)
+        beyond = np.concatenate([beyond, np.zeros((len(beyond), blocks - beyond.shape[1]), dtype=bool)], axis=1)
+        return {"kernels": beyond, "expansions": beyond}
+
+    return Supernet(name, dimensions, FIELDS, segments, add_segment, map_shape, inactive)
+
+
+def _ofa_mobilenet_v3(name: str, multiplier: float) -> Supernet:
+    """The MobileNetV3 space at one width; 1.0 and 1.2 were published."""
+    return _once_for_all(
+        name,
+        [multiplier * width for width in (16, 16, 24, 40, 80, 112, 160, 960)],
+        ("relu", "relu", "hard_swish", "hard_swish", "hard_swish"),
+        InvertedResidualSegments("relu", "hard_sigmoid"),
+        ends="hard_swish",
+        squeeze=(0.0, 0.25, 0.0, 0.25, 0.25),
+        hidden=multiplier * 1280,
+    )
+
+
+OFA_MOBILENET_V3 = _ofa_mobilenet_v3("ofa_mobilenet_v3", 1.0)
+OFA_MOBILENET_V3_W12 = _ofa_mobilenet_v3("ofa_mobilenet_v3_w12", 1.2)
+
+OFA_PROXYLESSNAS = _once_for_all(
+    "ofa_proxylessnas",
+    [1.3 * width for width in (32, 16, 24, 40, 80, 96, 192, 1280)],
+    ("relu6",) * 5,
+    InvertedResidualSegments(),
+    ends="relu6",
+    last=1.3 * 320,
+)
+"""The ProxylessNAS space (Cai et al., "ProxylessNAS", 2019, §4) as Once-for-all trained it.
+
+ProxylessNAS searches kernels of 3, 5 and 7 with expansions of 3 and 6, and may skip blocks; Once-for-all adds an expansion of 4
+and skips from a stage's end. Width 1.3 of the mobile network, as published."""

@@ -1,34 +1,211 @@
-"""NAS-Bench-201 as a space of encodings: the operations of a cell's six edges; members are those of the catalogue's space."""
+"""The cells of NAS-Bench-201 (Dong and Yang, 2020, §2): 15,625 networks for images of 32x32, each named by its cell's text.
+
+A cell has four nodes. Each of its six edges carries one of five operations; a node is the sum of what its edges bring. The text
+lists the edges by the node they enter: ``|op~0|+|op~0|op~1|+|op~0|op~1|op~2|``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
 
-from latcast.graph.builder import GraphBuilder
-from latcast.graph.ir import Shape
-from latcast.spaces.nas.dimension import Columns, Dimension
-from latcast.spaces.nas.supernet import Row, Supernet
-from latcast.spaces.nas_bench_201 import (
-    CELLS,
-    CHANNELS,
-    EDGES,
-    NAME,
-    OPERATIONS,
-    STAGES,
-    add_cell,
-    add_reduction,
-    cell_operations,
-    cell_text,
-)
+from latcast.errors import LatcastError, ModelError
+from latcast.graph.builder import GraphBuilder, Size, pair
+from latcast.graph.ir import Graph
+from latcast.records import Reference
+from latcast.spaces.families.variants import checked_call, pooled_classifier
+from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_shape
+
+NAME = "nas_bench_201"
+
+OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+"""In the order of the published code, by which cells are numbered here."""
+
+EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+"""(from, to) of each operation of a cell, in the order of its text."""
+
+SIZE = len(OPERATIONS) ** len(EDGES)
+"""Number of cells: 15,625."""
+
+NODES = 4
+CHANNELS = 16
+CELLS = 5
+STAGES = 3
+RESOLUTION = 32
+CLASSES = 10
+
+_EDGE = re.compile(r"(\w+)~(\d)")
+
+
+def cell_text(operations: Sequence[str]) -> str:
+    """The text of a cell from the operations of its six edges, in the order of :data:`EDGES`."""
+    parts = []
+    for node in (1, 2, 3):
+        edges = [f"{name}~{start}" for name, (start, end) in zip(operations, EDGES, strict=True) if end == node]
+        parts.append("|" + "|".join(edges) + "|")
+    return "+".join(parts)
+
+
+def cell_operations(text: str) -> tuple[str, ...]:
+    """The operations of a cell's six edges, in the order of :data:`EDGES`.
+
+    Raises:
+        ModelError: The text is not of a cell.
+    """
+    operations = tuple(name for name, _ in _EDGE.findall(text))
+    if len(operations) != len(EDGES) or not set(operations) <= set(OPERATIONS) or cell_text(operations) != text:
+        raise ModelError(
+            f"'{text}' is no cell of NAS-Bench-201; expected |op~0|+|op~0|op~1|+|op~0|op~1|op~2| with operations out of "
+            f"{', '.join(OPERATIONS)}"
+        )
+    return operations
+
+
+def numbered_cell(number: int) -> str:
+    """The cell of a number from 0 to 15,624: its operations are the digits to base five, the first edge the highest.
+
+    This numbering is not that of the published file, whose order is random.
+    """
+    operations = []
+    for _ in EDGES:
+        number, digit = divmod(number, len(OPERATIONS))
+        operations.append(OPERATIONS[digit])
+    return cell_text(operations[::-1])
+
+
+def _relu_conv_bn(b: GraphBuilder, x: str, channels: int, kernel: int, stride: int = 1) -> str:
+    return b.batch_norm(b.conv(b.relu(x), channels, kernel, stride=stride))
+
+
+_COMPUTE: Mapping[str, Callable[[GraphBuilder, str], str]] = {
+    "skip_connect": lambda b, x: x,
+    "nor_conv_1x1": lambda b, x: _relu_conv_bn(b, x, b.channels(x), 1),
+    "nor_conv_3x3": lambda b, x: _relu_conv_bn(b, x, b.channels(x), 3),
+    "avg_pool_3x3": lambda b, x: b.average_pool(x, 3, 1, 1),
+}
+
+
+def dead_edges(values: Columns) -> dict[str, np.ndarray]:
+    """Edges on no path from a cell's input to its output."""
+    present = values["edges"] != OPERATIONS.index("none")
+    reached = np.zeros((len(present), NODES), dtype=bool)
+    needed = np.zeros_like(reached)
+    reached[:, 0] = needed[:, -1] = True
+    forward = sorted(range(len(EDGES)), key=lambda edge: EDGES[edge][0])
+    for edge in forward:
+        start, end = EDGES[edge]
+        reached[:, end] |= present[:, edge] & reached[:, start]
+    for edge in sorted(forward, key=lambda edge: -EDGES[edge][1]):
+        start, end = EDGES[edge]
+        needed[:, start] |= present[:, edge] & needed[:, end]
+    starts, ends = (list(nodes) for nodes in zip(*EDGES, strict=True))
+    return {"edges": ~(present & reached[:, starts] & needed[:, ends])}
+
+
+def live_edges(operations: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(operation, from, to) of the edges that lie on a path from the cell's input to its output."""
+    (dead,) = dead_edges({"edges": np.array([[OPERATIONS.index(name) for name in operations]])})["edges"]
+    return [(name, *edge) for name, edge, skipped in zip(operations, EDGES, dead.tolist(), strict=True) if not skipped]
+
+
+def add_cell(b: GraphBuilder, x: str, operations: Sequence[str]) -> str:
+    """A cell, as a compiler leaves it: nothing is computed that does not lead from its input to its output.
+
+    A cell without any path gives zeros, which are written as a multiplication by zero, as the published code has it.
+    """
+    values = {0: x}
+    for name, start, end in live_edges(operations):
+        arriving = _COMPUTE[name](b, values[start])
+        values[end] = b.add(values[end], arriving) if end in values else arriving
+    return values[3] if 3 in values else b.mul(x, b.constant(0.0, dtype="float32"))
+
+
+def add_reduction(b: GraphBuilder, x: str, channels: int) -> str:
+    """The residual block of stride 2 between two stages; its shortcut is an average pooling and a 1x1 convolution."""
+    y = _relu_conv_bn(b, x, channels, 3, stride=2)
+    y = _relu_conv_bn(b, y, channels, 3)
+    return b.add(b.conv(b.average_pool(x, 2), channels, 1), y)
+
+
+def add_stem(b: GraphBuilder, x: str, channels: int) -> str:
+    return b.batch_norm(b.conv(x, channels, 3))
+
+
+def add_classifier(b: GraphBuilder, x: str, classes: int) -> str:
+    return pooled_classifier(b, b.relu(b.batch_norm(x)), classes)
+
+
+def build(
+    cell: str,
+    *,
+    channels: int = CHANNELS,
+    cells: int = CELLS,
+    resolution: Size = RESOLUTION,
+    classes: int = CLASSES,
+    batch: int = 1,
+) -> Graph:
+    """The network that repeats a cell, in the size of the published benchmark by default.
+
+    Args:
+        cell: Its text.
+        channels: Of the first of three stages; each further stage has twice as many at half the resolution.
+        cells: Cells in each stage.
+        resolution: Height and width of the image, one number or two.
+        classes: Outputs.
+        batch: Images at a time.
+
+    Raises:
+        ModelError: The text is not of a cell.
+    """
+    operations = cell_operations(cell)
+    b = GraphBuilder(NAME)
+    x = add_stem(b, b.input((batch, 3, *pair(resolution))), channels)
+    for stage in range(STAGES):
+        if stage > 0:
+            x = add_reduction(b, x, channels << stage)
+        for _ in range(cells):
+            x = add_cell(b, x, operations)
+    return b.finish(add_classifier(b, x, classes))
+
+
+class CellSpace:
+    """All cells, as a space."""
+
+    name = NAME
+
+    def build(self, **parameters: object) -> Graph:
+        """The network of these parameters: those of :func:`build`.
+
+        Raises:
+            ModelError: Unknown parameters, or no such cell.
+        """
+        return checked_call(self.name, build, parameters)
+
+    def sample(self, count: int, seed: int) -> list[Reference]:
+        """``count`` different cells; a smaller count gives the head of a larger one's list.
+
+        Raises:
+            LatcastError: There are not as many.
+        """
+        if count > SIZE:
+            raise LatcastError(f"{count} cells were asked for; NAS-Bench-201 has {SIZE}")
+        numbers = list(range(SIZE))
+        Random(f"{NAME}/{seed}").shuffle(numbers)
+        references = [Reference(NAME, {"cell": numbered_cell(number)}) for number in numbers[:count]]
+        return [Reference(NAME, reference.parameters, f"{NAME}-{reference.key[:8]}") for reference in references]
+
+
+SPACE = CellSpace()
+
+
+# The same networks as encodings: the operations of a cell's six edges
 
 STEM, CELL, REDUCTION, HEAD = 1, 2, 3, 4
 FIELDS = ("kind", "size", "in_channels", "channels", "edge0", "edge1", "edge2", "edge3", "edge4", "edge5")
-NODES = 4
-RESOLUTION = 32
-CLASSES = 10
 
 DIMENSIONS = (Dimension("edges", tuple(range(len(OPERATIONS))), len(EDGES)),)
 
@@ -56,39 +233,16 @@ def _with_edges(part: Sequence[int], edges: np.ndarray) -> np.ndarray:
     return rows
 
 
-def dead_edges(values: Columns) -> dict[str, np.ndarray]:
-    """Edges on no path from a cell's input to its output."""
-    present = values["edges"] != OPERATIONS.index("none")
-    reached = np.zeros((len(present), NODES), dtype=bool)
-    needed = np.zeros_like(reached)
-    reached[:, 0] = needed[:, -1] = True
-    forward = sorted(range(len(EDGES)), key=lambda edge: EDGES[edge][0])
-    for edge in forward:
-        start, end = EDGES[edge]
-        reached[:, end] |= present[:, edge] & reached[:, start]
-    for edge in sorted(forward, key=lambda edge: -EDGES[edge][1]):
-        start, end = EDGES[edge]
-        needed[:, start] |= present[:, edge] & needed[:, end]
-    starts, ends = (list(nodes) for nodes in zip(*EDGES, strict=True))
-    return {"edges": ~(present & reached[:, starts] & needed[:, ends])}
-
-
 def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
     """Stem, cell, reduction or classifier."""
     kind, _, _, channels, *edges = row
     if kind == STEM:
-        return b.batch_norm(b.conv(x, channels, 3))
+        return add_stem(b, x, channels)
     if kind == CELL:
         return add_cell(b, x, [OPERATIONS[edge] for edge in edges])
     if kind == REDUCTION:
         return add_reduction(b, x, channels)
-    x = b.global_average_pool(b.relu(b.batch_norm(x)))
-    return b.linear(b.flatten(x), CLASSES)
-
-
-def entry_shape(row: Row) -> Shape:
-    """Shape of the map that a segment reads."""
-    return (1, row[2], row[1], row[1])
+    return add_classifier(b, x, CLASSES)
 
 
 def _to_cell(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,5 +256,5 @@ def _from_cell(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SUPERNET = Supernet(
-    NAME, DIMENSIONS, FIELDS, segments, add_segment, entry_shape, dead_edges, to_parameters=_to_cell, from_parameters=_from_cell
+    NAME, DIMENSIONS, FIELDS, segments, add_segment, map_shape, dead_edges, to_parameters=_to_cell, from_parameters=_from_cell
 )

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.ir import Shape
+from latcast.spaces.blocks import bottleneck
 from latcast.spaces.catalogue import PublishedModel
-from latcast.spaces.nas.dimension import Columns, Dimension
+from latcast.spaces.families.variants import pooled_classifier
 from latcast.spaces.nas.inverted_residuals import beyond_depth, rounded_channels
-from latcast.spaces.nas.supernet import Row, Supernet
+from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet, map_shape
 
 STEM, BLOCK, HEAD = 1, 2, 3
 FIELDS = ("kind", "size", "in_channels", "width", "inner", "stride")
@@ -73,19 +73,12 @@ def add_segment(b: GraphBuilder, x: str, row: Row) -> str:
             x = b.add(b.conv_bn(x, inner, 3), x)
         return b.max_pool(b.conv_bn(x, width, 3), 3, 2, 1)
     if kind == HEAD:
-        return b.linear(b.flatten(b.global_average_pool(x)), width)
-    y = b.conv_bn(x, inner)
-    y = b.conv_bn(y, inner, 3, stride=stride)
-    y = b.conv_bn(y, width, activation=None)
+        return pooled_classifier(b, x, width)
+    y = bottleneck(b, x, width, inner=inner, stride=stride)
     if stride != 1 or in_channels != width:
         x = b.average_pool(x, stride, ceil=True) if stride != 1 else x
         x = b.conv_bn(x, width, activation=None)
     return b.relu(b.add(y, x))
-
-
-def entry_shape(row: Row) -> Shape:
-    """Shape of the map that a segment reads."""
-    return (1, row[2], row[1], row[1])
 
 
 def inactive_blocks(values: Columns) -> dict[str, np.ndarray]:
@@ -106,7 +99,7 @@ SUPERNET = Supernet(
     FIELDS,
     segments,
     add_segment,
-    entry_shape,
+    map_shape,
     inactive_blocks,
     {"resnet50d": PublishedModel(RESNET50D, 25.58, 4350, "timm's resnet50d: 25.58 M, 4.35 G")},
 )

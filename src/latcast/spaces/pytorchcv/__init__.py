@@ -8,6 +8,7 @@ seconds, reading milliseconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
@@ -16,9 +17,30 @@ from latcast.errors import LatcastError, ModelError
 from latcast.graph.ir import Graph
 from latcast.records import Reference
 from latcast.spaces.pytorchcv.exported import RESOLUTION, exported_graph, shipped_names
-from latcast.spaces.pytorchcv.families import family_of
 
 NAME = "pytorchcv"
+
+_PREFIXES = (
+    "densenet", "efficientnet", "fbnet", "fdmobilenet", "hardnet", "hrnet", "mnasnet", "mobilenetv2", "mobilenetv3",
+    "mobilenet_v2", "mobilenet_v3", "mobilenet", "preresnet", "proxylessnas", "regnet", "resnext", "resnet", "sepreresnet",
+    "seresnet", "squeezenet", "squeezeresnet",
+)  # fmt: skip
+"""Where letters that follow the family's name name a variant of it (``regnetx``, ``mobilenetb``, ``resnetbc``)."""
+
+_LONGEST_FIRST = tuple(sorted(_PREFIXES, key=len, reverse=True))
+
+
+def family_of(name: str) -> str:
+    """The family of a network, for holding whole families out: a known one that its name begins with, else its first letters.
+
+    >>> family_of("mobilenetv2b_w3d4"), family_of("regnety006"), family_of("diracnet18v2")
+    ('mobilenetv2', 'regnet', 'diracnet')
+    """
+    for prefix in _LONGEST_FIRST:
+        if name.startswith(prefix):
+            return prefix
+    letters = re.match(r"[A-Za-z]+", name)
+    return letters.group() if letters else name
 
 
 def reference_of(name: str) -> Reference:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces import build
-from latcast.spaces.nas_bench_201 import (
+from latcast.spaces.nas.nas_bench_201 import (
     EDGES,
     OPERATIONS,
     SIZE,
@@ -22,6 +24,8 @@ from latcast.spaces.nas_bench_201 import (
     add_cell,
     cell_operations,
     cell_text,
+    dead_edges,
+    live_edges,
     numbered_cell,
 )
 from tests.spaces.families.counting import published_count
@@ -62,6 +66,18 @@ def test_an_edge_that_leads_nowhere_computes_nothing() -> None:
     assert kinds["AveragePool"] == 3 * 5 + 2
     assert kinds["Conv"] == 1 + 2 * 3
     assert kinds["Add"] == 2
+
+
+def test_edges_that_lead_nowhere_are_found_for_all_cells_at_once() -> None:
+    cells = np.array(list(product(range(5), repeat=6)))[::7]
+    dead = dead_edges({"edges": cells})["edges"]
+    paths = ([(0, 3)], [(0, 1), (1, 3)], [(0, 2), (2, 3)], [(0, 1), (1, 2), (2, 3)])
+    for cell, found in zip(cells.tolist(), dead.tolist(), strict=True):
+        present = {edge for edge, operation in zip(EDGES, cell, strict=True) if OPERATIONS[operation] != "none"}
+        live = {edge for path in paths if present.issuperset(path) for edge in path}
+        assert found == [edge not in live for edge in EDGES]
+        names = [OPERATIONS[operation] for operation in cell]
+        assert live_edges(names) == [(name, *edge) for name, edge in zip(names, EDGES, strict=True) if edge in live]
 
 
 def test_a_node_is_the_sum_of_its_edges() -> None:

@@ -1,4 +1,4 @@
-"""Choices, and rows of them."""
+"""The choices of a search space, and rows of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import ModelError
-from latcast.spaces.nas.dimension import (
+from latcast.spaces.nas.supernet import (
     Dimension,
     chosen_values,
     encoding_of_values,

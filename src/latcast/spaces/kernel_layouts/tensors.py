@@ -1,0 +1,275 @@
+"""Kernels of whole tensors: matrix products and attention, elements or rows treated alike, data moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from latcast.kernels.types.elementwise import ACTIVATIONS, ARITHMETIC
+from latcast.spaces.kernel_layouts.layout import (
+    LEAST_CHANNELS,
+    MAP,
+    MAPS,
+    MOST_CHANNELS,
+    SEQUENCE,
+    SIZES,
+    TOKENS,
+    Axis,
+    Layout,
+    Span,
+    Values,
+    each,
+    pixels,
+    square,
+    without,
+)
+
+# Matrix products and attention, whose fields are independent as they are
+
+_HEADS = (1, 3, 4, 6, 8, 12, 16)
+
+_PRODUCTS: Mapping[str, Layout] = {
+    "linear": Layout(
+        (each("rows", (1, *TOKENS)),), (Span("in_features", 8, 4096), Span("out_features", 8, 4096)), {}, dict, dict
+    ),
+    "matmul": Layout(
+        (each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict
+    ),
+    "einsum": Layout(
+        (each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict
+    ),
+    "linear_attention": Layout(
+        (each("key_heads", _HEADS), each("tokens", (1, *TOKENS)), each("sharing", (1, 4)), each("rule", (0, 1, 2, 3))),
+        (Span("key_size", 8, 128), Span("value_size", 8, 128)),
+        {},
+        dict,
+        dict,
+    ),
+    "attention": Layout(
+        (each("batch_heads", _HEADS), square(TOKENS, "queries", "keys")),
+        (Span("head_size", 8, 128),),
+        {"sharing_heads": 0},
+        dict,
+        dict,
+    ),
+}
+
+
+# Elements of a map, or rows of a matrix, treated alike
+
+
+def _read_elements(fields: Values) -> dict[str, int]:
+    """Elements are pixels times channels."""
+    return {**without(fields, "elements"), "pixels": fields["elements"] // fields["channels"]}
+
+
+def _write_elements(values: Values) -> dict[str, int]:
+    return {**without(values, "pixels"), "elements": values["pixels"] * values["channels"]}
+
+
+SAME, BY_CHANNEL, SCALAR, OTHERWISE = range(4)
+"""How the smaller operand of arithmetic lies over the larger one; otherwise its elements stay as they were read."""
+
+_OPERATIONS = Axis(
+    ("operation", "broadcast"),
+    tuple(
+        (ARITHMETIC.index(name), broadcast)
+        for name, broadcast in (
+            ("add", SAME), ("mul", SAME), ("sub", SAME), ("add", BY_CHANNEL), ("mul", BY_CHANNEL), ("bias_add", BY_CHANNEL),
+            ("mul_weight", BY_CHANNEL), ("add_scalar", SCALAR), ("mul_scalar", SCALAR), ("div_scalar", SCALAR),
+            ("arithmetic", SAME),
+        )
+    ),
+)  # fmt: skip
+
+
+def _read_arithmetic(fields: Values) -> dict[str, int]:
+    kinds = {1: SCALAR, fields["channels"]: BY_CHANNEL, fields["elements"]: SAME}
+    return {**_read_elements(fields), "broadcast": kinds.get(fields["small_elements"], OTHERWISE)}
+
+
+def _write_arithmetic(values: Values) -> dict[str, int]:
+    fields = _write_elements(without(values, "broadcast"))
+    small = {SAME: fields["elements"], BY_CHANNEL: fields["channels"], SCALAR: 1, OTHERWISE: values["small_elements"]}
+    return {**fields, "small_elements": small[values["broadcast"]]}
+
+
+def _read_reduce(fields: Values) -> dict[str, int]:
+    if fields["inner"] == 1:
+        return {"form": MAP, "reduced": fields["reduced"], "channels": fields["outer"], "rest": 1}
+    return {"form": SEQUENCE, "reduced": fields["reduced"], "channels": fields["inner"], "rest": fields["outer"]}
+
+
+def _write_reduce(values: Values) -> dict[str, int]:
+    channels = values["channels"]
+    outer, inner = (channels, 1) if values["form"] == MAP else (values["rest"], channels)
+    return {"outer": outer, "reduced": values["reduced"], "inner": inner}
+
+
+_REDUCED = Axis(("form", "reduced"), (*((MAP, size * size) for size in MAPS), *((SEQUENCE, tokens) for tokens in TOKENS)))
+
+
+def _read_squeeze_excite(fields: Values) -> dict[str, int]:
+    return {**without(fields, "squeezed"), "ratio": max(round(fields["channels"] / fields["squeezed"]), 1)}
+
+
+def _write_squeeze_excite(values: Values) -> dict[str, int]:
+    return {**without(values, "ratio"), "squeezed": max(round(values["channels"] / values["ratio"]), 1)}
+
+
+def _read_dft(fields: Values) -> dict[str, int]:
+    """Complex numbers have a width of two."""
+    return {**without(fields, "read_each"), "width": max(fields["read_each"] // fields["points"], 1)}
+
+
+def _write_dft(values: Values) -> dict[str, int]:
+    points, width = values["points"], values["width"]
+    return {"written_each": 2 * points, **without(values, "width"), "read_each": width * points}
+
+
+_CHANNELS = Span("channels", LEAST_CHANNELS, MOST_CHANNELS)
+
+_ELEMENTS: Mapping[str, Layout] = {
+    "activation": Layout(
+        (pixels(SIZES), each("function", tuple(range(len(ACTIVATIONS))))), (_CHANNELS,), {}, _read_elements, _write_elements
+    ),
+    "arithmetic": Layout((pixels(SIZES), _OPERATIONS), (_CHANNELS,), {"small_elements": 1}, _read_arithmetic, _write_arithmetic),
+    "batch_norm": Layout((pixels(SIZES),), (_CHANNELS,), {}, _read_elements, _write_elements),
+    "softmax": Layout((each("rows", (1, 49, 196, 588, 1182, 2364)),), (Span("columns", 8, 1000),), {}, dict, dict),
+    "layer_norm": Layout((each("rows", (1, *TOKENS, 784, 3136)),), (Span("columns", 16, 2048),), {}, dict, dict),
+    "lrn": Layout((pixels(MAPS), each("size", (3, 5))), (_CHANNELS,), {}, _read_elements, _write_elements),
+    "cum_sum": Layout((each("outer", (1, 8, 64, 512)), each("inner", (1, 16, 64))), (Span("summed", 8, 2048),), {}, dict, dict),
+    "top_k": Layout(
+        (each("outer", (1, 8, 64, 512)), each("taken", (1, 5, 10, 100))),
+        (Span("searched", 100, 8400),),
+        {"inner": 1},
+        dict,
+        dict,
+    ),
+    "dft": Layout(
+        (each("transforms", (1, 8, 64, 256)), each("width", (1, 2))), (Span("points", 16, 1024),), {}, _read_dft, _write_dft
+    ),
+    "nms": Layout(
+        (each("classes", (1, 20, 80)), each("kept", (10, 100, 300))), (Span("boxes", 300, 8400),), {"images": 1}, dict, dict
+    ),
+    "reduce": Layout((_REDUCED,), (_CHANNELS,), {"rest": 1}, _read_reduce, _write_reduce),
+    "squeeze_excite": Layout(
+        (square(MAPS, "in_h", "in_w"), each("ratio", (4, 8, 16, 24))),
+        (Span("channels", 16, MOST_CHANNELS),),
+        {"batch": 1},
+        _read_squeeze_excite,
+        _write_squeeze_excite,
+    ),
+}
+
+
+# Data moved: joined and parted maps and sequences, other orders, other sizes
+
+
+def _read_concat(fields: Values) -> dict[str, int]:
+    """``width``: the channels of joined maps; of anything else, the contiguous run of one input."""
+    inputs, elements, run, channels = (fields[name] for name in ("inputs", "elements", "run", "channels"))
+    if elements // inputs == run and elements % channels == 0:
+        return {"form": MAP, "inputs": inputs, "width": channels, "pixels": elements // channels, "channels": 0}
+    outer = max(elements // (run * inputs), 1)
+    return {"form": SEQUENCE, "inputs": inputs, "width": run, "pixels": outer, "channels": channels}
+
+
+def _write_concat(values: Values) -> dict[str, int]:
+    inputs, width, channels = values["inputs"], values["width"], values["channels"]
+    if values["form"] == MAP:
+        elements = width * values["pixels"]
+        return {"inputs": inputs, "elements": elements, "run": elements // inputs, "channels": width}
+    return {"inputs": inputs, "elements": values["pixels"] * width * inputs, "run": width, "channels": channels}
+
+
+def _read_split(fields: Values) -> dict[str, int]:
+    """How often the runs of all outputs follow each other, in place of the elements."""
+    outer = max(fields["elements"] // (fields["run"] * fields["outputs"]), 1)
+    return {**without(fields, "elements"), "outer": outer}
+
+
+def _write_split(values: Values) -> dict[str, int]:
+    return {**without(values, "outer"), "elements": values["outer"] * values["outputs"] * values["run"]}
+
+
+def _read_transpose(fields: Values) -> dict[str, int]:
+    """A matrix whose rows become columns (``MAP``), or runs that change places (``SEQUENCE``).
+
+    ``width`` is the columns, or a run's last axis; ``outer`` how many matrices there are, or how often the last axis is in
+    a run.
+    """
+    elements, last_in, last_out, run = (fields[name] for name in ("elements", "last_in", "last_out", "run"))
+    if run > 1:
+        return {"form": SEQUENCE, "rows": elements // run, "width": last_in, "outer": run // last_in}
+    return {"form": MAP, "rows": last_out, "width": last_in, "outer": elements // (last_in * last_out)}
+
+
+def _write_transpose(values: Values) -> dict[str, int]:
+    rows, width, outer = values["rows"], values["width"], values["outer"]
+    last_out, run = (width, width * outer) if values["form"] == SEQUENCE else (rows, 1)
+    return {"elements": rows * width * outer, "last_in": width, "last_out": last_out, "run": run}
+
+
+def _read_shuffle(fields: Values) -> dict[str, int]:
+    values = without(_read_elements(fields), "channels")
+    return {**values, "group_channels": fields["channels"] // fields["groups"]}
+
+
+def _write_shuffle(values: Values) -> dict[str, int]:
+    channels = values["groups"] * values["group_channels"]
+    return _write_elements({**without(values, "group_channels"), "channels": channels})
+
+
+_ENLARGED = Axis(
+    ("in_h", "in_w", "out_h", "out_w"),
+    tuple((size, size, factor * size, factor * size) for size in (7, 8, 14, 16, 28, 32, 56) for factor in (2, 4)),
+)
+
+
+COPIED = 16
+"""Elements that a copy's size is a multiple of where it is drawn: copies of single elements are no kernels of networks."""
+
+
+def _read_copy(fields: Values) -> dict[str, int]:
+    """Blocks of elements read, and the elements written as a fraction of those read."""
+    return {"blocks": fields["in_elements"] // COPIED, "written": fields["elements"], "of": fields["in_elements"]}
+
+
+def _write_copy(values: Values) -> dict[str, int]:
+    size = values["blocks"] * COPIED
+    return {"elements": size * values["written"] // values["of"], "in_elements": size}
+
+
+_MOVEMENT: Mapping[str, Layout] = {
+    "concat": Layout(
+        (each("inputs", (2, 3, 4)), pixels(MAPS)),
+        (Span("width", 6, MOST_CHANNELS),),
+        {"form": MAP, "channels": 0},
+        _read_concat,
+        _write_concat,
+    ),
+    "split": Layout(
+        (each("outputs", (1, 2, 3, 4)), each("outer", (1, 49, 196))), (Span("run", 8, 40_000),), {}, _read_split, _write_split
+    ),
+    "transpose": Layout(
+        (each("form", (MAP, SEQUENCE)), each("rows", (*TOKENS, 784))),
+        (Span("width", 8, 1024),),
+        {"outer": 1},
+        _read_transpose,
+        _write_transpose,
+    ),
+    "channel_shuffle": Layout(
+        (pixels(MAPS), each("groups", (2, 3, 4, 8))), (Span("group_channels", 2, 540),), {}, _read_shuffle, _write_shuffle
+    ),
+    "resize": Layout((_ENLARGED, each("linear", (0, 1))), (Span("channels", 3, 1024),), {}, dict, dict),
+    "grid_sample": Layout(
+        (each("in_pixels", (196, 784, 3136, 12544)), each("out_pixels", (196, 784, 3136, 12544)), each("mode", (0, 1, 2))),
+        (Span("channels", 3, 256),),
+        {"axes": 2},
+        dict,
+        dict,
+    ),
+    "copy": Layout((Axis(("written", "of"), ((5, 4), (1, 1))),), (Span("blocks", 4, 60_000),), {}, _read_copy, _write_copy),
+}
+
+LAYOUTS: Mapping[str, Layout] = {**_PRODUCTS, **_ELEMENTS, **_MOVEMENT}
