@@ -45,7 +45,7 @@ WAIT_S = 900.0
 """The same by the clock: a test that sleeps for ever uses no processor."""
 
 IN_ADVANCE = (
-    "numpy", "scipy.optimize", "sklearn.ensemble", "lightgbm", "onnx", "onnx_ir", "onnxruntime", "safetensors.numpy",
+    "numpy", "scipy.optimize", "lightgbm", "onnx", "onnx_ir", "onnxruntime", "safetensors.numpy",
     "sqlalchemy", "typer", "rich.console", "hypothesis", "pytest", "pytest_timeout", "_hypothesis_pytestplugin",
 )  # fmt: skip
 """Imported once; each run is a fork of this process."""

@@ -108,8 +108,6 @@ def one_factor(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.ndarra
 def ridge_from_scratch(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> np.ndarray:
     """Ridge regression of the logarithm on the logarithms of a block's numbers, with a level and slopes for each kind, and on its
     words: the plainest learning without the known phones. The strength is chosen by leaving out one block at a time."""
-    from sklearn.linear_model import RidgeCV
-
     numbers = np.log1p(np.maximum(blocks.features, 0))
     words = np.column_stack([blocks.features == code for code in np.unique(blocks.features[blocks.features < 0])])
     of_kind = blocks.kinds[:, None] == np.arange(blocks.kinds.max() + 1)
@@ -117,9 +115,26 @@ def ridge_from_scratch(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> n
     design = np.hstack([numbers, words, of_kind, slopes])
     middle, scale = design[train].mean(axis=0), design[train].std(axis=0)
     design = np.divide(design - middle, scale, out=np.zeros_like(design), where=scale > 0)
-    fitted = RidgeCV(alphas=RIDGES).fit(design[train], np.log(blocks.latency_ms[train]))
-    low, high = np.log(blocks.latency_ms[train]).min(), np.log(blocks.latency_ms[train]).max()
-    return np.asarray(np.exp(np.clip(fitted.predict(design), low - 1, high + 1)))
+    logs = np.log(blocks.latency_ms[train])
+    weights = ridge_weights(design[train], logs - logs.mean(), RIDGES)
+    return np.asarray(np.exp(np.clip(logs.mean() + design @ weights, logs.min() - 1, logs.max() + 1)))
+
+
+def ridge_weights(design: np.ndarray, target: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
+    """(columns,) weights of ridge regression at the strength whose squared error is least when each row is left out in turn.
+
+    Args:
+        design: (rows, columns), each of mean 0.
+        target: (rows,), of mean 0. The means count as fitted where a row is left out.
+        strengths: Of the penalty on the squared weights.
+    """
+    left, singular, right = np.linalg.svd(design, full_matrices=False)
+    projected = left.T @ target
+    shrinkage = singular**2 / (singular**2 + np.asarray(strengths)[:, None])
+    residual = target - (shrinkage * projected) @ left.T
+    leverage = shrinkage @ (left**2).T + 1 / len(target)
+    best = int(((residual / (1 - leverage)) ** 2).mean(axis=1).argmin())
+    return np.asarray((projected * singular / (singular**2 + strengths[best])) @ right)
 
 
 WAYS: Mapping[str, Callable[..., np.ndarray]] = {

@@ -16,6 +16,7 @@ from papers.litepred.blocks import (
     one_factor,
     read_blocks,
     ridge_from_scratch,
+    ridge_weights,
     transfer_blocks,
 )
 
@@ -72,6 +73,31 @@ def test_a_ridge_on_logarithms_finds_the_powers_of_each_kind() -> None:
     errors = [np.abs(learn(blocks, train)[test] / latency_ms[test] - 1).mean() for learn in (ridge_from_scratch, from_scratch)]
 
     assert errors[0] < 0.05 < errors[1]
+
+
+def test_the_strength_of_a_ridge_is_the_one_that_predicts_each_row_best_from_the_others() -> None:
+    rng = np.random.default_rng(3)
+    design = rng.normal(size=(25, 6))
+    design -= design.mean(axis=0)
+    target = design[:, 0] + 3 * rng.normal(size=25)
+    target -= target.mean()
+
+    def solution(rows: np.ndarray, wanted: np.ndarray, strength: float) -> np.ndarray:
+        return np.asarray(np.linalg.solve(rows.T @ rows + strength * np.eye(6), rows.T @ wanted))
+
+    def left_out_error(strength: float) -> float:
+        errors = []
+        for row in range(25):
+            others = np.arange(25) != row
+            middle, level = design[others].mean(axis=0), target[others].mean()
+            weights = solution(design[others] - middle, target[others] - level, strength)
+            errors.append((level + (design[row] - middle) @ weights - target[row]) ** 2)
+        return float(np.mean(errors))
+
+    strengths = (0.1, 1.0, 10.0, 100.0)
+    expected = solution(design, target, min(strengths, key=left_out_error))
+
+    np.testing.assert_allclose(ridge_weights(design, target, strengths), expected, rtol=1e-9)
 
 
 def test_the_comparison_has_no_more_samples_than_half_the_blocks(folder: Path) -> None:

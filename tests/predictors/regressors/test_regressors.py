@@ -10,6 +10,7 @@ from latcast.predictors.regressors import REGRESSORS, Regressor, fit_regressor, 
 from latcast.predictors.regressors.cross_validation import choose, folds, squared_percentage_error
 from latcast.predictors.regressors.forest import RandomForest, train_trees
 from latcast.predictors.regressors.lasso import Lasso, nonnegative_lasso
+from latcast.predictors.regressors.mlp import MultiLayerPerceptron, _Network
 
 
 def known_function(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -193,3 +194,36 @@ class TestCrossValidation:
             raise AssertionError("nothing should be trained")
 
         assert choose(("first", "second"), fit, np.ones((10, 1)), np.ones(10), seed=0) == "first"
+
+
+class TestMultiLayerPerceptron:
+    def test_the_gradient_is_that_of_the_loss(self) -> None:
+        rng = np.random.default_rng(0)
+        network = _Network((3, 5, 4, 1), rng)
+        x, target = rng.normal(size=(7, 3)), rng.normal(size=7)
+        network.differentiate(x, target)
+        gradient = network.gradient.copy()
+
+        def loss_beside(place: int, distance: float) -> float:
+            network.values[place] += distance
+            loss = network.differentiate(x, target)
+            network.values[place] -= distance
+            return loss
+
+        numeric = [(loss_beside(place, 1e-6) - loss_beside(place, -1e-6)) / 2e-6 for place in range(len(gradient))]
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-7)
+
+    @pytest.mark.parametrize(("samples", "most"), [(30, 0.15), (90, 0.06), (300, 0.03)])
+    def test_more_samples_make_it_better(self, samples: int, most: float) -> None:
+        features, latency_ms = TRAIN
+        errors = []
+        for seed in range(5):
+            fitted = MultiLayerPerceptron.fit(features[:samples], latency_ms[:samples], seed=seed, tune=False)
+            errors.append(np.mean(np.abs(fitted.predict(TEST[0]) / TEST[1] - 1)))
+
+        assert np.median(errors) < most
+
+    def test_kernels_that_all_take_the_same_are_predicted_so(self) -> None:
+        fitted = MultiLayerPerceptron.fit(TRAIN[0], np.full(300, 2.0), seed=0, tune=False)
+
+        assert fitted.predict(TEST[0]) == pytest.approx(2.0, rel=0.1)
