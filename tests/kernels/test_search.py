@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.idioms import spellings
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_flops
 from latcast.graph.operators.table import lookup, view_of
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
-from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.predictors.analytical import term_values
 from latcast.spaces.catalogue import SPACES, build, model
@@ -192,7 +192,7 @@ class TestPatternsAndPairs:
         assert kernel.operators == ("Div", "Erf", "Add", "Mul", "Mul")
 
     def test_an_unknown_pattern_is_an_error(self) -> None:
-        with pytest.raises(LatcastError, match="no pattern is called 'gellu'"):
+        with pytest.raises(LatcastError, match="no idiom is called 'gellu'"):
             find_kernels(build(model("resnet18")), rules({}, patterns=("gellu",)))
 
 
@@ -366,7 +366,7 @@ def any_rules(draw: st.DrawFn, followers: Sequence[str] = CLASSES) -> FusionRule
     pairs = draw(st.dictionaries(st.sampled_from(CLASSES), st.lists(st.sampled_from(followers)), max_size=12))
     return rules(
         pairs,
-        patterns=draw(st.lists(st.sampled_from(sorted(shipped_patterns())), unique=True)),
+        patterns=draw(st.lists(st.sampled_from(sorted(spellings())), unique=True)),
         inbound=draw(st.integers(0, 5)),
         outbound=draw(st.integers(0, 2)),
     )

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from latcast.errors import UnknownNameError, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.idioms import spellings
 from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
-from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.single import kernel_graph
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
@@ -24,7 +24,7 @@ PRODUCTS = ("conv", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "co
 RULES = FusionRules(
     "example",
     pairs=dict.fromkeys(PRODUCTS, BEHIND),
-    patterns=tuple(shipped_patterns()),
+    patterns=tuple(spellings()),
 )
 
 

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from latcast.errors import ModelError, UnknownNameError
+from latcast.graph.idioms import choose_idioms
 from latcast.kernels.operator_class import operator_class
-from latcast.kernels.patterns import find_patterns, shipped_patterns
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.operator_pairs import (
     MAP,
@@ -92,10 +92,9 @@ def test_operators_are_called_as_fusion_rules_call_them(name: str) -> None:
 @pytest.mark.parametrize("name", [*PATTERNS, *SPELLED_OUT])
 def test_patterns_are_spelled_as_kernel_search_knows_them(name: str) -> None:
     network = chain_network([name], wall="softmax", blocks=1)
-    pattern = SPELLED_OUT.get(name, name)
-    matches = find_patterns(network.graph, [pattern], shipped_patterns())
+    found = choose_idioms(network.graph, [SPELLED_OUT.get(name, name)])
 
-    assert [tuple(node.name for node in match.nodes) for match in matches] == [network.steps[0].nodes]
+    assert [tuple(node.name for node in idiom.nodes) for idiom in found] == [network.steps[0].nodes]
 
 
 @pytest.mark.parametrize("name", [name for name, operator in OPERATORS.items() if operator.members])

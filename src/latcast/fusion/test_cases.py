@@ -239,7 +239,7 @@ PATTERNS: Mapping[str, str] = {
     "channel_shuffle": "channel_shuffle",
     "unscaled_attention": "unscaled_attention",
 }
-"""Pattern of several operators (:mod:`latcast.kernels.patterns`) to the element of a chain that is made of them. Not tested:
+"""Pattern of several operators (:mod:`latcast.graph.idioms`) to the element of a chain that is made of them. Not tested:
 ``attention``, ``squeeze_excite`` and ``scaled_matmul``; where a runtime has a kernel for one, its rules are edited by hand."""
 
 VIEWS = ("reshape", "flatten", "squeeze", "identity", "dropout")

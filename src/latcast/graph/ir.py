@@ -20,6 +20,8 @@ from latcast.errors import ModelError
 if TYPE_CHECKING:
     import numpy as np
 
+    from latcast.graph.idioms import Idioms
+
 Shape = tuple[int, ...]
 AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
@@ -96,12 +98,47 @@ class Graph:
                     found.setdefault(name, []).append(node)
         return found
 
+    @cached_property
+    def nodes_of_type(self) -> dict[str, list[Node]]:
+        """ONNX type to its nodes, in order."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            found.setdefault(node.op_type, []).append(node)
+        return found
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Node name to its place in ``nodes``."""
+        return {node.name: index for index, node in enumerate(self.nodes)}
+
+    @cached_property
+    def static_names(self) -> frozenset[str]:
+        """Names among a node's inputs that are no activations: weights, constants, and the empty one."""
+        return self.weights.union(self.constants, ("",))
+
+    def idioms(self, name: str) -> Idioms:
+        """Where several operators together mean one, looked for once; see :mod:`latcast.graph.idioms`.
+
+        Raises:
+            LatcastError: No idiom has this name.
+        """
+        found = self._idioms.get(name)
+        if found is None:
+            from latcast.graph.idioms import find_idioms
+
+            found = self._idioms[name] = find_idioms(self, name)
+        return found
+
+    @cached_property
+    def _idioms(self) -> dict[str, Idioms]:
+        return {}
+
     def shape(self, tensor: str) -> Shape:
         return self.tensors[tensor].shape
 
     def is_activation(self, tensor: str) -> bool:
         """Whether the tensor depends on the network's input (neither weight, constant, nor left out)."""
-        return bool(tensor) and tensor not in self.weights and tensor not in self.constants
+        return tensor not in self.static_names
 
     def activation_inputs(self, node: Node) -> list[str]:
         return [name for name in node.inputs if self.is_activation(name)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from latcast.graph.idioms import Idiom
 from latcast.graph.ir import Graph, Node
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
-from latcast.kernels.patterns import Match
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.search import matched_patterns
+from latcast.kernels.search import chosen_idioms
 
 LINK = "_linked_:_"
 """Between the names of operators that TFLite's delegate linked (fused) into one kernel."""
@@ -90,9 +90,9 @@ def executed_names(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules) 
         rules: The rules, with their selection.
     """
     backend = rules.selection.partition(":")[0]
-    pattern_of = matched_patterns(graph, rules)
+    idiom_of = chosen_idioms(graph, rules)
     nodes = {node.name: node for node in graph.nodes}
-    words = [_words(graph, [nodes[name] for name in kernel.nodes], pattern_of) for kernel in kernels]
+    words = [_words(graph, [nodes[name] for name in kernel.nodes], idiom_of) for kernel in kernels]
     if backend == "tflite_gpu":
         return [_delegate_name(kernel.kernel_type, found) for kernel, found in zip(kernels, words, strict=True)]
     table = {"pytorch_vulkan": PYTORCH_VULKAN, "pytorch_metal": PYTORCH_METAL}.get(backend)
@@ -105,15 +105,15 @@ def executed_names(graph: Graph, kernels: Sequence[Kernel], rules: FusionRules) 
     ]
 
 
-def _words(graph: Graph, nodes: Sequence[Node], pattern_of: Mapping[str, Match]) -> list[str]:
-    """Classes of a kernel's operators in order, a pattern as one word."""
+def _words(graph: Graph, nodes: Sequence[Node], idiom_of: Mapping[str, Idiom]) -> list[str]:
+    """Classes of a kernel's operators in order, an idiom as one word."""
     found: list[str] = []
     for node in nodes:
-        match = pattern_of.get(node.name)
-        if match is None:
+        idiom = idiom_of.get(node.name)
+        if idiom is None:
             found.append(operator_class(graph, node))
-        elif node is match.nodes[-1]:
-            found.append(match.pattern)
+        elif node is idiom.nodes[-1]:
+            found.append(idiom.name)
     return found
 
 

@@ -2,7 +2,7 @@
 
 The format follows nn-Meter §4.1: pairs "first operator class -> second operator class", and what happens where an operator
 has several inputs (``multi_inbound``) or its result several readers (``multi_outbound``). Beside the pairs stand patterns of
-several operators (:mod:`latcast.kernels.patterns`), the operators that a runtime does without work (``free``), and the
+several operators (:mod:`latcast.graph.idioms`), the operators that a runtime does without work (``free``), and the
 backend whose kernel selection (:mod:`latcast.kernels.selection`) follows the fusion.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
-from latcast.kernels.patterns import shipped_patterns
+from latcast.graph.idioms import spellings
 from latcast.kernels.selection import SELECTIONS, GpuFamily, family_named, family_names, family_of_device, selection_of
 from latcast.reading import read_json
 from latcast.records import Platform
@@ -39,7 +39,7 @@ class FusionRules:
         runtime: Its name; "none" for a runtime that fuses nothing.
         version: The version they were checked against.
         pairs: First operator's class to the classes that are fused into it; :data:`ANY_CLASS` to those fused into any.
-        patterns: Names of the patterns that run as one kernel.
+        patterns: Names of the idioms (:mod:`latcast.graph.idioms`) that run as one kernel.
         free: Operator classes that cost nothing: views of the same memory.
         multi_inbound: Into which input's kernel an operator with several activation inputs may be fused: 0 none, 1 the first
             and no other, 2 the last and no other, 3 the one computed last that the pair rules allow, 4 the first that they
@@ -109,9 +109,9 @@ class FusionRules:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem
-        unknown = sorted(set(rules.patterns) - set(shipped_patterns()))
+        unknown = sorted(set(rules.patterns) - set(spellings()))
         if unknown:
-            known = ", ".join(sorted(shipped_patterns()))
+            known = ", ".join(sorted(spellings()))
             raise BundleError(f"{source}: no pattern is called '{unknown[0]}'; known: {known}")
         if rules.multi_inbound not in range(6) or rules.multi_outbound not in range(3):
             raise BundleError(
@@ -165,8 +165,7 @@ _FOLDER = resources.files("latcast.kernels").joinpath("rules")
 @cache
 def shipped_rules() -> frozenset[str]:
     """Names of the rules that are shipped."""
-    names = {item.name.removesuffix(".json") for item in _FOLDER.iterdir() if item.name.endswith(".json")}
-    return frozenset(names - {"patterns"})
+    return frozenset(item.name.removesuffix(".json") for item in _FOLDER.iterdir() if item.name.endswith(".json"))
 
 
 def unit_kind(unit: str) -> str:

@@ -1,4 +1,4 @@
-"""Finding all kernels of a network (nn-Meter §4.2, Algorithm 1), with multi-operator patterns beside the pair rules.
+"""Finding all kernels of a network (nn-Meter §4.2, Algorithm 1), with idioms of several operators beside the pair rules.
 
 The traversal visits operators in topological order and fuses each into the kernel of an operator it reads, where the rules
 allow the pair. As in the paper the fused operator keeps the class of its first member, an operator whose result has several
@@ -11,46 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
+from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
-from latcast.kernels.patterns import COMMUTATIVE, Condition, Match, find_patterns, shipped_patterns
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
 from latcast.kernels.selection import Selection, selection_of
-from latcast.kernels.selection.depthwise_pointwise import fits_one_kernel
 from latcast.kernels.types import describe
 
 
-def _swaps_groups(graph: Graph, match: Match) -> bool:
-    """A channel shuffle is a reshape to (N, groups, C/groups, ...) with these two axes swapped, and back."""
-    transpose = next(node for node in match.nodes if node.op_type == "Transpose")
-    order = tuple(cast("tuple[int, ...]", transpose.attributes.get("perm", ())))
-    before, after = match.nodes[0].inputs[0], match.nodes[-1].outputs[0]
-    return order == (0, 2, 1, 3, 4) and graph.shape(before) == graph.shape(after)
+def chosen_idioms(graph: Graph, rules: FusionRules) -> dict[str, Idiom]:
+    """Operator's name to the idiom that it is part of, for those that the rules run as one kernel."""
+    limits: Mapping[str, int] = {}
+    if rules.selection and "depthwise_pointwise" in rules.patterns:
+        limits = selection_of(rules.selection).thresholds.get("depthwise_pointwise", {})
 
+    def small_enough(idiom: Idiom) -> bool:
+        sizes = idiom.attributes or {}
+        return idiom.name != "depthwise_pointwise" or all(cast(int, sizes[name]) <= most for name, most in limits.items())
 
-CONDITIONS: Mapping[str, Condition] = {
-    "channel_shuffle": _swaps_groups,
-    "depthwise_pointwise": partial(fits_one_kernel, limits={}),
-}
-"""What the expression of a pattern alone cannot say."""
-
-
-def _conditions(rules: FusionRules) -> Mapping[str, Condition]:
-    """Conditions with the thresholds of the rules' GPU family."""
-    if "depthwise_pointwise" not in rules.patterns or not rules.selection:
-        return CONDITIONS
-    limits = selection_of(rules.selection).thresholds.get("depthwise_pointwise", {})
-    return {**CONDITIONS, "depthwise_pointwise": partial(fits_one_kernel, limits=limits)}
-
-
-def matched_patterns(graph: Graph, rules: FusionRules) -> dict[str, Match]:
-    """Operator's name to the pattern that it is part of, for the patterns of the rules."""
-    matches = find_patterns(graph, rules.patterns, shipped_patterns(), _conditions(rules))
-    return {node.name: match for match in matches for node in match.nodes}
+    return {node.name: idiom for idiom in choose_idioms(graph, rules.patterns, small_enough) for node in idiom.nodes}
 
 
 class _Group:
@@ -73,7 +55,7 @@ class _Search:
     def __init__(self, graph: Graph, rules: FusionRules) -> None:
         self.graph = graph
         self.rules = rules
-        self.inert = graph.weights.union(graph.constants, ("",))
+        self.inert = graph.static_names
         self.group_of: dict[str, _Group] = {}
         """Tensor to the kernel that computes it."""
         self.readers: dict[str, list[str]] = {}
@@ -85,15 +67,15 @@ class _Search:
 
     def run(self) -> Sequence[_Group]:
         graph, rules = self.graph, self.rules
-        pattern_of = matched_patterns(graph, rules)
+        idiom_of = chosen_idioms(graph, rules)
         followers = frozenset[str]().union(*rules.pairs.values())
         groups: list[_Group] = []
         for order, node in enumerate(graph.nodes):
-            match = pattern_of.get(node.name)
-            if match is None:
+            idiom = idiom_of.get(node.name)
+            if idiom is None:
                 second, members = operator_class(graph, node), [node]
-            elif node is match.nodes[-1]:
-                second, members = match.pattern, list(match.nodes)
+            elif node is idiom.nodes[-1]:
+                second, members = idiom.name, list(idiom.nodes)
             else:
                 continue
             target = self._absorbing(members, second) if second in followers else None
@@ -220,7 +202,7 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     Every operator of the graph lands in exactly one kernel.
 
     Raises:
-        LatcastError: The rules name a pattern that does not exist.
+        LatcastError: The rules name an idiom that does not exist.
     """
     kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
     if not rules.selection:
@@ -234,7 +216,7 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
 
     Args:
         graph: The network.
-        rules: For the operators' patterns and the backend's selection.
+        rules: For the operators' idioms and the backend's selection.
         names: Operators of the graph.
 
     Returns:
@@ -247,9 +229,9 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
     if not nodes or sum(name in HEAVY for name in classes) > 1:
         return None
     first, own = classes[0], nodes[:1]
-    match = matched_patterns(graph, rules).get(own[0].name)
-    if match is not None and wanted.issuperset(node.name for node in match.nodes):
-        first, own = match.pattern, list(match.nodes)
+    idiom = chosen_idioms(graph, rules).get(own[0].name)
+    if idiom is not None and wanted.issuperset(node.name for node in idiom.nodes):
+        first, own = idiom.name, list(idiom.nodes)
     group = _Group(first, own, 0)
     group.nodes.extend(node for node in nodes if node not in own)
     kernel = _kernel(graph, rules, group)

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
-from latcast.graph.writers.gelu import gelu_nodes
 from latcast.graph.writers.onnx_qdq import original_tensor
 from latcast.runtimes.kernel_assignment import Assignment
 
@@ -99,7 +99,7 @@ class _Names:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = {node.name: node for node in graph.nodes}
-        self.gelu_nodes = gelu_nodes(graph)
+        self.gelu_outputs = {idiom.inputs[0]: idiom.output for idiom in choose_idioms(graph, ("gelu",))}
         self.known: dict[str, str] = {}
 
     def tensors(self, kernel: OptimisedNode) -> list[str]:
@@ -117,19 +117,13 @@ class _Names:
         later = self._from_readers(name, kernel)
         if later is not None:
             return later
-        return self._from_node_name(kernel, index) or self._from_pattern(kernel)
+        return self._from_node_name(kernel, index) or self._from_idiom(kernel)
 
-    def _from_pattern(self, kernel: OptimisedNode) -> str | None:
-        """The end of the pattern that a fusion with a name of its own replaced, from what it reads."""
+    def _from_idiom(self, kernel: OptimisedNode) -> str | None:
+        """The result of the idiom that a fusion with a name of its own replaced, from what it reads."""
         if kernel.op_type != "Gelu":
             return None
-        end = reached = self.known.get(kernel.inputs[0], kernel.inputs[0])
-        tensors = {reached}
-        for node in self.graph.nodes:
-            if node.name in self.gelu_nodes and tensors & set(node.inputs):
-                end = node.outputs[0]
-                tensors.add(end)
-        return end if end != reached else None
+        return self.gelu_outputs.get(self.known.get(kernel.inputs[0], kernel.inputs[0]))
 
     def _is_integer(self, kernel: OptimisedNode) -> bool:
         return kernel.op_type.startswith(_INTEGER_PREFIXES)

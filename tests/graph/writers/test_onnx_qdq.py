@@ -10,9 +10,9 @@ import pytest
 from onnx import numpy_helper
 
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph
 from latcast.graph.writers.batch_norm import fold_batch_norms
-from latcast.graph.writers.gelu import gelu_nodes
 from latcast.graph.writers.onnx import OnnxFile, to_onnx, typed_weights
 from latcast.graph.writers.onnx_qdq import (
     INPUT_STYLE,
@@ -278,13 +278,14 @@ def gelu_of_a_sum(b: GraphBuilder, tanh: bool, half_first: bool) -> str:
 def test_gelu_is_found_in_every_spelling_and_nothing_else(tanh: bool, count: int, half_first: bool) -> None:
     b = GraphBuilder("gelu")
     graph = b.finish(b.relu(gelu_of_a_sum(b, tanh, half_first)))
-    found = gelu_nodes(graph)
-    assert found == {node.name for node in graph.nodes} - {"mul_0", "add_0", "relu_0"}
-    assert len(found) == count
+    (found,) = choose_idioms(graph, ("gelu",))
+    assert {node.name for node in found.nodes} == {node.name for node in graph.nodes} - {"mul_0", "add_0", "relu_0"}
+    assert len(found.nodes) == count
+    assert found.attributes == {"approximate": "tanh" if tanh else "none"}
 
 
 def test_a_tanh_alone_is_no_gelu() -> None:
     b = GraphBuilder("tanh")
     x = b.input((1, 8))
     graph = b.finish(b.add(b.op("Tanh", [b.mul(x, b.constant(2.0, dtype="float32"))])[0], x))
-    assert gelu_nodes(graph) == frozenset()
+    assert choose_idioms(graph, ("gelu",)) == []

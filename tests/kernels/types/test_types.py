@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.idioms import spellings
 from latcast.graph.ir import AttributeValue, Graph
 from latcast.graph.operators import known_operators, node_flops
 from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import snake_case
-from latcast.kernels.patterns import shipped_patterns
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.elementwise import ACTIVATIONS
@@ -440,7 +440,7 @@ class TestAllTypes:
             "conv", "depthwise_conv", "grouped_conv", "linear", "matmul", "relu6", "silu", "unary", "arithmetic", "bias_add",
             *(f"{op}_{kind}" for op in ("add", "sub", "mul", "div", "pow", "max", "min") for kind in ("scalar", "weight")),
         }  # fmt: skip
-        known = words | {snake_case(name) for name in (*known_operators(), "Upsample")} | set(shipped_patterns())
+        known = words | {snake_case(name) for name in (*known_operators(), "Upsample")} | set(spellings())
 
         assert {name for kind in KERNEL_TYPES.values() for name in kind.classes} <= known
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
 from latcast.graph.writers.batch_norm import fold_batch_norms
-from latcast.graph.writers.gelu import gelu_nodes
 from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
 from latcast.graph.writers.ranges import activation_ranges
 
@@ -87,17 +87,12 @@ class Affine:
         return cls(scale, int(np.clip(round(-low / scale), 0, 255)))
 
 
-def _is_gated(graph: Graph, node: Node) -> bool:
-    """Whether a Mul is the last part of x * sigmoid(x), which runtimes take for one operator."""
-    makers = [graph.producers.get(name) for name in node.inputs]
-    return node.op_type == "Mul" and any(
-        maker is not None and maker.op_type in ("Sigmoid", "HardSigmoid") and maker.inputs[0] in node.inputs for maker in makers
-    )
-
-
 def integer_nodes(graph: Graph, style: QuantisationStyle) -> list[Node]:
     """The nodes of a style's integer operators that have a form for which integer kernels exist."""
-    floating = gelu_nodes(graph)
+    idioms = choose_idioms(graph, ("gelu", "silu", "hard_swish"))
+    floating = {node.name for idiom in idioms if idiom.name == "gelu" for node in idiom.nodes}
+    # x sigmoid(x) and x hardsigmoid(x)
+    gated = {idiom.nodes[-1].name for idiom in idioms if len(idiom.nodes) == 2}
 
     def integer(node: Node) -> bool:
         if node.op_type not in style.integer_operators or node.name in floating:
@@ -108,7 +103,7 @@ def integer_nodes(graph: Graph, style: QuantisationStyle) -> list[Node]:
         if style.quantises_outputs or node.op_type not in ("Add", "Mul"):
             return True
         # A bias or a factor is fused into what came before; between activations the operator stands for itself.
-        return len(graph.activation_inputs(node)) == 2 and not _is_gated(graph, node)
+        return len(graph.activation_inputs(node)) == 2 and node.name not in gated
 
     return [node for node in graph.nodes if integer(node)]
 
@@ -181,7 +176,7 @@ def choose_parameters(
             low, high = ranges[name]
             before = covered.get(first(name), (0.0, 0.0))
             covered[first(name)] = (min(low, before[0]), max(high, before[1]))
-    return {name: Affine.covering(*covered[first(name)]) for name in tensors}
+    return {name: Affine.covering(*covered[first(name)]) for name in sorted(tensors)}
 
 
 class _QdqWriter:

@@ -45,7 +45,7 @@ ARITHMETIC = (
 )
 """Operations told apart, by code."""
 
-_PATTERN_FLOPS = {"silu": 5, "hard_swish": 5, "hard_sigmoid": 4, "mish": 8, "gelu": 8}
+_IDIOM_FLOPS = {"silu": 5, "hard_swish": 5, "hard_sigmoid": 4, "mish": 8, "gelu": 8}
 _COPIES = frozenset({"Identity", "Dropout", "Cast", "CastLike"})
 """Functions of one input that compute nothing: their kernels are of type ``copy``."""
 
@@ -54,13 +54,8 @@ _UNARY_CLASSES = tuple(snake_case(name) for name in UNARY_FLOPS if snake_case(na
 
 def _activation_code(graph: Graph, nodes: Sequence[Node]) -> int:
     if len(nodes) > 1:
-        types = {node.op_type for node in nodes}
-        for mark, name in (("Erf", "gelu"), ("Softplus", "mish"), ("Tanh", "gelu"), ("Sigmoid", "silu")):
-            if mark in types:
-                return ACTIVATIONS.index(name)
-        ends = sum(1 for node in nodes if node.op_type in ("Mul", "Div"))
-        gated = "HardSigmoid" in types or ends > 1
-        return ACTIVATIONS.index("hard_swish" if gated else "hard_sigmoid")
+        ending = (idiom for name in _IDIOM_FLOPS for idiom in graph.idioms(name).get(nodes[-1].name, ()))
+        return next(ACTIVATIONS.index(idiom.name) for idiom in ending if len(idiom.nodes) == len(nodes))
     from latcast.kernels.operator_class import operator_class
 
     name = operator_class(graph, nodes[0])
@@ -80,7 +75,7 @@ def extract_activation(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
 
 
 _ACTIVATION_COST = np.array(
-    [_PATTERN_FLOPS.get(name, next((f for op, f in UNARY_FLOPS.items() if snake_case(op) == name), 2)) for name in ACTIVATIONS],
+    [_IDIOM_FLOPS.get(name, next((f for op, f in UNARY_FLOPS.items() if snake_case(op) == name), 2)) for name in ACTIVATIONS],
     dtype=np.float64,
 )
 

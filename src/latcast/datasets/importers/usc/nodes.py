@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from latcast.datasets.importers.usc.kernel_names import parse_kernel_name
+from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
-from latcast.kernels.patterns import find_patterns, shipped_patterns
 from latcast.records import ExecutedKernel
 
 Signature = tuple[str, tuple[int, ...]]
@@ -56,7 +56,7 @@ _FOLLOWED_BY: Mapping[str, str] = {"HardSigmoid": "mul", "hard_sigmoid": "mul", 
 
 @dataclass(frozen=True)
 class _Step:
-    """A node, or several that spell one activation; ``kind`` is the operator or the pattern."""
+    """A node, or several that spell one activation; ``kind`` is the operator or the idiom."""
 
     kind: str
     nodes: tuple[Node, ...]
@@ -77,7 +77,7 @@ class _Matching:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.taken: set[str] = set()
-        spelt_out = [_Step(match.pattern, match.nodes) for match in find_patterns(graph, _SPELT_OUT, shipped_patterns())]
+        spelt_out = [_Step(idiom.name, idiom.nodes) for idiom in choose_idioms(graph, _SPELT_OUT)]
         inside = {node.name: step for step in spelt_out for node in step.nodes}
         self.step_of = {node.name: inside.get(node.name, _Step(node.op_type, (node,))) for node in graph.nodes}
         self.waiting: dict[Signature, deque[_Step]] = defaultdict(deque)

@@ -16,8 +16,8 @@ from latcast.graph.writers.ncnn import elementwise, linear, movement, pooling
 from latcast.graph.writers.ncnn.known_values import check_shapes, fold
 from latcast.graph.writers.ncnn.layers import nodes_by_layer, to_bin, to_param, with_splits
 from latcast.graph.writers.ncnn.lowering import LOWERINGS, Lowering, blob_shape, failure
-from latcast.graph.writers.ncnn.patterns import recognise
 from latcast.graph.writers.ncnn.quantisation import activation_scales, hand_on_int8
+from latcast.graph.writers.ncnn.rewriting import rewrite
 
 PRECISIONS = ("fp32", "int8")
 
@@ -66,12 +66,12 @@ def to_ncnn_with_map(graph: Graph, *, precision: str = "fp32", seed: int = 0) ->
     weights = synthetic_weights(graph, seed=seed)
     scales = activation_scales(graph, weights, seed=seed) if precision == "int8" else None
     folded, values = fold(graph, weights)
-    recognised, origins = recognise(folded, values)
+    rewritten, origins = rewrite(folded, values)
     order = {node.name: index for index, node in enumerate(graph.nodes)}
-    ctx = Lowering(recognised, values, origins, order, scales)
-    for index, tensor in enumerate(recognised.inputs):
+    ctx = Lowering(rewritten, values, origins, order, scales)
+    for index, tensor in enumerate(rewritten.inputs):
         ctx.add_input(tensor, f"in{index}")
-    for node in recognised.nodes:
+    for node in rewritten.nodes:
         if not ctx.is_done(node):
             _lower(ctx, node)
     layers, outputs = with_splits(ctx.layers, ctx.finish())

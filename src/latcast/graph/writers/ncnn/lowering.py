@@ -70,7 +70,7 @@ class Lowering:
     """The network written so far.
 
     Args:
-        graph: After :func:`latcast.graph.writers.ncnn.patterns.recognise`.
+        graph: After :func:`latcast.graph.writers.ncnn.rewriting.rewrite`.
         values: Of every weight and constant.
         origins: Names of the original nodes behind a recognised one.
         order: Position of every original node.

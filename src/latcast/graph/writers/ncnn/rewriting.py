@@ -1,116 +1,96 @@
-"""Replacing groups of nodes by one, while keeping account of what was replaced."""
+"""One node for several that ncnn has one layer for.
+
+ncnn fuses nothing when it loads a network: its converter (pnnx) does, when it writes one. What is replaced here is what pnnx
+replaces: activations, GELU, layer normalisation, channel shuffle, transposed matrix products, padding before a convolution.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
 
+_OPERATORS: Mapping[str, str] = {
+    "channel_shuffle": "ChannelShuffle", "gelu": "Gelu", "hard_sigmoid": "HardSigmoid", "hard_swish": "HardSwish",
+    "layer_norm": "LayerNormalization", "mish": "Mish", "plain_layer_norm": "LayerNormalization", "silu": "Swish",
+}  # fmt: skip
+"""Idiom to the operator that takes its place."""
 
-class Rewriter:
-    """A graph in the course of being rewritten.
 
-    Attributes:
+def rewrite(graph: Graph, values: Mapping[str, np.ndarray]) -> tuple[Graph, Mapping[str, tuple[str, ...]]]:
+    """Replaces every known group of nodes by one node, of the name and the outputs of the last of them.
+
+    The new nodes are Gelu, HardSigmoid, HardSwish, Swish, Mish, LayerNormalization, ChannelShuffle (attribute ``group``),
+    MatMul with an attribute ``transB``, Conv with an attribute ``pad_value``; not all that is known to ONNX.
+
+    Args:
+        graph: A network.
         values: The weights and constants whose values are known.
-        origins: Name of a node to the names of the graph's original nodes that it stands for, in their order.
+
+    Returns:
+        The graph, and the names of the original nodes behind each of the new ones, in their order.
     """
+    replaced: dict[str, Node] = {}
+    origins: dict[str, tuple[str, ...]] = {}
+    for idiom in choose_idioms(graph, _OPERATORS, lambda idiom: idiom.attributes is not None):
+        last = idiom.nodes[-1]
+        replaced[last.name] = Node(_OPERATORS[idiom.name], last.name, idiom.inputs, last.outputs, idiom.attributes or {})
+        origins[last.name] = tuple(node.name for node in idiom.nodes)
+    for node in graph.nodes:
+        position = {"MatMul": 1, "Conv": 0}.get(node.op_type)
+        before = None if position is None else graph.producers.get(node.inputs[position])
+        if before is None or before.outputs[0] in graph.outputs or len(graph.consumers[before.outputs[0]]) != 1:
+            continue
+        absorb = {"Transpose": _with_transposed, "Pad": _with_padding}.get(before.op_type)
+        new = absorb(graph, node, before, values) if absorb else None
+        if new is not None:
+            replaced[node.name] = new
+            origins[node.name] = (before.name, node.name)
+    inner = {name for names in origins.values() for name in names[:-1]}
+    left = [replaced.get(node.name, node) for node in graph.nodes if node.name not in inner]
+    return graph.with_nodes(left), origins
 
-    def __init__(self, graph: Graph, values: Mapping[str, np.ndarray]) -> None:
-        self.graph = graph
-        self.values = values
-        self.origins: dict[str, tuple[str, ...]] = {}
-        self._order = {node.name: index for index, node in enumerate(graph.nodes)}
-        self._nodes = {node.name: node for node in graph.nodes}
-        self._producers = dict(graph.producers)
-        self._consumers = {name: list(nodes) for name, nodes in graph.consumers.items()}
-        self._outputs = set(graph.outputs)
 
-    def nodes(self) -> list[Node]:
-        """The nodes as they are now, in order; safe to rewrite while going through them."""
-        return list(self._nodes.values())
+def _with_transposed(graph: Graph, node: Node, transpose: Node, values: Mapping[str, np.ndarray]) -> Node | None:
+    """A matrix product whose right operand is transposed just before."""
+    order = _integers(transpose, "perm", None, values)
+    rank = len(order or ())
+    if node.op_type != "MatMul" or rank < 2 or order != (*range(rank - 2), rank - 1, rank - 2):
+        return None
+    return Node("MatMul", node.name, (node.inputs[0], transpose.inputs[0]), node.outputs, {"transB": 1})
 
-    def __contains__(self, node: Node) -> bool:
-        return self._nodes.get(node.name) is node
 
-    def producer(self, tensor: str, *op_types: str) -> Node | None:
-        """The node that makes a tensor, if it is one of these operators."""
-        node = self._producers.get(tensor)
-        return node if node is not None and (not op_types or node.op_type in op_types) else None
+def _with_padding(graph: Graph, node: Node, pad: Node, values: Mapping[str, np.ndarray]) -> Node | None:
+    """Constant padding before a convolution becomes the convolution's own."""
+    if node.op_type != "Conv" or pad.attributes.get("mode", "constant") != "constant":
+        return None
+    pads = _integers(pad, "pads", 1, values)
+    value = pad.attributes.get("value", 0.0)
+    if len(pad.inputs) > 2 and pad.inputs[2]:
+        given = graph.constants.get(pad.inputs[2])
+        value = float(given.reshape(-1)[0]) if given is not None and given.size == 1 else ""
+    rank = len(graph.shape(pad.inputs[0]))
+    if pads is None or len(pads) != 2 * rank or not isinstance(value, (int, float)):
+        return None
+    outer = (*pads[:2], *pads[rank : rank + 2])
+    inner = (*pads[2:rank], *pads[rank + 2 :])
+    own = _integers(node, "pads", None, values) or (0,) * len(inner)
+    if any(outer) or min(inner) < 0:
+        return None
+    if node.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or (any(own) and value != 0.0):
+        return None
+    total = tuple(a + b for a, b in zip(inner, own, strict=True))
+    attributes = {**node.attributes, "pads": total, "auto_pad": "NOTSET", "pad_value": float(value)}
+    return Node("Conv", node.name, (pad.inputs[0], *node.inputs[1:]), node.outputs, attributes)
 
-    def sole_consumer(self, tensor: str, *op_types: str) -> Node | None:
-        """The only reader of a tensor that does not leave the network, if it is one of these operators."""
-        readers = self._consumers.get(tensor, [])
-        if len(readers) != 1 or tensor in self._outputs:
-            return None
-        return readers[0] if not op_types or readers[0].op_type in op_types else None
 
-    def scalar(self, tensor: str) -> float | None:
-        """The value of a one-element constant."""
-        value = self.graph.constants.get(tensor)
-        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
-
-    def scaled(self, node: Node | None) -> tuple[str, float] | None:
-        """``(x, factor)`` of a multiplication with, or a division by, a constant number."""
-        return self._with_scalar(node, "Mul", "Div")
-
-    def shifted(self, node: Node | None) -> tuple[str, float] | None:
-        """``(x, term)`` of the addition or subtraction of a constant number."""
-        return self._with_scalar(node, "Add", "Sub")
-
-    def _with_scalar(self, node: Node | None, commutative: str, inverse: str) -> tuple[str, float] | None:
-        if node is None or node.op_type not in (commutative, inverse):
-            return None
-        first, second = node.inputs
-        value = self.scalar(second)
-        if value is not None:
-            if node.op_type == commutative:
-                return first, value
-            return first, -value if inverse == "Sub" else 1.0 / value if value else float("inf")
-        value = self.scalar(first)
-        return (second, value) if value is not None and node.op_type == commutative else None
-
-    def other_operand(self, node: Node, tensor: str) -> str | None:
-        """What a two-operand node combines ``tensor`` with; None where it does not read it."""
-        if len(node.inputs) != 2 or tensor not in node.inputs:
-            return None
-        return node.inputs[1] if node.inputs[0] == tensor else node.inputs[0]
-
-    def replace(self, old: Sequence[Node], op_type: str, inputs: Sequence[str], attributes: Mapping[str, object]) -> bool:
-        """Puts one node in the place of several, where nothing else reads what lies between them.
-
-        The new node takes the name, the place and the outputs of the last of the old ones.
-
-        Returns:
-            Whether it was possible.
-        """
-        unique = {node.name: node for node in old}
-        old = sorted(unique.values(), key=lambda node: self._order[node.name])
-        last = old[-1]
-        for node in old[:-1]:
-            for output in node.outputs:
-                readers = self._consumers.get(output, [])
-                if output in self._outputs or any(reader.name not in unique for reader in readers):
-                    return False
-        for node in old:
-            for name in node.inputs:
-                if name:
-                    self._consumers[name] = [reader for reader in self._consumers[name] if reader is not node]
-            for output in node.outputs:
-                self._producers.pop(output, None)
-            if node is not last:
-                del self._nodes[node.name]
-        new = Node(op_type, last.name, tuple(inputs), last.outputs, dict(attributes))  # type: ignore[arg-type]
-        self._nodes[last.name] = new
-        for name in new.inputs:
-            if name:
-                self._consumers.setdefault(name, []).append(new)
-        self._producers.update(dict.fromkeys(new.outputs, new))
-        names = [origin for node in old for origin in self.origins.pop(node.name, (node.name,))]
-        self.origins[new.name] = tuple(sorted(names, key=self._order.__getitem__))
-        return True
-
-    def finish(self) -> Graph:
-        """The rewritten graph; nodes may have operators and attributes that ONNX does not define."""
-        return self.graph.with_nodes(self._nodes.values())
+def _integers(node: Node, attribute: str, position: int | None, values: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
+    """Integers given as an attribute or as a known input; None where they are neither."""
+    given = node.attributes.get(attribute)
+    if isinstance(given, tuple):
+        return tuple(int(number) for number in given)
+    value = values.get(node.inputs[position]) if position is not None and len(node.inputs) > position else None
+    return None if value is None else tuple(int(number) for number in value.reshape(-1))

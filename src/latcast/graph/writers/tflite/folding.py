@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isclose
 from typing import cast
 
 import numpy as np
 
 from latcast.errors import UnsupportedOperatorError
+from latcast.graph.idioms import Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import view_of
 from latcast.graph.writers.tflite.schema import Activation
@@ -23,6 +25,21 @@ CARRIES_ACTIVATION = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Batc
 _CLIPS: Mapping[tuple[float | None, float | None], Activation] = {
     (0.0, 6.0): Activation.RELU6, (-1.0, 1.0): Activation.RELU_N1_TO_1, (0.0, None): Activation.RELU,
 }  # fmt: skip
+
+
+_IDIOMS: Mapping[str, str] = {"gelu": "Gelu", "hard_swish": "HardSwish"}
+"""Idiom to the emitter that writes it."""
+
+
+def _has_operator(idiom: Idiom) -> bool:
+    """Whether a stock converter writes an idiom as one TFLite operator: the exact GELU, and x times its HardSigmoid."""
+    attributes = idiom.attributes or {}
+    if idiom.name == "gelu":
+        return attributes.get("approximate") == "none"
+    near = [
+        isclose(cast(float, attributes.get(key, 0.0)), value, rel_tol=1e-4) for key, value in (("alpha", 1 / 6), ("beta", 0.5))
+    ]
+    return len(idiom.nodes) == 2 and all(near)
 
 
 @dataclass(frozen=True)
@@ -135,16 +152,15 @@ class _Planner:
         self.graph = graph
         self.nodes = nodes
         self.values = values
-        self.position = {node.name: index for index, node in enumerate(nodes)}
         self.taken: set[str] = set()
 
     def plan(self) -> list[Step]:
         idioms: dict[str, Step] = {}
-        for node in self.nodes:
-            found = self._gelu(node) or self._hard_swish(node)
-            if found is not None and not self.taken.intersection(found.names):
-                self.taken.update(found.names)
-                idioms[found.names[0]] = found
+        for idiom in choose_idioms(self.graph, _IDIOMS, _has_operator):
+            names = tuple(node.name for node in idiom.nodes)
+            first = idiom.nodes[0]
+            self.taken.update(names)
+            idioms[names[0]] = Step(_IDIOMS[idiom.name], first, names, idiom.inputs, (idiom.output,))
         steps = []
         for node in self.nodes:
             if node.name in idioms:
@@ -211,69 +227,6 @@ class _Planner:
             bounds = clip_bounds(self.graph, node, self.values)
             return _CLIPS.get(bounds, Activation.NONE)
         return Activation.NONE
-
-    # Idioms
-
-    def _scalar(self, node: Node, operand: str) -> float | None:
-        """The constant number that a binary node applies to ``operand``, or None."""
-        others = [name for name in node.inputs if name != operand]
-        if len(node.inputs) != 2 or len(others) != 1:
-            return None
-        value = self.values.get(others[0])
-        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
-
-    def _idiom(self, op_type: str, source: str, nodes: list[Node]) -> Step:
-        ordered = sorted(nodes, key=lambda node: self.position[node.name])
-        names = tuple(node.name for node in ordered)
-        return Step(op_type, ordered[0], names, (source,), ordered[-1].outputs)
-
-    def _gelu(self, erf: Node) -> Step | None:
-        """0.5 x (1 + erf(x / sqrt 2)) in the five operators that exporters write, in either order of the products."""
-        if erf.op_type != "Erf":
-            return None
-        scale = self.graph.producers.get(erf.inputs[0])
-        if scale is None or scale.op_type not in ("Div", "Mul") or self.only_reader(scale.outputs[0]) is not erf:
-            return None
-        source = scale.inputs[0] if scale.inputs[0] not in self.values else scale.inputs[1]
-        number = self._scalar(scale, source)
-        wanted = 2**0.5 if scale.op_type == "Div" else 2**-0.5
-        one = self.only_reader(erf.outputs[0])
-        if not _is_near(number, wanted) or one is None or one.op_type != "Add":
-            return None
-        product = self.only_reader(one.outputs[0])
-        if self._scalar(one, erf.outputs[0]) != 1.0 or product is None or product.op_type != "Mul":
-            return None
-        other = next((name for name in product.inputs if name != one.outputs[0]), "")
-        halved = self.graph.producers.get(other)
-        if other == source:
-            last = self.only_reader(product.outputs[0])
-            if last is None or last.op_type != "Mul" or self._scalar(last, product.outputs[0]) != 0.5:
-                return None
-            return self._idiom("Gelu", source, [scale, erf, one, product, last])
-        halves = halved is not None and halved.op_type == "Mul" and source in halved.inputs
-        if halved is not None and halves and self._scalar(halved, source) == 0.5 and self.only_reader(other) is product:
-            return self._idiom("Gelu", source, [scale, erf, one, product, halved])
-        if self._scalar(product, one.outputs[0]) == 0.5:
-            last = self.only_reader(product.outputs[0])
-            if last is not None and last.op_type == "Mul" and source in last.inputs:
-                return self._idiom("Gelu", source, [scale, erf, one, product, last])
-        return None
-
-    def _hard_swish(self, gate: Node) -> Step | None:
-        """x times hard-sigmoid(x), which converters write as one HARD_SWISH."""
-        if gate.op_type != "HardSigmoid":
-            return None
-        alpha, beta = number_of(gate, "alpha", 0.2), number_of(gate, "beta", 0.5)
-        product = self.only_reader(gate.outputs[0])
-        if product is None or product.op_type != "Mul" or gate.inputs[0] not in product.inputs:
-            return None
-        if not _is_near(alpha, 1 / 6) or not _is_near(beta, 0.5):
-            return None
-        return self._idiom("HardSwish", gate.inputs[0], [gate, product])
-
-
-def _is_near(number: float | None, wanted: float) -> bool:
-    return number is not None and abs(number - wanted) < 1e-4 * wanted
 
 
 def clip_bounds(graph: Graph, node: Node, values: Mapping[str, np.ndarray]) -> tuple[float | None, float | None]:

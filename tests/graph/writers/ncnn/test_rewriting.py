@@ -8,18 +8,18 @@ import pytest
 
 from latcast.graph import GraphBuilder
 from latcast.graph.weights import synthetic_weights
-from latcast.graph.writers.ncnn.patterns import recognise
+from latcast.graph.writers.ncnn.rewriting import rewrite
 
 
 def number(b: GraphBuilder, value: float) -> str:
     return b.constant(value, dtype="float32")
 
 
-def recognised(build: Callable[[GraphBuilder, str], str], shape: tuple[int, ...] = (1, 6, 8)) -> list[str]:
+def rewritten(build: Callable[[GraphBuilder, str], str], shape: tuple[int, ...] = (1, 6, 8)) -> list[str]:
     """Operators that are left of what a function builds on an input."""
     b = GraphBuilder("pattern")
     graph = b.finish(build(b, b.input(shape)))
-    return [node.op_type for node in recognise(graph, {**graph.constants, **synthetic_weights(graph)})[0].nodes]
+    return [node.op_type for node in rewrite(graph, {**graph.constants, **synthetic_weights(graph)})[0].nodes]
 
 
 def shifted_clip(b: GraphBuilder, x: str, high: float = 6.0) -> str:
@@ -62,15 +62,15 @@ def layer_norm(b: GraphBuilder, x: str, *, axis: int = -1, affine: bool = True) 
     ],
 )
 def test_one_operator_is_left_of(expected: str, build: Callable[[GraphBuilder, str], str]) -> None:
-    assert recognised(build) == [expected]
+    assert rewritten(build) == [expected]
 
 
 def test_a_transposed_right_operand_becomes_part_of_the_product() -> None:
-    assert recognised(lambda b, x: b.matmul(x, b.transpose(x, (0, 2, 1)))) == ["MatMul"]
+    assert rewritten(lambda b, x: b.matmul(x, b.transpose(x, (0, 2, 1)))) == ["MatMul"]
 
 
 def test_padding_becomes_the_convolutions_own() -> None:
-    assert recognised(lambda b, x: b.conv(b.pad(x, (0, 0, 1, 0, 0, 0, 0, 2)), 4, 3), (1, 3, 8, 8)) == ["Conv"]
+    assert rewritten(lambda b, x: b.conv(b.pad(x, (0, 0, 1, 0, 0, 0, 0, 2)), 4, 3), (1, 3, 8, 8)) == ["Conv"]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_padding_becomes_the_convolutions_own() -> None:
 def test_a_near_miss_stays_as_it_is(build: Callable[[GraphBuilder, str], str]) -> None:
     b = GraphBuilder("miss")
     graph = b.finish(build(b, b.input((1, 6, 8))))
-    assert recognised(build) == [node.op_type for node in graph.nodes]
+    assert rewritten(build) == [node.op_type for node in graph.nodes]
 
 
 def test_a_group_with_a_second_reader_inside_stays_as_it_is() -> None:
@@ -96,13 +96,13 @@ def test_a_group_with_a_second_reader_inside_stays_as_it_is() -> None:
     x = b.input((1, 8))
     gate = b.sigmoid(x)
     graph = b.finish(b.mul(x, gate), gate)
-    assert [node.op_type for node in recognise(graph, {})[0].nodes] == ["Sigmoid", "Mul"]
+    assert [node.op_type for node in rewrite(graph, {})[0].nodes] == ["Sigmoid", "Mul"]
 
 
 def test_a_new_node_says_which_nodes_it_stands_for_in_their_order() -> None:
     b = GraphBuilder("names")
     graph = b.finish(b.mul(b.hard_sigmoid(x := b.input((1, 8))), x))
-    rewritten, origins = recognise(graph, {})
-    (node,) = rewritten.nodes
+    left, origins = rewrite(graph, {})
+    (node,) = left.nodes
     assert origins[node.name] == ("hardsigmoid_0", "mul_0")
     assert node.outputs == graph.outputs

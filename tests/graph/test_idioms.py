@@ -1,4 +1,4 @@
-"""Several operators that mean one: reading patterns and finding them."""
+"""Several operators that mean one: reading spellings and finding them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import pytest
 
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.idioms import Expression, choose_idioms, find_idioms, parse_spelling, spellings
 from latcast.graph.ir import Graph
-from latcast.kernels.patterns import Expression, find_patterns, parse_pattern, shipped_patterns
-from latcast.kernels.search import CONDITIONS
 
 
 def found(graph: Graph, *names: str) -> list[tuple[str, tuple[str, ...]]]:
     """Names of the matches, each with the types of its operators in execution order."""
-    matches = find_patterns(graph, names or tuple(shipped_patterns()), shipped_patterns(), CONDITIONS)
-    return [(match.pattern, tuple(node.op_type for node in match.nodes)) for match in matches]
+    return [(idiom.name, tuple(node.op_type for node in idiom.nodes)) for idiom in choose_idioms(graph, names or spellings())]
 
 
 def of(build: Callable[[GraphBuilder, str], str], shape: tuple[int, ...] = (1, 8, 6, 6)) -> Graph:
@@ -30,12 +28,12 @@ def scalar(b: GraphBuilder, value: float) -> str:
 
 class TestParsing:
     def test_an_expression_nests_operators_variables_and_constants(self) -> None:
-        assert parse_pattern("Mul(x, Add( y ,#))") == Expression(
+        assert parse_spelling("Mul(x, Add( y ,#))") == Expression(
             "Mul", (Expression("x"), Expression("Add", (Expression("y"), Expression("#"))))
         )
 
     def test_its_operators_are_listed_without_variables(self) -> None:
-        assert parse_pattern("Mul(x, Sigmoid(Add(x, #)))").operators == {"Mul", "Sigmoid", "Add"}
+        assert parse_spelling("Mul(x, Sigmoid(Add(x, #)))").operators == {"Mul", "Sigmoid", "Add"}
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -51,19 +49,19 @@ class TestParsing:
     )
     def test_what_is_no_expression_is_refused_with_its_text(self, text: str, problem: str) -> None:
         with pytest.raises(LatcastError, match=problem) as caught:
-            parse_pattern(text)
+            parse_spelling(text)
 
         assert f"'{text}'" in str(caught.value)
 
     def test_every_shipped_spelling_is_an_expression_of_an_operator(self) -> None:
-        spellings = [text for texts in shipped_patterns().values() for text in texts]
+        texts = [text for texts in spellings().values() for text in texts]
 
-        assert len(spellings) > 20
-        assert all(parse_pattern(text).is_operator for text in spellings)
+        assert len(texts) > 20
+        assert all(parse_spelling(text).is_operator for text in texts)
 
     def test_an_unknown_name_is_an_error_that_lists_the_known_ones(self) -> None:
-        with pytest.raises(LatcastError, match=r"no pattern is called 'gellu'; known: .*gelu"):
-            find_patterns(of(lambda b, x: b.relu(x)), ["gellu"], shipped_patterns())
+        with pytest.raises(LatcastError, match=r"no idiom is called 'gellu'; known: .*gelu"):
+            choose_idioms(of(lambda b, x: b.relu(x)), ["gellu"])
 
 
 def gelu_of_multiplied(b: GraphBuilder, x: str) -> str:
@@ -155,12 +153,12 @@ class TestMatching:
         graph = b.finish(b.sub(b.add(p, q), q))
 
         # The inner Add binds x to p first, which the outer operand then contradicts.
-        assert [match.pattern for match in find_patterns(graph, ["t"], {"t": ("Sub(Add(x, y), x)",)})] == ["t"]
+        assert [idiom.name for [idiom] in find_idioms(graph, "t", ["Sub(Add(x, y), x)"]).values()] == ["t"]
 
     def test_matches_do_not_overlap(self) -> None:
         graph = of(lambda b, x: b.silu(b.silu(x)))
 
-        names = [node.name for match in find_patterns(graph, ["silu"], shipped_patterns()) for node in match.nodes]
+        names = [node.name for idiom in choose_idioms(graph, ["silu"]) for node in idiom.nodes]
 
         assert len(names) == len(set(names)) == 4
 
@@ -194,3 +192,46 @@ class TestChannelShuffle:
         graph = of(lambda b, x: b.reshape(b.transpose(b.reshape(x, middle), order), end))
 
         assert found(graph, "channel_shuffle") == []
+
+
+class TestWhatAnIdiomSays:
+    @pytest.mark.parametrize(
+        ("build", "name", "attributes"),
+        [
+            (lambda b, x: b.gelu(x), "gelu", {"approximate": "none"}),
+            (gelu_by_tanh, "gelu", {"approximate": "tanh"}),
+            (lambda b, x: b.mul(b.hard_sigmoid(x), x), "hard_swish", {"alpha": 1 / 6, "beta": 0.5}),
+            (lambda b, x: b.channel_shuffle(x, 2), "channel_shuffle", {"group": 2}),
+            (lambda b, x: b.silu(x), "silu", {}),
+        ],
+    )
+    def test_its_attributes_are_those_of_one_operator(
+        self, build: Callable[[GraphBuilder, str], str], name: str, attributes: dict[str, object]
+    ) -> None:
+        graph = of(build)
+
+        [idiom] = choose_idioms(graph, [name])
+
+        assert idiom.attributes == pytest.approx(attributes) if name == "hard_swish" else idiom.attributes == attributes
+        assert (idiom.inputs, idiom.output) == (graph.inputs, graph.outputs[0])
+
+    def test_a_layer_norm_reads_its_weight_and_its_bias(self) -> None:
+        graph = of(layer_norm_decomposed, (1, 4, 16))
+
+        [idiom] = choose_idioms(graph, ["layer_norm"])
+
+        scaled, shifted = graph.nodes[-2:]
+        assert idiom.inputs == (*graph.inputs, scaled.inputs[1], shifted.inputs[1])
+        assert idiom.attributes == {"axis": -1, "epsilon": pytest.approx(1e-5)}
+
+    def test_constants_of_something_else_leave_it_without_attributes(self) -> None:
+        graph = of(lambda b, x: b.div(b.clip(b.add(x, scalar(b, 3.0)), 0.0, 5.0), scalar(b, 6.0)))
+
+        [idiom] = choose_idioms(graph, ["hard_sigmoid"])
+
+        assert idiom.attributes is None
+
+    def test_a_graph_is_searched_once(self) -> None:
+        graph = of(lambda b, x: b.silu(x))
+
+        assert graph.idioms("silu") is graph.idioms("silu")
