@@ -114,5 +114,5 @@ class UnknownNameError(LatcastError):
     """A plug-in, family, sampler or kernel type of this name does not exist."""
 
 
-class RepositoryError(LatcastError):
-    """The shared repository refuses something, or cannot be reached."""
+class HubError(LatcastError):
+    """The shared hub refuses something, or cannot be reached."""

@@ -27,7 +27,7 @@ from latcast.datasets.store import Store
 from latcast.devices.shared_terms_file import SHIPPED, load_shared_terms
 from latcast.errors import BundleError, LatcastError
 from latcast.hub.plausibility import implausibility
-from latcast.hub.validation import parse_upload
+from latcast.hub.uploads import parse_upload
 from latcast.kernels.rules import load_rules
 from latcast.measure.statistics import label_error, stability_warnings
 from latcast.predictors.bundle import load_bundle

@@ -1,4 +1,4 @@
-"""A repository on each kind of database: SQLite, and a real PostgreSQL where Debian's packages are installed."""
+"""A hub on each kind of database: SQLite, and a real PostgreSQL where Debian's packages are installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from latcast.hub.database import RepositoryDatabase
+from latcast.hub.database import HubDatabase
 
 
 def _postgresql_tool(name: str) -> str:
@@ -62,10 +62,10 @@ def new_postgresql(postgresql: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def empty_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository in SQLite to copy, as making one takes a while."""
+def empty_hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hub in SQLite to copy, as making one takes a while."""
     path = tmp_path_factory.mktemp("empty") / "repository.sqlite"
-    with RepositoryDatabase(path):
+    with HubDatabase(path):
         pass
     return path
 
@@ -79,14 +79,14 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def database(location: str) -> Iterator[RepositoryDatabase]:
-    """An empty repository, on each kind of database."""
-    with RepositoryDatabase(location) as found:
+def database(location: str) -> Iterator[HubDatabase]:
+    """An empty hub, on each kind of database."""
+    with HubDatabase(location) as found:
         yield found
 
 
 @pytest.fixture
-def sqlite(empty_repository: Path, tmp_path: Path) -> Iterator[RepositoryDatabase]:
-    """An empty repository, for what does not depend on the kind."""
-    with RepositoryDatabase(shutil.copy(empty_repository, tmp_path)) as found:
+def sqlite(empty_hub: Path, tmp_path: Path) -> Iterator[HubDatabase]:
+    """An empty hub, for what does not depend on the kind."""
+    with HubDatabase(shutil.copy(empty_hub, tmp_path)) as found:
         yield found

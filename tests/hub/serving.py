@@ -1,4 +1,4 @@
-"""A repository behind HTTP: in this process without a socket, or as a server that listens."""
+"""A hub behind HTTP: in this process without a socket, or as a server that listens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from latcast.hub.app import make_app
-from latcast.hub.database import RepositoryDatabase
+from latcast.hub.database import HubDatabase
 from latcast.hub.site import ServerSettings
 from latcast.records import Measurement
 from tests.hub.made_up import lines
@@ -21,7 +21,7 @@ QUICK = ServerSettings(reads_per_minute=0, writes_per_minute=0, refit_quiet_s=0.
 
 
 @contextmanager
-def client(database: RepositoryDatabase, settings: ServerSettings = QUICK) -> Iterator[TestClient]:
+def client(database: HubDatabase, settings: ServerSettings = QUICK) -> Iterator[TestClient]:
     with TestClient(make_app(database, settings), base_url="http://localhost") as found:
         yield found
 
@@ -41,7 +41,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 @contextmanager
-def listening(database: RepositoryDatabase, settings: ServerSettings = QUICK) -> Iterator[str]:
+def listening(database: HubDatabase, settings: ServerSettings = QUICK) -> Iterator[str]:
     """The address of a real server in a thread of this process."""
     server = uvicorn.Server(
         uvicorn.Config(make_app(database, settings), port=0, log_level="warning", timeout_graceful_shutdown=2)

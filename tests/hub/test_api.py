@@ -11,21 +11,21 @@ import pytest
 from starlette.testclient import TestClient
 
 from latcast.datasets import jsonlines
-from latcast.hub import validation
-from latcast.hub.database import RepositoryDatabase
+from latcast.hub import uploads
+from latcast.hub.database import HubDatabase
 from latcast.records import Measurement
 from tests.hub.made_up import NETWORKS, device, lines, platform, record
 from tests.hub.serving import QUICK, client, post, wait_for
 
 
 @pytest.fixture
-def http(database: RepositoryDatabase) -> Iterator[TestClient]:
+def http(database: HubDatabase) -> Iterator[TestClient]:
     with client(database) as found:
         yield found
 
 
 @pytest.fixture
-def token(database: RepositoryDatabase) -> str:
+def token(database: HubDatabase) -> str:
     return database.issue_token("Ann")[0]
 
 
@@ -67,15 +67,15 @@ def test_gzip_is_read(http: TestClient, token: str) -> None:
     ids=["malformed", "empty", "no gzip", "cut", "brotli", "bomb", "large"],
 )  # fmt: skip
 def test_a_bad_upload_is_refused(
-    sqlite: RepositoryDatabase,
+    sqlite: HubDatabase,
     monkeypatch: pytest.MonkeyPatch,
     body: bytes,
     headers: dict[str, str],
     status: int,
     reason: str,
 ) -> None:
-    monkeypatch.setattr("latcast.hub.uploading.MAX_BODY_BYTES", 20_000)
-    monkeypatch.setattr("latcast.hub.uploading.MAX_CONTENT_BYTES", 40_000)
+    monkeypatch.setattr("latcast.hub.uploads.MAX_BODY_BYTES", 20_000)
+    monkeypatch.setattr("latcast.hub.uploads.MAX_CONTENT_BYTES", 40_000)
 
     with client(sqlite) as http:
         answer = post(http, sqlite.issue_token("Ann")[0], body, **headers)
@@ -86,8 +86,8 @@ def test_a_bad_upload_is_refused(
 
 
 def test_the_limits_leave_room_for_a_full_upload() -> None:
-    assert validation.MAX_BODY_BYTES <= validation.MAX_CONTENT_BYTES
-    assert len(lines(device("phone", 1.0) * 10)) < validation.MAX_CONTENT_BYTES
+    assert uploads.MAX_BODY_BYTES <= uploads.MAX_CONTENT_BYTES
+    assert len(lines(device("phone", 1.0) * 10)) < uploads.MAX_CONTENT_BYTES
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer nonsense", "Basic QW5uOg=="])
@@ -101,7 +101,7 @@ def test_without_a_token_nothing_is_stored(http: TestClient, authorization: str 
     assert http.get("/api/devices").json()["devices"] == []
 
 
-def test_a_revoked_token_is_refused_at_once(http: TestClient, database: RepositoryDatabase, token: str) -> None:
+def test_a_revoked_token_is_refused_at_once(http: TestClient, database: HubDatabase, token: str) -> None:
     assert post(http, token, [record(1)]).status_code == 200
 
     database.revoke_token(token.split("_")[1])
@@ -215,7 +215,7 @@ def test_other_origins_get_no_permission(http: TestClient) -> None:
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_an_address_that_asks_too_often_has_to_wait(sqlite: RepositoryDatabase) -> None:
+def test_an_address_that_asks_too_often_has_to_wait(sqlite: HubDatabase) -> None:
     with client(sqlite, replace(QUICK, reads_per_minute=4, writes_per_minute=4)) as http:
         reads = [http.get("/api/health").status_code for _ in range(12)]
         refused = http.get("/api/health")
@@ -227,7 +227,7 @@ def test_an_address_that_asks_too_often_has_to_wait(sqlite: RepositoryDatabase) 
     assert write.status_code == 401
 
 
-def test_a_database_that_is_gone_is_said_without_details(sqlite: RepositoryDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_gone_is_said_without_details(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     from sqlalchemy.exc import OperationalError
 
     def fails(*arguments: object) -> None:
@@ -238,7 +238,7 @@ def test_a_database_that_is_gone_is_said_without_details(sqlite: RepositoryDatab
         answer = http.get("/api/devices")
 
     assert answer.status_code == 503
-    assert answer.json()["detail"] == "the repository's database does not answer; try again later"
+    assert answer.json()["detail"] == "the hub's database does not answer; try again later"
 
 
 def test_the_interface_describes_itself(http: TestClient) -> None:
@@ -262,7 +262,7 @@ def test_signature_networks_come_with_the_text_that_their_keys_are_hashes_of(htt
 
 
 def test_a_signature_network_runs(
-    sqlite: RepositoryDatabase, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    sqlite: HubDatabase, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import numpy as np
     import onnxruntime

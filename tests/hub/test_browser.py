@@ -1,132 +1,78 @@
-"""The pages in a real Chromium, without a screen; "add your device" end to end."""
+"""ONNX Runtime for browsers: taken out of its npm package, found again, and missed where it is not there."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
+import gzip
+import io
+import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from latcast.datasets import jsonlines
-from latcast.hub import assets
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.signature import CHECK, SIGNATURE
-from tests.hub.made_up import device, platform
-from tests.hub.serving import QUICK, listening, wait_for
-from tests.hub.test_database import upload
-from tests.hub.test_gaussian_process import RUNTIMES
-
-pytestmark = pytest.mark.slow
-
-CHROMIUM_VARIABLE = "LATCAST_CHROMIUM"
-"""Another browser, or a script that starts it on a quiet core."""
-
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1200, "height": 800}
+from latcast.errors import HubError
+from latcast.hub import browser
+from latcast.hub.browser import VERSION, WASM_FILES, WEBGPU_FILES, fetch_assets, find_assets
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = os.environ.get(CHROMIUM_VARIABLE) or shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium here; add it with: apt-get install chromium")
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
+@pytest.fixture(autouse=True)
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(browser, "PACKAGED", tmp_path / "packaged")
 
 
-class Watched:
-    """A page that remembers what went wrong in it, and what it asked others for."""
-
-    def __init__(self, browser: Any, viewport: dict[str, int], url: str) -> None:
-        self.page = browser.new_page(viewport=viewport)
-        self.problems: list[str] = []
-        self.elsewhere: list[str] = []
-        self.page.on("pageerror", lambda problem: self.problems.append(str(problem)))
-        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
-        self.page.on(
-            "request", lambda asked: None if asked.url.startswith((url, "blob:", "data:")) else self.elsewhere.append(asked.url)
-        )
-
-    def close(self) -> None:
-        self.page.close()
+def package(path: Path, names: tuple[str, ...]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            entry = tarfile.TarInfo(f"package/dist/{name}")
+            entry.size = len(name)
+            archive.addfile(entry, io.BytesIO(name.encode()))
+    return path
 
 
-@pytest.fixture
-def served(sqlite: RepositoryDatabase) -> Iterator[str]:
-    for number, name in enumerate(("a", "b", "c", "d", "e", "old-phone-with-a-rather-long-name")):
-        upload(sqlite, device(name, 2.0**number, range(1, 15 - number)))
-    with listening(sqlite) as url:
-        wait_for(lambda: sqlite.newest_model())
-        yield url
+def test_nothing_is_found_before_it_is_fetched() -> None:
+    assert find_assets() is None
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-def test_pages_fit_their_screen_and_make_no_errors(browser: Any, served: str, viewport: dict[str, int]) -> None:
-    watched = Watched(browser, viewport, served)
-    for path in ("/", "/networks", "/models", "/add", f"/platforms/{platform('e')}"):
-        watched.page.goto(served + path)
-        width, height = watched.page.evaluate("[document.documentElement.scrollWidth, document.body.scrollHeight]")
-        assert width <= viewport["width"], path
-        assert height > 100
-        assert watched.page.evaluate("crossOriginIsolated") is True
+@pytest.mark.parametrize("webgpu", [True, False])
+def test_what_was_fetched_is_found(tmp_path: Path, webgpu: bool) -> None:
+    fetched = fetch_assets(webgpu=webgpu, package_file=package(tmp_path / "p.tgz", WASM_FILES + WEBGPU_FILES))
 
-    watched.close()
-    assert watched.problems == []
-    assert watched.elsewhere == []
-
-
-def test_a_reader_gets_from_a_device_to_a_network_and_back(browser: Any, served: str) -> None:
-    watched = Watched(browser, PHONE, served)
-    watched.page.goto(served)
-    watched.page.click("text=old-phone")
-    assert "networks measured" in watched.page.inner_text("main")
-    watched.page.click("a.row >> nth=0")
-    assert watched.page.inner_text("h1").startswith("resnet-")
-    watched.page.click("a.row >> nth=-1")
-
-    assert watched.page.inner_text("h1") in ("old-phone-with-a-rather-long-name", "e", "d", "c", "b", "a")
-    watched.close()
+    assert find_assets() == fetched
+    assert fetched.webgpu is webgpu
+    for name in WASM_FILES:
+        file = fetched.file(name)
+        assert file is not None
+        assert gzip.decompress(file.read_bytes()) == name.encode()
+    assert (fetched.file(WEBGPU_FILES[0]) is not None) is webgpu
+    assert fetched.file("../../etc/passwd") is None
 
 
-def test_a_browser_measures_shows_asks_sends_and_is_predicted(
-    browser: Any, sqlite: RepositoryDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other platforms are five runtimes of one machine, which no check network has run on."""
-    if assets.find_assets() is None:
-        pytest.skip(assets.MISSING)
-    upload(sqlite, [item for item in jsonlines.read(RUNTIMES) if item.reference.name not in CHECK])
-    token, _ = sqlite.issue_token("Ann")
-    with listening(sqlite, QUICK) as url:
-        wait_for(lambda: sqlite.newest_model())
-        watched = Watched(browser, PHONE, url)
-        page = watched.page
-        page.goto(f"{url}/add#token={token}")
-        assert page.url == f"{url}/add"
-        page.fill("#device", "Test Browser")
-        page.click("#start")
-        page.wait_for_selector("#send", state="visible", timeout=280_000)
-        assert len(sqlite) == 5 * len(SIGNATURE)  # nothing is sent before the click
-        shown = page.text_content("#content")
-        page.click("#send")
-        page.wait_for_selector("#predictions", state="visible", timeout=60_000)
-        page.click("#check")
-        page.wait_for_selector("#checked:not(:empty)", timeout=280_000)
-        said = page.inner_text("#predicted")
-        mape = float(page.get_attribute("#checked", "data-mape"))
-        watched.close()
+def test_what_was_built_into_the_package_comes_first(tmp_path: Path) -> None:
+    archive = package(tmp_path / "p.tgz", WASM_FILES)
+    fetch_assets(webgpu=False, package_file=archive)
+    fetch_assets(browser.PACKAGED, webgpu=False, package_file=archive)
 
-    sent = [item for item in sqlite.measurements() if item.platform.startswith("test-browser/")]
-    assert sorted(item.reference.name for item in sent) == sorted(SIGNATURE)
-    [name] = {item.platform for item in sent}
-    assert name.startswith(f"test-browser/onnxruntime-web-{'.'.join(assets.VERSION.split('.')[:2])}/wasm1+simd+")
-    assert all(f'"latency_ms": {item.latency_ms}' in str(shown) for item in sent if item.latency_ms != int(item.latency_ms or 0))
-    assert watched.problems == []
-    assert watched.elsewhere == []
-    print(said)
-    print(f"predictions of {len(CHECK)} networks that no platform had run: MAPE {mape:.1f} %")
-    assert mape < 60  # a host under load moves latencies by tens of per cent; the benchmark holds the figure
+    found = find_assets()
+
+    assert found is not None
+    assert found.folder == browser.PACKAGED
+
+
+def test_another_version_does_not_count(tmp_path: Path) -> None:
+    fetched = fetch_assets(webgpu=False, package_file=package(tmp_path / "p.tgz", WASM_FILES))
+    (fetched.folder / "VERSION").write_text("0.0.1")
+
+    assert find_assets() is None
+
+
+def test_a_package_without_the_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HubError, match=f"does not hold what onnxruntime-web {VERSION} should"):
+        fetch_assets(package_file=package(tmp_path / "p.tgz", WASM_FILES[:1]))
+    assert find_assets() is None
+
+
+def test_without_npm_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(HubError, match="npm is not installed"):
+        fetch_assets()

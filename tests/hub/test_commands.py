@@ -15,7 +15,7 @@ import pytest
 
 from latcast.cli.main import run
 from latcast.datasets import jsonlines
-from latcast.hub.database import RepositoryDatabase
+from latcast.hub.database import HubDatabase
 from tests.hub.made_up import device, record
 from tests.hub.serving import QUICK, listening, wait_for
 from tests.hub.test_database import upload
@@ -42,7 +42,7 @@ def test_a_token_is_issued_listed_and_revoked(latcast: Any, location: str) -> No
 
     assert code == 0
     assert "cannot be shown again" in err
-    with RepositoryDatabase(location) as database:
+    with HubDatabase(location) as database:
         assert database.check_token(token)[1].contributor == "Ann"
     listed = latcast("repository", "token", "list", "--database", location)[1]
     assert "valid" in listed
@@ -52,7 +52,7 @@ def test_a_token_is_issued_listed_and_revoked(latcast: Any, location: str) -> No
     assert found["state"] == "revoked"
 
 
-def test_a_repository_in_the_user_s_folder_needs_no_option(latcast: Any, tmp_path: Path) -> None:
+def test_a_hub_in_the_user_s_folder_needs_no_option(latcast: Any, tmp_path: Path) -> None:
     assert latcast("repository", "token", "issue", "Ann")[0] == 0
     assert (tmp_path / "home" / "repository.sqlite").is_file()
 
@@ -72,7 +72,7 @@ def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run
     assert "20 measurements" in err
 
 
-def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, sqlite: RepositoryDatabase) -> None:
+def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, sqlite: HubDatabase) -> None:
     token, _ = sqlite.issue_token("Ann")
     with listening(sqlite, QUICK) as url:
         shown = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--dry-run")[1]
@@ -100,7 +100,7 @@ def test_sharing_needs_a_token_a_name_and_a_yes(latcast: Any, run_file: Path, op
     assert reason in err
 
 
-def test_what_is_held_back_can_be_looked_at_and_decided(latcast: Any, sqlite: RepositoryDatabase) -> None:
+def test_what_is_held_back_can_be_looked_at_and_decided(latcast: Any, sqlite: HubDatabase) -> None:
     where = ("--database", sqlite.location)
     upload(sqlite, [record(1, latency_ms=0.0001), record(2, latency_ms=0.0002)])
     [first, second] = json.loads(latcast("repository", "quarantine", "list", "--json", *where)[1])["quarantine"]
@@ -112,7 +112,7 @@ def test_what_is_held_back_can_be_looked_at_and_decided(latcast: Any, sqlite: Re
     assert len(sqlite) == 1
 
 
-def test_the_model_can_be_fitted_by_hand(latcast: Any, sqlite: RepositoryDatabase) -> None:
+def test_the_model_can_be_fitted_by_hand(latcast: Any, sqlite: HubDatabase) -> None:
     where = ("--database", sqlite.location)
     assert "nothing to fit to" in latcast("repository", "refit", *where)[2]
     upload(sqlite, [*device("a", 1.0), *device("b", 2.0), *device("c", 3.0)])
@@ -150,7 +150,7 @@ def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:
     assert health == {"database": True, "model": None}
     assert out.startswith("https://latcast.example/add#token=latcast_")
     assert "Traceback" not in err
-    with RepositoryDatabase(tmp_path / "repository.sqlite") as database:
+    with HubDatabase(tmp_path / "repository.sqlite") as database:
         assert database.check_token(out.strip().partition("#token=")[2])[1].contributor == "guests"
         [token] = database.tokens()
         assert token.expires_at is not None

@@ -1,4 +1,4 @@
-"""The database of a repository: what an upload brings is stored whole, once, and what is doubted is kept apart."""
+"""The database of a hub: what an upload brings is stored whole, once, and what is doubted is kept apart."""
 
 from __future__ import annotations
 
@@ -17,39 +17,37 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from latcast.datasets.store import Store, measurement_id
-from latcast.errors import DatasetError, RepositoryError
-from latcast.hub.database import RepositoryDatabase, database_url
-from latcast.hub.log_scale import LogScaleFitter
+from latcast.errors import DatasetError, HubError
+from latcast.hub.database import HubDatabase, database_url
 from latcast.hub.migrations import VERSION_TABLE
-from latcast.hub.queries import RepositoryReader
+from latcast.hub.model import LogScaleFitter
+from latcast.hub.queries import HubReader
 from latcast.hub.schema import METADATA
-from latcast.hub.validation import MalformedUploadError, parse_upload
+from latcast.hub.uploads import MalformedUploadError, parse_upload
 from latcast.records import Measurement, Reference
 from tests.hub.made_up import device, lines, platform, record
 
 
-def contributor(database: RepositoryDatabase, name: str = "Ann") -> int:
+def contributor(database: HubDatabase, name: str = "Ann") -> int:
     token, _ = database.issue_token(name)
     return database.check_token(token)[0]
 
 
-def upload(
-    database: RepositoryDatabase, measurements: list[Measurement], who: int | None = None, **options: Any
-) -> dict[str, Any]:
+def upload(database: HubDatabase, measurements: list[Measurement], who: int | None = None, **options: Any) -> dict[str, Any]:
     number = contributor(database) if who is None else who
     return database.receive(number, lines(measurements), measurements, options.get("model"))
 
 
-def test_an_upload_is_stored_with_its_contributor(database: RepositoryDatabase) -> None:
+def test_an_upload_is_stored_with_its_contributor(database: HubDatabase) -> None:
     answer = upload(database, device("phone", 2.0, range(1, 4)))
 
     assert (answer["received"], answer["accepted"], answer["known"], answer["quarantined"]) == (3, 3, 0, [])
     assert sorted(item.latency_ms or 0.0 for item in database.measurements()) == [2.0, 4.0, 6.0]
-    [thanks] = RepositoryReader(database).contributors()
+    [thanks] = HubReader(database).contributors()
     assert (thanks["name"], thanks["uploads"], thanks["measurements"]) == ("Ann", 1, 3)
 
 
-def test_the_same_content_is_stored_once_and_answered_alike(database: RepositoryDatabase) -> None:
+def test_the_same_content_is_stored_once_and_answered_alike(database: HubDatabase) -> None:
     who = contributor(database)
     first = upload(database, device("phone", 2.0), who)
 
@@ -59,7 +57,7 @@ def test_the_same_content_is_stored_once_and_answered_alike(database: Repository
     assert len(database) == 20
 
 
-def test_records_that_another_upload_brought_are_known(database: RepositoryDatabase) -> None:
+def test_records_that_another_upload_brought_are_known(database: HubDatabase) -> None:
     upload(database, device("phone", 2.0, range(1, 11)))
 
     answer = upload(database, device("phone", 2.0, range(6, 13)))
@@ -68,7 +66,7 @@ def test_records_that_another_upload_brought_are_known(database: RepositoryDatab
     assert len(database) == 12
 
 
-def test_uploads_at_the_same_time_lose_and_double_nothing(database: RepositoryDatabase) -> None:
+def test_uploads_at_the_same_time_lose_and_double_nothing(database: HubDatabase) -> None:
     who = contributor(database)
     parts = [device(f"phone-{index % 4}", 1.0, day=1 + index // 4) for index in range(12)]
 
@@ -79,7 +77,7 @@ def test_uploads_at_the_same_time_lose_and_double_nothing(database: RepositoryDa
     assert sum(answer["accepted"] for answer in answers if not answer["repeated"]) == 240
 
 
-def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(database: RepositoryDatabase) -> None:
+def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(database: HubDatabase) -> None:
     bad = record(2, latency_ms=0.0001)
 
     answer = upload(database, [record(1), bad])
@@ -91,7 +89,7 @@ def test_what_is_implausible_is_held_back_with_its_reason_and_trains_nothing(dat
     assert [item.id for item in database.quarantine()] == [measurement_id(bad)]
 
 
-def test_an_outlier_against_the_model_is_held_back(database: RepositoryDatabase) -> None:
+def test_an_outlier_against_the_model_is_held_back(database: HubDatabase) -> None:
     model = LogScaleFitter().fit([*observations("a", 1.0), *observations("b", 3.0)])
     records = [*device("phone", 2.0, range(1, 10)), record(10, factor=60.0)]
 
@@ -103,12 +101,12 @@ def test_an_outlier_against_the_model_is_held_back(database: RepositoryDatabase)
 
 
 def observations(name: str, factor: float) -> list[Any]:
-    from latcast.hub.cross_device import Observation
+    from latcast.hub.model import Observation
 
     return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in device(name, factor)]
 
 
-def test_a_record_in_quarantine_can_be_believed_after_all(database: RepositoryDatabase) -> None:
+def test_a_record_in_quarantine_can_be_believed_after_all(database: HubDatabase) -> None:
     upload(database, [record(1, latency_ms=0.0001)])
     [held] = database.quarantine()
 
@@ -116,10 +114,10 @@ def test_a_record_in_quarantine_can_be_believed_after_all(database: RepositoryDa
 
     assert database.quarantine() == []
     assert [item.latency_ms for item in database.measurements()] == [0.0001]
-    assert RepositoryReader(database).contributors()[0]["measurements"] == 1
+    assert HubReader(database).contributors()[0]["measurements"] == 1
 
 
-def test_a_record_that_was_discarded_does_not_come_back(database: RepositoryDatabase) -> None:
+def test_a_record_that_was_discarded_does_not_come_back(database: HubDatabase) -> None:
     bad = record(1, latency_ms=0.0001)
     upload(database, [bad])
     database.discard(measurement_id(bad))
@@ -128,11 +126,11 @@ def test_a_record_that_was_discarded_does_not_come_back(database: RepositoryData
 
     assert database.quarantine() == []
     assert len(database) == 1
-    with pytest.raises(RepositoryError, match="no record in quarantine"):
+    with pytest.raises(HubError, match="no record in quarantine"):
         database.release(measurement_id(bad))
 
 
-def test_a_failed_measurement_is_kept_and_trains_nothing(database: RepositoryDatabase) -> None:
+def test_a_failed_measurement_is_kept_and_trains_nothing(database: HubDatabase) -> None:
     failed = record(1, latency_ms=1.0, error="out of memory", runs_ms=(), rounds=())
 
     answer = upload(database, [failed, record(2)])
@@ -141,7 +139,7 @@ def test_a_failed_measurement_is_kept_and_trains_nothing(database: RepositoryDat
     assert [item.reference.name for item in database.observations()] == ["resnet-2"]
 
 
-def test_an_observation_is_the_median_over_measurements(database: RepositoryDatabase) -> None:
+def test_an_observation_is_the_median_over_measurements(database: HubDatabase) -> None:
     upload(database, [record(1, latency_ms=value, day=day) for day, value in enumerate((1.0, 5.0, 2.0, 3.0), start=1)])
 
     [observation] = database.observations()
@@ -150,42 +148,42 @@ def test_an_observation_is_the_median_over_measurements(database: RepositoryData
     assert observation.platform == platform()
 
 
-def test_a_token_works_until_it_is_revoked(database: RepositoryDatabase) -> None:
+def test_a_token_works_until_it_is_revoked(database: HubDatabase) -> None:
     token, made = database.issue_token("Ann", label="phone")
 
     assert database.check_token(token)[1].contributor == "Ann"
     database.revoke_token(made.id)
 
-    with pytest.raises(RepositoryError, match="revoked"):
+    with pytest.raises(HubError, match="revoked"):
         database.check_token(token)
     assert [item.state("2026-01-01") for item in database.tokens()] == ["revoked"]
 
 
-def test_a_token_expires(database: RepositoryDatabase) -> None:
+def test_a_token_expires(database: HubDatabase) -> None:
     token, _ = database.issue_token("Ann", lifetime=timedelta(seconds=-1))
 
-    with pytest.raises(RepositoryError, match="expired"):
+    with pytest.raises(HubError, match="expired"):
         database.check_token(token)
 
 
 @pytest.mark.parametrize("text_", ["", "latcast_", "Ann", "latcast_000000000000_" + "A" * 43, "latcast_\x00", "' OR 1=1 --"])
-def test_what_is_no_token_is_refused(database: RepositoryDatabase, text_: str) -> None:
+def test_what_is_no_token_is_refused(database: HubDatabase, text_: str) -> None:
     database.issue_token("Ann")
 
-    with pytest.raises(RepositoryError, match="not known"):
+    with pytest.raises(HubError, match="not known"):
         database.check_token(text_)
 
 
-def test_the_secret_of_another_token_is_refused(sqlite: RepositoryDatabase) -> None:
+def test_the_secret_of_another_token_is_refused(sqlite: HubDatabase) -> None:
     first, _ = sqlite.issue_token("Ann")
     second, _ = sqlite.issue_token("Bob")
 
-    with pytest.raises(RepositoryError, match="not known"):
+    with pytest.raises(HubError, match="not known"):
         sqlite.check_token(first[:21] + second[21:])
 
 
 def test_no_secret_is_stored(tmp_path: Path) -> None:
-    with RepositoryDatabase(tmp_path / "r.sqlite") as database:
+    with HubDatabase(tmp_path / "r.sqlite") as database:
         token, made = database.issue_token("Ann")
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
@@ -194,8 +192,8 @@ def test_no_secret_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "<script>", "a" * 61, "-a", "a\nb\x00", "..\\x"])
-def test_names_that_are_none_are_refused(sqlite: RepositoryDatabase, name: str) -> None:
-    with pytest.raises(RepositoryError, match="is not a contributor's name"):
+def test_names_that_are_none_are_refused(sqlite: HubDatabase, name: str) -> None:
+    with pytest.raises(HubError, match="is not a contributor's name"):
         sqlite.issue_token(name)
 
 
@@ -204,7 +202,7 @@ def sqlalchemy_url(location: str) -> str:
 
 
 def test_the_migrations_make_what_the_models_say(location: str) -> None:
-    with RepositoryDatabase(location):
+    with HubDatabase(location):
         pass
     engine = create_engine(sqlalchemy_url(location))
     with engine.connect() as connection:
@@ -215,25 +213,25 @@ def test_the_migrations_make_what_the_models_say(location: str) -> None:
     assert difference == []
 
 
-def test_a_store_becomes_a_repository_and_stays_a_store(location: str) -> None:
+def test_a_store_becomes_a_hub_and_stays_a_store(location: str) -> None:
     with Store(database_url(location)) as store:
         store.add_all(device("phone", 2.0))
 
-    with RepositoryDatabase(location) as database:
+    with HubDatabase(location) as database:
         assert len(database.observations()) == 20
     with Store(database_url(location)) as store:
         assert len(store) == 20
 
 
 def test_opening_twice_changes_nothing(location: str) -> None:
-    with RepositoryDatabase(location) as first:
+    with HubDatabase(location) as first:
         upload(first, device("phone", 2.0))
-        with RepositoryDatabase(location) as second:
+        with HubDatabase(location) as second:
             assert len(second) == 20
 
 
 def test_a_database_of_a_newer_latcast_is_refused(location: str) -> None:
-    with RepositoryDatabase(location):
+    with HubDatabase(location):
         pass
     engine = create_engine(sqlalchemy_url(location))
     with engine.begin() as connection:
@@ -241,13 +239,13 @@ def test_a_database_of_a_newer_latcast_is_refused(location: str) -> None:
     engine.dispose()
 
     with pytest.raises(DatasetError, match="update latcast"):
-        RepositoryDatabase(location)
+        HubDatabase(location)
 
 
 def test_a_password_is_not_shown() -> None:
     assert database_url("postgres://ann:secret@host/name") == "postgresql+psycopg://ann:secret@host/name"
     with pytest.raises(DatasetError) as problem:
-        RepositoryDatabase("postgresql://ann:secret@127.0.0.1:1/name")
+        HubDatabase("postgresql://ann:secret@127.0.0.1:1/name")
     assert "secret" not in str(problem.value)
 
 
@@ -272,7 +270,7 @@ CHANGES = st.fixed_dictionaries(
 
 @settings(max_examples=3, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(changes=st.lists(CHANGES, min_size=20, max_size=40))
-def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: RepositoryDatabase, changes: list[dict[str, Any]]) -> None:
+def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: HubDatabase, changes: list[dict[str, Any]]) -> None:
     good = record(1).to_json()
     read = []
     for number, changed in enumerate(changes):

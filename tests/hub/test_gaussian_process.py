@@ -1,4 +1,4 @@
-"""The Gaussian process as the repository's model, on real latencies of five runtimes of one machine."""
+"""The Gaussian process as the hub's model, on real latencies of five runtimes of one machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.hub import gaussian_process
-from latcast.hub.cross_device import Observation
+from latcast.hub.browser import CHECK, SIGNATURE, served_networks
 from latcast.hub.gaussian_process import FITTER, GaussianProcessModel
-from latcast.hub.signature import CHECK, SIGNATURE, served_networks
+from latcast.hub.model import Observation
 from latcast.records import Reference
 
 RUNTIMES = Path(__file__).parent / "data" / "runtimes.jsonl.gz"

@@ -14,7 +14,7 @@ from hypothesis.errors import Unsatisfiable
 
 from latcast.datasets import jsonlines
 from latcast.hub.api import JSON_LINES
-from latcast.hub.database import RepositoryDatabase
+from latcast.hub.database import HubDatabase
 from latcast.hub.refitting import ServedModel, refit
 from tests.hub.made_up import device
 from tests.hub.serving import listening
@@ -31,7 +31,7 @@ OPERATIONS = 13
 
 @pytest.fixture(params=["empty", "filled"])
 def served(
-    request: pytest.FixtureRequest, database: RepositoryDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, database: HubDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
     if request.param == "filled":
@@ -41,7 +41,7 @@ def served(
         yield url
 
 
-def test_no_request_breaks_the_server(served: str, database: RepositoryDatabase) -> None:
+def test_no_request_breaks_the_server(served: str, database: HubDatabase) -> None:
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     schemathesis.serializer(JSON_LINES)(lambda context, value: str(value).encode("utf-8", "surrogatepass"))
     schema = schemathesis.openapi.from_url(f"{served}/api/openapi.json")

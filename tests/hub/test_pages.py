@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from latcast.hub import assets
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.strip_plot import LogAxis, clusters, strip_rows
+from latcast.hub import browser
+from latcast.hub.database import HubDatabase
+from latcast.hub.pages import LogAxis, clusters, strip_rows
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device, platform, record
 from tests.hub.serving import client, post, wait_for
@@ -20,15 +20,15 @@ PAGES = ("/", "/networks", "/models", "/add")
 
 
 @pytest.fixture
-def http(sqlite: RepositoryDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def http(sqlite: HubDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(assets, "PACKAGED", tmp_path / "packaged")
+    monkeypatch.setattr(browser, "PACKAGED", tmp_path / "packaged")
     with client(sqlite) as found:
         yield found
 
 
 @pytest.fixture
-def filled(http: TestClient, sqlite: RepositoryDatabase) -> TestClient:
+def filled(http: TestClient, sqlite: HubDatabase) -> TestClient:
     records = [*device("fast", 0.5), *device("b", 1.0), *device("slow", 9.0, range(1, 5))]
     post(http, sqlite.issue_token("Ann & Söhne".replace("&", "+"))[0], records)
     wait_for(lambda: http.get("/api/health").json()["model"])
@@ -81,7 +81,7 @@ def test_a_page_of_nothing_is_not_found(http: TestClient, path: str) -> None:
     assert http.get(path).status_code == 404
 
 
-def test_nothing_of_a_stranger_becomes_markup(http: TestClient, sqlite: RepositoryDatabase) -> None:
+def test_nothing_of_a_stranger_becomes_markup(http: TestClient, sqlite: HubDatabase) -> None:
     evil = "<img src=x onerror=alert(1)>"
     found = record(1, reference=Reference("resnet", {"a": evil}, evil))
     post(http, sqlite.issue_token("Ann")[0], [found])
@@ -103,17 +103,17 @@ def test_pages_need_nothing_from_elsewhere_and_no_inline_code(filled: TestClient
 
 
 def test_the_page_for_devices_offers_to_measure_where_the_runtime_is_installed(http: TestClient) -> None:
-    folder = assets.cached_folder()
+    folder = browser.cached_folder()
     folder.mkdir(parents=True)
-    for name in assets.WASM_FILES:
+    for name in browser.WASM_FILES:
         (folder / f"{name}.gz").write_bytes(b"x")
-    (folder / "VERSION").write_text(assets.VERSION)
+    (folder / "VERSION").write_text(browser.VERSION)
 
     text = http.get("/add").text
 
     assert 'id="form"' in text
     assert 'data-webgpu="no"' in text
-    assert http.get(f"/{assets.PACKAGE}/{assets.VERSION}/ort.webgpu.min.mjs").status_code == 404
+    assert http.get(f"/{browser.PACKAGE}/{browser.VERSION}/ort.webgpu.min.mjs").status_code == 404
 
 
 def test_an_axis_is_logarithmic() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from latcast.hub.cross_device import Observation
-from latcast.hub.log_scale import LogScaleFitter, LogScaleModel
+from latcast.hub.model import LogScaleFitter, LogScaleModel, Observation
 from latcast.hub.plausibility import implausibility, outliers
 from tests.hub.made_up import NETWORKS, device, record
 

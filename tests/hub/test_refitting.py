@@ -9,10 +9,9 @@ import pytest
 
 from latcast.errors import TrainingError
 from latcast.hub import refitting
-from latcast.hub.cross_device import Observation
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.log_scale import FITTER, LogScaleModel
-from latcast.hub.queries import RepositoryReader
+from latcast.hub.database import HubDatabase
+from latcast.hub.model import LOG_SCALE, LogScaleModel, Observation
+from latcast.hub.queries import HubReader
 from latcast.hub.refitting import Refitter, ServedModel, fit, held_out_error, refit
 from tests.hub.made_up import NETWORKS, device
 from tests.hub.serving import wait_for
@@ -28,7 +27,7 @@ def observed(**factors: float) -> list[Observation]:
 
 
 def test_devices_that_differ_by_a_factor_are_predicted_without_error() -> None:
-    error, note = held_out_error(FITTER, observed(a=1.0, b=2.0, c=5.0, d=0.3))
+    error, note = held_out_error(LOG_SCALE, observed(a=1.0, b=2.0, c=5.0, d=0.3))
 
     assert note == ""
     assert error is not None
@@ -45,10 +44,10 @@ def test_a_device_is_held_out_with_all_its_platforms() -> None:
 
         def fit(self, observations: Sequence[Observation]) -> LogScaleModel:
             seen.append({item.platform.split("/")[0] for item in observations})
-            return FITTER.fit(observations)
+            return LOG_SCALE.fit(observations)
 
         def load(self, content: Mapping[str, Any]) -> LogScaleModel:
-            return FITTER.load(content)
+            return LOG_SCALE.load(content)
 
     held_out_error(Spy(), observed(a=1.0, b=2.0, c=5.0))
 
@@ -81,7 +80,7 @@ def test_a_way_that_fails_makes_room_for_the_next(monkeypatch: pytest.MonkeyPatc
     assert found.note == "failing: not today"
 
 
-def test_versions_are_kept_and_the_newest_serves(database: RepositoryDatabase) -> None:
+def test_versions_are_kept_and_the_newest_serves(database: HubDatabase) -> None:
     served = ServedModel()
     upload(database, device("a", 1.0))
     first = refit(database, served)
@@ -92,18 +91,18 @@ def test_versions_are_kept_and_the_newest_serves(database: RepositoryDatabase) -
     assert second is not None
     assert (first.number, second.number) == (1, 2)
     assert served.version == second
-    listed = RepositoryReader(database).models()
+    listed = HubReader(database).models()
     assert [(item["number"], item["platforms"], item["measurements"]) for item in listed] == [(2, 3, 60), (1, 1, 20)]
     assert listed[0]["held_out"]["mape"] == pytest.approx(0.0, abs=1e-6)
     assert database.newest_model() == second
 
 
-def test_nothing_is_fitted_to_nothing(sqlite: RepositoryDatabase) -> None:
+def test_nothing_is_fitted_to_nothing(sqlite: HubDatabase) -> None:
     assert refit(sqlite, ServedModel()) is None
     assert sqlite.newest_model() is None
 
 
-def test_a_fit_in_a_process_of_its_own_gives_the_same(sqlite: RepositoryDatabase) -> None:
+def test_a_fit_in_a_process_of_its_own_gives_the_same(sqlite: HubDatabase) -> None:
     upload(sqlite, [*device("a", 1.0), *device("b", 2.0)])
     here, there = ServedModel(), ServedModel()
 
@@ -113,7 +112,7 @@ def test_a_fit_in_a_process_of_its_own_gives_the_same(sqlite: RepositoryDatabase
     assert here.model == there.model
 
 
-def test_the_refitter_fits_when_told_and_serves_what_was_kept(sqlite: RepositoryDatabase) -> None:
+def test_the_refitter_fits_when_told_and_serves_what_was_kept(sqlite: HubDatabase) -> None:
     served = ServedModel()
     refitter = Refitter(sqlite, served, quiet_s=0.01, own_process=False)
     refitter.start()
@@ -129,10 +128,10 @@ def test_the_refitter_fits_when_told_and_serves_what_was_kept(sqlite: Repository
 
     assert again.version == served.version
     restarted.stop()
-    assert len(RepositoryReader(sqlite).models()) == 1
+    assert len(HubReader(sqlite).models()) == 1
 
 
-def test_a_fit_that_fails_leaves_the_old_model_serving(sqlite: RepositoryDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_that_fails_leaves_the_old_model_serving(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     served = ServedModel()
     upload(sqlite, device("a", 1.0))
     old = refit(sqlite, served)

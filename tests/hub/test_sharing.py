@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from latcast.errors import LatcastError, RepositoryError
+from latcast.errors import HubError, LatcastError
 from latcast.hub import sharing
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.sharing import Batch, Client, Outcome, batches, shareable
+from latcast.hub.database import HubDatabase
+from latcast.hub.sharing import HubClient, ShareReport, UploadBatch, shareable, upload_batches
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
 from tests.hub.serving import QUICK, listening
@@ -63,25 +63,25 @@ def test_batches_hold_everything_once_and_are_the_same_each_time(monkeypatch: py
     monkeypatch.setattr(sharing, "BATCH_RECORDS", 7)
     records = device("phone", 2.0)
 
-    parts = list(batches(records))
+    parts = list(upload_batches(records))
 
     assert [part.records for part in parts] == [7, 7, 6]
     sent = [json.loads(line) for part in parts for line in part.content.splitlines()]
     assert sent == [json.loads(line) for line in lines(records).splitlines()]
-    assert [part.sha256 for part in batches(records)] == [part.sha256 for part in parts]
+    assert [part.sha256 for part in upload_batches(records)] == [part.sha256 for part in parts]
 
 
 def test_large_records_make_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "BATCH_BYTES", 700)
 
-    assert [part.records for part in batches(device("phone", 2.0, [1, 2, 3]))] == [1, 1, 1]
+    assert [part.records for part in upload_batches(device("phone", 2.0, [1, 2, 3]))] == [1, 1, 1]
 
 
-def test_what_is_sent_arrives(database: RepositoryDatabase) -> None:
+def test_what_is_sent_arrives(database: HubDatabase) -> None:
     token, _ = database.issue_token("Ann")
     with listening(database) as url:
-        client, outcome = Client(url, token), Outcome()
-        for part in [*batches(device("phone", 2.0)), *batches(device("phone", 2.0))]:
+        client, outcome = HubClient(url, token), ShareReport()
+        for part in [*upload_batches(device("phone", 2.0)), *upload_batches(device("phone", 2.0))]:
             outcome.add(part.records, client.send(part))
 
     assert (outcome.sent, outcome.accepted, outcome.known) == (40, 20, 20)
@@ -130,7 +130,7 @@ def test_a_failing_server_is_tried_again_and_again_with_longer_waits() -> None:
     waits: list[float] = []
     busy = (503, {}, b'{"detail": "not now"}')
     with answering(busy, None, (500, {}, b"<html>"), (429, {"retry-after": "7"}, b'{"detail": "slowly"}'), GOOD) as (url, seen):
-        answer = Client(url, "t", sleep=waits.append).send(Batch(b"{}\n", 1))
+        answer = HubClient(url, "t", sleep=waits.append).send(UploadBatch(b"{}\n", 1))
 
     assert answer["accepted"] == 1
     assert len(seen) == 5
@@ -142,9 +142,9 @@ def test_a_failing_server_is_tried_again_and_again_with_longer_waits() -> None:
 
 def test_after_all_attempts_it_says_that_nothing_is_lost() -> None:
     with answering(*[(503, {}, b'{"detail": "not now"}')] * 3) as (url, _):
-        client = Client(url, "t", sleep=lambda wait_s: None, attempts=3)
-        with pytest.raises(RepositoryError, match=r"3 attempts \(503: not now\); run the same command again"):
-            client.send(Batch(b"{}\n", 1))
+        client = HubClient(url, "t", sleep=lambda wait_s: None, attempts=3)
+        with pytest.raises(HubError, match=r"3 attempts \(503: not now\); run the same command again"):
+            client.send(UploadBatch(b"{}\n", 1))
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_after_all_attempts_it_says_that_nothing_is_lost() -> None:
     [
         ((401, {}, b'{"detail": "this token is expired"}'), r"refused the measurements \(401\): this token is expired"),
         ((422, {}, b"nonsense"), r"refused the measurements \(422\)"),
-        ((200, {}, b"<html>"), "not a repository's; check the address"),
-        ((200, {}, b"[]"), "not a repository's; check the address"),
+        ((200, {}, b"<html>"), "not a hub's; check the address"),
+        ((200, {}, b"[]"), "not a hub's; check the address"),
     ],
 )
 def test_a_refusal_is_not_tried_again(answer: tuple[int, dict[str, str], bytes], reason: str) -> None:
-    with answering(answer) as (url, seen), pytest.raises(RepositoryError, match=reason):
-        Client(url, "t").send(Batch(b"{}\n", 1))
+    with answering(answer) as (url, seen), pytest.raises(HubError, match=reason):
+        HubClient(url, "t").send(UploadBatch(b"{}\n", 1))
 
     assert len(seen) == 1
 
@@ -167,17 +167,17 @@ def test_the_token_is_not_carried_along_a_redirect() -> None:
     with (
         answering(GOOD) as (elsewhere, stolen),
         answering((302, {"location": elsewhere}, b"")) as (url, seen),
-        pytest.raises(RepositoryError, match="refused the measurements"),
+        pytest.raises(HubError, match="refused the measurements"),
     ):
-        Client(url, "secret").send(Batch(b"{}\n", 1))
+        HubClient(url, "secret").send(UploadBatch(b"{}\n", 1))
 
     assert seen[0]["Authorization"] == "Bearer secret"
     assert stolen == []
 
 
-def test_a_server_that_comes_back_gets_everything_once(sqlite: RepositoryDatabase) -> None:
+def test_a_server_that_comes_back_gets_everything_once(sqlite: HubDatabase) -> None:
     token, _ = sqlite.issue_token("Ann")
-    [part] = batches(device("phone", 2.0))
+    [part] = upload_batches(device("phone", 2.0))
     with listening(sqlite, replace(QUICK, refit=False)) as url:
         pass
 
@@ -185,19 +185,19 @@ def test_a_server_that_comes_back_gets_everything_once(sqlite: RepositoryDatabas
         raise StopAsyncIteration
 
     with pytest.raises(StopAsyncIteration):
-        Client(url, token, sleep=starts_again).send(part)
+        HubClient(url, token, sleep=starts_again).send(part)
     with listening(sqlite) as again:
-        assert Client(again, token).send(part)["accepted"] == 20
+        assert HubClient(again, token).send(part)["accepted"] == 20
 
 
-@pytest.mark.parametrize("url", ["", "repository.example", "ftp://repository.example", "file:///etc/passwd", "http://"])
+@pytest.mark.parametrize("url", ["", "hub.example", "ftp://hub.example", "file:///etc/passwd", "http://"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(RepositoryError, match="is not the address of a repository"):
-        Client(url, "t")
+    with pytest.raises(HubError, match="is not the address of a hub"):
+        HubClient(url, "t")
 
 
 @pytest.mark.parametrize(
     ("url", "readable"), [("http://10.0.0.5:8765", True), ("http://localhost:1", False), ("https://x.example", False)]
 )
 def test_others_can_read_what_is_not_encrypted(url: str, readable: bool) -> None:
-    assert Client(url, "t").readable_by_others is readable
+    assert HubClient(url, "t").readable_by_others is readable

@@ -111,13 +111,13 @@ def discard(record_id: Annotated[str, typer.Argument(metavar="ID")], database: D
 @app.command("refit")
 def refit(database: Database = "", as_json: AsJson = False) -> None:
     """Fit the cross-device model now; servers take it up when they start."""
-    from latcast.errors import RepositoryError
+    from latcast.errors import HubError
     from latcast.hub import refitting
 
     with open_repository(database) as repository:
         version = refitting.refit(repository, refitting.ServedModel())
     if version is None:
-        raise RepositoryError("there is nothing to fit to; upload measurements first")
+        raise HubError("there is nothing to fit to; upload measurements first")
     if as_json:
         print_json({name: value for name, value in vars(version).items() if name != "content"})
     else:
@@ -133,7 +133,7 @@ def fetch(
     as_json: AsJson = False,
 ) -> None:
     """Fetch ONNX Runtime for browsers from the npm registry, for the page "add your device"."""
-    from latcast.hub.assets import PACKAGE, VERSION, fetch_assets
+    from latcast.hub.browser import PACKAGE, VERSION, fetch_assets
 
     found = fetch_assets(into, webgpu=webgpu, package_file=file)
     if as_json:

@@ -11,11 +11,11 @@ import typer
 
 from latcast import __version__
 from latcast.cli.output import console, warn
-from latcast.errors import MissingExtraError, RepositoryError
+from latcast.errors import HubError, MissingExtraError
 from latcast.folders import data_folder, made
 
 if TYPE_CHECKING:
-    from latcast.hub.database import RepositoryDatabase
+    from latcast.hub.database import HubDatabase
 
 KEPT_WHEN_INTERRUPTED = "everything that was uploaded is stored"
 
@@ -29,7 +29,7 @@ Database = Annotated[
 ]
 
 
-def open_repository(location: str) -> RepositoryDatabase:
+def open_repository(location: str) -> HubDatabase:
     """The repository of this location, or the user's own.
 
     Raises:
@@ -37,13 +37,13 @@ def open_repository(location: str) -> RepositoryDatabase:
         DatasetError: The database cannot be opened.
     """
     try:
-        from latcast.hub.database import RepositoryDatabase
+        from latcast.hub.database import HubDatabase
     except ModuleNotFoundError as problem:
         raise MissingExtraError(str(problem.name), "server", "a repository") from problem
     if not location:
         location = str(made(data_folder()) / "repository.sqlite")
     try:
-        return RepositoryDatabase(location)
+        return HubDatabase(location)
     except ModuleNotFoundError as problem:
         raise MissingExtraError(str(problem.name), "server", "a repository") from problem
 
@@ -73,10 +73,10 @@ def command(
     except ModuleNotFoundError as problem:
         raise MissingExtraError(str(problem.name), "server", "latcast serve") from problem
     if (certificate is None) != (key is None):
-        raise RepositoryError("TLS needs both --certificate and --key")
+        raise HubError("TLS needs both --certificate and --key")
     for file in (certificate, key):
         if file is not None and not file.is_file():
-            raise RepositoryError(f"there is no file {file}")
+            raise HubError(f"there is no file {file}")
     settings = ServerSettings(reads_per_minute=reads_per_minute, writes_per_minute=writes_per_minute, refit=refit)
     base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
     logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
@@ -101,7 +101,7 @@ def command(
         )
         server.run()
         if not server.started:
-            raise RepositoryError(f"cannot listen at {host}:{port}; is another server there? choose another --port")
+            raise HubError(f"cannot listen at {host}:{port}; is another server there? choose another --port")
 
 
 def _shown_host(host: str) -> str:
@@ -113,7 +113,7 @@ def _shown_host(host: str) -> str:
     return socket.gethostname()
 
 
-def _show_invitation(repository: RepositoryDatabase, base: str) -> None:
+def _show_invitation(repository: HubDatabase, base: str) -> None:
     """A link with a token behind the ``#``, which browsers do not send, and the same as a QR code."""
     import segno
 

@@ -11,7 +11,7 @@ import typer
 
 from latcast.cli.options import AsJson
 from latcast.cli.output import print_json, print_table, warn
-from latcast.errors import RepositoryError
+from latcast.errors import HubError
 from latcast.records import Measurement
 
 KEPT_WHEN_INTERRUPTED = "what was sent is kept there; run the same command again to go on"
@@ -29,29 +29,29 @@ def command(
 ) -> None:
     """Contribute measurements to a shared repository. Paths of this machine are left out; nothing is sent before you agree."""
     from latcast.datasets.opening import open_measurements
-    from latcast.hub.sharing import Client, Outcome, batches, shareable
+    from latcast.hub.sharing import HubClient, ShareReport, shareable, upload_batches
 
     with open_measurements(measurements) as store:
         found = list(store.measurements(failed=failed, as_taken=True))
     records = [shareable(item, device) for item in found]
     if not records:
-        raise RepositoryError(f"{measurements} holds no measurements that could be sent")
-    parts = list(batches(records))
+        raise HubError(f"{measurements} holds no measurements that could be sent")
+    parts = list(upload_batches(records))
     if dry_run:
         for part in parts:
             sys.stdout.write(part.content.decode())
         sys.stdout.flush()
         _summarise(records, sum(len(part.content) for part in parts), f"would be sent to {to}")
         return
-    client = Client(to, token)
+    client = HubClient(to, token)
     if not token:
-        raise RepositoryError("contributing needs a token from the repository's keeper; put it into LATCAST_TOKEN")
+        raise HubError("contributing needs a token from the repository's keeper; put it into LATCAST_TOKEN")
     if client.readable_by_others:
         warn(f"{to} is not encrypted: others on the network can read the token")
     _summarise(records, sum(len(part.content) for part in parts), f"for {to}")
     if not yes:
         _ask(records, to)
-    outcome = Outcome()
+    outcome = ShareReport()
     for number, part in enumerate(parts, start=1):
         outcome.add(part.records, client.send(part, lambda reason, wait_s: warn(f"{reason}; trying again in {wait_s:.1f} s")))
         if len(parts) > 1:
@@ -77,13 +77,13 @@ def _ask(records: list[Measurement], to: str) -> None:
     """Shows one record as it would be sent, and asks.
 
     Raises:
-        RepositoryError: The answer is no, or there is nobody to ask.
+        HubError: The answer is no, or there is nobody to ask.
     """
     import json
 
     if not sys.stdin.isatty():
-        raise RepositoryError("there is no terminal to ask on; look with --dry-run, then send with --yes")
+        raise HubError("there is no terminal to ask on; look with --dry-run, then send with --yes")
     print("One of them, with everything that is sent of it (--dry-run shows all):", file=sys.stderr)
     print(json.dumps(records[0].to_json(), indent=1), file=sys.stderr)
     if not typer.confirm(f"Send {len(records)} measurements to {to}, where they are public?", err=True):
-        raise RepositoryError("nothing was sent")
+        raise HubError("nothing was sent")

@@ -11,13 +11,10 @@ from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
-from latcast.errors import LatcastError
-from latcast.hub import signature
-from latcast.hub.forecasting import ForecastRequest, forecast
+from latcast.hub import browser
 from latcast.hub.queries import NotFoundError, network_json
-from latcast.hub.site import Site, as_json
-from latcast.hub.uploading import read_body
-from latcast.hub.validation import MAX_BODY_BYTES, MAX_RECORDS, parse_upload
+from latcast.hub.site import ForecastRequest, Site, as_json, forecast
+from latcast.hub.uploads import MAX_BODY_BYTES, MAX_RECORDS, parse_upload, read_body
 
 JSON_LINES = "application/x-ndjson"
 PLATFORM_PATH = "{device}/{runtime}/{unit}/{precision}"
@@ -50,7 +47,7 @@ def _says(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"description": texts[code], "content": {"application/json": {"schema": _SAID}}} for code in (*codes, 429)}
 
 
-bearer = HTTPBearer(auto_error=False, description="A token from the repository's keeper; reading needs none.")
+bearer = HTTPBearer(auto_error=False, description="A token from the hub's administrator; reading needs none.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
@@ -127,18 +124,18 @@ class Api:
             # The text too: a reader that is not Python may write 1.0 as 1, and a key is a hash of the text.
             return [
                 {**network_json(item), "reference": item.to_json(), "reference_text": json.dumps(item.to_json())}
-                for item in signature.networks(names).values()
+                for item in browser.networks(names).values()
             ]
 
         return await self._cached(
-            ("signature",), lambda: {"signature": listed(signature.SIGNATURE), "check": listed(signature.CHECK)}
+            ("signature",), lambda: {"signature": listed(browser.SIGNATURE), "check": listed(browser.CHECK)}
         )
 
     async def onnx(self, key: Key) -> Response:
-        reference = signature.served_networks().get(key)
+        reference = browser.served_networks().get(key)
         if reference is None:
             raise NotFoundError(f"'{key}' is no signature network; /api/signature lists them")
-        file = await run_in_threadpool(signature.onnx_file, reference)
+        file = await run_in_threadpool(browser.onnx_file, reference)
         return FileResponse(
             file, media_type="application/octet-stream", headers={"content-encoding": "gzip", "cache-control": "max-age=86400"}
         )
@@ -188,24 +185,3 @@ class Api:
 
     async def predict(self, wanted: ForecastRequest) -> Response:
         return JSONResponse(await run_in_threadpool(forecast, self.site, wanted))
-
-
-def status_of(problem: LatcastError) -> int:
-    """The HTTP status that says what kind of problem it is."""
-    from latcast.errors import DatasetError, RepositoryError
-    from latcast.hub.forecasting import NoModelError
-    from latcast.hub.tokens import TokenError
-    from latcast.hub.uploading import TooLargeError, UnreadableBodyError
-
-    for kind, status in (
-        (TokenError, 401),
-        (NotFoundError, 404),
-        (TooLargeError, 413),
-        (UnreadableBodyError, 400),
-        (NoModelError, 409),
-        (RepositoryError, 422),
-        (DatasetError, 503),
-    ):
-        if isinstance(problem, kind):
-            return status
-    return 422

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import AsyncIterator
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -12,18 +17,29 @@ from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
 
 from latcast.errors import DatasetError, LatcastError
-from latcast.hub.api import Api, status_of
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.headers import RateLimits, SecurityHeaders
-from latcast.hub.limits import RateLimit
+from latcast.hub.api import Api
+from latcast.hub.database import HubDatabase
 from latcast.hub.pages import Pages
-from latcast.hub.site import ServerSettings, Site
+from latcast.hub.queries import NotFoundError
+from latcast.hub.site import NoModelError, ServerSettings, Site
+from latcast.hub.tokens import TokenError
+from latcast.hub.uploads import TooLargeError, UnreadableBodyError
 
 _LOG = logging.getLogger("latcast.hub")
 
+_STATUS_CODES: tuple[tuple[type[LatcastError], int], ...] = (
+    (TokenError, 401),
+    (NotFoundError, 404),
+    (TooLargeError, 413),
+    (UnreadableBodyError, 400),
+    (NoModelError, 409),
+    (DatasetError, 503),
+)
+"""HTTP status by kind of error, the first that fits; 422 for all others."""
 
-def make_app(database: RepositoryDatabase, settings: ServerSettings | None = None, version: str = "0") -> FastAPI:
-    """The ASGI application of a repository.
+
+def make_app(database: HubDatabase, settings: ServerSettings | None = None, version: str = "0") -> FastAPI:
+    """The ASGI application of a hub.
 
     No origin but the server's own may read answers in a browser (there is no CORS header), and cookies are not used.
 
@@ -43,7 +59,7 @@ def make_app(database: RepositoryDatabase, settings: ServerSettings | None = Non
             site.refitter.stop()
 
     app = FastAPI(
-        title="latcast repository",
+        title="latcast hub",
         summary="Latencies of neural networks on devices, measured by many and predicted for all.",
         version=version,
         lifespan=lifespan,
@@ -70,11 +86,11 @@ def make_app(database: RepositoryDatabase, settings: ServerSettings | None = Non
 
 async def _refusal(request: Request, problem: Exception) -> JSONResponse:
     assert isinstance(problem, LatcastError)
-    status = status_of(problem)
+    status = next((code for kind, code in _STATUS_CODES if isinstance(problem, kind)), 422)
     text = str(problem)
     if isinstance(problem, DatasetError):
         _LOG.error("%s %s: %s", request.method, request.url.path, problem)
-        text = "the repository's database does not answer; try again later"
+        text = "the hub's database does not answer; try again later"
     headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "5"} if status == 503 else None
     return JSONResponse({"detail": text}, status_code=status, headers=headers)
 
@@ -85,3 +101,129 @@ async def _malformed(request: Request, problem: Exception) -> JSONResponse:
     found = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in problem.errors()[:5]]
     text = "; ".join(found).encode("utf-8", "replace").decode()
     return JSONResponse({"detail": text}, status_code=422)
+
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self' 'wasm-unsafe-eval'",
+        "worker-src 'self' blob:",  # onnxruntime-web starts its threads from a blob where it must
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "style-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""Nothing from anywhere else, no inline script or style."""
+
+SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
+    # The two that make a page isolated, which is what gives WebAssembly its threads (over HTTPS or on localhost).
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-embedder-policy", b"require-corp"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+
+
+class SecurityHeaders:
+    """Adds :data:`SECURITY_HEADERS` to every answer."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+
+class RateLimits:
+    """Answers 429 to an address that asks too often; reading and writing are counted apart.
+
+    Args:
+        app: What to protect.
+        reads: Limit of GET and HEAD.
+        writes: Limit of everything else.
+    """
+
+    def __init__(self, app: Application, reads: RateLimit, writes: RateLimit) -> None:
+        self.app = app
+        self.reads = reads
+        self.writes = writes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            limit = self.reads if scope["method"] in ("GET", "HEAD") else self.writes
+            wait_s = limit.wait_s((scope.get("client") or ("unknown",))[0])
+            if wait_s:
+                text = f"too many requests from this address; try again in {wait_s} s"
+                await _refuse(send, 429, text, ((b"retry-after", str(wait_s).encode()),))
+                return
+        await self.app(scope, receive, send)
+
+
+async def _refuse(send: Send, status: int, text: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    body = json.dumps({"detail": text}).encode()
+    start = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers],
+    }
+    await send(start)
+    await send({"type": "http.response.body", "body": body})
+
+
+MAX_ADDRESSES = 10_000
+"""Buckets kept; the one used longest ago goes first. An attacker with more addresses than that is not held by counting."""
+
+
+class RateLimit:
+    """At most ``per_minute`` requests of one key in the long run, and a burst of ``burst`` at once.
+
+    Args:
+        per_minute: 0 for no limit.
+        burst: A quarter of a minute's by default, at least 10.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(self, per_minute: int, burst: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.per_second = per_minute / 60
+        self.burst = float(max(10, per_minute // 4) if burst is None else burst)
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, key: str, cost: float = 1.0) -> int:
+        """Takes one request of a key.
+
+        Returns:
+            0 where it may go on; otherwise the seconds after which to try again.
+        """
+        if not self.per_second:
+            return 0
+        now_s = self._clock()
+        left, since_s = self._buckets.pop(key, (self.burst, now_s))
+        left = min(self.burst, left + (now_s - since_s) * self.per_second)
+        allowed = left >= cost
+        self._buckets[key] = (left - cost if allowed else left, now_s)
+        if len(self._buckets) > MAX_ADDRESSES:
+            self._buckets.popitem(last=False)
+        return 0 if allowed else max(1, math.ceil((cost - left) / self.per_second))

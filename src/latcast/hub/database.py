@@ -1,13 +1,14 @@
-"""A repository's database: a store of measurements that also knows who brought what, what is held back, and its models."""
+"""The database of a hub: a store of measurements with contributors, uploads, a quarantine and fitted models."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from sqlalchemy import func, insert, select
@@ -18,10 +19,10 @@ from sqlalchemy.orm import Session
 from latcast.datasets.rows import reference_of
 from latcast.datasets.schema import MeasurementRow, ReferenceRow
 from latcast.datasets.store import Store, measurement_id
-from latcast.errors import RepositoryError
+from latcast.errors import HubError
 from latcast.hub import tokens
-from latcast.hub.cross_device import CrossDeviceModel, Observation
 from latcast.hub.migrations import migrate
+from latcast.hub.model import HubModel, Observation
 from latcast.hub.plausibility import implausibility, outliers
 from latcast.hub.schema import (
     REASON_LENGTH,
@@ -40,8 +41,8 @@ _WRITERS_LOCK = 0x6C617463617374
 
 
 @dataclass(frozen=True)
-class Held:
-    """A record in quarantine: what it is and why it is not believed."""
+class QuarantinedRecord:
+    """A record in quarantine, with the reason."""
 
     id: str
     platform: str
@@ -83,11 +84,11 @@ def database_url(location: Path | str) -> str:
     return text
 
 
-class RepositoryDatabase(Store):
+class HubDatabase(Store):
     """A store with contributors, tokens, uploads, a quarantine and models.
 
     Args:
-        location: Path of a SQLite file, which is made where there is none and turned into a repository where it is a store;
+        location: Path of a SQLite file, which is made where there is none and turned into a hub where it is a store;
             or a database URL (``postgresql://user@host/name``).
 
     Raises:
@@ -105,7 +106,7 @@ class RepositoryDatabase(Store):
             self.close()
             raise
 
-    def __enter__(self) -> RepositoryDatabase:
+    def __enter__(self) -> HubDatabase:
         return self
 
     def _write_engine(self) -> Engine:
@@ -143,7 +144,7 @@ class RepositoryDatabase(Store):
     # Uploads
 
     def receive(
-        self, contributor_id: int, content: bytes, measurements: Sequence[Measurement], model: CrossDeviceModel | None
+        self, contributor_id: int, content: bytes, measurements: Sequence[Measurement], model: HubModel | None
     ) -> dict[str, Any]:
         """Keeps what an upload brought, all of it in one transaction, once.
 
@@ -163,16 +164,16 @@ class RepositoryDatabase(Store):
             before = session.get(UploadRow, upload_id)
             if before is not None:
                 return {**before.answer, "repeated": True}
-            reasons = self._doubts(session, measurements, model)
+            reasons = self._reasons(session, measurements, model)
             held = set(session.scalars(select(QuarantineRow.id).where(QuarantineRow.id.in_(ids))))
-            doubted = {ids[index] for index in reasons} | held
-            new = self._insert(session, [item for key, item in zip(ids, measurements, strict=True) if key not in doubted])
+            held_back = {ids[index] for index in reasons} | held
+            new = self._insert(session, [item for key, item in zip(ids, measurements, strict=True) if key not in held_back])
             now = utc_now()
             answer = {
                 "upload": upload_id,
                 "received": len(measurements),
                 "accepted": len(new),
-                "known": len(set(ids) - doubted) - len(new),
+                "known": len(set(ids) - held_back) - len(new),
                 "quarantined": [
                     {"record": index + 1, "network": measurements[index].reference.name, "reason": reason}
                     for index, reason in sorted(reasons.items())
@@ -209,8 +210,8 @@ class RepositoryDatabase(Store):
             )
         return answer
 
-    def _doubts(self, session: Session, measurements: Sequence[Measurement], model: CrossDeviceModel | None) -> dict[int, str]:
-        """Why records are not believed, by index."""
+    def _reasons(self, session: Session, measurements: Sequence[Measurement], model: HubModel | None) -> dict[int, str]:
+        """Why records go into quarantine, by index."""
         now = datetime.now(timezone.utc)
         reasons = {}
         by_platform: dict[str, list[int]] = {}
@@ -221,14 +222,14 @@ class RepositoryDatabase(Store):
             else:
                 reasons[index] = reason
         for platform, indices in by_platform.items():
-            trusted = _latencies(session, platform)
+            trusted = {k: median(v) for k, v in network_latencies(session, platform=platform).get(platform, {}).items()}
             found = outliers([measurements[index] for index in indices], trusted, model)
             reasons.update({indices[position]: reason for position, reason in found.items()})
         return reasons
 
     # Quarantine
 
-    def quarantine(self) -> list[Held]:
+    def quarantine(self) -> list[QuarantinedRecord]:
         """Records held back and not yet decided on, the newest first."""
         query = (
             select(QuarantineRow, ContributorRow.name)
@@ -239,10 +240,10 @@ class RepositoryDatabase(Store):
         )
         with self._reading() as session:
             return [
-                Held(
+                QuarantinedRecord(
                     row.id,
                     row.platform_id,
-                    str(row.record["reference"]["name"]),
+                    row.record["reference"]["name"],
                     row.record["latency_ms"],
                     row.reason,
                     row.held_at,
@@ -255,7 +256,7 @@ class RepositoryDatabase(Store):
         """Makes a record in quarantine a measurement.
 
         Raises:
-            RepositoryError: There is no such record in quarantine.
+            HubError: There is no such record in quarantine.
         """
         with self._writing("release a record in") as session:
             row = _held(session, record_id)
@@ -269,7 +270,7 @@ class RepositoryDatabase(Store):
         """Refuses a record in quarantine for good; it is remembered, so that it does not come back.
 
         Raises:
-            RepositoryError: There is no such record in quarantine.
+            HubError: There is no such record in quarantine.
         """
         with self._writing("discard a record in") as session:
             _held(session, record_id).discarded_at = utc_now()
@@ -278,15 +279,14 @@ class RepositoryDatabase(Store):
 
     def observations(self) -> list[Observation]:
         """The latency of each network on each platform: what a model is fitted to. Nothing of the quarantine."""
-        query = select(MeasurementRow.platform_id, MeasurementRow.reference_key, MeasurementRow.latency_ms).where(
-            MeasurementRow.role == "network", MeasurementRow.error.is_(None), MeasurementRow.latency_ms > 0
-        )
         with self._reading() as session:
             references = {row.key: reference_of(row) for row in session.scalars(select(ReferenceRow))}
-            groups: dict[tuple[str, str], list[float]] = {}
-            for platform, key, latency_ms in session.execute(query.order_by(MeasurementRow.platform_id)):
-                groups.setdefault((platform, key), []).append(latency_ms or 0.0)
-        return [Observation(platform, references[key], median(latencies)) for (platform, key), latencies in groups.items()]
+            found = network_latencies(session)
+        return [
+            Observation(platform, references[key], median(values))
+            for platform, networks in found.items()
+            for key, values in networks.items()
+        ]
 
     def keep_model(self, version: ModelVersion) -> ModelVersion:
         """Adds a version and returns it with its number."""
@@ -312,43 +312,29 @@ class RepositoryDatabase(Store):
             return False
 
 
-def _latencies(session: Session, platform: str) -> dict[str, float]:
-    query = select(MeasurementRow.reference_key, MeasurementRow.latency_ms).where(
-        MeasurementRow.platform_id == platform,
-        MeasurementRow.role == "network",
-        MeasurementRow.error.is_(None),
-        MeasurementRow.latency_ms > 0,
+def network_latencies(
+    session: Session, *, platform: str | None = None, network: str | None = None
+) -> dict[str, dict[str, list[float]]]:
+    """Good network latencies (ms): platform id to reference key to one value for each measurement."""
+    query = select(MeasurementRow.platform_id, MeasurementRow.reference_key, MeasurementRow.latency_ms).where(
+        MeasurementRow.role == "network", MeasurementRow.error.is_(None), MeasurementRow.latency_ms > 0
     )
-    groups: dict[str, list[float]] = {}
-    for key, latency_ms in session.execute(query):
-        groups.setdefault(key, []).append(latency_ms or 0.0)
-    return {key: median(latencies) for key, latencies in groups.items()}
-
-
-def median(values: Sequence[float]) -> float:
-    """Of at least one value."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    if platform is not None:
+        query = query.where(MeasurementRow.platform_id == platform)
+    if network is not None:
+        query = query.where(MeasurementRow.reference_key == network)
+    found: dict[str, dict[str, list[float]]] = {}
+    for platform_id, key, latency_ms in session.execute(query.order_by(MeasurementRow.platform_id)):
+        found.setdefault(platform_id, {}).setdefault(key, []).append(latency_ms or 0.0)
+    return found
 
 
 def _held(session: Session, record_id: str) -> QuarantineRow:
     row = session.get(QuarantineRow, record_id)
     if row is None or row.discarded_at is not None:
-        raise RepositoryError(f"no record in quarantine has the id '{record_id}'; latcast repository quarantine list shows them")
+        raise HubError(f"no record in quarantine has the id '{record_id}'; latcast hub quarantine list shows them")
     return row
 
 
 def _version(row: ModelVersionRow) -> ModelVersion:
-    return ModelVersion(
-        row.number,
-        row.fitted_at,
-        row.model,
-        row.measurements,
-        row.platforms,
-        row.networks,
-        row.seconds,
-        row.held_out,
-        row.note,
-        row.content,
-    )
+    return ModelVersion(**{item.name: getattr(row, item.name) for item in fields(ModelVersion)})

@@ -1,4 +1,4 @@
-"""The Gaussian process over devices and networks (:mod:`latcast.devices.cross_device`), as the repository's model.
+"""The Gaussian process over devices and networks (:mod:`latcast.devices.cross_device`), as the hub's model.
 
 It predicts networks that nobody has run, from their kernels. Networks of which nothing but latencies is known are left to one
 scale factor per platform.
@@ -24,9 +24,8 @@ from latcast.devices.device_covariance import DeviceScales
 from latcast.devices.network_covariance import LayerShareFit
 from latcast.devices.network_kernels import common_rules, has_kernels, network_kernels
 from latcast.errors import LatcastError, TrainingError
-from latcast.hub import log_scale, signature
-from latcast.hub.cross_device import Forecast, Observation
-from latcast.hub.log_scale import LogScaleModel
+from latcast.hub import browser
+from latcast.hub.model import LOG_SCALE, Z_90, Forecast, LogScaleModel, Observation
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.records import Reference
@@ -61,7 +60,7 @@ class GaussianProcessModel:
     name: str = NAME
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float]) -> dict[str, Forecast]:
-        """See :class:`~latcast.hub.cross_device.CrossDeviceModel`."""
+        """See :class:`~latcast.hub.model.HubModel`."""
         column = {reference.key: index for index, reference in enumerate(self.networks)}
         given = [key for key in measured if key in column]
         found = self.screen.predict(networks, measured)
@@ -69,7 +68,7 @@ class GaussianProcessModel:
             return found
         # A server answers from here, so it builds none but published networks: a stranger's may be a graph without end. It is
         # among the columns once a fit, which has a time limit, has built it.
-        published = signature.served_networks()
+        published = browser.served_networks()
         others = {
             item.key: kernels
             for item in networks
@@ -83,13 +82,13 @@ class GaussianProcessModel:
         for item in networks:
             if item.key in place:
                 centre = float(predicted.mean[0, place[item.key]])
-                half = log_scale.Z_90 * float(predicted.deviation[0, place[item.key]])
+                half = Z_90 * float(predicted.deviation[0, place[item.key]])
                 low_ms, latency_ms, high_ms = np.exp([centre - half, centre, centre + half])
                 found[item.key] = Forecast(float(latency_ms), float(low_ms), float(high_ms))
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """See :class:`~latcast.hub.cross_device.CrossDeviceModel`."""
+        """See :class:`~latcast.hub.model.HubModel`."""
         process = self.process
         return {
             "platforms": list(self.platforms),
@@ -112,8 +111,8 @@ class GaussianProcessFitter:
     min_platforms = 3
 
     def fit(self, observations: Sequence[Observation]) -> GaussianProcessModel:
-        """See :class:`~latcast.hub.cross_device.Fitter`."""
-        screen = log_scale.FITTER.fit(observations)
+        """See :class:`~latcast.hub.model.Fitter`."""
+        screen = LOG_SCALE.fit(observations)
         rules = common_rules(sorted({item.platform for item in observations}))
         references = {item.reference.key: item.reference for item in observations}
         kernels = {key: found for key, item in references.items() if (found := _kernels(item, rules))}
@@ -128,7 +127,7 @@ class GaussianProcessFitter:
         return GaussianProcessModel(process, tuple(platforms), tuple(references[key] for key in keys), rules, screen)
 
     def load(self, content: Mapping[str, Any]) -> GaussianProcessModel:
-        """See :class:`~latcast.hub.cross_device.Fitter`.
+        """See :class:`~latcast.hub.model.Fitter`.
 
         Raises:
             TrainingError: A network cannot be built any more.
@@ -139,9 +138,7 @@ class GaussianProcessFitter:
         kernels = [_kernels(reference, rules) for reference in networks]
         if not all(kernels):
             raise TrainingError("a network that the model was fitted to cannot be built any more; fit again")
-        return GaussianProcessModel(
-            _restored(content, kernels), platforms, networks, rules, log_scale.FITTER.load(content["screen"])
-        )
+        return GaussianProcessModel(_restored(content, kernels), platforms, networks, rules, LOG_SCALE.load(content["screen"]))
 
 
 FITTER = GaussianProcessFitter()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
-from latcast.hub.cross_device import CrossDeviceModel
+from latcast.hub.model import HubModel
 from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import Measurement
 
@@ -91,12 +91,12 @@ def _differ(stated: float, found: float) -> bool:
     return abs(stated / found - 1) > STATED_TOLERANCE
 
 
-def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], model: CrossDeviceModel | None) -> dict[int, str]:
+def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
     """Which network latencies of one platform cannot be right beside its other ones, with the reason.
 
     Args:
         measurements: Plausible records of one platform from one upload.
-        trusted: Latencies (ms) of that platform's networks that the repository believes already, by reference key.
+        trusted: Latencies (ms) of that platform's networks that the hub believes already, by reference key.
         model: The model that serves; None while there is none, and nothing is an outlier then.
 
     A network is judged by a prediction from latencies other than its own. Where fewer than :data:`MIN_KNOWN` are believed,

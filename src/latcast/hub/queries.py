@@ -1,10 +1,11 @@
-"""What is read from a repository: devices, networks, measurements, as JSON values."""
+"""Reads of a hub: devices, networks, measurements, as JSON values."""
 
 from __future__ import annotations
 
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -12,9 +13,9 @@ from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import measurement_of, reference_of
 from latcast.datasets.schema import MeasurementRow, PlatformRow, ReferenceRow
-from latcast.errors import RepositoryError
-from latcast.hub.cross_device import Forecast
-from latcast.hub.database import RepositoryDatabase, median
+from latcast.errors import HubError
+from latcast.hub.database import HubDatabase, network_latencies
+from latcast.hub.model import Forecast
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.records import Platform, Reference
 
@@ -24,14 +25,14 @@ PAGE = 500
 """Records read at once."""
 
 
-class NotFoundError(RepositoryError):
-    """The repository has nothing of this name."""
+class NotFoundError(HubError):
+    """The hub has nothing of this name."""
 
 
-class RepositoryReader:
+class HubReader:
     """Reads one database; each call is a transaction of its own."""
 
-    def __init__(self, database: RepositoryDatabase) -> None:
+    def __init__(self, database: HubDatabase) -> None:
         self._database = database
 
     def _reading(self) -> Any:
@@ -78,21 +79,11 @@ class RepositoryReader:
 
     def latencies(self, *, platform: str | None = None, network: str | None = None) -> dict[str, dict[str, list[float]]]:
         """Good network latencies (ms): platform id to reference key to one value for each measurement."""
-        query = select(MeasurementRow.platform_id, MeasurementRow.reference_key, MeasurementRow.latency_ms).where(
-            MeasurementRow.role == "network", MeasurementRow.error.is_(None), MeasurementRow.latency_ms > 0
-        )
-        if platform is not None:
-            query = query.where(MeasurementRow.platform_id == platform)
-        if network is not None:
-            query = query.where(MeasurementRow.reference_key == network)
-        found: dict[str, dict[str, list[float]]] = {}
         with self._reading() as session:
-            for platform_id, key, latency_ms in session.execute(query.order_by(MeasurementRow.platform_id)):
-                found.setdefault(platform_id, {}).setdefault(key, []).append(latency_ms or 0.0)
-        return found
+            return network_latencies(session, platform=platform, network=network)
 
     def references(self, role: str = "network") -> dict[str, Reference]:
-        """Networks of which the repository has a good measurement, by key."""
+        """Networks of which the hub has a good measurement, by key."""
         used = select(MeasurementRow.reference_key).where(MeasurementRow.role == role, MeasurementRow.error.is_(None))
         query = select(ReferenceRow).where(ReferenceRow.key.in_(used)).order_by(ReferenceRow.name, ReferenceRow.key)
         with self._reading() as session:
@@ -138,14 +129,14 @@ class RepositoryReader:
 
         Args:
             platform: Its id.
-            predict: What :meth:`CrossDeviceModel.predict` does.
+            predict: What :meth:`HubModel.predict` does.
 
         Raises:
-            NotFoundError: The repository has no good measurement of it.
+            NotFoundError: The hub has no good measurement of it.
         """
         measured = self.latencies(platform=platform).get(platform) if _storable(platform) else None
         if not measured:
-            raise NotFoundError(f"the repository has no measurement of '{platform[:200]}'; /api/devices lists what it has")
+            raise NotFoundError(f"the hub has no measurement of '{platform[:200]}'; /api/devices lists what it has")
         references = self.references()
         known = {key: median(values) for key, values in measured.items()}
         unknown = [reference for key, reference in references.items() if key not in known]

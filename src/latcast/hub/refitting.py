@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import LatcastError, TrainingError
-from latcast.hub.cross_device import CrossDeviceModel, Fitter, Observation
-from latcast.hub.database import ModelVersion, RepositoryDatabase
+from latcast.hub.database import HubDatabase, ModelVersion
+from latcast.hub.model import Fitter, HubModel, Observation
 from latcast.measure.environment import utc_now
 from latcast.predictors.metrics import judge
 from latcast.records import Platform
@@ -29,7 +29,7 @@ FITTERS: Registry[Fitter] = Registry(
     "cross-device model",
     {
         "gaussian-process": "latcast.hub.gaussian_process:FITTER",
-        "log-scale": "latcast.hub.log_scale:FITTER",
+        "log-scale": "latcast.hub.model:LOG_SCALE",
     },
     group="latcast.cross_device_models",
 )
@@ -128,7 +128,7 @@ def held_out_error(fitter: Fitter, observations: Sequence[Observation], seed: in
 
 
 def _predict_rest(
-    model: CrossDeviceModel, items: Sequence[Observation], random: Random
+    model: HubModel, items: Sequence[Observation], random: Random
 ) -> tuple[list[tuple[float, float, float, float]], int]:
     """(actual, predicted, low, high) of the networks of one platform that were not given, and how many were not predicted."""
     drawn = random.sample(list(items), len(items))
@@ -156,10 +156,10 @@ class ServedModel:
     """The model that answers, replaced at once when a new one is ready."""
 
     def __init__(self) -> None:
-        self._now: tuple[ModelVersion, CrossDeviceModel] | None = None
+        self._now: tuple[ModelVersion, HubModel] | None = None
 
     @property
-    def model(self) -> CrossDeviceModel | None:
+    def model(self) -> HubModel | None:
         return self._now[1] if self._now else None
 
     @property
@@ -175,7 +175,7 @@ class ServedModel:
         self._now = (version, FITTERS.get(version.model).load(version.content))
 
 
-def refit(database: RepositoryDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersion | None:
+def refit(database: HubDatabase, served: ServedModel, *, own_process: bool = False) -> ModelVersion | None:
     """Fits to everything the database believes, keeps the version, and serves it.
 
     Args:
@@ -226,9 +226,7 @@ class Refitter:
         own_process: Whether a fit runs in a process of its own.
     """
 
-    def __init__(
-        self, database: RepositoryDatabase, served: ServedModel, *, quiet_s: float = QUIET_S, own_process: bool = True
-    ) -> None:
+    def __init__(self, database: HubDatabase, served: ServedModel, *, quiet_s: float = QUIET_S, own_process: bool = True) -> None:
         self._database = database
         self._served = served
         self._quiet_s = quiet_s

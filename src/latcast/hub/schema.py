@@ -1,6 +1,6 @@
-"""Tables that a repository has beside those of a store of measurements; the same on SQLite and PostgreSQL.
+"""Tables that a hub has beside those of a store of measurements; the same on SQLite and PostgreSQL.
 
-Measurements themselves stay in the tables of :mod:`latcast.datasets.schema`: a repository's database is a store too. A
+Measurements themselves stay in the tables of :mod:`latcast.datasets.schema`: a hub's database is a store too. A
 record in quarantine is not among them, so nothing that reads measurements can learn from it.
 """
 
@@ -19,11 +19,11 @@ NAME_LENGTH = 60
 REASON_LENGTH = 300
 
 
-class RepositoryBase(DeclarativeBase):
-    """Tables that only a repository has."""
+class HubBase(DeclarativeBase):
+    """Tables that only a hub has."""
 
 
-class ContributorRow(RepositoryBase):
+class ContributorRow(HubBase):
     """Whoever uploads; a name to thank, not an account."""
 
     __tablename__ = "contributors"
@@ -33,7 +33,7 @@ class ContributorRow(RepositoryBase):
     created_at: Mapped[str] = mapped_column(String(40))
 
 
-class TokenRow(RepositoryBase):
+class TokenRow(HubBase):
     """A permission to upload. The secret itself is not kept, only its SHA-256: it is random, so no salt is needed."""
 
     __tablename__ = "tokens"
@@ -47,7 +47,7 @@ class TokenRow(RepositoryBase):
     revoked_at: Mapped[str | None] = mapped_column(String(40))
 
 
-class UploadRow(RepositoryBase):
+class UploadRow(HubBase):
     """One accepted request; the id is the SHA-256 of its uncompressed content and its contributor's."""
 
     __tablename__ = "uploads"
@@ -61,7 +61,7 @@ class UploadRow(RepositoryBase):
     """What the contributor was told, to be told again when the same content comes again."""
 
 
-class ContributionRow(RepositoryBase):
+class ContributionRow(HubBase):
     """Which upload brought a measurement first."""
 
     __tablename__ = "contributions"
@@ -70,7 +70,7 @@ class ContributionRow(RepositoryBase):
     upload_id: Mapped[str] = mapped_column(ForeignKey(UploadRow.id), index=True)
 
 
-class QuarantineRow(RepositoryBase):
+class QuarantineRow(HubBase):
     """A well-formed record that is not believed, with the reason; the id is the one it would have as a measurement."""
 
     __tablename__ = "quarantine"
@@ -82,11 +82,11 @@ class QuarantineRow(RepositoryBase):
     reason: Mapped[str] = mapped_column(String(REASON_LENGTH))
     held_at: Mapped[str] = mapped_column(String(40))
     discarded_at: Mapped[str | None] = mapped_column(String(40))
-    """When the keeper refused it for good; it stays, so that it cannot come back."""
+    """When the administrator refused it for good; it stays, so that it cannot come back."""
     record: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
-class ModelVersionRow(RepositoryBase):
+class ModelVersionRow(HubBase):
     """One fit of the cross-device model, as JSON, with its error on platforms held out of the fit."""
 
     __tablename__ = "model_versions"
@@ -103,5 +103,5 @@ class ModelVersionRow(RepositoryBase):
     content: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
-METADATA = (Base.metadata, RepositoryBase.metadata)
-"""Everything in a repository's database, in order of creation."""
+METADATA = (Base.metadata, HubBase.metadata)
+"""Everything in a hub's database, in order of creation."""

@@ -1,4 +1,4 @@
-"""Contributing measurements to a repository: what is sent, in which portions, and how it gets there."""
+"""Contributing measurements to a hub: what is sent, in which portions, and how it gets there."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from latcast.errors import RepositoryError
-from latcast.hub.validation import without_path
+from latcast.errors import HubError
+from latcast.hub.uploads import without_path
 from latcast.records import Measurement, Platform, Reference
 
 BATCH_RECORDS = 200
@@ -36,7 +36,7 @@ PATH_REMOVED = "(path removed)"
 
 
 @dataclass(frozen=True)
-class Batch:
+class UploadBatch:
     """Some records as they go over the wire: JSON Lines."""
 
     content: bytes
@@ -48,7 +48,7 @@ class Batch:
 
 
 @dataclass
-class Outcome:
+class ShareReport:
     """What became of a contribution."""
 
     sent: int = 0
@@ -73,16 +73,16 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
         device: Name for the device of local measurements.
 
     Raises:
-        RepositoryError: The measurement is local and no name was given, or its file has no hash.
+        HubError: The measurement is local and no name was given, or its file has no hash.
         LatcastError: The name is not one that platform ids allow.
     """
     platform = Platform.parse(measurement.platform)
     if platform.device == "local":
         if not device:
-            raise RepositoryError("the measurements are of 'local', which is another machine everywhere; name it with --device")
+            raise HubError("the measurements are of 'local', which is another machine everywhere; name it with --device")
         platform = Platform.parse(replace(platform, device=device).id)
         if platform.device == "local":
-            raise RepositoryError("the device cannot be called 'local'; choose a name that tells which machine it is")
+            raise HubError("the device cannot be called 'local'; choose a name that tells which machine it is")
     return replace(
         measurement,
         platform=platform.id,
@@ -106,24 +106,24 @@ def _scrubbed(value: Any) -> Any:
     return value
 
 
-def line(measurement: Measurement) -> bytes:
+def json_line(measurement: Measurement) -> bytes:
     """One record as it is sent."""
     return json.dumps(measurement.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n"
 
 
-def batches(measurements: Sequence[Measurement]) -> Iterator[Batch]:
+def upload_batches(measurements: Sequence[Measurement]) -> Iterator[UploadBatch]:
     """Portions that depend on nothing but the records, so that a repeated contribution sends the same ones."""
     lines: list[bytes] = []
     size = 0
     for measurement in measurements:
-        text = line(measurement)
+        text = json_line(measurement)
         if lines and (len(lines) == BATCH_RECORDS or size + len(text) > BATCH_BYTES):
-            yield Batch(b"".join(lines), len(lines))
+            yield UploadBatch(b"".join(lines), len(lines))
             lines, size = [], 0
         lines.append(text)
         size += len(text)
     if lines:
-        yield Batch(b"".join(lines), len(lines))
+        yield UploadBatch(b"".join(lines), len(lines))
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -133,8 +133,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class Client:
-    """Sends batches to one repository.
+class HubClient:
+    """Sends batches to one hub.
 
     Args:
         url: Its address, without ``/api``.
@@ -143,13 +143,13 @@ class Client:
         attempts: Tries of one batch.
 
     Raises:
-        RepositoryError: The address is not one of HTTP.
+        HubError: The address is not one of HTTP.
     """
 
     def __init__(self, url: str, token: str, *, sleep: Callable[[float], None] = time.sleep, attempts: int = ATTEMPTS) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise RepositoryError(f"'{url}' is not the address of a repository; expected https://host or http://host:port")
+            raise HubError(f"'{url}' is not the address of a hub; expected https://host or http://host:port")
         self.url = url.rstrip("/")
         self.readable_by_others = parts.scheme == "http" and parts.hostname not in _LOCAL
         self._token = token
@@ -157,7 +157,7 @@ class Client:
         self._attempts = attempts
         self._opener = urllib.request.build_opener(_NoRedirect())
 
-    def send(self, batch: Batch, on_retry: Callable[[str, float], None] = lambda reason, wait_s: None) -> dict[str, Any]:
+    def send(self, batch: UploadBatch, on_retry: Callable[[str, float], None] = lambda reason, wait_s: None) -> dict[str, Any]:
         """Sends a batch until it is answered; sent twice it is stored once, so an answer that was lost does no harm.
 
         Args:
@@ -165,7 +165,7 @@ class Client:
             on_retry: Told why an attempt failed and how long the next one waits.
 
         Raises:
-            RepositoryError: The repository refuses it, or cannot be reached in all attempts.
+            HubError: The hub refuses it, or cannot be reached in all attempts.
         """
         wait_s = FIRST_WAIT_S
         reason = ""
@@ -178,12 +178,12 @@ class Client:
             except _TryAgainError as problem:
                 reason = str(problem)
                 wait_s = problem.wait_s or min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt) * random.uniform(0.5, 1.0)
-        raise RepositoryError(
+        raise HubError(
             f"{self.url} did not take the measurements in {self._attempts} attempts ({reason}); "
             "run the same command again later, what has arrived is not stored twice"
         )
 
-    def _post(self, batch: Batch) -> dict[str, Any]:
+    def _post(self, batch: UploadBatch) -> dict[str, Any]:
         request = urllib.request.Request(
             f"{self.url}/api/measurements",
             data=gzip.compress(batch.content, mtime=0),
@@ -204,9 +204,9 @@ class Client:
         except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
             raise _TryAgainError(str(getattr(problem, "reason", problem)) or type(problem).__name__) from problem
         except (ValueError, RecursionError) as problem:
-            raise RepositoryError(f"{self.url} answered something that is not a repository's; check the address") from problem
+            raise HubError(f"{self.url} answered something that is not a hub's; check the address") from problem
         if not isinstance(found, dict) or "received" not in found:
-            raise RepositoryError(f"{self.url} answered something that is not a repository's; check the address")
+            raise HubError(f"{self.url} answered something that is not a hub's; check the address")
         return found
 
     def _refused(self, problem: urllib.error.HTTPError) -> NoReturn:
@@ -217,7 +217,7 @@ class Client:
         if problem.code == 429 or problem.code >= 500:
             stated = str(problem.headers.get("retry-after", ""))
             raise _TryAgainError(f"{problem.code}: {said}", min(float(stated), LONGEST_WAIT_S) if stated.isdecimal() else 0.0)
-        raise RepositoryError(f"{self.url} refused the measurements ({problem.code}): {said}")
+        raise HubError(f"{self.url} refused the measurements ({problem.code}): {said}")
 
 
 class _TryAgainError(Exception):

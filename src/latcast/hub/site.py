@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.forecasting import Forecaster
-from latcast.hub.queries import RepositoryReader
+from annotated_types import Gt, Le, Len
+
+from latcast.errors import HubError
+from latcast.hub import browser
+from latcast.hub.database import HubDatabase
+from latcast.hub.model import Forecast
+from latcast.hub.queries import HubReader, forecasts_json
 from latcast.hub.refitting import Refitter, ServedModel
+from latcast.records import Reference
 
 CACHE_S = 2.0
 """How long an answer may be old: another process may have changed the database meanwhile."""
@@ -71,13 +78,13 @@ class AnswerCache:
 class Site:
     """Everything that answers are made from."""
 
-    database: RepositoryDatabase
+    database: HubDatabase
     settings: ServerSettings
     served: ServedModel = field(default_factory=ServedModel)
     cache: AnswerCache = field(default_factory=AnswerCache)
 
     def __post_init__(self) -> None:
-        self.reader = RepositoryReader(self.database)
+        self.reader = HubReader(self.database)
         self.forecaster = Forecaster(self.served)
         self.refitter = Refitter(
             self.database, self.served, quiet_s=self.settings.refit_quiet_s, own_process=self.settings.fit_in_process
@@ -87,3 +94,69 @@ class Site:
 def as_json(data: Any) -> bytes:
     """Compact JSON."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+KEPT_FORECASTS = 1000
+
+
+class NoModelError(HubError):
+    """No model has been fitted yet."""
+
+
+class Forecaster:
+    """Asks the model that serves, and remembers its answers until another one serves.
+
+    One question at a time: a large model takes a second for it, and so strangers cannot take more than one core.
+
+    Args:
+        served: The model.
+    """
+
+    def __init__(self, served: ServedModel) -> None:
+        self._served = served
+        self._asking = threading.Lock()
+        self._kept: OrderedDict[str, dict[str, Forecast]] = OrderedDict()
+
+    def predict(self, networks: Sequence[Reference], measured: Mapping[str, float]) -> dict[str, Forecast]:
+        """See :class:`~latcast.hub.model.HubModel`; empty where there is no model."""
+        version, model = self._served.version, self._served.model
+        if model is None or version is None or not networks:
+            return {}
+        question = json.dumps([version.number, sorted(item.key for item in networks), sorted(measured.items())])
+        key = hashlib.sha256(question.encode()).hexdigest()
+        with self._asking:
+            found = self._kept.get(key)
+            if found is None:
+                found = self._kept[key] = model.predict(networks, measured)
+                while len(self._kept) > KEPT_FORECASTS:
+                    self._kept.popitem(last=False)
+            return found
+
+
+@dataclass
+class ForecastRequest:
+    """What a device measured (ms, by network key), and the keys of what to predict; all networks known where empty."""
+
+    measured: Annotated[dict[str, Annotated[float, Gt(0), Le(1e6)]], Len(1, 1000)]
+    networks: Annotated[list[str], Len(0, 1000)] = field(default_factory=list)
+
+
+def forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
+    """Predictions, with null figures for networks that the model cannot predict from these latencies; nothing is stored.
+
+    Raises:
+        NoModelError: There is no model.
+        HubError: A network is not known.
+    """
+    version = site.served.version
+    if version is None:
+        raise NoModelError("no model has been fitted yet; contribute measurements, or try again in a minute")
+    known = {**browser.served_networks(), **site.reader.references()}
+    unknown = [key for key in (*wanted.measured, *wanted.networks) if key not in known]
+    if unknown:
+        raise HubError(f"no network has the key '{unknown[0][:40]}'; /api/networks lists them")
+    references = [known[key] for key in wanted.networks] or [item for key, item in known.items() if key not in wanted.measured]
+    return {
+        "model": version.number,
+        "predictions": forecasts_json(references, site.forecaster.predict(references, wanted.measured)),
+    }

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from latcast.errors import RepositoryError
+from latcast.errors import HubError
 from latcast.hub.schema import NAME_LENGTH, ContributorRow, TokenRow
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"latcast_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[^\W_][\w .@+'-]*", re.UNICODE)
 
 
-class TokenError(RepositoryError):
+class TokenError(HubError):
     """A token that gives no right to upload."""
 
 
@@ -57,11 +57,11 @@ def checked_name(name: str, what: str = "a contributor's name") -> str:
     """The name without spaces around it.
 
     Raises:
-        RepositoryError: It is empty, too long, or has characters that are no part of names.
+        HubError: It is empty, too long, or has characters that are no part of names.
     """
     found = " ".join(name.split())
     if len(found) > NAME_LENGTH or not _NAME.fullmatch(found):
-        raise RepositoryError(
+        raise HubError(
             f"'{name[:80]}' is not {what}; expected up to {NAME_LENGTH} letters, digits, spaces and . @ + ' - _, "
             "a letter or digit first"
         )
@@ -75,7 +75,7 @@ def issue(session: Session, contributor: str, *, label: str = "", lifetime: time
         The token to hand over, which nobody can read again, and what is stored of it.
 
     Raises:
-        RepositoryError: The name or the label is malformed.
+        HubError: The name or the label is malformed.
     """
     from sqlalchemy import select
 
@@ -115,15 +115,15 @@ def check(session: Session, text: str, now: str) -> tuple[int, Token]:
         query = select(TokenRow, ContributorRow.name).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
         row = session.execute(query.where(TokenRow.id == found.group(1))).first()
     if found is None or row is None:
-        raise TokenError("this token is not known here; ask the repository's keeper for one (latcast repository token issue)")
+        raise TokenError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)")
     stored, name = row
     given = hashlib.sha256(found.group(2).encode()).hexdigest()
     if not hmac.compare_digest(given, stored.secret_sha256):
-        raise TokenError("this token is not known here; ask the repository's keeper for one (latcast repository token issue)")
+        raise TokenError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)")
     token = _token(stored, name)
     state = token.state(now)
     if state != "valid":
-        raise TokenError(f"this token is {state} ({token.revoked_at or token.expires_at}); ask the keeper for a new one")
+        raise TokenError(f"this token is {state} ({token.revoked_at or token.expires_at}); ask the administrator for a new one")
     return stored.contributor_id, token
 
 
@@ -131,11 +131,11 @@ def revoke(session: Session, token_id: str, now: str) -> Token:
     """Ends a token; what it has brought stays.
 
     Raises:
-        RepositoryError: There is no such token.
+        HubError: There is no such token.
     """
     row = session.get(TokenRow, token_id)
     if row is None:
-        raise RepositoryError(f"no token has the id '{token_id}'; latcast repository token list shows them")
+        raise HubError(f"no token has the id '{token_id}'; latcast hub token list shows them")
     row.revoked_at = row.revoked_at or now
     contributor = session.get(ContributorRow, row.contributor_id)
     return _token(row, contributor.name if contributor else "")

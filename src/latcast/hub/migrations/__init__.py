@@ -1,4 +1,4 @@
-"""Steps that bring a repository's database to today's tables, run by Alembic when a repository is opened."""
+"""Steps that bring a hub's database to today's tables, run by Alembic when a hub is opened."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def migrate(connection: Connection) -> None:
         command.upgrade(_config(connection), "head")
     except CommandError as problem:
         raise DatasetError(
-            f"the repository's database is of a version that this latcast does not know ({problem}); expected "
+            f"the hub's database is of a version that this latcast does not know ({problem}); expected "
             f"{newest()} or older; update latcast"
         ) from problem

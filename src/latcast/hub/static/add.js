@@ -211,7 +211,7 @@ async function predict() {
     try {
       const answer = await json("/api/predict", { method: "POST", headers: { "content-type": "application/json" }, body });
       state.predictions = answer.predictions.filter((item) => item.latency_ms !== null).sort((a, b) => a.latency_ms - b.latency_ms);
-      $("model").textContent = `By version ${answer.model} of the repository's model.`;
+      $("model").textContent = `By version ${answer.model} of the hub's model.`;
       break;
     } catch (problem) {
       if (problem.status !== 409 || attempt >= 20) {

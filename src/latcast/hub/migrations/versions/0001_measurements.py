@@ -1,4 +1,4 @@
-"""The tables of a store of measurements, version 1; left alone where a store is turned into a repository."""
+"""The tables of a store of measurements, version 1; left alone where a store is turned into a hub."""
 
 from __future__ import annotations
 

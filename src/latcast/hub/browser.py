@@ -1,21 +1,96 @@
-"""ONNX Runtime for browsers: a few files of the npm package onnxruntime-web, fetched once when latcast is built or installed.
+"""The networks that a new device runs, agreed on by all, so that its latencies compare (Ganesan et al., §III).
 
-They are too large to be kept with the sources. They lie in the package where it was built with them, and in the user's cache
-otherwise; where they are missing, the page that needs them says so.
+Ten small published networks of eight families, so that a phone fetches and runs them in minutes. How ten are chosen matters
+little for what can be predicted from them; that all devices run the same ones matters.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from latcast.errors import RepositoryError
+import numpy as np
+
+from latcast.errors import HubError
 from latcast.folders import cache_folder
+from latcast.records import Reference
+
+SIGNATURE = (
+    "mobilenet_v1_0_25", "shufflenet_v2_x0_5", "mobilenet_v3_small", "mobilenet_v2_0_5", "mnasnet0_5", "ghostnet_x0_5",
+    "mobilenet_v1_0_5", "squeezenet1_1", "shufflenet_v2_x1_0", "mobilevit_xxs",
+)  # fmt: skip
+"""The quickest first, so that a device shows something soon."""
+
+CHECK = ("mobilenet_v2_0_75", "squeezenet1_0", "mobilenet_v3_large", "ghostnet_x1_0", "efficientnet_b0")
+"""What a device may run too, to check predictions by; not part of a signature."""
+
+KEPT_MANTISSA_BITS = 3
+"""Of the made-up weights of networks that browsers fetch: noise cannot be compressed, and latency does not depend on it."""
+
+_WEIGHTS_VERSION = 1
+
+
+@cache
+def networks(names: tuple[str, ...] = SIGNATURE) -> dict[str, Reference]:
+    """References of published networks, by key, in order."""
+    from latcast.spaces.catalogue import model
+
+    return {reference.key: reference for reference in map(model, names)}
+
+
+def served_networks() -> dict[str, Reference]:
+    """What browsers may fetch as ONNX files, by key."""
+    return networks(SIGNATURE + CHECK)
+
+
+def onnx_file(reference: Reference) -> Path:
+    """The compressed ONNX file of a network, written to the user's cache where it is not there yet.
+
+    Raises:
+        LatcastError: The network cannot be built or written.
+    """
+    folder = cache_folder() / "repository" / f"onnx-{_WEIGHTS_VERSION}"
+    file = folder / f"{reference.key}.onnx.gz"
+    if not file.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{reference.key}.{os.getpid()}.part"
+        draft.write_bytes(gzip.compress(onnx_bytes(reference), compresslevel=6, mtime=0))
+        draft.replace(file)
+    return file
+
+
+def onnx_bytes(reference: Reference) -> bytes:
+    """A network as an ONNX file whose weights compress well.
+
+    Raises:
+        LatcastError: The network cannot be built or written.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    from latcast.graph.writers.onnx import to_onnx
+    from latcast.spaces.catalogue import build
+
+    model = onnx.load_from_string(to_onnx(build(reference)))
+    for tensor in model.graph.initializer:
+        values = numpy_helper.to_array(tensor)
+        if values.dtype == np.float32 and values.size > 1:
+            tensor.CopyFrom(numpy_helper.from_array(_rounded(values), tensor.name))
+    return model.SerializeToString()
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """float32 values with the lower bits of their mantissas cleared."""
+    bits = np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFFFFF << (23 - KEPT_MANTISSA_BITS) & 0xFFFFFFFF)
+    return bits.view(np.float32)
+
 
 PACKAGE = "onnxruntime-web"
 VERSION = "1.30.0"
@@ -27,7 +102,7 @@ WEBGPU_FILES = ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "or
 PACKAGED = Path(__file__).parent / "static" / PACKAGE
 """Where a wheel has them that was built with them."""
 
-MISSING = "onnxruntime-web is not installed here; add it with: latcast repository assets"
+MISSING = "onnxruntime-web is not installed here; add it with: latcast hub assets"
 
 
 @dataclass(frozen=True)
@@ -77,7 +152,7 @@ def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_fil
         package_file: The package as npm packs it, where it lies here already.
 
     Raises:
-        RepositoryError: npm is missing or fails, or the package does not hold what is expected.
+        HubError: npm is missing or fails, or the package does not hold what is expected.
     """
     target = cached_folder() if folder is None else folder
     target.mkdir(parents=True, exist_ok=True)
@@ -94,7 +169,7 @@ def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_fil
                         shutil.copyfileobj(content, packed)
                     draft.replace(target / f"{name}.gz")
         except (OSError, tarfile.TarError, KeyError) as problem:
-            raise RepositoryError(f"{archive} does not hold what {PACKAGE} {VERSION} should: {problem}") from problem
+            raise HubError(f"{archive} does not hold what {PACKAGE} {VERSION} should: {problem}") from problem
     (target / "VERSION").write_text(VERSION + "\n", encoding="utf-8")
     return Assets(target, webgpu)
 
@@ -110,11 +185,11 @@ def _npm_pack(folder: Path) -> Path:
             check=False,
         )
     except FileNotFoundError as problem:
-        raise RepositoryError("npm is not installed; add Node.js, or hand over the package with --file") from problem
+        raise HubError("npm is not installed; add Node.js, or hand over the package with --file") from problem
     except subprocess.TimeoutExpired as problem:
-        raise RepositoryError("npm did not answer within ten minutes; try again") from problem
+        raise HubError("npm did not answer within ten minutes; try again") from problem
     found = sorted(folder.glob("*.tgz"))
     if done.returncode or not found:
         text = (done.stderr.strip().splitlines() or ["no package came"])[-1]
-        raise RepositoryError(f"npm pack {PACKAGE}@{VERSION} failed: {text}")
+        raise HubError(f"npm pack {PACKAGE}@{VERSION} failed: {text}")
     return found[-1]

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from latcast.hub.cross_device import Forecast
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.forecasting import Forecaster
-from latcast.hub.log_scale import LogScaleModel
+from latcast.hub.database import HubDatabase
+from latcast.hub.model import Forecast, LogScaleModel
 from latcast.hub.refitting import ServedModel, refit
+from latcast.hub.site import Forecaster
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device
 from tests.hub.test_database import upload
 
 
-def test_a_question_is_asked_once_until_another_model_serves(sqlite: RepositoryDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_is_asked_once_until_another_model_serves(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     real = LogScaleModel.predict
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.hub.validation import MAX_RECORDS, MalformedUploadError, parse_upload
+from latcast.hub.uploads import MAX_RECORDS, MalformedUploadError, parse_upload
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
 

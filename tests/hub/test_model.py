@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import TrainingError
-from latcast.hub.cross_device import Observation
-from latcast.hub.log_scale import FITTER, MIN_SPREAD, UNKNOWN_SPREAD, Z_90
+from latcast.hub.model import LOG_SCALE, MIN_DEVIATION, UNKNOWN_DEVIATION, Z_90, Observation
 from tests.hub.made_up import NETWORKS, device
 
 
@@ -22,7 +21,7 @@ def observed(*platforms: tuple[str, float, range]) -> list[Observation]:
 
 
 def test_a_platform_is_a_factor_away_from_the_others() -> None:
-    model = FITTER.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
+    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
 
     found = model.predict(NETWORKS[:10], {NETWORKS[1].key: 20.0})
 
@@ -30,13 +29,13 @@ def test_a_platform_is_a_factor_away_from_the_others() -> None:
 
 
 def test_missing_cells_are_filled_through_what_platforms_share() -> None:
-    model = FITTER.fit(observed(("a", 1.0, range(1, 8)), ("b", 5.0, range(5, 12))))
+    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 8)), ("b", 5.0, range(5, 12))))
 
     assert model.predict([NETWORKS[10]], {NETWORKS[0].key: 2.0})[NETWORKS[10].key].latency_ms == pytest.approx(22.0, rel=1e-3)
 
 
 def test_one_wrong_latency_does_not_move_the_factor() -> None:
-    model = FITTER.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
+    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
 
     measured = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)} | {NETWORKS[5].key: 5000.0}
 
@@ -44,31 +43,31 @@ def test_one_wrong_latency_does_not_move_the_factor() -> None:
 
 
 def test_the_interval_holds_what_the_noise_says() -> None:
-    model = FITTER.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
+    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
     [forecast] = model.predict([NETWORKS[0]], {NETWORKS[1].key: 2.0}).values()
 
-    assert model.spread == MIN_SPREAD
-    assert np.log(forecast.high_ms / forecast.latency_ms) == pytest.approx(Z_90 * MIN_SPREAD * np.sqrt(1 + 1.57 + 0.5))
+    assert model.deviation == MIN_DEVIATION
+    assert np.log(forecast.high_ms / forecast.latency_ms) == pytest.approx(Z_90 * MIN_DEVIATION * np.sqrt(1 + 1.57 + 0.5))
     assert forecast.high_ms / forecast.latency_ms == pytest.approx(forecast.latency_ms / forecast.low_ms)
 
 
 def test_with_one_platform_the_spread_is_not_known() -> None:
-    assert FITTER.fit(observed(("a", 1.0, range(1, 11)))).spread == UNKNOWN_SPREAD
+    assert LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)))).deviation == UNKNOWN_DEVIATION
 
 
 def test_a_network_that_no_platform_ran_is_not_guessed() -> None:
-    model = FITTER.fit(observed(("a", 1.0, range(1, 4))))
+    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 4))))
 
     assert model.predict([NETWORKS[9]], {NETWORKS[0].key: 1.0}) == {}
     assert model.predict([NETWORKS[0]], {NETWORKS[9].key: 1.0}) == {}
 
 
 def test_a_model_survives_json() -> None:
-    model = FITTER.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
+    model = LOG_SCALE.fit(observed(("a", 1.0, range(1, 11)), ("b", 3.0, range(1, 11))))
 
-    assert FITTER.load(json.loads(json.dumps(model.to_json()))) == model
+    assert LOG_SCALE.load(json.loads(json.dumps(model.to_json()))) == model
 
 
 def test_nothing_cannot_be_fitted() -> None:
     with pytest.raises(TrainingError, match="no latency"):
-        FITTER.fit([])
+        LOG_SCALE.fit([])

@@ -1,4 +1,4 @@
-"""The shared repository under load: nothing lost or doubled while its server is killed, and how many reads it answers."""
+"""The shared hub under load: nothing lost or doubled while its server is killed, and how many reads it answers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from latcast.datasets.store import measurement_id
-from latcast.hub.database import RepositoryDatabase
-from latcast.hub.sharing import Batch, Client, line
+from latcast.hub.database import HubDatabase
+from latcast.hub.sharing import HubClient, UploadBatch, json_line
 from latcast.records import Measurement, Reference
 
 CLIENTS, UPLOADS, RECORDS = 16, 512, 100
@@ -109,10 +109,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def repository(database: str | None) -> Iterator[tuple[str, Path]]:
+def hub_location(database: str | None) -> Iterator[tuple[str, Path]]:
     """Where a database is, one that is removed afterwards where none is given, and a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        yield database or str(Path(folder) / "repository.sqlite"), Path(folder)
+        yield database or str(Path(folder) / "hub.sqlite"), Path(folder)
 
 
 def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clients: int = CLIENTS) -> dict[str, float]:
@@ -120,13 +120,13 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
 
     Each upload is tried until it is answered, as ``latcast share`` does; the first tenth is sent a second time at the end.
     """
-    with repository(database) as (location, folder):
-        with RepositoryDatabase(location) as opened:
+    with hub_location(database) as (location, folder):
+        with HubDatabase(location) as opened:
             tokens = [opened.issue_token(f"client {index}")[0] for index in range(clients)]
         server = Server(location, free_port(), folder / "server.log")
         server.start()
         server.wait()
-        batches = [Batch(b"".join(map(line, records(index))), RECORDS) for index in range(uploads)]
+        batches = [UploadBatch(b"".join(map(json_line, records(index))), RECORDS) for index in range(uploads)]
         done, lock, retries = [0], threading.Lock(), [0]
         kills = [int(share * uploads) for share in KILLS]
 
@@ -135,7 +135,7 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
                 with lock:
                     retries[0] += 1
 
-            Client(server.url, tokens[index % clients], attempts=60, sleep=lambda wait_s: time.sleep(min(wait_s, 1.0))).send(
+            HubClient(server.url, tokens[index % clients], attempts=60, sleep=lambda wait_s: time.sleep(min(wait_s, 1.0))).send(
                 batches[index], again
             )
             with lock:
@@ -152,7 +152,7 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
             send(index)
         server.stop()
         expected = {measurement_id(item) for index in range(uploads) for item in records(index)}
-        with RepositoryDatabase(location) as opened:
+        with HubDatabase(location) as opened:
             found = [measurement_id(replace(item)) for item in opened.measurements(as_taken=True)]
     return {
         "uploads": uploads,
@@ -169,15 +169,15 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
 
 def read_rate(seconds: float = READ_SECONDS, readers: int = READERS, cpus: tuple[str, str] = ("", "")) -> dict[str, float]:
     """Reads of one device's page as JSON, a second; ``cpus`` are those of the server and of the readers."""
-    with repository(None) as (location, folder):
-        with RepositoryDatabase(location) as opened:
+    with hub_location(None) as (location, folder):
+        with HubDatabase(location) as opened:
             token, _ = opened.issue_token("Ann")
         server = Server(location, free_port(), folder / "server.log", cpus[0])
         server.start()
         server.wait()
-        client = Client(server.url, token)
+        client = HubClient(server.url, token)
         for index in range(4):
-            client.send(Batch(b"".join(map(line, records(index, 80 if index else 20))), 80))
+            client.send(UploadBatch(b"".join(map(json_line, records(index, 80 if index else 20))), 80))
         time.sleep(8)  # until the model is fitted
         if cpus[1]:
             os.sched_setaffinity(0, {int(cpu) for cpu in cpus[1].split(",")})
@@ -231,7 +231,7 @@ def _answer_size(port: int) -> int:
 
 
 def main() -> None:
-    """``python -m benchmarks.repository``: both, as JSON."""
+    """``python -m benchmarks.hub``: both, as JSON."""
     import json
 
     print(json.dumps({"uploads": upload_under_fire(), "reads": read_rate()}, indent=1))

@@ -6,13 +6,15 @@ What is malformed is refused whole, with the line; what is well-formed but hard 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from latcast.errors import LatcastError, RepositoryError
+from latcast.errors import HubError, LatcastError
 from latcast.reading import parse_json
 from latcast.records import Measurement, Platform, Reference
 
@@ -49,7 +51,7 @@ _LENGTHS: Mapping[str, int] = {
 }
 
 
-class MalformedUploadError(RepositoryError):
+class MalformedUploadError(HubError):
     """Content that is no list of measurements; nothing of it is stored."""
 
 
@@ -159,3 +161,54 @@ def without_path(reference: Reference) -> Reference:
     if len(json.dumps(parameters)) > MAX_PARAMETERS_BYTES:
         raise MalformedUploadError(f"parameters of more than {MAX_PARAMETERS_BYTES} bytes")
     return Reference(reference.space, parameters, reference.name.rpartition("/")[2])
+
+
+BODY_TIMEOUT_S = 60.0
+"""A sender slower than that holds a connection for nothing."""
+
+
+class TooLargeError(HubError):
+    """More than a request may hold."""
+
+
+class UnreadableBodyError(HubError):
+    """Not compressed as its header says, or cut off."""
+
+
+async def read_body(stream: AsyncIterator[bytes], encoding: str) -> bytes:
+    """The uncompressed body of a request.
+
+    Args:
+        stream: Its portions.
+        encoding: Its ``Content-Encoding``: "gzip", or empty.
+
+    Raises:
+        TooLargeError: It is larger than allowed, as it comes or uncompressed.
+        UnreadableBodyError: Another encoding, damaged, or too slow.
+    """
+    if encoding not in ("", "identity", "gzip"):
+        raise UnreadableBodyError(f"Content-Encoding '{encoding[:40]}'; expected gzip or none")
+    try:
+        return await asyncio.wait_for(_read(stream, zlib.decompressobj(wbits=31) if encoding == "gzip" else None), BODY_TIMEOUT_S)
+    except asyncio.TimeoutError:
+        raise UnreadableBodyError(f"the upload took longer than {BODY_TIMEOUT_S:.0f} s to arrive; send less at once") from None
+    except zlib.error as problem:
+        raise UnreadableBodyError(f"not gzip as its header says ({problem})") from problem
+
+
+async def _read(stream: AsyncIterator[bytes], unpacker: zlib._Decompress | None) -> bytes:
+    portions: list[bytes] = []
+    wire_bytes = content_bytes = 0
+    async for portion in stream:
+        wire_bytes += len(portion)
+        if wire_bytes > MAX_BODY_BYTES:
+            raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes; send several uploads")
+        if unpacker is not None:
+            portion = unpacker.decompress(portion, MAX_CONTENT_BYTES + 1 - content_bytes)
+        content_bytes += len(portion)
+        if content_bytes > MAX_CONTENT_BYTES:
+            raise TooLargeError(f"more than {MAX_CONTENT_BYTES} bytes uncompressed; send several uploads")
+        portions.append(portion)
+    if unpacker is not None and (not unpacker.eof or unpacker.unused_data):
+        raise UnreadableBodyError("gzip content that is cut off or followed by something else")
+    return b"".join(portions)
