@@ -1,4 +1,4 @@
-"""What one network may be, wherever its sizes come from: a file, or a shape that somebody asks for."""
+"""Limits on the size of a network, read from a file or built for a shape that somebody asks for."""
 
 from __future__ import annotations
 

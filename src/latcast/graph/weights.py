@@ -1,4 +1,4 @@
-"""Made-up weights for writing a graph to a file.
+"""Synthetic weights for writing a graph to a file.
 
 Latency does not depend on values as long as they are ordinary numbers, so a graph keeps none. Writers draw them here, from
 the seed and the tensor's name alone: the same graph written to ONNX, TFLite and ncnn holds the same weights, and what the

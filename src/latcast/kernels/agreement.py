@@ -17,7 +17,7 @@ class Agreement:
     """How well predicted kernels match executed ones.
 
     Attributes:
-        edges: Edges between operators (one reads the other's result) that could be judged.
+        edges: Edges between operators (one reads the other's result) that could be compared.
         agreed: Edges on which both say "same kernel" or both say "another kernel".
         only_predicted: Pairs of operator classes that the rules fuse and the runtime does not, with how often.
         only_executed: Pairs that the runtime fuses and the rules do not.

@@ -1,4 +1,4 @@
-"""What a backend itself would call our kernels, to hold them against its records and to read its profiles beside ours."""
+"""Names that a backend itself gives to kernels: to compare them with its records and its profiles."""
 
 from __future__ import annotations
 

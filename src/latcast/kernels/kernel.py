@@ -41,7 +41,7 @@ class Kernel:
 class KernelTable:
     """Kernels of many networks: distinct configurations by type, and how often each occurs in each network.
 
-    A million networks of a search space share a few thousand kernels; each is priced once.
+    A million networks of a search space share a few thousand kernels; each is estimated once.
 
     Attributes:
         configurations: Kernel type to an integer array (distinct kernels, fields).

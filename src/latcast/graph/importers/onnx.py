@@ -25,6 +25,7 @@ from latcast.graph.importers.budget import MAX_DEPTH, Budget, Resource
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import read_recorded_shapes, read_without_weights
+from latcast.graph.importers.onnx_opset import FIRST_OPSET, normalise_opset
 from latcast.graph.importers.onnx_proto import (
     bodies_of,
     captured_names,
@@ -33,7 +34,6 @@ from latcast.graph.importers.onnx_proto import (
     tensor_dtype,
     tensor_type,
 )
-from latcast.graph.importers.onnx_spelling import FIRST_OPSET, respell
 from latcast.graph.importers.precision import with_precision
 from latcast.graph.ir import Graph, Node, Tensor, check_input_names, topological_order
 from latcast.graph.passes import simplify
@@ -215,7 +215,7 @@ class Reading:
         return [nodes[int(node.name)] for node in order]
 
     def visit(self, node: Node, proto: onnx.NodeProto, scope: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Adds one node of the file, whatever it becomes.
+        """Adds one node of the file.
 
         Args:
             node: The node, its inputs and outputs named as in the graph.
@@ -238,19 +238,19 @@ class Reading:
             return
         expanded = expand(node, self.assembly)
         if expanded is None:
-            self.assembly.add(self._respelled(node))
+            self.assembly.add(self._normalised(node))
             return
         for part in expanded:
-            self.assembly.add(self._respelled(part))
+            self.assembly.add(self._normalised(part))
 
     def _inputs_exist(self, node: Node) -> bool:
         return all(not name or self.assembly.exists(name) for name in node.inputs)
 
-    def _respelled(self, node: Node) -> Node:
+    def _normalised(self, node: Node) -> Node:
         if node.domain:
             return node
         try:
-            return respell(node, self.assembly, self.opset)
+            return normalise_opset(node, self.assembly, self.opset)
         except (ArithmeticError, IndexError, TypeError, ValueError) as error:
             raise ModelError(f"node '{node.name}' ({node.op_type}) is malformed: {error}") from error
 

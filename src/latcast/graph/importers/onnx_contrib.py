@@ -1,6 +1,6 @@
 """Operators that optimisers write (com.microsoft), the quantised ones and attention, in terms of plain operators.
 
-A fused operator is taken apart again: which operators run as one kernel is for the fusion rules of a platform to say. Of a
+A fused operator becomes several again: which operators run as one kernel is for the fusion rules of a platform to say. Of a
 quantised operator (QLinearConv) the plain one remains, on tensors of 8 bits; scales and zero points do not decide latency.
 
 Sources: onnxruntime's ContribOperators.md for the domain com.microsoft, ONNX's Operators.md for Attention, QLinearConv and

@@ -1,4 +1,4 @@
-"""What a network computes in, judged by where its work is."""
+"""The precision of a network: that of most of its work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def with_precision(graph: Graph) -> Graph:
     """The graph with the precision that most of its multiply-accumulates are done in.
 
     A convolution with a weight of 8 bits counts as int8 even where it reads real numbers: runtimes quantise its input on
-    the fly. A network without convolutions and products is judged by the elements that its operators write.
+    the fly. A network without convolutions and products counts the elements that its operators write.
     """
     work: Counter[str] = Counter()
     for node in graph.nodes:

@@ -91,7 +91,7 @@ def open_checked(path: Path) -> IO[bytes]:
 
 
 class _Check:
-    """One archive on its way through."""
+    """One archive being checked and copied."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path

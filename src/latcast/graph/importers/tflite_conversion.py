@@ -28,7 +28,7 @@ def node_stem(kind: str, outputs: Sequence[str]) -> str:
 
 
 class Conversion:
-    """One operator on its way into the graph."""
+    """One operator being converted."""
 
     def __init__(self, reading: TfliteReading, operator: StoredOperator) -> None:
         self.reading = reading
@@ -115,11 +115,11 @@ class Conversion:
         return self.op(_ACTIVATIONS[code], [x, *bounds], output=output)
 
     def channels_first(self, position: int = 0) -> str:
-        """A look at an input of four dimensions with its channels first."""
+        """A view of an input of four dimensions with its channels first."""
         return self._view(self.input(position), CHANNELS_FIRST, None)
 
     def to_channels_last(self, x: str) -> None:
-        """Makes the output a look at a channels-first tensor."""
+        """Makes the output a view of a channels-first tensor."""
         self._view(x, CHANNELS_LAST, self.outputs[0])
 
     def _view(self, x: str, order: tuple[int, ...], output: str | None) -> str:

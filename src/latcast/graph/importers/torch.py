@@ -131,7 +131,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what PyTorch prints and logs on its way: packages it misses, graphs it fails on."""
+    """Silences PyTorch: packages it misses, graphs that an exporter fails on."""
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -4,7 +4,7 @@ Converters from channels-last frameworks (tf2onnx) put transposes around every o
 transpose commutes with operators that treat all elements alike, or that name the axes they work on: each is pushed down
 through them until it meets its inverse. Runtimes do the same when they load a model.
 
-A TFLite file has no such transposes, its importer writes them to speak of its channels-last tensors in ONNX's words. Those
+A TFLite file has no such transposes, its importer writes them, as ONNX's operators are channels-first. Those
 are *views*: nothing runs for them, so where they cannot be cancelled they become reshapes, and an input or output that is
 only looked at through one takes the channels-first shape itself.
 """

@@ -1,6 +1,6 @@
 """Removes operators that give their input back: reshapes to the same shape, pads of nothing, sums with zero.
 
-Runtimes do the same when they load a model; left in, each would be priced as a kernel.
+Runtimes do the same when they load a model; left in, each would be estimated as a kernel.
 """
 
 from __future__ import annotations

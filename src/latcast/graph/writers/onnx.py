@@ -274,7 +274,7 @@ def typed_weights(graph: Graph, *, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def to_onnx(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> bytes:
-    """Writes a graph as an ONNX file with made-up weights.
+    """Writes a graph as an ONNX file with synthetic weights.
 
     Args:
         graph: The network.

@@ -1,6 +1,6 @@
 """Plausible ranges of activations, worked out without running the network.
 
-A quantised file needs a scale for every tensor. Real tools run calibration data; here a network has made-up weights, so a
+A quantised file needs a scale for every tensor. Real tools run calibration data; here a network has synthetic weights, so a
 range is right when values neither saturate nor vanish. Every tensor is stood in for by a sample of its values: element-wise
 operators act on the sample, convolutions and matrix products draw a new one with the variance that the synthetic weights
 give (2 / fan-in), and so on through the graph.

@@ -1,4 +1,4 @@
-"""Graph to ncnn's param and bin files, with made-up weights, without pnnx or torch.
+"""Graph to ncnn's param and bin files, with synthetic weights, without pnnx or torch.
 
 ncnn runs what the param file says, layer by layer, and fuses nothing at load. So this does what ncnn's converter and
 optimiser do: batch normalisation and activations become part of convolutions, GELU, hard-swish, layer normalisation and

@@ -1,4 +1,4 @@
-"""What a converter does before it writes: folds constants and batch normalisation, fuses activations, finds idioms.
+"""What a converter does before it writes: folds constants and batch normalisation, fuses activations and idioms.
 
 A *step* is what one emitter writes: a node with those that disappear into it.
 """

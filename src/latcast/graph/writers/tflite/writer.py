@@ -268,7 +268,7 @@ class GraphWriter:
         return self.add("RESHAPE", (index, self.indices(shape, f"{name}/shape")), shape, name, nodes=nodes, kind=kind)
 
     def transposed(self, index: int, perm: Order, name: str) -> int:
-        """A transpose that belongs to no node: the price of two neighbours wanting different layouts."""
+        """A transpose that belongs to no node: two neighbours want different layouts."""
         tensor = self.model.tensors[index]
         shape = physical_shape(tensor.shape, perm)
         return self.add("TRANSPOSE", (index, self.indices(perm, f"{name}/perm")), shape, name, nodes=(), kind=tensor.type)

@@ -1,8 +1,8 @@
-"""One spelling for every operator, whatever opset and exporter it comes from.
+"""Normalising opsets: one form for every operator, whatever opset and exporter it comes from.
 
 Newer opsets move attributes to inputs, exporters write defaults out or leave them out. Networks that are the same should
-become the same graph, so operators are respelled as :class:`latcast.graph.builder.GraphBuilder` writes them: bounds, targets
-and sizes as constant inputs, the axes of reductions as attributes, windows with explicit pads, defaults left out.
+become the same graph, so operators take the form in which :class:`latcast.graph.builder.GraphBuilder` writes them: bounds,
+targets and sizes as constant inputs, the axes of reductions as attributes, windows with explicit pads, defaults left out.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from latcast.graph.operators.linear import spatial_pads
 from latcast.graph.operators.movement import REDUCTIONS
 
 Attributes = dict[str, AttributeValue]
-Respell = Callable[[Node, Assembly, int], Node]
+Normaliser = Callable[[Node, Assembly, int], Node]
 
 FIRST_OPSET = 7
 """The first opset with today's broadcasting; what came before means something else by the same names."""
 
 
-def respell(node: Node, assembly: Assembly, opset: int) -> Node:
-    """The node as latcast spells it.
+def normalise_opset(node: Node, assembly: Assembly, opset: int) -> Node:
+    """The node in the form that a graph has it in.
 
     Args:
-        node: Of the standard domain, in the spelling of ``opset``.
+        node: Of the standard domain, in the form of ``opset``.
         assembly: Where the inputs' shapes are, and where constants go that were attributes.
         opset: Version of the standard domain that the file was written for.
     """
-    function = _SPELLINGS.get(node.op_type)
+    function = _NORMALISERS.get(node.op_type)
     return node if function is None else function(node, assembly, opset)
 
 
@@ -159,7 +159,7 @@ def _softmax(node: Node, assembly: Assembly, opset: int) -> Node:
     return replace(node, attributes={"axis": _from_end(axis, _rank(node, assembly))})
 
 
-def _with_axis(default: int) -> Respell:
+def _with_axis(default: int) -> Normaliser:
     """Operators with an ``axis``, which is written out and counted from the front."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -204,7 +204,7 @@ def _cast(node: Node, assembly: Assembly, opset: int) -> Node:
     return replace(node, attributes={"to": _int(node, "to", 1)})
 
 
-def _to_input(attribute: str, position: int) -> Respell:
+def _to_input(attribute: str, position: int) -> Normaliser:
     """Operators that have as an attribute, in older opsets, what is an input in newer ones."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -310,7 +310,7 @@ def _resize(node: Node, assembly: Assembly, opset: int) -> Node:
     return Node("Resize", node.name, (inputs[0], "", "", assembly.constant(shape, "int64")), node.outputs, attributes)
 
 
-def _keep(*names: str, **defaults: AttributeValue) -> Respell:
+def _keep(*names: str, **defaults: AttributeValue) -> Normaliser:
     """Operators whose other attributes do not matter; those with a default are always written out."""
 
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
@@ -319,7 +319,7 @@ def _keep(*names: str, **defaults: AttributeValue) -> Respell:
     return function
 
 
-def _drop_defaults(**defaults: AttributeValue) -> Respell:
+def _drop_defaults(**defaults: AttributeValue) -> Normaliser:
     def function(node: Node, assembly: Assembly, opset: int) -> Node:
         kept = {name: value for name, value in node.attributes.items() if defaults.get(name) != value}
         return replace(node, attributes=kept)
@@ -343,7 +343,7 @@ def _top_k(node: Node, assembly: Assembly, opset: int) -> Node:
     return replace(node, inputs=inputs, attributes=attributes)
 
 
-_SPELLINGS: Mapping[str, Respell] = {
+_NORMALISERS: Mapping[str, Normaliser] = {
     "DFT": _dft,
     "GridSample": _grid_sample,
     **dict.fromkeys(REDUCTIONS, _reduce),

@@ -1,4 +1,4 @@
-"""Operators are spelled alike whatever opset and exporter they come from."""
+"""Operators take one form whatever opset and exporter they come from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_macs
 from tests.graph.importers.onnx_models import integers, model, node, zeros
 
-RESPELLED = {
+NORMALISED = {
     "clip bounds": (
         model([node("Clip", ["x"], ["y"], min=0.0, max=6.0)], {"x": (1, 3, 8, 8)}, ["y"], opset=10),
         lambda b, x: b.clip(x, 0.0, 6.0),
@@ -102,9 +102,9 @@ RESPELLED = {
 }
 
 
-@pytest.mark.parametrize("case", sorted(RESPELLED))
-def test_operators_are_spelled_alike_whatever_file_they_come_from(case: str) -> None:
-    proto, build = RESPELLED[case]
+@pytest.mark.parametrize("case", sorted(NORMALISED))
+def test_operators_take_one_form_whatever_file_they_come_from(case: str) -> None:
+    proto, build = NORMALISED[case]
     b = GraphBuilder("expected")
     expected = b.finish(build(b, b.input((1, 3, 8, 8))))
 
