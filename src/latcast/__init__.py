@@ -42,7 +42,7 @@ _WHERE = {
     "Graph": "latcast.graph.ir",
     "GraphBuilder": "latcast.graph.builder",
     "Kernel": "latcast.kernels.kernel",
-    "KernelLatency": "latcast.records",
+    "KernelLatency": "latcast.predictors.prediction",
     "LatcastError": "latcast.errors",
     "LatencyCallback": "latcast.search.callback",
     "MeasurePlan": "latcast.measure.plan",
@@ -50,7 +50,7 @@ _WHERE = {
     "NetworkSummary": "latcast.spaces.models",
     "Platform": "latcast.records",
     "PlatformPredictor": "latcast.predictors.platform_predictor",
-    "Prediction": "latcast.records",
+    "Prediction": "latcast.predictors.prediction",
     "Reference": "latcast.records",
     "Store": "latcast.datasets.store",
     "WorkerSettings": "latcast.measure.settings",
@@ -78,12 +78,12 @@ if TYPE_CHECKING:
     from latcast.predictors.forecast import predict as predict
     from latcast.predictors.forecast import predict_many as predict_many
     from latcast.predictors.platform_predictor import PlatformPredictor as PlatformPredictor
+    from latcast.predictors.prediction import KernelLatency as KernelLatency
+    from latcast.predictors.prediction import Prediction as Prediction
     from latcast.predictors.profiling import profile as profile
     from latcast.predictors.training import train as train
-    from latcast.records import KernelLatency as KernelLatency
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform
-    from latcast.records import Prediction as Prediction
     from latcast.records import Reference as Reference
     from latcast.search.callback import LatencyCallback as LatencyCallback
     from latcast.spaces.catalogue import build as build

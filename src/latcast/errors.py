@@ -76,12 +76,17 @@ class RuntimeFailure(LatcastError):
 
 
 class MissingExtraError(LatcastError):
-    """An optional dependency is not installed; the message gives the command that adds it."""
+    """An optional dependency is not installed; the message gives the command that adds it.
+
+    Args:
+        package: What is missing.
+        extra: The extra of latcast that brings it; empty where none does.
+        purpose: What needs it.
+    """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs the package '{package}', which is not installed; add it with: pip install 'latcast[{extra}]'"
-        )
+        wanted = f"'latcast[{extra}]'" if extra else package
+        super().__init__(f"{purpose} needs the package '{package}', which is not installed; add it with: pip install {wanted}")
         self.package = package
         self.extra = extra
 

@@ -1,4 +1,4 @@
-"""The records that every room shares: platforms, network and kernel references, measurements, predictions."""
+"""The records that every room shares: platforms, network and kernel references, measurements."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ class Platform:
 
     The id reads ``device/runtime-version/unit/precision``, for instance ``local/onnxruntime-1.31/cpu1/fp32``. The unit is
     ``cpuN``, a core set of the device (``2large``), ``gpu``, ``wasmN``, with qualifiers after ``+`` (``cpu1+sse42``).
+
+    Example:
+        >>> import latcast
+        >>> phone = latcast.Platform.parse("pixel4/tflite-2.10/2large/fp32")
+        >>> phone.runtime, phone.threads, phone.id
+        ('tflite', 2, 'pixel4/tflite-2.10/2large/fp32')
     """
 
     device: str
@@ -88,6 +94,16 @@ class Platform:
         return self.id
 
 
+def milliseconds(value: float) -> str:
+    """A latency, or a difference of two, as people read it: three significant digits."""
+    size = abs(value)
+    if size >= 100:
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 1 else f"{value:.3f}"
+
+
 def short_version(version: str) -> str:
     """The part of a runtime's version that names a platform: ``"1.31.1"`` becomes ``"1.31"``."""
     return ".".join(version.split(".")[:2])
@@ -99,6 +115,12 @@ class Reference:
 
     ``space`` names the builder in ``latcast.spaces`` ("resnet", "synthetic", "kernel/conv", ...) or is ``"file"``;
     ``parameters`` are JSON values: the builder's arguments, or the path and the content hash of a file.
+
+    Example:
+        >>> import latcast
+        >>> wide = latcast.Reference("mobilenet_v2", {"width": 1.4}, "my mobilenet")
+        >>> latcast.build(wide).parameter_count > latcast.build(latcast.model("mobilenet_v2")).parameter_count
+        True
     """
 
     space: str
@@ -175,9 +197,17 @@ class ExecutedKernel:
         return cls(fields["name"], fields["kind"], tuple(fields["nodes"]), fields["latency_ms"], dict(configuration))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """Raw latencies of one network or kernel on one platform, with what they were taken in.
+
+    Example:
+        >>> import latcast
+        >>> runs_ms = (5.1, 5.0, 5.3)
+        >>> latcast.Measurement(
+        ...     "pixel4/tflite-2.10/gpu/fp16", latcast.model("resnet18"), runs_ms=runs_ms, latency_ms=5.1, raw_latency_ms=5.1
+        ... )
+        <Measurement resnet18 on pixel4/tflite-2.10/gpu/fp16: 5.10 ms, 3 runs>
 
     Attributes:
         platform: Platform id.
@@ -212,6 +242,11 @@ class Measurement:
     error: str | None = None
     environment: Mapping[str, Any] = field(default_factory=dict)
     probe_parts_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        found = f"failed: {self.error}" if self.latency_ms is None else f"{milliseconds(self.latency_ms)} ms"
+        runs = f", {len(self.runs_ms)} runs" if self.ok else ""
+        return f"<Measurement {self.reference.name or self.reference.space} on {self.platform}: {found}{runs}>"
 
     @property
     def ok(self) -> bool:
@@ -370,82 +405,3 @@ def _object(data: Mapping[str, Any], name: str, what: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise MeasurementError(f"{what} whose {name} is no object")
     return found
-
-
-@dataclass(frozen=True)
-class KernelLatency:
-    """Predicted latency of one kernel of a network."""
-
-    name: str
-    kernel_type: str
-    operators: tuple[str, ...]
-    configuration: Mapping[str, float]
-    latency_ms: float
-    covered: bool
-    unknown: bool = False
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """How much of a prediction rests on predictors that were trained on the like.
-
-    Attributes:
-        share: Part of the predicted latency (0 to 1) that such predictors gave.
-        uncovered: Operators in kernels that are estimated: priced without a predictor trained on the like.
-        unknown: Operators in kernels of which the bundle does not say whether the like was trained on; in neither of the two.
-    """
-
-    share: float
-    uncovered: tuple[str, ...]
-    unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Latency of one network on one platform, in milliseconds, with its interval and its reason.
-
-    ``level`` is the percentage of networks whose latency should lie in the interval; None where nobody calibrated it.
-    """
-
-    model: str
-    platform: str
-    latency_ms: float
-    low_ms: float
-    high_ms: float
-    coverage: Coverage
-    warnings: tuple[str, ...] = ()
-    kernels: tuple[KernelLatency, ...] = ()
-    overhead_ms: float = 0.0
-    level: float | None = None
-
-    def to_json(self, *, breakdown: bool = False) -> dict[str, Any]:
-        """The JSON form that scripts rely on; the share is from 0 to 1."""
-        data: dict[str, Any] = {
-            "model": self.model,
-            "platform": self.platform,
-            "latency_ms": self.latency_ms,
-            "low_ms": self.low_ms,
-            "high_ms": self.high_ms,
-            "level": self.level,
-            "coverage": {
-                "share": self.coverage.share,
-                "uncovered": list(self.coverage.uncovered),
-                "unknown": list(self.coverage.unknown),
-            },
-            "warnings": list(self.warnings),
-        }
-        if breakdown:
-            data["overhead_ms"] = self.overhead_ms
-            data["kernels"] = [
-                {
-                    "name": kernel.name,
-                    "kernel_type": kernel.kernel_type,
-                    "operators": list(kernel.operators),
-                    "configuration": dict(kernel.configuration),
-                    "latency_ms": kernel.latency_ms,
-                    "covered": kernel.covered,
-                    "unknown": kernel.unknown,
-                }
-                for kernel in self.kernels
-            ]
-        return data

@@ -15,7 +15,8 @@ from latcast.predictors.demonstration import (
     CheckedNetwork,
     affordable,
 )
-from latcast.records import Coverage, Prediction, Reference
+from latcast.predictors.prediction import Coverage, Prediction
+from latcast.records import Reference
 from latcast.spaces.catalogue import family, model
 from latcast.spaces.training_mix import unseen_families
 

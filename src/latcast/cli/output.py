@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from latcast.errors import LatcastError, one_line, printable
 from latcast.records import SCHEMA_VERSION
+from latcast.records import milliseconds as milliseconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -146,15 +147,6 @@ def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[s
         except LatcastError as problem:
             warn(str(problem) if model in str(problem) else f"{model}: {problem}")
     return found
-
-
-def milliseconds(value: float) -> str:
-    """Three significant digits."""
-    if value >= 100:
-        return f"{value:.0f}"
-    if value >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -10,7 +10,7 @@ from latcast.cli.options import AsJson, Scheduler, Trust
 from latcast.cli.output import for_each, interval_column, milliseconds, parse_shapes, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
-from latcast.records import Prediction
+from latcast.predictors.prediction import Prediction
 
 
 def command(

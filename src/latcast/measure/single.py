@@ -64,7 +64,7 @@ def measure(
         >>> b = latcast.GraphBuilder("small")
         >>> graph = b.finish(b.relu(b.conv(b.input((1, 3, 32, 32)), 8, 3)))
         >>> latcast.measure(graph)
-        <Measurement small on local/onnxruntime-...: ... ms, median of ... runs>
+        <Measurement small on local/onnxruntime-...: ... ms, ... runs>
     """
     settings = settings_of(runtime)
     kept = quiet_times if quiet_times is not None else QuietTimesFile()

@@ -21,8 +21,9 @@ from latcast.measure.statistics import LABEL_PROCESSES, Label, LabelError, label
 from latcast.predictors.bundle_index import Shelved, shelve
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.prediction import Prediction
 from latcast.predictors.profiling import Stage, profile
-from latcast.records import Prediction, Reference
+from latcast.records import Reference
 from latcast.spaces.catalogue import build, family, model
 
 CHECKED_NETWORKS = (

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import overload
 
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform, Prediction
+from latcast.predictors.prediction import Prediction
+from latcast.records import Platform
 from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
 
 On = str | os.PathLike[str] | Platform | PlatformPredictor

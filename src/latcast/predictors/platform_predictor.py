@@ -20,8 +20,9 @@ from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_model import NetworkModel
+from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
 from latcast.predictors.throughput import ClassThroughput, throughputs
-from latcast.records import Coverage, KernelLatency, Platform, Prediction
+from latcast.records import Platform
 from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
 
 OUTSIDE_WARNING_SHARE = 0.05

@@ -11,7 +11,7 @@ from latcast.cluster import PREDICTS, connected, spread
 from latcast.graph.ir import Graph
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Prediction
+from latcast.predictors.prediction import Prediction
 
 GRAPHS_AT_ONCE = 64
 """Networks of one task."""

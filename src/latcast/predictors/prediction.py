@@ -1,0 +1,188 @@
+"""What a prediction holds, and how people look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from latcast.errors import LatcastError, MissingExtraError
+from latcast.records import milliseconds
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class KernelLatency:
+    """Predicted latency of one kernel of a network."""
+
+    name: str
+    kernel_type: str
+    operators: tuple[str, ...]
+    configuration: Mapping[str, float] = field(hash=False)
+    latency_ms: float
+    covered: bool
+    unknown: bool = False
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a prediction rests on predictors that were trained on the like.
+
+    Attributes:
+        share: Part of the predicted latency (0 to 1) that such predictors gave.
+        uncovered: Operators in kernels that are estimated: priced without a predictor trained on the like.
+        unknown: Operators in kernels of which the bundle does not say whether the like was trained on; in neither of the two.
+    """
+
+    share: float
+    uncovered: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """Latency of one network on one platform, in milliseconds, with its interval and its reason.
+
+    Attributes:
+        model: What the user called it.
+        platform: Platform id.
+        latency_ms: Kernels and overhead together.
+        low_ms, high_ms: The interval.
+        coverage: How much of the latency rests on predictors that were trained on the like.
+        warnings: What the user should know, a sentence each.
+        kernels: In execution order; empty where they were not asked for (``breakdown=False``).
+        overhead_ms: What is no kernel's.
+        level: Percent of networks whose latency should lie in the interval; None where nobody calibrated it.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16")
+        >>> found
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.2 ms, 90 % interval 16.7 to 27.4 ms, 100 % covered>
+        >>> found.top(1)[0].name
+        'conv_0'
+        >>> list(found.by_type())
+        ['conv', 'max_pool', 'linear', 'reduce', 'copy']
+    """
+
+    model: str
+    platform: str
+    latency_ms: float
+    low_ms: float
+    high_ms: float
+    coverage: Coverage
+    warnings: tuple[str, ...] = ()
+    kernels: tuple[KernelLatency, ...] = ()
+    overhead_ms: float = 0.0
+    level: float | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Prediction {self.model} on {self.platform}: {milliseconds(self.latency_ms)} ms, {self._interval()} ms, "
+            f"{100 * self.coverage.share:.0f} % covered>"
+        )
+
+    def _repr_html_(self) -> str:
+        """A small table, which notebooks show."""
+        kind, _, bounds = self._interval().partition(" interval ")
+        row = {
+            "model": self.model,
+            "platform": self.platform,
+            "latency ms": milliseconds(self.latency_ms),
+            f"{kind} interval ms": bounds,
+            "covered %": f"{100 * self.coverage.share:.1f}",
+        }
+        heading = "".join(f"<th>{escape(name)}</th>" for name in row)
+        cells = "".join(f"<td>{escape(text)}</td>" for text in row.values())
+        notes = "".join(f"<p>{escape(text)}</p>" for text in self.warnings)
+        return f"<table><thead><tr>{heading}</tr></thead><tbody><tr>{cells}</tr></tbody></table>{notes}"
+
+    def _interval(self) -> str:
+        kind = "uncalibrated" if self.level is None else f"{self.level:g} %"
+        return f"{kind} interval {milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
+
+    def top(self, count: int = 10) -> tuple[KernelLatency, ...]:
+        """The kernels that take longest, longest first.
+
+        Raises:
+            LatcastError: The kernels were not asked for.
+        """
+        return tuple(sorted(self._listed(), key=lambda kernel: -kernel.latency_ms)[:count])
+
+    def by_type(self) -> dict[str, float]:
+        """Kernel type to the milliseconds of all its kernels, longest first; the overhead is no kernel's.
+
+        Raises:
+            LatcastError: The kernels were not asked for.
+        """
+        sums: dict[str, float] = {}
+        for kernel in self._listed():
+            sums[kernel.kernel_type] = sums.get(kernel.kernel_type, 0.0) + kernel.latency_ms
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row a kernel, in execution order; a column for each number of a configuration that any of them has.
+
+        Raises:
+            LatcastError: The kernels were not asked for.
+            MissingExtraError: pandas is not installed.
+        """
+        kernels = self._listed()
+        try:
+            import pandas
+        except ImportError as missing:
+            raise MissingExtraError("pandas", "", "a data frame") from missing
+        return pandas.DataFrame(
+            [
+                {
+                    "name": kernel.name,
+                    "kernel_type": kernel.kernel_type,
+                    "operators": "+".join(kernel.operators),
+                    "latency_ms": kernel.latency_ms,
+                    "covered": kernel.covered,
+                    "unknown": kernel.unknown,
+                    **kernel.configuration,
+                }
+                for kernel in kernels
+            ]
+        )
+
+    def _listed(self) -> tuple[KernelLatency, ...]:
+        if not self.kernels and self.latency_ms > self.overhead_ms:
+            raise LatcastError(f"the prediction of {self.model} lists no kernels; ask for them with breakdown=True")
+        return self.kernels
+
+    def to_json(self, *, breakdown: bool = False) -> dict[str, Any]:
+        """The JSON form that scripts rely on; the share is from 0 to 1."""
+        data: dict[str, Any] = {
+            "model": self.model,
+            "platform": self.platform,
+            "latency_ms": self.latency_ms,
+            "low_ms": self.low_ms,
+            "high_ms": self.high_ms,
+            "level": self.level,
+            "coverage": {
+                "share": self.coverage.share,
+                "uncovered": list(self.coverage.uncovered),
+                "unknown": list(self.coverage.unknown),
+            },
+            "warnings": list(self.warnings),
+        }
+        if breakdown:
+            data["overhead_ms"] = self.overhead_ms
+            data["kernels"] = [
+                {
+                    "name": kernel.name,
+                    "kernel_type": kernel.kernel_type,
+                    "operators": list(kernel.operators),
+                    "configuration": dict(kernel.configuration),
+                    "latency_ms": kernel.latency_ms,
+                    "covered": kernel.covered,
+                    "unknown": kernel.unknown,
+                }
+                for kernel in self.kernels
+            ]
+        return data
