@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "build": "latcast.spaces.catalogue",
+    "compare": "latcast.report.compare",
     "evaluate": "latcast.predictors.evaluation",
     "find_kernels": "latcast.kernels.search",
     "from_torch": "latcast.graph.importers",
@@ -37,6 +38,7 @@ _WHERE = {
     "profile": "latcast.predictors.profiling",
     "save_bundle": "latcast.predictors.bundle",
     "train": "latcast.predictors.training",
+    "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
     "FusionRules": "latcast.kernels.rules",
     "Graph": "latcast.graph.ir",
@@ -50,6 +52,7 @@ _WHERE = {
     "NetworkSummary": "latcast.spaces.models",
     "Platform": "latcast.records",
     "PlatformPredictor": "latcast.predictors.platform_predictor",
+    "PlatformSummary": "latcast.predictors.bundle_index",
     "Prediction": "latcast.predictors.prediction",
     "Reference": "latcast.records",
     "Store": "latcast.datasets.store",
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from latcast.measure.settings import WorkerSettings as WorkerSettings
     from latcast.measure.single import measure as measure
     from latcast.predictors.bundle import save_bundle as save_bundle
+    from latcast.predictors.bundle_index import PlatformSummary as PlatformSummary
     from latcast.predictors.bundle_index import platforms as platforms
     from latcast.predictors.evaluation import Evaluation as Evaluation
     from latcast.predictors.evaluation import evaluate as evaluate
@@ -85,6 +89,8 @@ if TYPE_CHECKING:
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform
     from latcast.records import Reference as Reference
+    from latcast.report.compare import Comparison as Comparison
+    from latcast.report.compare import compare as compare
     from latcast.search.callback import LatencyCallback as LatencyCallback
     from latcast.spaces.catalogue import build as build
     from latcast.spaces.catalogue import model as model

@@ -64,10 +64,31 @@ class TestListing:
     def test_scripts_get_the_figures_of_the_card(self, stocked: Path) -> None:
         [first, *_] = bundle_index.platforms()
 
-        assert first == {
-            "id": IDS[2], "source": "user", "mape": 4.5, "within_5": None, "within_10": None, "interval_coverage": None,
+        assert (first.id, first.mape, first.licence) == (IDS[2], 4.5, "CC0-1.0")
+        assert first.to_json() == {
+            "id": IDS[2], "device": "local", "chip": None, "unit": "cpu1", "source": "user", "mape": 4.5,
+            "within_5": None, "within_10": None, "interval_coverage": None,
             "label_error": None, "trained_on": None, "licence": "CC0-1.0",
         }  # fmt: skip
+
+    def test_a_pattern_chooses_platforms(self, stocked: Path) -> None:
+        assert [found.id for found in bundle_index.platforms("*/onnxruntime-1.31/*")] == sorted(
+            name for name in IDS if "/onnxruntime-1.31/" in name
+        )
+        assert bundle_index.platforms("no such platform") == []
+
+    def test_the_chip_is_where_it_was_measured_or_what_the_phone_is_known_to_have(
+        self, home: Path, predictor: PlatformPredictor
+    ) -> None:
+        environments = {
+            "box/onnxruntime-1.31/cpu1/fp32": {"host": {"cpu": {"model": "A CPU"}}},
+            "pixel4/tflite-2.10/gpu/fp16": {},
+            "strange/onnxruntime-1.31/cpu1/fp32": {"host": 5},
+        }
+        for index, (platform, environment) in enumerate(environments.items()):
+            put(predictor, platform, home / f"{index}.zip", environment=environment)
+
+        assert [found.chip for found in bundle_index.platforms()] == ["A CPU", "Snapdragon 855", None]
 
     def test_folders_and_shipped_bundles_are_found_too(self, home: Path, predictor: PlatformPredictor) -> None:
         put(predictor, IDS[0], home / "my folder")

@@ -30,7 +30,7 @@ def list_platforms(context: typer.Context, as_json: AsJson = False) -> None:
     from latcast.folders import bundles_folder
     from latcast.predictors.bundle_index import platforms, scan_bundles
 
-    found = platforms()
+    found = [each.to_json() for each in platforms()]
     for problem in scan_bundles().problems:
         warn(problem)
     if as_json:

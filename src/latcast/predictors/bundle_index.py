@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
-from latcast.registry import beginning_with, nearest_names
+from latcast.registry import beginning_with, matching, nearest_names
 from latcast.runtimes import RUNTIMES
 
 SHIPPED_FOLDER = Path(__file__).parent / "shipped"
@@ -130,12 +130,75 @@ def available_platforms() -> list[IndexEntry]:
     return list(scan_bundles().entries)
 
 
-def platforms() -> list[dict[str, Any]]:
-    """Every platform that can be predicted for and how well, as JSON values (percentages from 0 to 100)."""
-    return [
-        {"id": entry.platform, "source": entry.source, **{key: entry.card.get(key) for key in SUMMARY}}
-        for entry in available_platforms()
-    ]
+@dataclass(frozen=True)
+class PlatformSummary:
+    """A platform that can be predicted for, and how well; percentages from 0 to 100.
+
+    Attributes:
+        id: Platform id.
+        device: Its first part.
+        chip: The system on chip or CPU; None where nobody stated it.
+        unit: The compute unit.
+        source: "shipped" or "user".
+        mape, within_5, within_10, interval_coverage: On networks that training did not see; None where they were too few.
+        label_error: Of the latencies that these figures are against; None where no latency was measured twice.
+        trained_on: In words.
+        licence: Of the measurements trained on.
+    """
+
+    id: str
+    device: str
+    chip: str | None
+    unit: str
+    source: str
+    mape: float | None
+    within_5: float | None
+    within_10: float | None
+    interval_coverage: float | None
+    label_error: float | None
+    trained_on: str | None
+    licence: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def platforms(pattern: str | None = None) -> list[PlatformSummary]:
+    """Every platform that can be predicted for and how well, sorted by id.
+
+    Args:
+        pattern: Part of the id, or a glob of the whole id (``"pixel4/*/gpu/*"``); all where None.
+
+    Example:
+        >>> import latcast
+        >>> [platform.id for platform in latcast.platforms("pixel4/*/gpu/*")]
+        ['pixel4/pytorch-2.0/gpu/fp16', 'pixel4/tflite-2.10/gpu/fp16']
+        >>> latcast.platforms("pixel4/tflite-2.10/gpu/fp16")[0].chip
+        'Snapdragon 855'
+    """
+    entries = {entry.platform: entry for entry in available_platforms()}
+    return [_summary(entries[name]) for name in matching(pattern, entries)]
+
+
+def _summary(entry: IndexEntry) -> PlatformSummary:
+    platform = Platform.parse(entry.platform)
+    figures = {key: entry.card.get(key) for key in SUMMARY}
+    return PlatformSummary(platform.id, platform.device, _chip(platform, entry.card), platform.unit, entry.source, **figures)
+
+
+def _chip(platform: Platform, card: Mapping[str, Any]) -> str | None:
+    """The CPU that the measurements of a card were taken on, or the system on chip of a published phone."""
+    from latcast.datasets.importers.usc.scenarios import PHONES
+
+    known = PHONES.get(platform.device)
+    return _cpu_model(card) or (known.soc if known is not None else None)
+
+
+def _cpu_model(card: Mapping[str, Any]) -> str | None:
+    found: Any = card
+    for name in ("environment", "host", "cpu", "model"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def find_bundle(id_or_path: str | Path) -> Path:
@@ -186,9 +249,8 @@ def _measured_here(entry: IndexEntry) -> bool:
     """Whether a bundle's measurements come from a machine with this CPU."""
     from latcast.measure.environment import cpu_description
 
-    host = dict(entry.card.get("environment") or {}).get("host")
-    cpu = host.get("cpu") if isinstance(host, Mapping) else None
-    return isinstance(cpu, Mapping) and cpu.get("model") == cpu_description()["model"]
+    model = _cpu_model(entry.card)
+    return model is not None and model == cpu_description()["model"]
 
 
 def _nothing_found(text: str, shelf: BundleIndex) -> str:
