@@ -11,8 +11,7 @@ from onnx import TensorProto, helper
 from latcast.errors import ModelError
 from latcast.graph import Tensor
 from latcast.graph.importers import load_graph
-from latcast.graph.importers.budget import MAX_DEPTH, Budget, Resource
-from latcast.graph.limits import check_tensor
+from latcast.graph.limits import MAX_DEPTH, Budget, Resource, check_tensor
 from tests.graph.importers.onnx_models import body, model, node, value, zeros
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.passes import remove_dead_nodes, remove_identities
+from latcast.graph.passes.remove_identities import merge_reshapes
 from tests.graph.running import run
 
 Build = Callable[[GraphBuilder, str], str]
@@ -157,3 +158,33 @@ def test_an_input_that_nothing_reads_stays_an_input() -> None:
     simplified = remove_dead_nodes(b.finish(b.sigmoid(x)))
 
     assert simplified.inputs == ("input", "input_0")
+
+
+def test_the_last_of_a_chain_of_reshapes_remains() -> None:
+    b = GraphBuilder("chain")
+    x = b.relu(b.input((1, 4, 1, 6)))
+    axes = b.constant([2], dtype="int64")
+    x = b.reshape(b.flatten(b.op("Squeeze", [x, axes])[0]), (1, 2, 12))
+    graph = b.finish(b.sigmoid(x))
+
+    merged = merge_reshapes(graph)
+
+    assert [node.op_type for node in merged.nodes] == ["Relu", "Reshape", "Sigmoid"]
+    np.testing.assert_array_equal(run(merged)[0], run(graph)[0])
+
+
+def test_a_reshape_in_between_stays_for_its_other_reader() -> None:
+    b = GraphBuilder("shared")
+    x = b.flatten(b.relu(b.input((1, 4, 6))))
+    graph = b.finish(b.sigmoid(b.reshape(x, (6, 4))), b.op("Neg", [x])[0])
+
+    merged = merge_reshapes(graph)
+
+    assert sorted(node.op_type for node in merged.nodes) == ["Flatten", "Neg", "Relu", "Reshape", "Sigmoid"]
+
+
+def test_single_reshapes_are_left_as_they_are() -> None:
+    b = GraphBuilder("single")
+    graph = b.finish(b.reshape(b.relu(b.input((1, 4, 6))), (6, 4)))
+
+    assert merge_reshapes(graph) is graph

@@ -21,23 +21,23 @@ import onnx
 
 from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers.assembly import Array, Assembly
-from latcast.graph.importers.budget import MAX_DEPTH, Budget, Resource
 from latcast.graph.importers.onnx_contrib import expand
 from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
-from latcast.graph.importers.onnx_file import read_recorded_shapes, read_without_weights
-from latcast.graph.importers.onnx_opset import FIRST_OPSET, normalise_opset
-from latcast.graph.importers.onnx_proto import (
+from latcast.graph.importers.onnx_file import (
     bodies_of,
     captured_names,
     node_of,
+    read_recorded_shapes,
+    read_without_weights,
     small_array,
     tensor_dtype,
     tensor_type,
 )
-from latcast.graph.importers.precision import with_precision
+from latcast.graph.importers.onnx_opset import FIRST_OPSET, normalise_opset
 from latcast.graph.ir import Graph, Node, Tensor, check_input_names, topological_order
+from latcast.graph.limits import MAX_DEPTH, Budget, Resource
 from latcast.graph.passes import simplify
-from latcast.graph.passes.fold_padding import fold_padding
+from latcast.graph.passes.folding import fold_padding, with_precision
 
 Shapes = Mapping[str, Sequence[int]]
 

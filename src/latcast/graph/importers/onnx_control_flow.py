@@ -16,9 +16,9 @@ import onnx
 from onnx import numpy_helper
 
 from latcast.errors import ModelError
-from latcast.graph.importers.budget import Resource
-from latcast.graph.importers.onnx_proto import attribute_of, node_of, tensor_dtype
+from latcast.graph.importers.onnx_file import attribute_of, node_of, tensor_dtype
 from latcast.graph.ir import Node, Tensor
+from latcast.graph.limits import Resource
 from latcast.graph.operators.evaluation import MAX_ELEMENTS
 
 if TYPE_CHECKING:

@@ -15,14 +15,13 @@ import numpy as np
 
 from latcast.errors import DynamicShapeError, ModelError
 from latcast.graph.importers.assembly import Array, Assembly
-from latcast.graph.importers.precision import with_precision
 from latcast.graph.importers.tflite_conversion import Conversion
 from latcast.graph.importers.tflite_file import DAMAGED, TfliteFile
 from latcast.graph.importers.tflite_operators import CONVERSIONS
 from latcast.graph.ir import Graph, Node, Tensor, check_input_names
 from latcast.graph.passes.cancel_transposes import cancel_transposes
-from latcast.graph.passes.merge_reshapes import merge_reshapes
-from latcast.graph.passes.remove_identities import remove_identities
+from latcast.graph.passes.folding import with_precision
+from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
 
 Shapes = Mapping[str, Sequence[int]]
 

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import MissingExtraError, ModelError
-from latcast.graph.importers.budget import Budget, Resource
 from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
-from latcast.graph.limits import MAX_RANK
+from latcast.graph.limits import MAX_RANK, Budget, Resource
 
 Array = np.ndarray[Any, Any]
 

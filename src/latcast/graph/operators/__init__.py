@@ -5,8 +5,6 @@ from latcast.graph.operators import (
     elementwise,
     linear,
     movement,
-    pooling,
-    quantization,
     selection,
 )
 from latcast.graph.operators.table import (
@@ -39,8 +37,6 @@ __all__ = [
     "node_bytes",
     "node_flops",
     "node_parameters",
-    "pooling",
-    "quantization",
     "selection",
     "unknown_operators",
     "view_of",

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products."""
+"""Convolutions, matrix products and pooling."""
 
 from __future__ import annotations
 
@@ -164,3 +164,34 @@ define("Gemm", infer=infer_gemm, flops=flops_linear, macs=macs)
 define("MatMul", infer=infer_matmul, flops=flops_linear, macs=macs)
 define("ConvInteger", infer=as_int32(infer_conv), flops=flops_integer, macs=macs)
 define("MatMulInteger", infer=as_int32(infer_matmul), flops=flops_integer, macs=macs)
+
+
+def infer_pool(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    kernel = view.ints("kernel_shape", ())
+    if len(kernel) != len(x) - 2:
+        raise view.fail(f"kernel_shape {list(kernel)} does not fit an input of rank {len(x)}")
+    ceil_mode = bool(view.int_attribute("ceil_mode", 0))
+    shape = (x[0], x[1], *window_output(view, x[2:], kernel, ceil_mode=ceil_mode))
+    outputs = [Tensor(shape, view.dtype())]
+    if len(view.node.outputs) > 1:
+        outputs.append(Tensor(shape, "int64"))
+    return outputs
+
+
+def infer_global_pool(view: OperatorView) -> list[Tensor]:
+    x = view.shape()
+    return [Tensor((x[0], x[1], *(1 for _ in x[2:])), view.dtype())]
+
+
+def flops_pool(view: OperatorView) -> int:
+    """One per element of every window."""
+    return view.outputs[0].elements * prod(view.ints("kernel_shape", ()))
+
+
+def flops_global_pool(view: OperatorView) -> int:
+    return prod(view.shape())
+
+
+define("MaxPool", "AveragePool", "LpPool", infer=infer_pool, flops=flops_pool)
+define("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", infer=infer_global_pool, flops=flops_global_pool)

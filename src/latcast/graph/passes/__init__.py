@@ -1,15 +1,17 @@
-"""Passes from graph to graph, one a file, named for what they do."""
+"""Passes from graph to graph."""
 
+from __future__ import annotations
+
+from latcast.graph.ir import Graph
 from latcast.graph.passes.cancel_transposes import cancel_transposes
-from latcast.graph.passes.fold_quantization import fold_quantization
-from latcast.graph.passes.remove_dead_nodes import remove_dead_nodes
+from latcast.graph.passes.folding import fold_quantization
 from latcast.graph.passes.remove_identities import remove_identities
-from latcast.graph.passes.simplify import simplify
+from latcast.graph.passes.rewire import remove_dead_nodes
 
-__all__ = [
-    "cancel_transposes",
-    "fold_quantization",
-    "remove_dead_nodes",
-    "remove_identities",
-    "simplify",
-]
+
+def simplify(graph: Graph) -> Graph:
+    """The graph without quantisation pairs, operators that do nothing, and transposes that undo each other."""
+    return cancel_transposes(remove_identities(fold_quantization(graph)))
+
+
+__all__ = ["cancel_transposes", "fold_quantization", "remove_dead_nodes", "remove_identities", "simplify"]

@@ -1,6 +1,7 @@
 """Removes operators that give their input back: reshapes to the same shape, pads of nothing, sums with zero.
 
-Runtimes do the same when they load a model; left in, each would be estimated as a kernel.
+Runtimes do the same when they load a model; left in, each would be estimated as a kernel. Of several reshapes in a row one
+is left.
 """
 
 from __future__ import annotations
@@ -130,3 +131,22 @@ _TESTS: Mapping[str, IsIdentity] = {
     "Transpose": _same_order,
     "Unsqueeze": _same_tensor,
 }
+
+
+_RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def merge_reshapes(graph: Graph) -> Graph:
+    """The graph in which a reshape reads what the first of a chain of reshapes read."""
+    sources: dict[str, str] = {}
+    nodes: list[Node] = []
+    changed = False
+    for node in graph.nodes:
+        if node.op_type in _RESHAPING:
+            source = sources.get(node.inputs[0], node.inputs[0])
+            sources[node.outputs[0]] = source
+            if node.op_type == "Reshape" and source != node.inputs[0]:
+                node = Node("Reshape", node.name, (source, *node.inputs[1:]), node.outputs)
+                changed = True
+        nodes.append(node)
+    return rewire(graph, nodes, {}) if changed else graph

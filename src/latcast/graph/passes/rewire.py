@@ -1,12 +1,11 @@
-"""Putting a graph back together after a pass has let some tensors stand for others."""
+"""Putting a graph back together after a pass: tensors that stand for others, operators that no output depends on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from latcast.graph.ir import Graph, Node
-from latcast.graph.passes.remove_dead_nodes import live_nodes
 
 
 def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **changes: object) -> Graph:
@@ -53,3 +52,22 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
     unique = tuple(dict.fromkeys(outputs))
     live = live_nodes(kept, unique)
     return graph.with_nodes(live, outputs=unique, tensors=tensors, **changes) if live else graph
+
+
+def live_nodes(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
+    """The nodes, in topological order, that the outputs depend on."""
+    needed = set(outputs)
+    live = []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            live.append(node)
+            needed.update(node.inputs)
+            needed.discard("")
+    live.reverse()
+    return live
+
+
+def remove_dead_nodes(graph: Graph) -> Graph:
+    """The graph without operators, weights and constants that nothing uses; inputs stay."""
+    live = live_nodes(graph.nodes, graph.outputs)
+    return graph if len(live) == len(graph.nodes) else graph.with_nodes(live)

@@ -1,6 +1,6 @@
 """Kernel types: the numbers that decide each type's latency, and what can be computed from them."""
 
-from latcast.kernels.types import axes, convolution, convolution_variants, elementwise, linear, movement, pooling, squeeze_excite
+from latcast.kernels.types import axes, convolution, convolution_variants, elementwise, linear, movement, pooling
 from latcast.kernels.types.kernel_type import KERNEL_TYPES, KernelType, Quantities, describe, kernel_type
 
 __all__ = [
@@ -16,5 +16,4 @@ __all__ = [
     "linear",
     "movement",
     "pooling",
-    "squeeze_excite",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ncnn import to_ncnn
-from latcast.graph.writers.ncnn.quantisation import quantised
+from latcast.graph.writers.ncnn.layers import quantised
 
 
 def int8_terms(graph: Graph) -> list[tuple[str, str | None]]:

@@ -27,7 +27,7 @@ from latcast.graph.writers.tflite.flatbuffer import TfliteOperator, TfliteTensor
 from latcast.kernels.executed_names import LINK, executed_names
 from latcast.kernels.rules import FusionRules, platform_rules, unit_kind
 from latcast.kernels.search import find_kernels
-from latcast.kernels.selection.gpu_family import family_names
+from latcast.kernels.selection import family_names
 from latcast.records import ExecutedKernel, Platform, Reference
 from latcast.runtimes.litert_kernels import Aligned, align, partitions
 from latcast.spaces.catalogue import build

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from latcast.errors import LatcastError, UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.weights import synthetic_weights
-from latcast.graph.writers.ncnn import elementwise, linear, movement, pooling
+from latcast.graph.writers.ncnn import elementwise, linear, movement
 from latcast.graph.writers.ncnn.known_values import check_shapes, fold
-from latcast.graph.writers.ncnn.layers import nodes_by_layer, to_bin, to_param, with_splits
+from latcast.graph.writers.ncnn.layers import activation_scales, hand_on_int8, nodes_by_layer, to_bin, to_param, with_splits
 from latcast.graph.writers.ncnn.lowering import LOWERINGS, Lowering, blob_shape, failure
-from latcast.graph.writers.ncnn.quantisation import activation_scales, hand_on_int8
 from latcast.graph.writers.ncnn.rewriting import rewrite
 
 PRECISIONS = ("fp32", "int8")
@@ -111,7 +110,6 @@ __all__ = [
     "elementwise",
     "linear",
     "movement",
-    "pooling",
     "to_ncnn",
     "to_ncnn_with_map",
 ]

@@ -83,7 +83,7 @@ class GraphWriter:
     """
 
     def __init__(self, graph: Graph, weights: Mapping[str, np.ndarray]) -> None:
-        for module in ("elementwise", "linear", "movement", "normalisation", "pooling", "resizing"):
+        for module in ("elementwise", "linear", "movement"):
             importlib.import_module(f"latcast.graph.writers.tflite.operators.{module}")
         check_shapes(graph)
         self.graph = graph

@@ -1,22 +1,26 @@
-"""Folds the operators that quantisers wrap around a network into the types of its tensors.
+"""Folds padding into convolutions, and quantisation into the types of tensors; tells the precision of a network.
 
 A file in QDQ format describes integer arithmetic as dequantise, compute in reals, quantise. Runtimes run the three as one
 integer kernel, so here the operator remains alone, on tensors of 8 bits. What is left of QuantizeLinear and
 DequantizeLinear is where a network really changes between reals and integers: usually at its inputs and outputs.
 
 Dynamic quantisation (DynamicQuantizeLinear, MatMulInteger, Cast, Mul) is one product with a weight of 8 bits.
+
+PyTorch's tracing exporter writes ``F.pad`` and a convolution as two operators, its newer exporter as one; runtimes that read
+ONNX run both as one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from latcast.graph.ir import Graph, Node, Tensor
-from latcast.graph.operators import lookup
-from latcast.graph.operators.elementwise import UNARY_FLOPS
-from latcast.graph.operators.quantization import is_quantized
+from latcast.graph.operators import lookup, view_of
+from latcast.graph.operators.elementwise import UNARY_FLOPS, is_quantized
 from latcast.graph.operators.table import no_flops
 from latcast.graph.passes.rewire import rewire
 
@@ -202,3 +206,75 @@ def _quantized_by_readers(graph: Graph) -> dict[str, str]:
             if len(types) == 1 and "" not in types:
                 becomes[name] = types.pop()
     return becomes
+
+
+def fold_padding(graph: Graph) -> Graph:
+    """The graph without paddings with zeros in height and width that nothing but convolutions reads."""
+    aliases: dict[str, str] = {}
+    added: dict[str, tuple[int, ...]] = {}
+    for node in graph.nodes:
+        spatial = _spatial_zeros(graph, node)
+        readers = graph.consumers.get(node.outputs[0], [])
+        if spatial is not None and node.outputs[0] not in graph.outputs and readers and all(map(_takes_pads, readers)):
+            aliases[node.outputs[0]] = node.inputs[0]
+            added |= {reader.name: spatial for reader in readers}
+    if not aliases:
+        return graph
+    nodes = [
+        _with_pads(node, added[node.name]) if node.name in added else node
+        for node in graph.nodes
+        if node.outputs[0] not in aliases
+    ]
+    return rewire(graph, nodes, aliases)
+
+
+def _spatial_zeros(graph: Graph, node: Node) -> tuple[int, ...] | None:
+    """Begins and ends of height and width that a node pads with zeros, or None where it does anything else."""
+    if node.op_type != "Pad" or node.domain or node.attributes.get("mode", "constant") != "constant":
+        return None
+    pads = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    value = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(1)
+    axes = len(node.inputs) > 3 and bool(node.inputs[3])
+    if pads is None or value is None or axes or np.any(value) or len(pads) != 8 or np.any(pads[[0, 1, 4, 5]]) or np.any(pads < 0):
+        return None
+    return tuple(int(pads[index]) for index in (2, 3, 6, 7))
+
+
+def _takes_pads(node: Node) -> bool:
+    """Whether a node is a convolution over height and width with paddings of its own."""
+    return node.op_type == "Conv" and not node.domain and node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
+
+
+def _with_pads(node: Node, added: tuple[int, ...]) -> Node:
+    own = cast("tuple[int, ...]", node.attributes.get("pads", (0, 0, 0, 0)))
+    pads = tuple(before + more for before, more in zip(own, added, strict=True))
+    return replace(node, attributes={**node.attributes, "pads": pads})
+
+
+def with_precision(graph: Graph) -> Graph:
+    """The graph with the precision that most of its multiply-accumulates are done in.
+
+    A convolution with a weight of 8 bits counts as int8 even where it reads real numbers: runtimes quantise its input on
+    the fly. A network without convolutions and products counts the elements that its operators write.
+    """
+    work: Counter[str] = Counter()
+    for node in graph.nodes:
+        entry = lookup(node.op_type)
+        if entry is not None and entry.macs is not no_flops:
+            work[_kind(graph, node)] += entry.macs(view_of(graph, node))
+    if not work:
+        for node in graph.nodes:
+            work[_kind(graph, node)] += sum(graph.tensors[name].elements for name in node.outputs if name)
+    precision = work.most_common(1)[0][0]
+    return graph if precision == graph.precision else replace(graph, precision=precision)
+
+
+def _kind(graph: Graph, node: Node) -> str:
+    kinds = [_precision(graph.tensors[name].dtype) for name in node.inputs[:2] if name]
+    return "int8" if "int8" in kinds else next((kind for kind in kinds if kind), "fp32")
+
+
+def _precision(dtype: str) -> str:
+    if is_quantized(dtype):
+        return "int8"
+    return {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp32"}.get(dtype, "")

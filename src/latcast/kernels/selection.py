@@ -1,0 +1,305 @@
+"""Which of its kernels a mobile GPU backend runs for an operator, told from the kernel's sizes without the device.
+
+A selection is written ``backend:family`` in fusion rules ("tflite_gpu:adreno6xx"): the backend is a small function that
+names the kernels, the GPU family is data (``gpu_families/``), the thresholds that the backend compares sizes with (Li et al.
+§3.2.2 and §4.1).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Protocol
+
+import numpy as np
+
+from latcast.errors import LatcastError, UnknownNameError
+from latcast.kernels.kernel import Configuration
+from latcast.kernels.types.kernel_type import FUSED_FIELDS, Columns, kernel_type
+from latcast.registry import Registry, nearest_names
+
+_FOLDER = resources.files("latcast.kernels")
+
+Thresholds = Mapping[str, Any]
+"""Numbers of one GPU family for one backend, as its JSON file has them; empty where the backend asks for none."""
+
+
+class KernelSelection(Protocol):
+    """Names the kernel that a backend runs for kernels of one type, from their sizes alone."""
+
+    def __call__(self, kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+        """The kernels' types after selection.
+
+        Args:
+            kernel_type: What fusion found ("conv").
+            columns: Its fields, one array each, (kernels,).
+            thresholds: Of the GPU family.
+
+        Returns:
+            (kernels,) names: the type itself, a variant of it ("conv.winograd"), or another type that the backend runs
+            instead ("linear" for a convolution on a 1x1 map).
+        """
+
+
+@dataclass(frozen=True)
+class GpuFamily:
+    """GPUs that a backend treats alike.
+
+    Attributes:
+        name: As in ``backend:family`` ("adreno6xx").
+        title: For people.
+        thresholds: Backend to its numbers.
+    """
+
+    name: str
+    title: str
+    thresholds: Mapping[str, Thresholds]
+
+
+def family_names() -> list[str]:
+    """All families, sorted."""
+    folder = _FOLDER.joinpath("gpu_families")
+    return sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json"))
+
+
+@cache
+def family_named(name: str) -> GpuFamily:
+    """A family by its name.
+
+    Raises:
+        UnknownNameError: No such family.
+    """
+    if name not in family_names():
+        near = nearest_names(name, family_names()) or family_names()
+        raise UnknownNameError(f"no GPU family is called '{name}'; known: {', '.join(near)}")
+    data: dict[str, Any] = json.loads(_FOLDER.joinpath("gpu_families").joinpath(f"{name}.json").read_text())
+    return GpuFamily(name, data["title"], data["thresholds"])
+
+
+@cache
+def device_families() -> Mapping[str, str]:
+    """Device to the family of its GPU."""
+    families: dict[str, str] = json.loads(_FOLDER.joinpath("gpu_devices.json").read_text())["families"]
+    return families
+
+
+def family_of_device(device: str) -> GpuFamily:
+    """The family of a device's GPU.
+
+    Raises:
+        UnknownNameError: The device is not in the table; the message lists devices and families.
+    """
+    found = device_families().get(device)
+    if found is None:
+        raise UnknownNameError(
+            f"the GPU family of the device '{device}' is not known; name one of {', '.join(family_names())}, "
+            f"or a known device: {', '.join(sorted(device_families()))}"
+        )
+    return family_named(found)
+
+
+# Backends
+
+
+def is_pointwise(c: Columns) -> np.ndarray:
+    """1x1 at stride 1, unpadded, of all channels: the same as a matrix product with the filter."""
+    found = (c["groups"] == 1) & (c["padded"] == 0)
+    for name in ("kernel_h", "kernel_w", "stride_h", "stride_w"):
+        found &= c[name] == 1
+    return found
+
+
+def covers_map(c: Columns) -> np.ndarray:
+    """A pooling window that is the whole map."""
+    whole = (c["kernel_h"] == c["in_h"]) & (c["kernel_w"] == c["in_w"])
+    return whole & (c["out_h"] == 1) & (c["out_w"] == 1)
+
+
+SLICE = 4
+"""Channels that the delegate keeps together in one texel."""
+
+
+def select_tflite_gpu(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+    """TFLite's GPU delegate: OpenCL on Android, Metal on Apple's GPUs (Li et al., Algorithm B.3).
+
+    Three things are not in the printed algorithm. A 1x1 convolution on a 1x1 map runs as fully connected, an average over
+    the whole map as a mean, and the group size that line 6 of the algorithm compares is that of one group's input channels.
+    """
+    c = columns
+    if kernel_type == "conv":
+        on_vector = is_pointwise(c) & (c["in_h"] == 1) & (c["in_w"] == 1)
+        names = np.where(runs_winograd(c, thresholds["winograd"]), "conv.winograd", "conv")
+        return np.where(on_vector, "linear", names).astype(object)
+    if kernel_type == "grouped_conv":
+        return np.where(runs_grouped(c), "grouped_conv", "grouped_conv.split").astype(object)
+    if kernel_type == "average_pool":
+        return np.where(covers_map(c), "reduce", "average_pool").astype(object)
+    return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+
+
+def runs_winograd(c: Columns, thresholds: Thresholds) -> np.ndarray:
+    """CheckWinograd: a 3x3 convolution at stride 1 with channels and tiles enough; lines 12 to 30 of the algorithm.
+
+    A dilated filter is not one that F(4x4, 3x3) computes.
+    """
+    suits = (c["kernel_h"] == 3) & (c["kernel_w"] == 3) & (c["groups"] == 1)
+    for name in ("stride_h", "stride_w", "dilation_h", "dilation_w"):
+        suits &= c[name] == 1
+    source_depth = np.ceil(c["in_channels"] / SLICE)
+    destination_depth = np.ceil(c["out_channels"] / SLICE)
+    tiles = np.ceil(c["out_h"] / 4) * np.ceil(c["out_w"] / 4)
+    deep = (source_depth >= thresholds["source_depth"]) & (destination_depth >= thresholds["destination_depth"])
+    return suits & deep & (tiles >= thresholds["tiles"])
+
+
+def runs_grouped(c: Columns) -> np.ndarray:
+    """CheckGroupedConv2D: whole slices in each group; otherwise one convolution a group (lines 6 to 11)."""
+    source_size = c["in_channels"] / c["groups"]
+    destination_size = c["out_channels"] / c["groups"]
+    return (source_size % SLICE == 0) & (destination_size % SLICE == 0)
+
+
+def select_pytorch_vulkan(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+    """PyTorch Mobile's Vulkan backend on Android GPUs (Li et al., Algorithm B.1): the same on all GPU families.
+
+    Depthwise is what has as many groups as input channels, so a convolution of a single channel too.
+    """
+    c = columns
+    if kernel_type not in ("conv", "depthwise_conv", "grouped_conv"):
+        return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+    depthwise = (c["groups"] == c["in_channels"]) & (c["out_channels"] != 1)
+    side = np.where(c["kernel_h"] == c["kernel_w"], c["kernel_h"], 0)
+    return np.select(
+        [depthwise & (side == 3), depthwise & (side == 5), depthwise, side == 1],
+        ["depthwise_conv.3x3", "depthwise_conv.5x5", "depthwise_conv", "conv.pointwise"],
+        default=kernel_type,
+    ).astype(object)
+
+
+def select_pytorch_metal(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+    """PyTorch Mobile's Metal backend on Apple's GPUs: Apple's own kernels, one for all convolutions.
+
+    An average over the whole map runs as an adaptive one, whichever operator it is written as.
+    """
+    if kernel_type == "average_pool":
+        return np.where(covers_map(columns), "reduce", "average_pool").astype(object)
+    return np.full(len(next(iter(columns.values()))), kernel_type, dtype=object)
+
+
+# Kernels of one type as those of another
+
+
+def conv_as_linear(c: Columns) -> list[np.ndarray]:
+    """A 1x1 convolution on a 1x1 map: a row an image."""
+    return [c["batch"], c["in_channels"], c["out_channels"]]
+
+
+def pool_as_reduce(c: Columns) -> list[np.ndarray]:
+    """A window as large as the map: every channel of every image becomes one number."""
+    return [c["batch"] * c["channels"], c["in_h"] * c["in_w"], np.ones_like(c["batch"])]
+
+
+RETYPINGS: Mapping[tuple[str, str], Callable[[Columns], list[np.ndarray]]] = {
+    ("conv", "linear"): conv_as_linear,
+    ("average_pool", "reduce"): pool_as_reduce,
+}
+"""(type, other type) to the other's own fields, for types whose fields differ."""
+
+
+def retype(name: str, other: str, configurations: np.ndarray) -> np.ndarray:
+    """Configurations of one type as those of another; what is fused behind stays.
+
+    Args:
+        name: The kernels' type.
+        other: The type to describe them by.
+        configurations: (kernels, fields of ``name``).
+
+    Returns:
+        (kernels, fields of ``other``), int64.
+
+    Raises:
+        LatcastError: The types differ in their fields and nothing says how.
+        UnknownNameError: No such type.
+    """
+    before, after = kernel_type(name), kernel_type(other)
+    if before.fields == after.fields:
+        return np.asarray(configurations, dtype=np.int64)
+    found = RETYPINGS.get((name, other))
+    if found is None:
+        raise LatcastError(f"a kernel of type '{name}' cannot be described as '{other}'; add it to RETYPINGS")
+    columns = before.columns(configurations)
+    parts = [*found(columns), *(columns[field] for field in FUSED_FIELDS)]
+    return np.stack(parts, axis=1).astype(np.int64)
+
+
+SELECTIONS: Registry[KernelSelection] = Registry(
+    "kernel selection",
+    {name: f"latcast.kernels.selection:select_{name}" for name in ("tflite_gpu", "pytorch_vulkan", "pytorch_metal")},
+    "latcast.selections",
+)
+"""Backends by name; others are added as entry points of the group ``latcast.selections``."""
+
+NEED_A_FAMILY = frozenset({"tflite_gpu"})
+"""Backends that compare sizes with thresholds of the GPU family."""
+
+
+class Selection:
+    """A backend's selection on one GPU family; remembers what it chose.
+
+    Attributes:
+        backend: Its name in :data:`SELECTIONS`.
+        thresholds: Of the family for this backend; empty where there are none.
+    """
+
+    def __init__(self, backend: str, thresholds: Thresholds) -> None:
+        self.backend = backend
+        self.thresholds = thresholds
+        self._chosen: dict[tuple[str, Configuration], tuple[str, Configuration]] = {}
+
+    def names(self, kernel_type_name: str, configurations: np.ndarray) -> np.ndarray:
+        """Types that the backend runs kernels of one type as.
+
+        Args:
+            kernel_type_name: What fusion found.
+            configurations: (kernels, fields).
+
+        Returns:
+            (kernels,) names of kernel types.
+        """
+        if not len(configurations):
+            return np.zeros(0, dtype=object)
+        columns = kernel_type(kernel_type_name).columns(configurations)
+        return SELECTIONS.get(self.backend)(kernel_type_name, columns, self.thresholds)
+
+    def kernel(self, kernel_type_name: str, configuration: Configuration) -> tuple[str, Configuration]:
+        """Type and configuration of one kernel after selection."""
+        key = (kernel_type_name, configuration)
+        found = self._chosen.get(key)
+        if found is None:
+            rows = np.array([configuration], dtype=np.int64)
+            name = str(self.names(kernel_type_name, rows)[0])
+            found = self._chosen[key] = (name, tuple(retype(kernel_type_name, name, rows)[0].tolist()))
+        return found
+
+
+@cache
+def selection_of(text: str) -> Selection:
+    """The selection that fusion rules name: ``backend`` or ``backend:family``.
+
+    Raises:
+        UnknownNameError: No such backend or GPU family.
+        LatcastError: The backend needs a family, and none is named.
+    """
+    backend, _, family = text.partition(":")
+    SELECTIONS.get(backend)
+    if not family:
+        if backend in NEED_A_FAMILY:
+            raise LatcastError(
+                f"the kernel selection '{text}' names no GPU family; expected '{backend}:FAMILY', for instance "
+                f"'{backend}:adreno6xx' (latcast.kernels.rules.rules_for fills it in from device or gpu_family)"
+            )
+        return Selection(backend, {})
+    return Selection(backend, family_named(family).thresholds.get(backend, {}))

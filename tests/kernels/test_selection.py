@@ -1,0 +1,288 @@
+"""Selections by name, alone and by the thousand, and the GPU families behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.errors import LatcastError, UnknownNameError
+from latcast.kernels import FusionRules, find_kernels, kernel_type
+from latcast.kernels.selection import (
+    RETYPINGS,
+    SELECTIONS,
+    Thresholds,
+    device_families,
+    family_named,
+    family_names,
+    family_of_device,
+    retype,
+    selection_of,
+)
+from latcast.kernels.types.kernel_type import Columns
+from latcast.spaces.catalogue import build, model
+
+SIZES = st.sampled_from([1, 7, 14, 28, 56, 112])
+CHANNELS = st.sampled_from([1, 3, 16, 30, 64, 128, 256])
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[int, ...]:
+    size, kernel, stride = draw(SIZES), draw(st.sampled_from([1, 3, 5])), draw(st.integers(1, 2))
+    channels = (1, draw(CHANNELS), size, size, draw(CHANNELS), -(-size // stride), -(-size // stride))
+    return (*channels, kernel, kernel, stride, stride, 1, 1, 1, int(kernel > 1), draw(st.integers(0, 3)), 0, 0)
+
+
+@given(
+    st.lists(convolutions(), min_size=1, max_size=20),
+    st.sampled_from([*(f"tflite_gpu:{family}" for family in family_names()), "pytorch_vulkan", "pytorch_metal"]),
+)
+def test_many_kernels_are_chosen_as_each_alone(rows: list[tuple[int, ...]], name: str) -> None:
+    selection = selection_of(name)
+
+    together = selection.names("conv", np.array(rows))
+
+    assert together.tolist() == [selection.kernel("conv", row)[0] for row in rows]
+    for row in rows:
+        kind, configuration = selection.kernel("conv", row)
+        assert len(configuration) == len(kernel_type(kind).fields)
+        assert all(type(value) is int for value in configuration)
+
+
+def test_no_kernels_have_no_names() -> None:
+    assert selection_of("pytorch_vulkan").names("conv", np.zeros((0, 18))).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("tflite_gpus:mali", "no kernel selection is called 'tflite_gpus'; known: tflite_gpu"),
+        ("tflite_gpu:malii", "no GPU family is called 'malii'; known: mali"),
+    ],
+)
+def test_an_unknown_backend_or_family_lists_the_nearest(name: str, problem: str) -> None:
+    with pytest.raises(UnknownNameError, match=problem):
+        selection_of(name)
+
+
+def test_a_backend_with_thresholds_asks_for_a_family() -> None:
+    with pytest.raises(LatcastError, match=r"'tflite_gpu' names no GPU family; expected 'tflite_gpu:FAMILY'"):
+        selection_of("tflite_gpu")
+
+
+def test_every_family_has_numbers_for_the_backend_that_needs_them() -> None:
+    for name in family_names():
+        winograd = family_named(name).thresholds["tflite_gpu"]["winograd"]
+        assert set(winograd) == {"source_depth", "destination_depth", "tiles"}
+        assert all(value > 0 for value in winograd.values())
+        assert family_named(name).title
+
+
+def test_the_measured_phones_have_the_gpus_that_the_paper_lists() -> None:
+    families = {device: family_of_device(device).name for device in device_families()}
+
+    assert families == {
+        "pixel4": "adreno6xx", "mi8se": "adreno6xx", "onefusion": "adreno6xx", "s10": "mali", "a03s": "powervr",
+        "iphone7": "apple", "iphonexs": "apple",
+    }  # fmt: skip
+
+
+def test_an_unknown_device_lists_families_and_devices() -> None:
+    with pytest.raises(UnknownNameError, match=r"'pixel9' is not known; name one of adreno, .*powervr, or .*: a03s, .*s10"):
+        family_of_device("pixel9")
+
+
+def test_what_is_said_of_a_kernel_in_other_words_keeps_its_flops() -> None:
+    c = {"batch": 2, "in_channels": 6, "in_h": 1, "in_w": 1, "out_channels": 5, "out_h": 1, "out_w": 1, "groups": 1, "padded": 0}
+    ones = {f"{name}_{axis}": 1 for name in ("kernel", "stride", "dilation") for axis in "hw"}
+    pool = (2, 6, 7, 5, 1, 1, 7, 5, 1, 1, 0, 0, 0)
+    examples = {("conv", "linear"): kernel_type("conv").configuration({**c, **ones}), ("average_pool", "reduce"): pool}
+
+    assert set(examples) == set(RETYPINGS)
+    for (name, other), configuration in examples.items():
+        before, after = kernel_type(name), kernel_type(other)
+        rows = np.array([configuration])
+        was, now = before.quantities(before.columns(rows)), after.quantities(after.columns(retype(name, other, rows)))
+        for quantity in ("flops", "input_elements", "output_elements", "weight_elements"):
+            assert getattr(was, quantity).tolist() == getattr(now, quantity).tolist()
+
+
+def test_types_of_other_fields_are_not_mistaken_for_each_other() -> None:
+    with pytest.raises(LatcastError, match="a kernel of type 'conv' cannot be described as 'concat'"):
+        retype("conv", "concat", np.ones((1, 18)))
+
+
+@pytest.fixture
+def halves() -> Iterator[str]:
+    """A backend of another distribution that runs convolutions with many filters as a variant of its own."""
+
+    def select(kind: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+        if kind != "conv":
+            return np.full(len(next(iter(columns.values()))), kind, dtype=object)
+        return np.where(columns["out_channels"] > 100, "conv.wide", "conv").astype(object)
+
+    SELECTIONS.register("halves", select)
+    yield "halves"
+    SELECTIONS._loaded.pop("halves")
+    SELECTIONS._targets.pop("halves")
+    selection_of.cache_clear()
+
+
+def test_a_backend_of_another_distribution_names_variants_of_its_own(halves: str) -> None:
+    kernels = find_kernels(build(model("resnet18")), FusionRules("mine", selection=halves))
+
+    wide = [kernel for kernel in kernels if kernel.kernel_type == "conv.wide"]
+    # Stages 2 to 4 with 128 and more filters: 4 convolutions and a shortcut each.
+    assert len(wide) == 15
+    kind = kernel_type("conv.wide")
+    row = np.array([wide[0].configuration])
+    assert kind.fields == kernel_type("conv").fields
+    assert kind.throughput_class(kind.columns(row)).tolist() == ["conv 3x3 strided wide"]
+
+
+FAMILIES = ("adreno6xx", "adreno", "mali", "powervr", "amd", "apple")
+
+
+def conv(in_channels: int, out_channels: int, size: int, **others: int) -> tuple[int, ...]:
+    """A 3x3 convolution at stride 1 that keeps the size of its map."""
+    values: dict[str, Any] = {
+        "batch": 1, "in_channels": in_channels, "in_h": size, "in_w": size, "out_channels": out_channels, "out_h": size,
+        "out_w": size, "kernel_h": 3, "kernel_w": 3, "stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1,
+        "groups": 1, "padded": 1, **others,
+    }  # fmt: skip
+    return kernel_type("conv").configuration(values)
+
+
+def chosen(family: str, configuration: tuple[int, ...], kind: str = "conv") -> str:
+    return selection_of(f"tflite_gpu:{family}").kernel(kind, configuration)[0]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "on_adreno", "on_mali"),
+    [
+        (conv(64, 64, 56), "conv", "conv.winograd"),  # 16 slices in and out, 196 tiles
+        (conv(128, 128, 28), "conv", "conv.winograd"),  # 32 and 32, 49
+        (conv(256, 256, 14), "conv", "conv"),  # 64 and 64, 16
+    ],
+)
+def test_the_three_convolutions_of_resnet16_run_as_in_table_b3(
+    configuration: tuple[int, ...], on_adreno: str, on_mali: str
+) -> None:
+    assert chosen("adreno6xx", configuration) == on_adreno
+    assert chosen("mali", configuration) == chosen("powervr", configuration) == on_mali
+
+
+@pytest.mark.parametrize(
+    ("configuration", "families"),
+    [
+        (conv(128, 128, 48), FAMILIES),  # 144 tiles
+        (conv(128, 128, 44), FAMILIES[1:]),  # 121: too few for an Adreno 6xx
+        (conv(128, 128, 32), FAMILIES[1:]),  # 64: enough for other Adrenos
+        (conv(128, 128, 28), FAMILIES[2:]),  # 49: too few for those
+        (conv(124, 128, 48), FAMILIES[2:]),  # 31 slices in
+        (conv(125, 128, 48), FAMILIES),  # the 32nd is begun
+        (conv(64, 60, 56), ("amd",)),  # 15 slices out
+        (conv(64, 32, 56), ("amd",)),  # 8
+        (conv(64, 28, 56), ()),  # 7
+        (conv(60, 64, 56), ()),  # 15 in
+        (conv(64, 64, 20), ()),  # 25 tiles
+        (conv(64, 64, 24), FAMILIES[2:]),  # 36
+    ],
+)
+def test_each_family_has_its_own_least_channels_and_tiles(configuration: tuple[int, ...], families: tuple[str, ...]) -> None:
+    assert tuple(family for family in FAMILIES if chosen(family, configuration) == "conv.winograd") == families
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"stride_h": 2}, {"stride_w": 2}, {"kernel_h": 5}, {"kernel_w": 1}, {"dilation_h": 2}, {"dilation_w": 2},
+    ],
+)  # fmt: skip
+def test_winograd_computes_undilated_3x3_filters_at_stride_1_alone(others: dict[str, int]) -> None:
+    assert chosen("mali", conv(256, 256, 56)) == "conv.winograd"
+    assert chosen("mali", conv(256, 256, 56, **others)) == "conv"
+
+
+def test_a_1x1_convolution_on_a_1x1_map_runs_as_fully_connected() -> None:
+    pointwise = {"kernel_h": 1, "kernel_w": 1, "padded": 0}
+    behind = {"batch": 2, "fused_flops": 1, "fused_inputs": 1}
+
+    found = selection_of("tflite_gpu:mali").kernel("conv", conv(72, 24, 1, **pointwise, **behind))
+
+    # A row for each of the two images; what is fused behind stays.
+    assert found == ("linear", (2, 72, 24, 1, 1, 0))
+    assert chosen("mali", conv(72, 24, 2, **pointwise)) == "conv"
+    assert chosen("mali", conv(72, 24, 1)) == "conv"
+
+
+@pytest.mark.parametrize(
+    ("in_channels", "out_channels", "groups", "kernel"),
+    [
+        (24, 32, 2, "grouped_conv"),  # 12 in, 16 out in each group
+        (24, 24, 4, "grouped_conv.split"),  # 6 and 6
+        (24, 32, 4, "grouped_conv.split"),  # 6 in; line 6 as printed would compare all 24
+        (32, 24, 4, "grouped_conv.split"),  # 6 out
+    ],
+)
+def test_groups_of_whole_slices_run_as_one_kernel(in_channels: int, out_channels: int, groups: int, kernel: str) -> None:
+    assert chosen("adreno6xx", conv(in_channels, out_channels, 14, groups=groups), "grouped_conv") == kernel
+
+
+def test_an_average_over_the_whole_map_runs_as_a_mean() -> None:
+    selection = selection_of("tflite_gpu:apple")
+
+    # batch, channels, in, out, kernel, stride, fused
+    assert selection.kernel("average_pool", (2, 96, 7, 5, 1, 1, 7, 5, 1, 1, 1, 0, 0)) == ("reduce", (192, 35, 1, 1, 0, 0))
+    assert selection.kernel("average_pool", (1, 96, 7, 7, 3, 3, 3, 3, 2, 2, 0, 0, 0))[0] == "average_pool"
+
+
+def test_all_else_stays_what_it_is() -> None:
+    assert selection_of("tflite_gpu:amd").kernel("concat", (2, 100, 50, 2, 0, 0, 0)) == ("concat", (2, 100, 50, 2, 0, 0, 0))
+
+
+def filtered(in_channels: int, out_channels: int, kernel: tuple[int, int], groups: int = 1) -> tuple[int, ...]:
+    sizes = {"in_h": 9, "in_w": 9, "out_h": 9, "out_w": 9, "stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1}
+    kernels = {"kernel_h": kernel[0], "kernel_w": kernel[1], "padded": 0}
+    channels = {"batch": 1, "in_channels": in_channels, "out_channels": out_channels, "groups": groups}
+    return kernel_type("conv").configuration({**sizes, **kernels, **channels})
+
+
+@pytest.mark.parametrize(
+    ("kind", "configuration", "kernel"),
+    [
+        ("conv", filtered(8, 16, (3, 3)), "conv"),
+        ("conv", filtered(8, 16, (1, 1)), "conv.pointwise"),
+        ("conv", filtered(8, 16, (1, 3)), "conv"),
+        ("depthwise_conv", filtered(8, 8, (3, 3), 8), "depthwise_conv.3x3"),
+        ("depthwise_conv", filtered(8, 16, (5, 5), 8), "depthwise_conv.5x5"),
+        ("depthwise_conv", filtered(8, 8, (7, 7), 8), "depthwise_conv"),
+        ("depthwise_conv", filtered(8, 8, (3, 5), 8), "depthwise_conv"),
+        ("depthwise_conv", filtered(8, 8, (1, 1), 8), "depthwise_conv"),
+        ("grouped_conv", filtered(8, 8, (3, 3), 2), "grouped_conv"),
+        # As many groups as input channels, with one channel: depthwise unless it has one output channel too.
+        ("conv", filtered(1, 16, (3, 3)), "depthwise_conv.3x3"),
+        ("conv", filtered(1, 1, (3, 3)), "conv"),
+        ("conv", filtered(1, 1, (1, 1)), "conv.pointwise"),
+    ],
+)
+def test_vulkan_chooses_by_groups_and_filter(kind: str, configuration: tuple[int, ...], kernel: str) -> None:
+    assert selection_of("pytorch_vulkan").kernel(kind, configuration) == (kernel, configuration)
+    assert selection_of("pytorch_vulkan:mali").kernel(kind, configuration) == (kernel, configuration)
+
+
+POOLED = (1, 96, 7, 7, 1, 1, 7, 7, 1, 1, 0, 0, 0)
+
+
+def test_an_average_over_the_whole_map_is_an_adaptive_one_on_metal_alone() -> None:
+    assert selection_of("pytorch_metal").kernel("average_pool", POOLED) == ("reduce", (96, 49, 1, 0, 0, 0))
+    assert selection_of("pytorch_vulkan").kernel("average_pool", POOLED) == ("average_pool", POOLED)
+
+
+def test_metal_has_one_kernel_for_all_convolutions_of_a_type() -> None:
+    for configuration in (filtered(8, 16, (1, 1)), filtered(256, 256, (3, 3))):
+        assert selection_of("pytorch_metal:apple").kernel("conv", configuration) == ("conv", configuration)
