@@ -4,7 +4,7 @@ A space is a builder from JSON parameters to a graph, found by name; :class:`lat
 is all that a dataset keeps of a network.
 """
 
-from latcast.spaces.catalogue import SPACES, Family, build, family
+from latcast.spaces.catalogue import SPACES, build, family
 
 # The names of the families are in the catalogue alone: here the package ``latcast.spaces.families`` has that name.
-__all__ = ["SPACES", "Family", "build", "family"]
+__all__ = ["SPACES", "build", "family"]

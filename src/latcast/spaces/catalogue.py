@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.importers import refuse_address
@@ -16,6 +16,9 @@ from latcast.graph.operators.table import node_parameters
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
+
+if TYPE_CHECKING:
+    from latcast.spaces.families.variants import VariantFamily
 
 
 class Space(Protocol):
@@ -43,14 +46,6 @@ class PublishedModel:
     million_parameters: float
     million_macs: float | None
     source: str
-
-
-class Family(Space, Protocol):
-    """A family of real networks: a parametric builder, its published members, and variants of them."""
-
-    name: str
-    published: Mapping[str, PublishedModel]
-    """Model name ("resnet50") to what its paper says of it."""
 
 
 _FAMILIES: Mapping[str, str] = {
@@ -104,12 +99,7 @@ SPACES: Registry[Space] = Registry(
 )
 
 
-def families() -> tuple[str, ...]:
-    """Names of the families of real networks."""
-    return FAMILY_NAMES
-
-
-def family(name: str) -> Family:
+def family(name: str) -> VariantFamily:
     """A family of real networks.
 
     Raises:

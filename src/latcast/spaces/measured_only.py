@@ -50,28 +50,26 @@ FBNET = MeasuredOnly("the table names the operations of its networks by numbers 
 NCNN_BENCHMARK = MeasuredOnly("it is a network of ncnn's benchmark, whose files are in ncnn's own format")
 TFLITE_BLOCK = MeasuredOnly("it is a block of a search space of which only the name was published")
 
-_SPACES: Mapping[str, tuple[str, MeasuredOnly]] = MappingProxyType(
+_SPACES: Mapping[str, MeasuredOnly] = MappingProxyType(
     {
-        "usc_nas": ("USC_NAS", USC_NAS),
-        "huggingface": ("HUGGINGFACE", HUGGINGFACE),
-        "iiswc20": ("IISWC20", IISWC20),
-        "fbnet": ("FBNET", FBNET),
-        "ncnn_benchmark": ("NCNN_BENCHMARK", NCNN_BENCHMARK),
-        "tflite_block": ("TFLITE_BLOCK", TFLITE_BLOCK),
+        "usc_nas": USC_NAS,
+        "huggingface": HUGGINGFACE,
+        "iiswc20": IISWC20,
+        "fbnet": FBNET,
+        "ncnn_benchmark": NCNN_BENCHMARK,
+        "tflite_block": TFLITE_BLOCK,
     }
 )
 
-MEASURED_ONLY: Mapping[str, str] = MappingProxyType({name: f"{__name__}:{attribute}" for name, (attribute, _) in _SPACES.items()})
-"""Name of each such space to where it is."""
-
-_REASONS: Mapping[str, str] = MappingProxyType({name: space.reason for name, (_, space) in _SPACES.items()})
+MEASURED_ONLY: Mapping[str, str] = MappingProxyType({name: f"{__name__}:{name.upper()}" for name in _SPACES})
+"""Name of each such space to ``module:attribute``."""
 
 
 def can_build(reference: Reference) -> bool:
     """Whether a reference is meant to be built, rather than only to name what was measured."""
-    return reference.space not in _REASONS
+    return reference.space not in _SPACES
 
 
 def why_not(reference: Reference) -> str:
     """Why a reference for which :func:`can_build` says no cannot be built."""
-    return _REASONS[reference.space]
+    return _SPACES[reference.space].reason

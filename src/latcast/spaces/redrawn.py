@@ -11,25 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from typing import Any
 
 from latcast.graph.ir import Graph
 from latcast.records import Reference
 from latcast.spaces.catalogue import family
-from latcast.spaces.families.variants import KERNEL_SIZES, WIDTH_RANGE, VariantFamily, distinct_references
-
-WIDTHS = frozenset(
-    {"widths", "inner", "hidden", "stem", "head", "growths", "expanded", "blocks", "squeezed", "pointwise", "spatial"}
-)
-"""Parameters of families that are channel counts, or (nested) lists of them."""
-
-KERNELS = frozenset({"kernels"})
-"""Parameters that are kernel sizes."""
-
-RATIOS = frozenset({"expansions"})
-"""Parameters that make a channel count by multiplication; a ratio of 1 stands for a layer that is not there, and stays."""
+from latcast.spaces.families.variants import KERNEL_SIZES, WIDTH_RANGE, VariantFamily, distinct_references, each
 
 MOST_PARAMETERS = 500_000_000
 """A network with more does not fit into one ONNX or TFLite file, which end at 2 GiB."""
@@ -48,27 +37,23 @@ def _redrawn_kernel(rng: Random, kernel: int) -> int:
 
 
 def _redrawn_ratio(rng: Random, ratio: float) -> float:
+    """A ratio of 1 stands for a layer that is not there, and stays."""
     return ratio if ratio == 1 else round(ratio * rng.uniform(*WIDTH_RANGE), 2)
 
 
-def _each(value: Any, draw: Callable[[Any], Any]) -> Any:
-    """A number drawn anew, or every number of a list of lists."""
-    return draw(value) if isinstance(value, (int, float)) else [_each(item, draw) for item in value]
+_WIDTHS = "widths inner hidden stem head growths expanded blocks squeezed pointwise spatial"
+
+_DRAWS: Mapping[str, Callable[[Random, Any], Any]] = {
+    **dict.fromkeys(_WIDTHS.split(), redrawn_width),
+    "kernels": _redrawn_kernel,
+    "expansions": _redrawn_ratio,
+}
+"""Parameters of families that are channel counts, kernel sizes, or ratios that make a channel count by multiplication."""
 
 
 def redrawn(rng: Random, parameters: Mapping[str, Any]) -> Parameters:
     """Parameters with every width, kernel size and expansion drawn anew; all others stay."""
-    found: Parameters = {}
-    for name, value in parameters.items():
-        if name in WIDTHS:
-            found[name] = _each(value, lambda number: redrawn_width(rng, number))
-        elif name in KERNELS:
-            found[name] = _each(value, lambda number: _redrawn_kernel(rng, number))
-        elif name in RATIOS:
-            found[name] = _each(value, lambda number: _redrawn_ratio(rng, number))
-        else:
-            found[name] = value
-    return found
+    return {name: each(value, partial(_DRAWS[name], rng)) if name in _DRAWS else value for name, value in parameters.items()}
 
 
 def _squeezenet_stem(rng: Random, parameters: Parameters) -> Parameters:
@@ -113,14 +98,14 @@ class RedrawnFamily:
 
     @cached_property
     def _family(self) -> VariantFamily:
-        return family(self.name)  # type: ignore[return-value]
+        return family(self.name)
 
     @cached_property
     def published(self) -> Parameters:
         """All parameters of the base, those by default too."""
         given = self._family.published[self.base].parameters
         known = {**self._family.defaults, **given}
-        return {name: value for name, value in known.items() if name in given or name in _DRAWN}
+        return {name: value for name, value in known.items() if name in given or name in _DRAWS}
 
     @cached_property
     def structure(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -154,8 +139,6 @@ def structure_of(graph: Graph) -> list[tuple[str, tuple[str, ...]]]:
     """Operators and connections without sizes; builders give equal structures equal names."""
     return [(node.op_type, node.inputs) for node in graph.nodes]
 
-
-_DRAWN = WIDTHS | KERNELS | RATIOS
 
 REDRAWN_FAMILIES: Mapping[str, RedrawnFamily] = {
     found.name: found

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from random import Random
 
 from latcast.records import Reference
-from latcast.spaces.catalogue import SPACES, families, family
+from latcast.spaces.catalogue import FAMILY_NAMES, SPACES, family
 
 TRAINING_FAMILIES = (
     "resnet", "resnext", "densenet", "mobilenet_v3", "shufflenet_v2", "mobilenet_v1", "vit", "googlenet",
@@ -27,7 +27,7 @@ RUNTIMES_OF_ALL_OPERATORS = frozenset({"onnxruntime"})
 
 def unseen_families() -> tuple[str, ...]:
     """Families of real networks that the mix leaves out."""
-    return tuple(name for name in families() if name not in TRAINING_FAMILIES)
+    return tuple(name for name in FAMILY_NAMES if name not in TRAINING_FAMILIES)
 
 
 def shares_of(runtime: str) -> Mapping[str, float]:

@@ -15,7 +15,7 @@ from latcast.errors import ModelError
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.records import Reference
 from latcast.spaces.catalogue import family, model
-from latcast.spaces.families.variants import RESOLUTIONS, VariantFamily, check_lengths, draw_blocks
+from latcast.spaces.families.variants import RESOLUTIONS, check_lengths, draw_blocks
 from tests.spaces.families.counting import published_count
 from tests.spaces.families.running import image, run
 
@@ -119,7 +119,6 @@ def test_widths_of_variants_are_multiples_of_8_between_a_fifth_and_nine_fifths(n
     # EfficientNet's widths start from B0 to B3, up to 1.2 times as wide, and MnasNet's A1 has one other width.
     widest = {"efficientnet": 1.2}.get(name, 1.0)
     space = family(name)
-    assert isinstance(space, VariantFamily)
     other = space.published["mnasnet_a1"].parameters["widths"] if name == "mnasnet" else space.defaults["widths"]
     for index, width in enumerate(reference.parameters["widths"]):
         bases = space.defaults["widths"][index], other[index]

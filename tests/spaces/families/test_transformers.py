@@ -247,7 +247,7 @@ def tokens_that_see(place: tuple[int, int], *, shifted: bool) -> set[tuple[int, 
     b = GraphBuilder("attention")
     x = b.input((1, 16, 8))
     mask = b.constant(transformers.shifted_window_mask((4, 4), 2, (1, 1))) if shifted else None
-    y = transformers.window_attention(b, x, 2, extent=(4, 4), window=2, shift=(1, 1), mask=mask)
+    y = transformers.window_attention(b, x, 2, extent=(4, 4), window=2, shift=(1, 1) if shifted else (0, 0), mask=mask)
     graph = b.finish(y)
     given = image(graph)
     changed = given.copy()

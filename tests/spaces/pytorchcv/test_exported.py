@@ -9,7 +9,7 @@ import pytest
 from latcast.errors import MissingExtraError, ModelError
 from latcast.graph import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
-from latcast.spaces.pytorchcv import build, build_all, exported
+from latcast.spaces.pytorchcv import build, exported
 from latcast.spaces.pytorchcv.exported import cached_file
 
 
@@ -87,14 +87,6 @@ def test_a_cache_that_cannot_be_written_costs_time_only(exporter: Exporter, tmp_
 
     assert build("net10").structure_key == build("net10").structure_key
     assert len(exporter.exported) == 2
-
-
-def test_several_are_built_in_one_call(exporter: Exporter) -> None:
-    seen: list[str] = []
-    graphs = build_all(["net10", "net18"], seen.append)
-
-    assert seen == list(graphs) == ["net10", "net18"]
-    assert graphs["net18"].name == "net18"
 
 
 @pytest.mark.parametrize("parameters", [{"resolution": 0}, {"classes": -1}, {"batch": 1.5}])

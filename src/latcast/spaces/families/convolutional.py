@@ -8,7 +8,6 @@ from typing import Any
 
 from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import dense_block, fire, inception, normalised_conv
-from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
     KERNEL_SIZES,
     VariantFamily,
@@ -19,8 +18,8 @@ from latcast.spaces.families.variants import (
     draw_resolution,
     draw_stem,
     draw_widths,
-    kept,
     pooled_classifier,
+    published,
 )
 
 TORCHVISION = "torchvision models table"
@@ -47,12 +46,9 @@ def alexnet(
     """AlexNet.
 
     Args:
-        b: The builder.
-        x: The image.
         widths: Output channels of the five convolutions.
         kernels: Their kernel sizes; the first has stride 4.
         hidden: Widths of the hidden fully connected layers (the first reads 6x6 places at 224).
-        classes: Outputs.
 
     Raises:
         ModelError: Not five widths and kernels.
@@ -70,15 +66,13 @@ def alexnet(
 
 ALEXNET = VariantFamily(
     "alexnet",
-    {"alexnet": PublishedModel({}, 61.101, 714.0, TORCHVISION)},
+    published(TORCHVISION, {"alexnet": ({}, 61.101, 714.0)}),
     _ALEXNET,
     alexnet,
     draw_from(
+        "widths kernels hidden resolution",
         _ALEXNET,
-        widths=draw_widths,
         kernels=lambda rng, sizes: draw_kernels(rng, sizes[:1], (5, 7, 9, 11)) + draw_kernels(rng, sizes[1:]),
-        hidden=draw_widths,
-        resolution=draw_resolution,
     ),
 )
 
@@ -106,14 +100,11 @@ def vgg(
     """VGG.
 
     Args:
-        b: The builder.
-        x: The image.
         depths: Convolutions in each stage; a 2x2 max pooling ends a stage.
         widths: Output channels of each stage.
         kernels: Kernel size of each stage.
         hidden: Widths of the hidden fully connected layers (the first reads 7x7 places at 224).
         batch_norm: Batch normalisation after each convolution.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length.
@@ -127,33 +118,30 @@ def vgg(
     return _classified_by_hidden_layers(b, x, hidden, classes)
 
 
-def _published_vgg(layers: int, million_parameters: float, million_macs: float, *, batch_norm: bool = False) -> PublishedModel:
-    parameters = {"depths": _VGG_DEPTHS[layers], "batch_norm": batch_norm}
-    return PublishedModel(parameters, million_parameters, million_macs, TORCHVISION)
-
-
 VGG = VariantFamily(
     "vgg",
-    {
-        "vgg11": _published_vgg(11, 132.863, 7609),
-        "vgg13": _published_vgg(13, 133.048, 11308),
-        "vgg16": _published_vgg(16, 138.358, 15470),
-        "vgg19": _published_vgg(19, 143.667, 19632),
-        "vgg11_bn": _published_vgg(11, 132.869, 7609, batch_norm=True),
-        "vgg13_bn": _published_vgg(13, 133.054, 11308, batch_norm=True),
-        "vgg16_bn": _published_vgg(16, 138.366, 15470, batch_norm=True),
-        "vgg19_bn": _published_vgg(19, 143.678, 19632, batch_norm=True),
-    },
+    published(
+        TORCHVISION,
+        {
+            f"vgg{layers}{suffix}": ({"depths": _VGG_DEPTHS[layers], "batch_norm": bool(suffix)}, parameters, macs)
+            for layers, suffix, parameters, macs in (
+                (11, "", 132.863, 7609),
+                (13, "", 133.048, 11308),
+                (16, "", 138.358, 15470),
+                (19, "", 143.667, 19632),
+                (11, "_bn", 132.869, 7609),
+                (13, "_bn", 133.054, 11308),
+                (16, "_bn", 138.366, 15470),
+                (19, "_bn", 143.678, 19632),
+            )
+        },
+    ),
     _VGG,
     vgg,
     draw_from(
+        "depths widths kernels hidden batch_norm resolution",
         *({**_VGG, "depths": depths} for depths in _VGG_DEPTHS.values()),
-        depths=draw_depths,
-        widths=draw_widths,
-        kernels=draw_kernels,
-        hidden=draw_widths,
         batch_norm=lambda rng, published: rng.random() < 0.5,
-        resolution=draw_resolution,
     ),
 )
 
@@ -186,15 +174,12 @@ def squeezenet(
     """SqueezeNet.
 
     Args:
-        b: The builder.
-        x: The image.
         squeezed: Channels that each fire module squeezes to.
         pointwise: Channels of its 1x1 expansion.
         spatial: Channels of its expansion with a larger kernel.
         kernels: That kernel's size.
         pooled_before: Fire modules (from 0) that a 3x3 max pooling of stride 2 precedes.
         stem: Channels and kernel size of the stem.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length.
@@ -214,22 +199,21 @@ def squeezenet(
 
 SQUEEZENET = VariantFamily(
     "squeezenet",
-    {
-        "squeezenet1_0": PublishedModel({name: _SQUEEZENET[name] for name in ("pooled_before", "stem")}, 1.248, 819, TORCHVISION),
-        "squeezenet1_1": PublishedModel(_SQUEEZENET_1_1, 1.235, 349, TORCHVISION),
-    },
+    published(
+        TORCHVISION,
+        {
+            "squeezenet1_0": ({"pooled_before": [0, 3, 7], "stem": [96, 7]}, 1.248, 819),
+            "squeezenet1_1": (_SQUEEZENET_1_1, 1.235, 349),
+        },
+    ),
     _SQUEEZENET,
     squeezenet,
     draw_from(
+        "squeezed pointwise spatial kernels pooled_before stem resolution",
         _SQUEEZENET,
         {**_SQUEEZENET, **_SQUEEZENET_1_1},
-        squeezed=draw_widths,
-        pointwise=draw_widths,
-        spatial=draw_widths,
         kernels=lambda rng, sizes: draw_kernels(rng, sizes, keep=0.7),
-        pooled_before=kept,
         stem=lambda rng, stem: [draw_stem(rng, stem[0]), *draw_kernels(rng, stem[1:], KERNEL_SIZES[1:])],
-        resolution=draw_resolution,
     ),
 )
 
@@ -262,13 +246,10 @@ def googlenet(
     """GoogLeNet.
 
     Args:
-        b: The builder.
-        x: The image.
         blocks: Six widths for each inception block: 1x1; reduction and convolution; reduction and convolution; after the pooling.
         stages: Inception blocks in each stage; a max pooling stands between stages.
         kernels: Kernel sizes of the two branches with a convolution, for each stage.
         stem: Widths of the three convolutions before the first block.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length.
@@ -301,16 +282,16 @@ def _draw_googlenet(rng: Random) -> dict[str, Any]:
         for index in range(wanted)
     ]
     return {
-        "blocks": [draw_widths(rng, base) for base in bases],
+        "blocks": draw_widths(rng, bases),
         "stages": stages,
-        "kernels": [draw_kernels(rng, sizes, KERNEL_SIZES[1:]) for sizes in _GOOGLENET["kernels"]],
+        "kernels": draw_kernels(rng, _GOOGLENET["kernels"], KERNEL_SIZES[1:]),
         "stem": draw_widths(rng, _GOOGLENET["stem"]),
         "resolution": draw_resolution(rng),
     }
 
 
 GOOGLENET = VariantFamily(
-    "googlenet", {"googlenet": PublishedModel({}, 6.625, 1498.0, TORCHVISION)}, _GOOGLENET, googlenet, _draw_googlenet
+    "googlenet", published(TORCHVISION, {"googlenet": ({}, 6.625, 1498.0)}), _GOOGLENET, googlenet, _draw_googlenet
 )
 
 
@@ -337,15 +318,12 @@ def densenet(
     """DenseNet-BC.
 
     Args:
-        b: The builder.
-        x: The image.
         depths: Dense layers in each stage.
         growths: Channels that a layer of each stage adds.
         kernels: Kernel size of each stage.
         stem: Channels of the 7x7 stem.
         bottleneck: A layer's 1x1 convolution has this many times its growth.
         compression: Share of the channels that a transition keeps.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length.
@@ -359,30 +337,25 @@ def densenet(
     return pooled_classifier(b, b.relu(b.batch_norm(x)), classes)
 
 
-def _published_densenet(
-    layers: int, million_parameters: float, million_macs: float, *, growth: int = 32, stem: int = 64
-) -> PublishedModel:
-    parameters = {"depths": _DENSENET_DEPTHS[layers], "growths": [growth] * 4, "stem": stem}
-    return PublishedModel(parameters, million_parameters, million_macs, TORCHVISION)
-
-
 DENSENET = VariantFamily(
     "densenet",
-    {
-        "densenet121": _published_densenet(121, 7.979, 2834),
-        "densenet161": _published_densenet(161, 28.681, 7728, growth=48, stem=96),
-        "densenet169": _published_densenet(169, 14.149, 3360),
-        "densenet201": _published_densenet(201, 20.014, 4291),
-    },
+    published(
+        TORCHVISION,
+        {
+            f"densenet{layers}": (
+                {"depths": _DENSENET_DEPTHS[layers], "growths": [growth] * 4, "stem": 2 * growth}, parameters, macs,
+            )
+            for layers, growth, parameters, macs in (
+                (121, 32, 7.979, 2834), (161, 48, 28.681, 7728), (169, 32, 14.149, 3360), (201, 32, 20.014, 4291),
+            )
+        },
+    ),
     _DENSENET,
     densenet,
     draw_from(
+        "depths growths kernels stem resolution",
         _DENSENET,
         {**_DENSENET, "depths": _DENSENET_DEPTHS[169]},
-        depths=draw_depths,
-        growths=draw_widths,
-        kernels=draw_kernels,
         stem=draw_stem,
-        resolution=draw_resolution,
     ),
-)
+)  # fmt: skip

@@ -12,19 +12,16 @@ from latcast.graph.builder import GraphBuilder
 from latcast.spaces.blocks import SqueezeExcite, inverted_residual
 from latcast.spaces.catalogue import PublishedModel
 from latcast.spaces.families.variants import (
-    KERNEL_SIZES,
     VariantFamily,
     check_lengths,
     draw_blocks,
     draw_depths,
     draw_from,
     draw_kernels,
-    draw_nested,
     draw_resolution,
-    draw_width,
     draw_widths,
-    kept,
     of_blocks,
+    published,
     round_channels,
     scaled_parameters,
     scaled_widths,
@@ -76,13 +73,10 @@ class InvertedResiduals:
         """A 3x3 stem of stride 2, stages of inverted residuals, a 1x1 convolution, average pooling, one or two linear layers.
 
         Args:
-            b: The builder.
-            x: The image.
             widths: Output channels of each stage.
             kernels: Kernel size of the depthwise convolutions of each stage, or of each block of each stage.
             stem: Channels of the first convolution.
             head: Channels of the last 1x1 convolution.
-            classes: Outputs.
             depths: Blocks in each stage, where the other lists do not say.
             expansions: Expansion of the blocks of each stage, or of each block of each stage, relative to its input channels.
             expanded: In its place, expanded channels of each block of each stage.
@@ -170,14 +164,9 @@ MOBILENET_V2 = VariantFamily(
     _MOBILENET_V2,
     InvertedResiduals("relu6").network,
     draw_from(
+        "widths depths kernels expansions stem head resolution",
         _MOBILENET_V2,
-        widths=draw_widths,
-        depths=draw_depths,
-        kernels=draw_kernels,
         expansions=lambda rng, ratios: [1, *(rng.choice((3, 4, 6, 8)) for _ in ratios[1:])],
-        stem=draw_width,
-        head=draw_width,
-        resolution=draw_resolution,
     ),
 )
 
@@ -194,36 +183,28 @@ _MNASNET_A1: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def _published_mnasnet(multiplier: float, million_parameters: float, million_macs: float) -> PublishedModel:
-    parameters = scaled_parameters(_MNASNET, multiplier, "stem", "widths")
-    source = "torchvision models table, MACs of convolutions and the linear layer"
-    return PublishedModel(parameters, million_parameters, million_macs, source)
-
-
 MNASNET = VariantFamily(
     "mnasnet",
-    {
-        "mnasnet0_5": _published_mnasnet(0.5, 2.219, 104),
-        "mnasnet0_75": _published_mnasnet(0.75, 3.170, 215),
-        "mnasnet1_0": _published_mnasnet(1.0, 4.383, 314),
-        "mnasnet1_3": _published_mnasnet(1.3, 6.282, 526),
-        "mnasnet_a1": PublishedModel(
-            _MNASNET_A1, 3.9, 312, "Tan et al. 2019, Table 1: MnasNet-A1, MACs of convolutions and the linear layer"
-        ),
-    },
+    published(
+        "torchvision models table, MACs of convolutions and the linear layer",
+        {
+            "mnasnet0_5": (scaled_parameters(_MNASNET, 0.5, "stem", "widths"), 2.219, 104),
+            "mnasnet0_75": (scaled_parameters(_MNASNET, 0.75, "stem", "widths"), 3.170, 215),
+            "mnasnet1_0": (scaled_parameters(_MNASNET, 1.0, "stem", "widths"), 4.383, 314),
+            "mnasnet1_3": (scaled_parameters(_MNASNET, 1.3, "stem", "widths"), 6.282, 526),
+        },
+    )
+    | published(
+        "Tan et al. 2019, Table 1: MnasNet-A1, MACs of convolutions and the linear layer",
+        {"mnasnet_a1": (_MNASNET_A1, 3.9, 312)},
+    ),
     _MNASNET,
     InvertedResiduals("relu", pooled_by_mean=True).network,
     draw_from(
+        "widths depths kernels expansions squeezes stem head resolution",
         _MNASNET,
         {**_MNASNET, **_MNASNET_A1},
-        widths=draw_widths,
-        depths=draw_depths,
-        kernels=draw_kernels,
         expansions=lambda rng, ratios: [1, *(rng.choice((3, 6)) if rng.random() < 0.5 else ratio for ratio in ratios[1:])],
-        squeezes=kept,
-        stem=draw_width,
-        head=draw_width,
-        resolution=draw_resolution,
     ),
 )
 
@@ -262,10 +243,10 @@ def _draw_proxylessnas(rng: Random) -> dict[str, Any]:
     first, *others = of_blocks(base["expansions"], blocks)
     return {
         "widths": draw_widths(rng, base["widths"]),
-        "kernels": draw_nested(rng, of_blocks(base["kernels"], blocks), KERNEL_SIZES, 0.5),
-        "expansions": [first, *draw_nested(rng, others, (3, 6), 0.5)],
-        "stem": draw_width(rng, base["stem"]),
-        "head": draw_width(rng, base["head"]),
+        "kernels": draw_kernels(rng, of_blocks(base["kernels"], blocks)),
+        "expansions": [first, *draw_kernels(rng, others, (3, 6))],
+        "stem": draw_widths(rng, base["stem"]),
+        "head": draw_widths(rng, base["head"]),
         "resolution": draw_resolution(rng),
     }
 
@@ -318,8 +299,8 @@ def _draw_efficientnet(rng: Random) -> dict[str, Any]:
         "expansions": [1, *(rng.choice((3, 4, 6)) for _ in _EFFICIENTNET["expansions"][1:])],
         "squeeze": 0.0 if lite else _EFFICIENTNET["squeeze"],
         "activation": "relu6" if lite else "silu",
-        "stem": draw_width(rng, _EFFICIENTNET["stem"]),
-        "head": draw_width(rng, _EFFICIENTNET["head"]),
+        "stem": draw_widths(rng, _EFFICIENTNET["stem"]),
+        "head": draw_widths(rng, _EFFICIENTNET["head"]),
         "resolution": draw_resolution(rng),
     }
 
@@ -408,17 +389,9 @@ MOBILENET_V3 = VariantFamily(
     _V3_LARGE,
     InvertedResiduals("hard_swish", squeeze_of="expanded", gate="hard_sigmoid").network,
     draw_from(
+        "expanded widths kernels strides squeeze activations stem head hidden resolution",
         _V3_LARGE,
         _V3_SMALL,
         expanded=_draw_expanded,
-        widths=draw_widths,
-        kernels=draw_kernels,
-        strides=kept,
-        squeeze=kept,
-        activations=kept,
-        stem=draw_width,
-        head=draw_width,
-        hidden=draw_width,
-        resolution=draw_resolution,
     ),
 )

@@ -14,17 +14,15 @@ from latcast.spaces.families.variants import (
     VariantFamily,
     check_lengths,
     draw_blocks,
-    draw_depths,
     draw_from,
     draw_kernels,
     draw_resolution,
-    draw_width,
     draw_widths,
     of_blocks,
     pooled_classifier,
+    published,
     round_channels,
     scaled_parameters,
-    scaled_widths,
 )
 
 # MobileNetV1 (Howard et al., "MobileNets", 2017, Table 1), with ReLU6 as in its released models
@@ -40,13 +38,10 @@ def mobilenet_v1(
     """MobileNetV1: a 3x3 convolution, then pairs of a depthwise and a 1x1 convolution.
 
     Args:
-        b: The builder.
-        x: The image.
         widths: Output channels of each stage; all stages but the first halve the resolution.
         depths: Pairs in each stage.
         kernels: Kernel size of the depthwise convolutions of each stage.
         stem: Channels of the first convolution.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length.
@@ -60,33 +55,21 @@ def mobilenet_v1(
     return pooled_classifier(b, x, classes)
 
 
-def _published_v1(multiplier: float, million_parameters: float, million_macs: float) -> PublishedModel:
-    source = (
-        "MACs of convolutions and the linear layer: Howard et al. 2017, Table 6; parameters, which the paper rounds "
-        "to 0.1 M: model table of TensorFlow-Slim's mobilenet_v1"
-    )
-    parameters = scaled_parameters(_MOBILENET_V1, multiplier, "stem", "widths")
-    return PublishedModel(parameters, million_parameters, million_macs, source)
-
-
 MOBILENET_V1 = VariantFamily(
     "mobilenet_v1",
-    {
-        "mobilenet_v1": _published_v1(1.0, 4.24, 569),
-        "mobilenet_v1_0_75": _published_v1(0.75, 2.59, 325),
-        "mobilenet_v1_0_5": _published_v1(0.5, 1.34, 149),
-        "mobilenet_v1_0_25": _published_v1(0.25, 0.47, 41),
-    },
+    published(
+        "MACs of convolutions and the linear layer: Howard et al. 2017, Table 6; parameters, which the paper rounds "
+        "to 0.1 M: model table of TensorFlow-Slim's mobilenet_v1",
+        {
+            "mobilenet_v1": (scaled_parameters(_MOBILENET_V1, 1.0, "stem", "widths"), 4.24, 569),
+            "mobilenet_v1_0_75": (scaled_parameters(_MOBILENET_V1, 0.75, "stem", "widths"), 2.59, 325),
+            "mobilenet_v1_0_5": (scaled_parameters(_MOBILENET_V1, 0.5, "stem", "widths"), 1.34, 149),
+            "mobilenet_v1_0_25": (scaled_parameters(_MOBILENET_V1, 0.25, "stem", "widths"), 0.47, 41),
+        },
+    ),
     _MOBILENET_V1,
     mobilenet_v1,
-    draw_from(
-        _MOBILENET_V1,
-        widths=draw_widths,
-        depths=draw_depths,
-        kernels=draw_kernels,
-        stem=draw_width,
-        resolution=draw_resolution,
-    ),
+    draw_from("widths depths kernels stem resolution", _MOBILENET_V1),
 )
 
 
@@ -112,14 +95,11 @@ def shufflenet_v2(
     """ShuffleNetV2.
 
     Args:
-        b: The builder.
-        x: The image.
         widths: Output channels of each stage, even numbers; every stage halves the resolution.
         depths: Units in each stage.
         kernels: Kernel size of the depthwise convolutions of each stage.
         stem: Channels of the first convolution.
         head: Channels of the last 1x1 convolution.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length, or a width is odd.
@@ -157,13 +137,8 @@ SHUFFLENET_V2 = VariantFamily(
     _SHUFFLENET,
     shufflenet_v2,
     draw_from(
+        "widths depths kernels stem head resolution",
         *({**_SHUFFLENET, "widths": widths} for widths in _SHUFFLENET_WIDTHS.values()),
-        widths=draw_widths,
-        depths=draw_depths,
-        kernels=draw_kernels,
-        stem=draw_width,
-        head=draw_width,
-        resolution=draw_resolution,
     ),
 )
 
@@ -198,8 +173,6 @@ def ghostnet(
     """GhostNet.
 
     Args:
-        b: The builder.
-        x: The image.
         widths: Output channels of the six stages, even numbers.
         expanded: Expanded channels of each block of each stage, even numbers; their number is the stage's depth.
         squeeze: 1 for blocks with squeeze-and-excitation (to a quarter of the expanded channels), 0 for others.
@@ -207,7 +180,6 @@ def ghostnet(
         stem: Channels of the first convolution.
         head: Channels of the last convolution before the pooling.
         hidden: Channels of the 1x1 convolution after it.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length, or a width is odd.
@@ -230,19 +202,18 @@ def _draw_ghostnet(rng: Random) -> dict[str, Any]:
     blocks = [draw_blocks(rng, len(stage)) for stage in _GHOSTNET["expanded"]]
     return {
         "widths": draw_widths(rng, _GHOSTNET["widths"]),
-        "expanded": [draw_widths(rng, stage) for stage in of_blocks(_GHOSTNET["expanded"], blocks)],
+        "expanded": draw_widths(rng, of_blocks(_GHOSTNET["expanded"], blocks)),
         "squeeze": of_blocks(_GHOSTNET["squeeze"], blocks),
         "kernels": draw_kernels(rng, _GHOSTNET["kernels"]),
-        "stem": draw_width(rng, _GHOSTNET["stem"]),
-        "head": draw_width(rng, _GHOSTNET["head"]),
-        "hidden": draw_width(rng, _GHOSTNET["hidden"]),
+        "stem": draw_widths(rng, _GHOSTNET["stem"]),
+        "head": draw_widths(rng, _GHOSTNET["head"]),
+        "hidden": draw_widths(rng, _GHOSTNET["hidden"]),
         "resolution": draw_resolution(rng),
     }
 
 
 def _published_ghostnet(multiplier: float, million_parameters: float, million_macs: float, paper: str) -> PublishedModel:
-    parameters = scaled_parameters(_GHOSTNET, multiplier, "stem", "widths", "head", multiple=4)
-    parameters["expanded"] = [scaled_widths(stage, multiplier, 4) for stage in _GHOSTNET["expanded"]]
+    parameters = scaled_parameters(_GHOSTNET, multiplier, "stem", "widths", "expanded", "head", multiple=4)
     source = (
         f"MACs of convolutions and the linear layer: Han et al. 2020, comparison on ImageNet ({paper} parameters); "
         "parameters of timm's model"

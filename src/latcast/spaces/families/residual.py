@@ -26,8 +26,8 @@ from latcast.spaces.families.variants import (
     draw_resolution,
     draw_stem,
     draw_widths,
-    kept,
     pooled_classifier,
+    published,
     round_channels,
 )
 
@@ -52,14 +52,11 @@ def residual_network(
     """A 7x7 stem of stride 2, a max pooling, stages of residual blocks, average pooling, one linear layer.
 
     Args:
-        b: The builder.
-        x: The image.
         depths: Blocks in each stage; all stages but the first halve the resolution.
         widths: Output channels of each stage.
         inner: Channels inside the blocks of each stage.
         kernels: Kernel size in each stage.
         stem: Channels of the stem.
-        classes: Outputs.
         block: "basic" (two convolutions of the stage's kernel) or "bottleneck" (1x1, the stage's kernel, 1x1).
         groups: Groups of a bottleneck's middle convolution; they must divide every ``inner``.
         squeeze: Reduction of the squeeze-and-excitation that ends the residual branch; 0 for none.
@@ -102,24 +99,22 @@ def _resnet(layers: int) -> dict[str, Any]:
 
 RESNET = VariantFamily(
     "resnet",
-    {
-        "resnet18": PublishedModel(_resnet(18), 11.690, 1814, TORCHVISION),
-        "resnet34": PublishedModel(_resnet(34), 21.798, 3664, TORCHVISION),
-        "resnet50": PublishedModel(_resnet(50), 25.557, 4089, TORCHVISION),
-        "resnet101": PublishedModel(_resnet(101), 44.549, 7801, TORCHVISION),
-        "resnet152": PublishedModel(_resnet(152), 60.193, 11514, TORCHVISION),
-    },
+    published(
+        TORCHVISION,
+        {
+            "resnet18": (_resnet(18), 11.690, 1814),
+            "resnet34": (_resnet(34), 21.798, 3664),
+            "resnet50": (_resnet(50), 25.557, 4089),
+            "resnet101": (_resnet(101), 44.549, 7801),
+            "resnet152": (_resnet(152), 60.193, 11514),
+        },
+    ),
     _RESNET,
     residual_network,
     draw_from(
+        "block depths widths inner kernels stem resolution",
         *({**_RESNET, **_resnet(layers)} for layers in (18, 34, 50, 101)),
-        block=kept,
-        depths=draw_depths,
-        widths=draw_widths,
-        inner=draw_widths,
-        kernels=draw_kernels,
         stem=draw_stem,
-        resolution=draw_resolution,
     ),
 )
 
@@ -141,14 +136,13 @@ def _draw_resnext(rng: Random) -> dict[str, Any]:
 
 RESNEXT = VariantFamily(
     "resnext",
-    {
-        "resnext50_32x4d": PublishedModel(
-            {"depths": _RESNET_DEPTHS[50], "inner": _GROUPED_INNER["32x4d"]}, 25.029, 4230, TORCHVISION
-        ),
-        "resnext101_32x8d": PublishedModel(
-            {"depths": _RESNET_DEPTHS[101], "inner": _GROUPED_INNER["32x8d"]}, 88.791, 16414, TORCHVISION
-        ),
-    },
+    published(
+        TORCHVISION,
+        {
+            "resnext50_32x4d": ({"depths": _RESNET_DEPTHS[50], "inner": _GROUPED_INNER["32x4d"]}, 25.029, 4230),
+            "resnext101_32x8d": ({"depths": _RESNET_DEPTHS[101], "inner": _GROUPED_INNER["32x8d"]}, 88.791, 16414),
+        },
+    ),
     {
         "depths": _RESNET_DEPTHS[50], "inner": _GROUPED_INNER["32x4d"], "groups": 32, "widths": _WIDE, "kernels": [3] * 4,
         "stem": 64,
@@ -218,15 +212,12 @@ def regnet(
     """RegNet: residual bottlenecks that do not narrow, their middle convolution in groups.
 
     Args:
-        b: The builder.
-        x: The image.
         depths: Blocks in each stage; every stage halves the resolution.
         widths: Channels of each stage, multiples of the group width (or below it).
         group_width: Channels of a group.
         squeeze: Squeeze-and-excitation's share of the block's input channels (RegNetY); 0 for none (RegNetX).
         kernels: Kernel size of each stage.
         stem: Channels of the 3x3 stem.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length, or a width is not a multiple of the group width.
@@ -282,13 +273,10 @@ def _draw_regnet(rng: Random) -> dict[str, Any]:
 
 REGNET = VariantFamily(
     "regnet",
-    {
-        name: PublishedModel(
-            _regnet(stages, squeeze), parameters, macs,
-            "torchvision models table; depth, w0, wa, wm and group width from the paper's Tables 8 and 9",
-        )
-        for name, (stages, squeeze, parameters, macs) in _REGNETS.items()
-    },
+    published(
+        "torchvision models table; depth, w0, wa, wm and group width from the paper's Tables 8 and 9",
+        {name: (_regnet(*row[:2]), *row[2:]) for name, row in _REGNETS.items()},
+    ),
     {**_regnet(*_REGNETS["regnet_x_400mf"][:2]), "kernels": [3] * 4, "stem": 32},
     regnet,
     _draw_regnet,

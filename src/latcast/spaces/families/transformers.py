@@ -20,8 +20,6 @@ from latcast.spaces.families.variants import (
     draw_from,
     draw_kernels,
     draw_resolution,
-    draw_width,
-    draw_widths,
     pooled_classifier,
 )
 
@@ -74,7 +72,6 @@ def vit(b: GraphBuilder, x: str, *, width: int, heads: int, depth: int, hidden: 
         depth: Encoder blocks.
         hidden: Width between the two linear layers of a block; four times ``width`` where None.
         patch: Height and width of a patch.
-        classes: Outputs.
 
     Raises:
         ModelError: The image does not divide into patches, or the width into heads.
@@ -198,18 +195,31 @@ def join_windows(b: GraphBuilder, x: str, extent: Extent, window: int, batch: in
     return b.reshape(x, (batch, *extent, channels))
 
 
-def window_attention(b: GraphBuilder, x: str, heads: int, *, extent: Extent, window: int, shift: Extent, mask: str | None) -> str:
-    """Self-attention inside (shifted) windows; tokens (N, H*W, C) in and out."""
+def window_attention(
+    b: GraphBuilder,
+    x: str,
+    heads: int,
+    *,
+    extent: Extent,
+    window: int,
+    shift: Extent = (0, 0),
+    mask: str | None = None,
+    bias_stem: str = "relative_position_bias",
+) -> str:
+    """Self-attention inside windows, shifted where ``shift`` is not zero; tokens (N, H*W, C) in and out.
+
+    ``bias_stem`` begins the name of the learned position bias; there is none where it is empty.
+    """
     n, tokens, channels = b.shape(x)
-    if mask is not None:
+    if shift != (0, 0):
         x = b.reshape(x, (n, *extent, channels))
         for axis in (0, 1):
             x = roll(b, x, shift[axis], axis + 1)
     x = cut_windows(b, x, extent, window)
-    biases = [b.weight((heads, window**2, window**2), stem="relative_position_bias")]
+    biases = [b.weight((heads, window**2, window**2), stem=bias_stem)] if bias_stem else []
     x = b.attention(x, heads, biases=biases if mask is None else [*biases, mask], four_axes=True)
     x = join_windows(b, x, extent, window, n)
-    if mask is not None:
+    if shift != (0, 0):
         for axis in (0, 1):
             x = roll(b, x, -shift[axis], axis + 1)
     return b.reshape(x, (n, tokens, channels))
@@ -229,9 +239,11 @@ def _swin_stage(b: GraphBuilder, x: str, extent: Extent, *, depth: int, heads: i
     if shift != (0, 0) and depth > 1:
         mask = b.constant(np.tile(shifted_window_mask(extent, window, shift), (b.shape(x)[0], 1, 1, 1)))
     for block in range(depth):
-        shifted = mask if block % 2 else None
         y = b.layer_norm(x)
-        y = window_attention(b, y, heads, extent=extent, window=window, shift=shift, mask=shifted)
+        shifted = block % 2 == 1 and mask is not None
+        y = window_attention(
+            b, y, heads, extent=extent, window=window, shift=shift if shifted else (0, 0), mask=mask if shifted else None
+        )
         x = feed_forward(b, b.add(x, y), hidden, "gelu")
     return x
 
@@ -269,7 +281,6 @@ def swin(
         heads: Attention heads in each stage.
         window: Height and width of a window; a smaller map is one window.
         expansion: Width between the two linear layers of a block, relative to the stage's width.
-        classes: Outputs.
 
     Raises:
         ModelError: The lists differ in length, or a map does not divide into windows, or a width into heads.
@@ -358,24 +369,48 @@ def fold(b: GraphBuilder, x: str, shape: Sequence[int]) -> str:
     return b.reshape(x, (n, c, h, w))
 
 
-def _mobilevit_block(b: GraphBuilder, x: str, *, dim: int, depth: int, kernel: int) -> str:
+def mobilevit_block(
+    b: GraphBuilder,
+    x: str,
+    width: int,
+    *,
+    dim: int,
+    depth: int,
+    heads: int = MOBILEVIT_HEADS,
+    hidden: int | None = None,
+    kernel: int = 3,
+    activation: str = "silu",
+    hidden_activation: str = "silu",
+) -> str:
     """Local convolutions, transformer over unfolded patches, projection, fusion with the input (Fig. 1 b).
 
     A map that 2x2 patches do not cover is resized before and after the transformer, as the authors' code does.
+
+    Args:
+        b: The builder.
+        x: A map.
+        width: Output channels.
+        dim: Channels of a token.
+        depth: Encoder blocks.
+        heads: Attention heads.
+        hidden: Width between the two linear layers of a block; twice ``dim`` where not given.
+        kernel: Kernel size of the first and the last convolution.
+        activation: After convolutions.
+        hidden_activation: Between linear layers.
     """
-    n, channels, height, width = b.shape(x)
-    y = b.conv(b.conv_bn(x, channels, kernel, activation="silu"), dim)
-    covered = (-(-height // PATCH) * PATCH, -(-width // PATCH) * PATCH)
-    if covered != (height, width):
+    n, channels, height, breadth = b.shape(x)
+    y = b.conv(b.conv_bn(x, channels, kernel, activation=activation), dim)
+    covered = (-(-height // PATCH) * PATCH, -(-breadth // PATCH) * PATCH)
+    if covered != (height, breadth):
         y = b.resize(y, covered, mode="linear")
     y = unfold(b, y)
     for _ in range(depth):
-        y = encoder_block(b, y, MOBILEVIT_HEADS, 2 * dim, "silu", four_axes=True)
+        y = encoder_block(b, y, heads, hidden or 2 * dim, hidden_activation, four_axes=True)
     y = fold(b, b.layer_norm(y), (n, dim, *covered))
-    if covered != (height, width):
-        y = b.resize(y, (height, width), mode="linear")
-    y = b.conv_bn(y, channels, activation="silu")
-    return b.conv_bn(b.concat([x, y]), channels, kernel, activation="silu")
+    if covered != (height, breadth):
+        y = b.resize(y, (height, breadth), mode="linear")
+    y = b.conv_bn(y, channels, activation=activation)
+    return b.conv_bn(b.concat([x, y]), width, kernel, activation=activation)
 
 
 def mobilevit(
@@ -395,8 +430,6 @@ def mobilevit(
     """MobileViT.
 
     Args:
-        b: The builder.
-        x: The image.
         widths: Output channels of the five stages; all but the first halve the resolution.
         dims: Channels of the transformers in the last three stages, multiples of 4 (their heads).
         depths: Inverted residuals in each stage.
@@ -405,7 +438,6 @@ def mobilevit(
         expansion: Expansion of the inverted residuals.
         stem: Channels of the first convolution.
         head: Channels of the last 1x1 convolution.
-        classes: Outputs.
 
     Raises:
         ModelError: Lists of the wrong length, or a transformer's channels do not divide into heads.
@@ -422,7 +454,7 @@ def mobilevit(
         if transformer >= 0:
             dim = dims[transformer]
             check_heads(dim, MOBILEVIT_HEADS)
-            x = _mobilevit_block(b, x, dim=dim, depth=transformer_depths[transformer], kernel=kernel)
+            x = mobilevit_block(b, x, width, dim=dim, depth=transformer_depths[transformer], kernel=kernel)
     return pooled_classifier(b, b.conv_bn(x, head, activation="silu"), classes)
 
 
@@ -444,15 +476,9 @@ MOBILEVIT = VariantFamily(
     _MOBILEVIT,
     mobilevit,
     draw_from(
+        "widths dims depths transformer_depths kernels expansion stem head resolution",
         *({**_MOBILEVIT, **size} for size in MOBILEVIT_SIZES.values()),
-        widths=draw_widths,
-        dims=draw_widths,
-        depths=draw_depths,
-        transformer_depths=draw_depths,
         kernels=lambda rng, sizes: draw_kernels(rng, sizes, (1, 3, 5)),
         expansion=lambda rng, published: rng.choice((2, 3, 4)),
-        stem=draw_width,
-        head=draw_width,
-        resolution=draw_resolution,
     ),
 )

@@ -34,6 +34,11 @@ def round_channels(channels: float, multiple: int = 8) -> int:
     return rounded + multiple if rounded < 0.9 * channels else rounded
 
 
+def each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A number changed, or every number of a list (of lists)."""
+    return change(value) if isinstance(value, (int, float)) else [each(item, change) for item in value]
+
+
 def scaled_widths(widths: Sequence[int], multiplier: float, multiple: int = 8) -> list[int]:
     """Every width times one multiplier, rounded."""
     return [round_channels(width * multiplier, multiple) for width in widths]
@@ -41,33 +46,22 @@ def scaled_widths(widths: Sequence[int], multiplier: float, multiple: int = 8) -
 
 def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: str, multiple: int = 8) -> dict[str, Any]:
     """Parameters that are channel counts, or lists of them, times one multiplier."""
-    scaled: dict[str, Any] = {}
-    for name in names:
-        value = defaults[name]
-        scaled[name] = scaled_widths(value if isinstance(value, list) else [value], multiplier, multiple)
-        if not isinstance(value, list):
-            (scaled[name],) = scaled[name]
-    return scaled
+    return {name: each(defaults[name], lambda width: round_channels(width * multiplier, multiple)) for name in names}
 
 
-def draw_widths(rng: Random, widths: Sequence[int], multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE) -> list[int]:
-    """Every width times a multiplier of its own, rounded."""
-    return [round_channels(width * rng.uniform(*limits), multiple) for width in widths]
+def draw_widths(rng: Random, widths: Any, multiple: int = 8, limits: tuple[float, float] = WIDTH_RANGE) -> Any:
+    """Every width times a multiplier of its own, rounded; of one width, or of a list (of lists)."""
+    return each(widths, lambda width: round_channels(width * rng.uniform(*limits), multiple))
 
 
-def draw_width(rng: Random, width: int) -> int:
-    """One width times a multiplier, rounded."""
-    return draw_widths(rng, [width])[0]
-
-
-def draw_stem(rng: Random, width: int) -> int:
+def draw_stem(rng: Random, width: int) -> Any:
     """Channels of a wide stem, which the first stage reads: from a quarter to one and a half times the published ones."""
-    return draw_widths(rng, [width], limits=(0.25, 1.5))[0]
+    return draw_widths(rng, width, limits=(0.25, 1.5))
 
 
-def draw_kernels(rng: Random, kernels: Sequence[int], choices: Sequence[int] = KERNEL_SIZES, keep: float = 0.5) -> list[int]:
-    """Each kernel size stays as published with probability ``keep`` and is any of ``choices`` otherwise."""
-    return [kernel if rng.random() < keep else rng.choice(choices) for kernel in kernels]
+def draw_kernels(rng: Random, kernels: Any, choices: Sequence[int] = KERNEL_SIZES, keep: float = 0.5) -> Any:
+    """Each kernel size (of a list, or of lists) stays with probability ``keep`` and is any of ``choices`` otherwise."""
+    return each(kernels, lambda kernel: kernel if rng.random() < keep else rng.choice(choices))
 
 
 def draw_depths(rng: Random, depths: Sequence[int], minimum: int = 1) -> list[int]:
@@ -89,34 +83,43 @@ def of_blocks(stages: Sequence[Sequence[Any]], blocks: Sequence[Sequence[int]]) 
     return [[stage[block] for block in chosen] for stage, chosen in zip(stages, blocks, strict=True)]
 
 
-def draw_nested(rng: Random, stages: Sequence[Sequence[int]], choices: Sequence[int], keep: float) -> list[list[int]]:
-    """Every number of every stage stays with probability ``keep`` and is any of ``choices`` otherwise."""
-    return [draw_kernels(rng, stage, choices, keep) for stage in stages]
-
-
 def draw_resolution(rng: Random, resolution: int = 224) -> int:
     """Any of :data:`RESOLUTIONS`, whatever the published one is."""
     return rng.choice(RESOLUTIONS)
 
 
-def kept(rng: Random, value: Any) -> Any:
-    """The published value."""
-    return value
+_DRAWS: Mapping[str, Callable[[Random, Any], Any]] = {
+    **dict.fromkeys(
+        ("widths", "inner", "hidden", "growths", "squeezed", "pointwise", "spatial", "dims", "stem", "head"), draw_widths
+    ),
+    "depths": draw_depths,
+    "transformer_depths": draw_depths,
+    "kernels": draw_kernels,
+    "resolution": draw_resolution,
+}
 
 
-def draw_from(*bases: Mapping[str, Any], **draws: Callable[[Random, Any], Any]) -> Draw:
+def draw_from(names: str, *bases: Mapping[str, Any], **draws: Callable[[Random, Any], Any]) -> Draw:
     """Draws variants of one of several published members.
 
     Args:
-        bases: Their parameters; each is as likely.
-        draws: Parameter to how its value is drawn from the published one, in the order in which they are drawn.
+        names: Parameters of a variant, separated by spaces, in the order in which they are drawn; those that have no way of
+            being drawn stay as published.
+        bases: Parameters of the published members; each is as likely.
+        draws: How a parameter is drawn from its published value, where not as in most families.
     """
 
     def draw(rng: Random) -> dict[str, Any]:
         base = rng.choice(bases) if len(bases) > 1 else bases[0]
-        return {name: each(rng, base.get(name)) for name, each in draws.items()}
+        known = {**_DRAWS, **draws}
+        return {name: known[name](rng, base.get(name)) if name in known else base[name] for name in names.split()}
 
     return draw
+
+
+def published(source: str, members: Mapping[str, tuple[Mapping[str, Any], float, float]]) -> dict[str, PublishedModel]:
+    """Published members of one source: name to parameters, million learned values, million multiply-accumulates."""
+    return {name: PublishedModel(*printed, source) for name, printed in members.items()}
 
 
 def check_lengths(space: str, **columns: Sized) -> None:

@@ -27,16 +27,14 @@ from latcast.spaces.kernel_layouts.layout import (
 
 _HEADS = (1, 3, 4, 6, 8, 12, 16)
 
+_MATMUL = Layout((each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict)
+
 _PRODUCTS: Mapping[str, Layout] = {
     "linear": Layout(
         (each("rows", (1, *TOKENS)),), (Span("in_features", 8, 4096), Span("out_features", 8, 4096)), {}, dict, dict
     ),
-    "matmul": Layout(
-        (each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict
-    ),
-    "einsum": Layout(
-        (each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict
-    ),
+    "matmul": _MATMUL,
+    "einsum": _MATMUL,
     "linear_attention": Layout(
         (each("key_heads", _HEADS), each("tokens", (1, *TOKENS)), each("sharing", (1, 4)), each("rule", (0, 1, 2, 3))),
         (Span("key_size", 8, 128), Span("value_size", 8, 128)),

@@ -45,18 +45,18 @@ def _fits(values: Values) -> bool:
     return values["kernel_h"] <= values["in_h"] and values["stride_h"] <= values["in_h"]
 
 
-def _read_window(fields: Values) -> dict[str, int]:
+def _read_window(fields: Values, axes: str = "hw") -> dict[str, int]:
     """With the least padding that gives the output's size, in place of that size."""
     pads = {}
-    for axis in ("h", "w"):
+    for axis in axes:
         covered = (fields[f"out_{axis}"] - 1) * fields[f"stride_{axis}"] + _window(fields, axis)
         pads[f"pad_{axis}"] = max(covered - fields[f"in_{axis}"], 0)
-    return {**without(fields, "out_h", "out_w"), **pads}
+    return {**without(fields, *(f"out_{axis}" for axis in axes)), **pads}
 
 
 def _write_window(values: Values) -> dict[str, int]:
     outs = {}
-    for axis in ("h", "w"):
+    for axis in "hw":
         free = values[f"in_{axis}"] + values[f"pad_{axis}"] - _window(values, axis)
         outs[f"out_{axis}"] = free // values[f"stride_{axis}"] + 1
     return {**without(values, "pad_h", "pad_w"), **outs}
@@ -94,7 +94,7 @@ def _write_grouped(values: Values) -> dict[str, int]:
 def _read_transposed(fields: Values) -> dict[str, int]:
     """With what is cut off the full output, in place of the output's size."""
     cuts = {}
-    for axis in ("h", "w"):
+    for axis in "hw":
         full = (fields[f"in_{axis}"] - 1) * fields[f"stride_{axis}"] + _window(fields, axis)
         cuts[f"cut_{axis}"] = full - fields[f"out_{axis}"]
     return {**without(fields, "out_h", "out_w"), **cuts}
@@ -102,7 +102,7 @@ def _read_transposed(fields: Values) -> dict[str, int]:
 
 def _write_transposed(values: Values) -> dict[str, int]:
     outs = {}
-    for axis in ("h", "w"):
+    for axis in "hw":
         full = (values[f"in_{axis}"] - 1) * values[f"stride_{axis}"] + _window(values, axis)
         outs[f"out_{axis}"] = full - values[f"cut_{axis}"]
     return {**without(values, "cut_h", "cut_w"), **outs}
@@ -115,18 +115,9 @@ _DOUBLING = Axis(("kernel_h", "kernel_w", "cut_h", "cut_w", "padded"), ((2, 2, 0
 _VOLUME = Axis(("in_d", "in_h", "in_w"), ((16, 56, 56), (8, 56, 56), (16, 28, 28), (8, 28, 28), (4, 28, 28), (8, 14, 14)))
 
 
-def _read_volume(fields: Values) -> dict[str, int]:
-    """With the padding of both sides of each axis together in place of the output's size."""
-    pads = {}
-    for axis in ("d", "h", "w"):
-        covered = (fields[f"out_{axis}"] - 1) * fields[f"stride_{axis}"] + fields[f"kernel_{axis}"]
-        pads[f"pad_{axis}"] = max(covered - fields[f"in_{axis}"], 0)
-    return {**without(fields, "out_d", "out_h", "out_w"), **pads}
-
-
 def _write_volume(values: Values) -> dict[str, int]:
     outs = {}
-    for axis in ("d", "h", "w"):
+    for axis in "dhw":
         pad = values.get(f"pad_{axis}", values.get("pad", 0) * (values[f"kernel_{axis}"] - 1))
         outs[f"out_{axis}"] = (values[f"in_{axis}"] + pad - values[f"kernel_{axis}"]) // values[f"stride_{axis}"] + 1
     return {**without(values, "pad", "pad_d", "pad_h", "pad_w"), **outs}
@@ -183,7 +174,7 @@ LAYOUTS: Mapping[str, Layout] = {
         ),
         (Span("in_channels", LEAST_CHANNELS, 512), Span("out_channels", 8, 512)),
         {"batch": 1, "stride_d": 1, "groups": 1},
-        _read_volume,
+        lambda fields: _read_window(fields, "dhw"),
         _write_volume,
     ),
     "max_pool": _pool((2, 3, 5)),

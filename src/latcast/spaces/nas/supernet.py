@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -158,7 +158,6 @@ class Supernet:
         published: Members as papers print them, by name.
         to_parameters, from_parameters: Where the JSON of a member is not its dimensions by name: from a dictionary of
             dimensions to it, and back.
-        reference_space: The name in references, where another space builds the same networks.
     """
 
     name: str
@@ -171,7 +170,6 @@ class Supernet:
     published: Mapping[str, PublishedModel] = field(default_factory=dict)
     to_parameters: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     from_parameters: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
-    reference_space: str = ""
 
     @cached_property
     def choices(self) -> np.ndarray:
@@ -263,9 +261,8 @@ class Supernet:
 
     def reference(self, encoding: Sequence[int] | np.ndarray) -> Reference:
         """The reference of one encoding, named by its content."""
-        space = self.reference_space or self.name
-        parameters = self.decode(encoding)
-        return Reference(space, parameters, f"{space}-{Reference(space, parameters).key[:8]}")
+        unnamed = Reference(self.name, self.decode(encoding))
+        return replace(unnamed, name=f"{self.name}-{unnamed.key[:8]}")
 
     def build(self, **parameters: Any) -> Graph:
         """The member with these parameters; values between and beyond the choices are built too.

@@ -9,7 +9,6 @@ seconds, reading milliseconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -82,23 +81,6 @@ def build(name: str, *, resolution: int = RESOLUTION, classes: int | None = None
     return exported_graph(name, resolution, classes, batch)
 
 
-def build_all(names: Iterable[str], watch: Callable[[str], None] = lambda name: None) -> dict[str, Graph]:
-    """Several networks by name, one after the other, so that one network's weights at most are in memory.
-
-    Args:
-        names: As pytorchcv calls them.
-        watch: Told each name before it is built.
-
-    Raises:
-        LatcastError: As for :func:`build`, for the first that cannot be built.
-    """
-    graphs = {}
-    for name in names:
-        watch(name)
-        graphs[name] = build(name)
-    return graphs
-
-
 class PytorchcvSpace:
     """The space ``pytorchcv``: parameters are those of :func:`build`."""
 
@@ -127,4 +109,4 @@ class PytorchcvSpace:
 
 SPACE = PytorchcvSpace()
 
-__all__ = ["NAME", "SPACE", "build", "build_all", "family_of", "has_network", "reference_of", "shipped_names"]
+__all__ = ["NAME", "SPACE", "build", "family_of", "has_network", "reference_of", "shipped_names"]

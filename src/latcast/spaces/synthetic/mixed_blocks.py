@@ -16,17 +16,8 @@ from typing import TypeVar
 from latcast.graph.builder import GraphBuilder, Size, pair
 from latcast.spaces import blocks
 from latcast.spaces.blocks import SqueezeExcite
-from latcast.spaces.families.transformers import (
-    cut_windows,
-    encoder_block,
-    feed_forward,
-    fold,
-    join_windows,
-    merge_patches,
-    roll,
-    tokens_of,
-    unfold,
-)
+from latcast.spaces.families import transformers
+from latcast.spaces.families.transformers import encoder_block, feed_forward, merge_patches, tokens_of
 from latcast.spaces.families.variants import round_channels
 
 WIDTH_LIMITS = (8, 2048)
@@ -397,23 +388,11 @@ def window_attention(b: MixedBuilder, x: str, width: int, stride: int, rng: Rand
             y = b.attention(y, encoder.heads)
         else:
             shift = window // 2 if shifted and layer % 2 else 0
-            y = _attend_in_windows(b, y, encoder.heads, size, window, shift, biased=biased)
+            y = transformers.window_attention(
+                b, y, encoder.heads, extent=size, window=window, shift=(shift, shift), bias_stem="position_bias" if biased else ""
+            )
         tokens = feed_forward(b, b.add(tokens, y), encoder.hidden, encoder.activation)
     return map_of(b, tokens, size)
-
-
-def _attend_in_windows(
-    b: MixedBuilder, x: str, heads: int, size: tuple[int, int], window: int, shift: int, *, biased: bool
-) -> str:
-    tokens = b.shape(x)
-    if shift:
-        x = b.reshape(x, (1, *size, tokens[-1]))
-        x = roll(b, roll(b, x, shift, 1), shift, 2)
-    x = cut_windows(b, x, size, window)
-    biases = [b.weight((heads, window**2, window**2), stem="position_bias")] if biased else []
-    x = join_windows(b, b.attention(x, heads, biases=biases, four_axes=True), size, window, 1)
-    x = roll(b, roll(b, x, -shift, 1), -shift, 2) if shift else x
-    return b.reshape(x, tokens)
 
 
 def unfold_attention(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
@@ -422,14 +401,10 @@ def unfold_attention(b: MixedBuilder, x: str, width: int, stride: int, rng: Rand
     depth, activation = rng.randint(1, 3), rng.choice(("silu", "silu", "relu"))
     if stride == 2:
         x = b.conv_bn(x, width, 3, stride=2, activation=activation)
-    y = b.conv(b.conv_bn(x, b.channels(x), 3, activation=activation), encoder.dimension)
-    shape = b.shape(y)
-    y = unfold(b, y)
-    for _ in range(depth):
-        y = encoder_block(b, y, encoder.heads, encoder.hidden, encoder.activation, four_axes=True)
-    y = fold(b, b.layer_norm(y), shape)
-    y = b.conv_bn(y, b.channels(x), activation=activation)
-    return b.conv_bn(b.concat([x, y]), width, 3, activation=activation)
+    return transformers.mobilevit_block(
+        b, x, width, dim=encoder.dimension, depth=depth, heads=encoder.heads, hidden=encoder.hidden, activation=activation,
+        hidden_activation=encoder.activation,
+    )  # fmt: skip
 
 
 def depthwise_mlp(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> str:
