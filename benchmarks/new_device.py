@@ -82,7 +82,7 @@ def _judge_platform(
         for size in SIZES if way == "chosen" else SIZES[1:2]:
             chosen = chosen_in_order[:size]
             started = time.perf_counter()
-            found = model.adapt(name, chosen, actual[chosen], columns)
+            found = model.predict_platform(name, chosen, actual[chosen], columns)
             seconds = time.perf_counter() - started
             reach = model.reach.of(columns)
             for networks, wanted in (

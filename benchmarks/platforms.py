@@ -33,7 +33,7 @@ from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.devices.adaptation import transferred_predictor
 from latcast.devices.adaptation_rounds import AdaptationRounds
-from latcast.devices.few_measurements import KnownRows, adapt, kind_likeness
+from latcast.devices.few_measurements import KnownRows, kind_likeness, predict_platform
 from latcast.devices.pool import Pool
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
@@ -242,7 +242,7 @@ def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict
     names = [each.platform.id for each in warm_ups]
     among = kind_likeness(names, names)
     likeness = kind_likeness([measured.platform.id], names)[0]
-    found = adapt(KnownRows(rows, among, np.arange(len(rows))), likeness, np.arange(len(support)), new)
+    found = predict_platform(KnownRows(rows, among, np.arange(len(rows))), likeness, np.arange(len(support)), new)
     difference = new - rows[:, : len(support)]
     best = int(np.argmin(difference.std(axis=1)))
     scaled = np.exp(rows[best, len(support) :] + np.median(difference[best]))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from latcast.devices.published_layers import layers_of_graph
+from latcast.devices.network_kernels import layers_of_graph
 from latcast.errors import DatasetError, LatcastError
 from latcast.records import Reference
 from latcast.spaces import build

@@ -34,7 +34,7 @@ class Catalogue:
         return cls(tuple(tuple(found) for found in kernels), kernel_covariance(traits, traits, fit.scales), fit)
 
     def __call__(self, networks: Sequence[int], pattern: np.ndarray) -> CatalogueModel:
-        """See :class:`latcast.devices.network_covariance.NetworkModelFit`."""
+        """See :class:`latcast.devices.network_covariance.NetworkPriorFit`."""
         fitted = self.fit([self.kernels[index] for index in networks], pattern)
         return CatalogueModel(fitted, self, fitted.describe(self.kernels))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from latcast.devices.signatures import SELECTIONS
+from latcast.devices.signature_selection import SELECTIONS
 from papers.iiswc20.gaussian_process import fitted
 from papers.iiswc20.grid_boosting import GridBoosting
 from papers.iiswc20.judged import figures

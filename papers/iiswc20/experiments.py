@@ -9,8 +9,7 @@ import numpy as np
 
 from latcast.devices.cross_device import Predicted
 from latcast.devices.cross_device_fit import fit_cross_device, refitted
-from latcast.devices.hardware_features import StaticFeatures
-from latcast.devices.signatures import SELECTIONS
+from latcast.devices.signature_selection import SELECTIONS
 from latcast.errors import DatasetError
 from papers.iiswc20.architectures import (
     FIT,
@@ -25,6 +24,7 @@ from papers.iiswc20.architectures import (
 from papers.iiswc20.collaboration import collaborative, isolated
 from papers.iiswc20.gaussian_process import calibrated, fitted
 from papers.iiswc20.grid_boosting import GridBoosting
+from papers.iiswc20.hardware_features import StaticFeatures
 from papers.iiswc20.judged import figures, split_networks, split_phones
 from papers.iiswc20.paper_model import PaperModel
 from papers.iiswc20.phones import speed_clusters

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from latcast.devices.calibration import Calibration, calibrate
+from latcast.devices.calibration import Calibration, calibrate_deviations
 from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.cross_device_fit import fit_cross_device
 from papers.iiswc20.pieces import Piece
@@ -47,7 +47,7 @@ def calibrated(model: CrossDeviceModel, published: Published, piece: Piece, netw
         piece: Says how many networks of a phone are measured, and the seed.
         networks: As for :func:`fitted`.
     """
-    return calibrate(
+    return calibrate_deviations(
         model, _indices(published, networks), fit_networks=published.catalogue, size=piece.size, seed=piece.seed
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ import numpy as np
 from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.importers.iiswc20.networks import layers_of
 from latcast.devices.latency_table import table_of
-from latcast.devices.published_layers import PaddedLayers, kernels_of_layers
+from latcast.devices.network_kernels import PaddedLayers, kernels_of_layers
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import Kernel
 from latcast.measure.environment import MOMENT

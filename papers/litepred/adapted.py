@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latcast.devices.adaptation import in_company
-from latcast.devices.pool import Pool
-from latcast.devices.similarity import ranked, similarities
+from latcast.devices.adaptation import held_out_by_kernels
+from latcast.devices.pool import Pool, ranked, similarities
 from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.metrics import Metrics, judge
@@ -129,7 +128,7 @@ def _judged(target: Target, pool: Pool, *, sources: bool) -> tuple[Metrics, Metr
     networks = target.data.networks
     actual_ms = np.array([sample.latency_ms for sample in networks])
     as_sums = judge(predictor.price([sample.kernels for sample in networks]).latency_ms, actual_ms)
-    return judge(in_company(predictor, networks).latency_ms, actual_ms), as_sums
+    return judge(held_out_by_kernels(predictor, networks).latency_ms, actual_ms), as_sums
 
 
 def _most_similar(target: Target, pool: Pool, type_name: str) -> str | None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latcast.devices.pool import Pool
+from latcast.devices.pool import SIMILARITIES, Pool, ranked, similarities
 from latcast.devices.residual_transfer import fit_transferred, kernel_source
-from latcast.devices.similarity import WAYS, ranked, similarities
 from latcast.errors import DatasetError
 from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
@@ -92,7 +91,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = lambda name, share: No
         watch("figure 6", place / len(kernels.amounts()))
         cells: list[Cell] = []
         names = []
-        for by in WAYS:
+        for by in SIMILARITIES:
             found = []
             for seed in range(SPLITS):
                 train, test = kernels.split(seed)
@@ -101,7 +100,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = lambda name, share: No
                 found.append(transferred(kernels, pool, first, train[:count], test, seed))
             cells += [mean([each.mape for each in found]), mean([each.within_10 for each in found])]
         rows.append((count, *cells, ", ".join(sorted(set(names)))))
-    columns = [f"{by}, {figure}" for by in WAYS for figure in ("MAPE %", "within ±10 %")]
+    columns = [f"{by}, {figure}" for by in SIMILARITIES for figure in ("MAPE %", "within ±10 %")]
     return Comparison(
         "figure 6", f"kernels of type '{kernels.name}' after adapting one predictor of {len(pool)}, by how it was chosen",
         ("samples", *columns, "of lowest divergence"), tuple(rows),

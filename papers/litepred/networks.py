@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from latcast.devices.pool import Pool
+from latcast.devices.pool import FEWEST, Pool, ranked, similarities
 from latcast.devices.residual_transfer import fit_transferred, kernel_source
-from latcast.devices.similarity import FEWEST, ranked, similarities
 from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.analytical import fit_from_kernels

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from latcast.devices.adaptation import FEWEST_INSIDE, transferred_predictor, try_profiler
-from latcast.devices.adaptation_rounds import AdaptationRounds, Target, parse_target
+from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds, parse_target
 from latcast.devices.pool import Pool
 from latcast.devices.residual_transfer import SCRATCH
 from latcast.errors import TrainingError
@@ -32,7 +32,7 @@ def pool() -> Pool:
     return Pool.of([platform_of("phone", COMPUTE), platform_of("board", MEMORY)])
 
 
-def rounds_of(pool: Pool, count: int = 60, target: Target | None = None) -> AdaptationRounds:
+def rounds_of(pool: Pool, count: int = 60, target: AccuracyTarget | None = None) -> AdaptationRounds:
     return AdaptationRounds(RULES, ZOO, count, pool, target=target, types=("conv",))
 
 
@@ -45,7 +45,7 @@ def measured(items: list[CampaignItem], coefficients: np.ndarray) -> Mapping[str
 class TestTargets:
     @pytest.mark.parametrize("text", ["±10=95", "10=95", "+-10=95", " ±10 % = 95 % "])
     def test_a_target_is_a_tolerance_and_a_share(self, text: str) -> None:
-        assert parse_target(text) == Target(0.1, 0.95)
+        assert parse_target(text) == AccuracyTarget(0.1, 0.95)
         assert str(parse_target(text)) == "±10=95"
 
     @pytest.mark.parametrize("text", ["", "95", "±10", "±0=95", "±10=0", "±10=101", "ten=95", "±1.2.3=95"])
@@ -57,9 +57,9 @@ class TestTargets:
         relative = np.full(20, 0.09)
         relative[0] = 0.5
 
-        assert Target(0.1, 0.95).met(relative)
+        assert AccuracyTarget(0.1, 0.95).met(relative)
         relative[1] = 0.11
-        assert not Target(0.1, 0.95).met(relative)
+        assert not AccuracyTarget(0.1, 0.95).met(relative)
 
 
 class TestRounds:
@@ -94,7 +94,7 @@ class TestRounds:
         assert rounds.errors["conv"].mape < 15
 
     def test_a_type_that_meets_its_target_gets_no_more_samples(self, pool: Pool) -> None:
-        easy, hard = rounds_of(pool, target=Target(10.0, 0.5)), rounds_of(pool, target=Target(1e-9, 1.0))
+        easy, hard = rounds_of(pool, target=AccuracyTarget(10.0, 0.5)), rounds_of(pool, target=AccuracyTarget(1e-9, 1.0))
 
         items = easy.beginning()
         known = measured(items, COMPUTE)

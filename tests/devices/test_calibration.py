@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.devices.calibration import FEWEST_DEVICES, GAUSSIAN_90, Calibration, calibrate
+from latcast.devices.calibration import FEWEST_DEVICES, GAUSSIAN_90, Calibration, calibrate_deviations
 from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.cross_device_fit import fit_cross_device
 from latcast.devices.network_covariance import FeatureFit
@@ -28,7 +28,7 @@ def model() -> CrossDeviceModel:
 
 
 def test_intervals_of_a_model_that_is_right_reach_about_as_far_as_a_gaussian_s(model: CrossDeviceModel) -> None:
-    found = calibrate(model, FEATURES, fit_networks=FIT, size=8)
+    found = calibrate_deviations(model, FEATURES, fit_networks=FIT, size=8)
 
     # Each of 16 devices is left out once, with 7 of 30 networks; 8 of the other 23 are measured.
     assert found.predictions == 16 * (7 + 23 - 8)
@@ -36,15 +36,15 @@ def test_intervals_of_a_model_that_is_right_reach_about_as_far_as_a_gaussian_s(m
 
 
 def test_deviations_that_are_too_small_make_intervals_reach_further(model: CrossDeviceModel) -> None:
-    right = calibrate(model, FEATURES, fit_networks=FIT, size=8)
+    right = calibrate_deviations(model, FEATURES, fit_networks=FIT, size=8)
     # Noise taken for a ninth of what it is, and so for a third of its deviation.
     sure = replace(model, noise=model.noise / 9)
 
-    assert calibrate(sure, FEATURES, fit_networks=FIT, size=8).known > 1.5 * right.known
+    assert calibrate_deviations(sure, FEATURES, fit_networks=FIT, size=8).known > 1.5 * right.known
 
 
 def test_the_same_seed_gives_the_same_calibration(model: CrossDeviceModel) -> None:
-    first, second = (calibrate(model, FEATURES, fit_networks=FIT, size=8, seed=3) for _ in range(2))
+    first, second = (calibrate_deviations(model, FEATURES, fit_networks=FIT, size=8, seed=3) for _ in range(2))
 
     assert first == second
 
@@ -52,4 +52,4 @@ def test_the_same_seed_gives_the_same_calibration(model: CrossDeviceModel) -> No
 def test_few_devices_are_not_calibrated_with() -> None:
     few = fit_cross_device(latencies(FEWEST_DEVICES - 1), FEATURES, fit_networks=FIT, signature=range(8))
 
-    assert calibrate(few, FEATURES, fit_networks=FIT, size=8) == Calibration(GAUSSIAN_90, GAUSSIAN_90, 0)
+    assert calibrate_deviations(few, FEATURES, fit_networks=FIT, size=8) == Calibration(GAUSSIAN_90, GAUSSIAN_90, 0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.devices.few_measurements import Doubt, KnownRows, adapt, choose_measured, kind_likeness
+from latcast.devices.few_measurements import KnownRows, Uncertainty, choose_measured, kind_likeness, predict_platform
 from latcast.errors import TrainingError
 
 PLATFORMS, NETWORKS = 40, 12
@@ -30,23 +30,23 @@ EVENLY = np.array([0, 4, 7, 11])
 
 
 def test_a_platform_like_the_known_ones_is_predicted_from_four_networks() -> None:
-    found = adapt(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY])
+    found = predict_platform(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY])
 
     assert np.abs(found.log_ms - NEW).max() < 0.05
     assert found.dropped == ()
-    assert found.surprise < 3
+    assert found.standardised_residual < 3
 
 
 def test_its_level_alone_is_not_enough_to_know_its_slope() -> None:
-    one = adapt(known(), np.ones(PLATFORMS), np.array([5]), NEW[[5]])
+    one = predict_platform(known(), np.ones(PLATFORMS), np.array([5]), NEW[[5]])
 
     assert abs(one.log_ms[11] - NEW[11]) > 0.2
-    assert one.deviation[11] > 5 * adapt(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY]).deviation[11]
+    assert one.deviation[11] > 5 * predict_platform(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY]).deviation[11]
 
 
 @given(st.floats(-5, 5))
 def test_a_platform_so_many_times_as_slow_takes_so_many_times_as_long(shift: float) -> None:
-    once, slower = (adapt(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY] + by) for by in (0.0, shift))
+    once, slower = (predict_platform(known(), np.ones(PLATFORMS), EVENLY, NEW[EVENLY] + by) for by in (0.0, shift))
 
     assert slower.log_ms - once.log_ms == pytest.approx(np.full(NETWORKS, shift), abs=1e-9)
     assert slower.deviation == pytest.approx(once.deviation)
@@ -57,7 +57,7 @@ def test_a_measured_value_that_the_others_contradict_is_dropped() -> None:
     values = NEW[measured].copy()
     values[3] += 1.0
 
-    found = adapt(known(), np.ones(PLATFORMS), measured, values)
+    found = predict_platform(known(), np.ones(PLATFORMS), measured, values)
 
     assert found.dropped == (3,)
     assert np.abs(found.log_ms - NEW).max() < 0.06
@@ -69,7 +69,7 @@ def test_of_many_contradictions_three_are_dropped_and_of_few_networks_a_third() 
     values = 1.5 + 0.4 * eighteen
     values[[2, 5, 9, 13, 16]] += [1.0, -1.1, 0.9, -1.2, 1.3]
 
-    found = adapt(known(networks=24), np.ones(PLATFORMS), np.arange(18), values)
+    found = predict_platform(known(networks=24), np.ones(PLATFORMS), np.arange(18), values)
 
     assert len(found.dropped) == 3
     assert set(found.dropped) < {2, 5, 9, 13, 16}
@@ -78,7 +78,7 @@ def test_of_many_contradictions_three_are_dropped_and_of_few_networks_a_third() 
     values = NEW[six].copy()
     values[[1, 3, 4]] += [2.0, -2.2, 1.7]
 
-    assert len(adapt(known(), np.ones(PLATFORMS), six, values).dropped) == 2
+    assert len(predict_platform(known(), np.ones(PLATFORMS), six, values).dropped) == 2
 
 
 def test_a_value_that_is_a_little_off_is_no_accident() -> None:
@@ -88,7 +88,7 @@ def test_a_value_that_is_a_little_off_is_no_accident() -> None:
     def dropped(by: float) -> tuple[int, ...]:
         values = NEW[measured].copy()
         values[3] += by
-        return adapt(known(), np.ones(PLATFORMS), measured, values).dropped
+        return predict_platform(known(), np.ones(PLATFORMS), measured, values).dropped
 
     assert (dropped(0.15), dropped(0.3)) == ((), (3,))
 
@@ -99,7 +99,7 @@ def test_one_accident_among_the_known_latencies_does_not_make_a_network_unknowab
     rows.log_ms[7, 11] += 5.0
     measured = np.array([0, 4, 7, 9])
 
-    found = adapt(rows, np.ones(PLATFORMS), measured, NEW[measured])
+    found = predict_platform(rows, np.ones(PLATFORMS), measured, NEW[measured])
 
     assert found.deviation[11] < 0.3
     assert found.deviation[10] < 0.03
@@ -112,7 +112,7 @@ def test_a_device_measured_as_several_platforms_makes_no_surer_than_one(twins: i
 
     def deviation(copies: int) -> np.ndarray:
         rows = KnownRows(np.repeat(once, copies, axis=0), np.ones((8 * copies, 8 * copies)), np.repeat(np.arange(8), copies))
-        return adapt(rows, np.ones(8 * copies), np.array([0, 1]), np.array([0.1, -0.1])).deviation[2:]
+        return predict_platform(rows, np.ones(8 * copies), np.array([0, 1]), np.array([0.1, -0.1])).deviation[2:]
 
     assert (deviation(twins) >= deviation(1)).all()
     assert deviation(twins) == pytest.approx(deviation(1), rel=0.15)
@@ -126,8 +126,8 @@ def test_platforms_of_another_kind_count_less() -> None:
     among = np.where((own_kind == 1.0)[:, None] == (own_kind == 1.0), 1.0, 0.05)
     first = np.array([0])
 
-    alike = adapt(KnownRows(steeper, np.ones_like(among), rows.devices), np.ones(PLATFORMS), first, NEW[first])
-    apart = adapt(KnownRows(steeper, among, rows.devices), own_kind, first, NEW[first])
+    alike = predict_platform(KnownRows(steeper, np.ones_like(among), rows.devices), np.ones(PLATFORMS), first, NEW[first])
+    apart = predict_platform(KnownRows(steeper, among, rows.devices), own_kind, first, NEW[first])
 
     slopes = [found.log_ms[11] - found.log_ms[0] for found in (alike, apart)]
     mean_slope = (rows.log_ms[:20, 11] - rows.log_ms[:20, 0]).mean()
@@ -151,9 +151,9 @@ def test_a_column_that_is_only_predicted_is_less_sure_and_learns_from_one_that_i
     truth = NEW.copy()
     truth[[10, 11]] += 0.3
 
-    sure = adapt(known(), np.ones(PLATFORMS), measured, truth[measured], Doubt.none(NETWORKS, 4))
+    sure = predict_platform(known(), np.ones(PLATFORMS), measured, truth[measured], Uncertainty.none(NETWORKS, 4))
     apart, alike = (
-        adapt(known(), np.ones(PLATFORMS), measured, truth[measured], Doubt(variance, covariance))
+        predict_platform(known(), np.ones(PLATFORMS), measured, truth[measured], Uncertainty(variance, covariance))
         for covariance in (alone, together)
     )
 
@@ -165,9 +165,9 @@ def test_a_column_that_is_only_predicted_is_less_sure_and_learns_from_one_that_i
 
 def test_nothing_measured_or_hardly_any_platform_is_refused() -> None:
     with pytest.raises(TrainingError, match="0 measured networks"):
-        adapt(known(), np.ones(PLATFORMS), np.array([], dtype=int), np.array([]))
+        predict_platform(known(), np.ones(PLATFORMS), np.array([], dtype=int), np.array([]))
     with pytest.raises(TrainingError, match="2 known platforms"):
-        adapt(known(platforms=2), np.ones(2), EVENLY, NEW[EVENLY])
+        predict_platform(known(platforms=2), np.ones(2), EVENLY, NEW[EVENLY])
 
 
 def test_networks_are_chosen_that_tell_platforms_apart() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.datasets.splits import device_of
-from latcast.devices.latency_units import unit_doubt
+from latcast.devices.latency_units import unit_mismatch
 from latcast.devices.shared_terms_file import load_shared_terms
 from latcast.records import Reference
 from latcast.spaces.catalogue import model
@@ -26,9 +26,9 @@ def test_every_known_phone_left_out_is_believed_in_milliseconds_and_doubted_in_s
     for platform in KNOWN.platforms:
         others = KNOWN.without_devices({device_of(platform)})
 
-        assert unit_doubt(others, platform, latencies(platform)) is None
-        in_seconds = unit_doubt(others, platform, latencies(platform, 1e-3))
-        in_microseconds = unit_doubt(others, platform, latencies(platform, 1e3))
+        assert unit_mismatch(others, platform, latencies(platform)) is None
+        in_seconds = unit_mismatch(others, platform, latencies(platform, 1e-3))
+        in_microseconds = unit_mismatch(others, platform, latencies(platform, 1e3))
         assert in_seconds is not None
         assert in_seconds.unit == "s"
         assert in_microseconds is not None
@@ -38,7 +38,7 @@ def test_every_known_phone_left_out_is_believed_in_milliseconds_and_doubted_in_s
 def test_the_factor_is_named() -> None:
     half_a_second = {network: 5e-4 * value for network, value in _typical().items()}
 
-    found = unit_doubt(KNOWN, S10, half_a_second)
+    found = unit_mismatch(KNOWN, S10, half_a_second)
 
     assert found is not None
     assert found.times == pytest.approx(5e-4)
@@ -55,16 +55,16 @@ def test_one_odd_network_of_three_is_no_odd_unit() -> None:
     few = latencies(S10, count=3)
     few[next(iter(few))] *= 1e-3
 
-    assert unit_doubt(KNOWN, S10, few) is None
+    assert unit_mismatch(KNOWN, S10, few) is None
 
 
 def test_networks_that_no_phone_ran_are_compared_by_their_kernels() -> None:
-    assert unit_doubt(KNOWN, S10, {model("squeezenet1_1"): 20.0}) is None
-    found = unit_doubt(KNOWN, S10, {model("squeezenet1_1"): 0.02})
+    assert unit_mismatch(KNOWN, S10, {model("squeezenet1_1"): 20.0}) is None
+    found = unit_mismatch(KNOWN, S10, {model("squeezenet1_1"): 0.02})
     assert found is not None
     assert found.unit == "s"
 
 
 @pytest.mark.parametrize("reference", [Reference("iiswc20", {"name": "a"}), Reference("file", {"path": "/nosuch.onnx"})])
 def test_networks_that_cannot_be_built_say_nothing(reference: Reference) -> None:
-    assert unit_doubt(KNOWN, S10, {reference: 1e-6}) is None
+    assert unit_mismatch(KNOWN, S10, {reference: 1e-6}) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latcast.devices.network_kernels import all_kernels
+from latcast.devices.network_kernels import network_kernels
 from latcast.devices.network_novelty import NOISE_VARIANCE, kernel_shares
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.spaces.catalogue import SPACES
@@ -16,7 +16,7 @@ from tests.devices.made_up_phones import UNSEEN, fitted, networks
 def terms() -> NetworkTerms:
     """A known network, an unknown one of the same space, and one of another space."""
     chosen = [networks()[1], networks()[UNSEEN], *SPACES.get("densenet").sample(1, seed=0)]
-    return NetworkTerms.of(all_kernels(chosen, fitted().model.novelty.reference.rules))
+    return NetworkTerms.of([network_kernels(each, fitted().model.novelty.reference.rules) for each in chosen])
 
 
 def test_shares_of_a_networks_kernels_add_up_to_it_without_its_overhead(terms: NetworkTerms) -> None:

@@ -132,7 +132,7 @@ def test_a_network_of_kinds_of_kernels_that_no_known_network_has_is_said() -> No
     said = [warning for warning in found.warnings if "kinds that no known network has" in warning]
     assert len(said) == 1
     assert re.match(
-        r"vit: \d+ % of it are kernels of kinds that no known network has \(.*softmax.*\), priced like all others", said[0]
+        r"vit: \d+ % of it are kernels of kinds that no known network has \(.*softmax.*\), estimated like all others", said[0]
     )
 
 

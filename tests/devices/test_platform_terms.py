@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latcast.devices.network_kernels import all_kernels
+from latcast.devices.network_kernels import network_kernels
 from latcast.devices.platform_terms import learn_platforms
 from latcast.errors import TrainingError
 from latcast.kernels.rules import load_rules
@@ -20,7 +20,7 @@ NAMES = ["phone0/tflite-2.10/1large/fp32", "phone1/tflite-2.10/1large/fp32"]
 
 @pytest.fixture(scope="module")
 def terms() -> NetworkTerms:
-    return NetworkTerms.of(all_kernels(networks(), RULES))
+    return NetworkTerms.of([network_kernels(each, RULES) for each in networks()])
 
 
 def test_platforms_side_by_side_price_as_each_alone(terms: NetworkTerms) -> None:

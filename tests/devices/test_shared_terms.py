@@ -125,7 +125,7 @@ def test_intervals_are_calibrated_on_devices_left_out(model: SharedTerms) -> Non
     assert model.reach.predictions > 100
     assert fitted().model.reach.predictions == 0
     assert model.reach.known > 0
-    assert model.reach.surprise > 0
+    assert model.reach.standardised_residual > 0
 
 
 def test_what_cannot_be_predicted_is_refused(model: SharedTerms) -> None:

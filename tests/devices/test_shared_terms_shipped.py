@@ -34,7 +34,7 @@ def test_a_phone_taken_out_of_it_is_predicted_from_ten_of_its_networks(model: Sh
     without = model.without_devices(["pixel4"])
     chosen = np.array(without.signature(10, name))
 
-    found = without.adapt(name, chosen, actual[chosen])
+    found = without.predict_platform(name, chosen, actual[chosen])
 
     rest = np.setdiff1d(np.arange(len(actual)), chosen)
     assert np.abs(np.exp(found.log_ms - actual)[rest] - 1).mean() < 0.05

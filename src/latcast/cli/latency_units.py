@@ -46,13 +46,13 @@ def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]
     Raises:
         DatasetError: Nothing was said, they are hardly milliseconds, and there is no terminal to ask at.
     """
-    from latcast.devices.latency_units import MILLISECONDS, unit_doubt
+    from latcast.devices.latency_units import MILLISECONDS, unit_mismatch
     from latcast.devices.shared_terms_file import load_shared_terms
 
     if unit:
         return MILLISECONDS[unit]
     model = load_shared_terms()
-    doubts = {platform: unit_doubt(model, platform, measured) for platform, measured in latencies.items()}
+    doubts = {platform: unit_mismatch(model, platform, measured) for platform, measured in latencies.items()}
     likely = {platform: "ms" if doubt is None else doubt.unit for platform, doubt in doubts.items()}
     if len(set(likely.values())) > 1:
         said = ", ".join(f"those of {platform} {unit}" for platform, unit in likely.items())

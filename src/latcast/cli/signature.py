@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from latcast.devices.latency_table import LatencyTable
     from latcast.devices.new_device import DeviceForecasts
     from latcast.devices.shared_terms import SharedTerms
-    from latcast.devices.signature_choice import Choice
+    from latcast.devices.signature_selection import Signature
     from latcast.graph.ir import Graph
     from latcast.records import Reference
 
@@ -28,7 +28,7 @@ app = typer.Typer(help="A few networks describe a device.", no_args_is_help=True
 
 
 def _methods() -> Sequence[str]:
-    from latcast.devices.signatures import SELECTIONS
+    from latcast.devices.signature_selection import SELECTIONS
 
     return SELECTIONS.names()
 
@@ -80,7 +80,7 @@ def select(
     as_json: AsJson = False,
 ) -> None:
     """Which networks to measure on a new device."""
-    from latcast.devices.signature_choice import choose_signature, small_signature
+    from latcast.devices.signature_selection import choose_signature, small_signature
 
     if data:
         table = _known(data, platforms)
@@ -269,7 +269,7 @@ def _kit_networks(
     names: Sequence[str] | None, data: Sequence[str] | None, size: int, method: str, platforms: str | None, seed: int
 ) -> tuple[Sequence[Reference], dict[str, Any]]:
     """The networks of a kit, and how they were chosen."""
-    from latcast.devices.signature_choice import choose_signature, small_signature
+    from latcast.devices.signature_selection import choose_signature, small_signature
     from latcast.spaces.catalogue import network_named
 
     if names:
@@ -313,7 +313,7 @@ def _wanted(names: Sequence[str], table: LatencyTable, shapes: dict[str, tuple[i
     return found
 
 
-def _chosen_json(choice: Choice, table: LatencyTable) -> dict[str, Any]:
+def _chosen_json(choice: Signature, table: LatencyTable) -> dict[str, Any]:
     return {
         "networks": [
             {**network.to_json(), "key": network.key, "typical_ms": latency_ms}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.devices.adaptation_rounds import AdaptationRounds, Target
+from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds
 from latcast.devices.pool import Pool
 from latcast.errors import TrainingError
 from latcast.kernels.rules import FusionRules, rules_for
@@ -102,7 +102,7 @@ def adapt(
     pool: Pool,
     *,
     budget_s: float = 360.0,
-    target: Target | None = None,
+    target: AccuracyTarget | None = None,
     rules: FusionRules | None = None,
     sampler: str = "prior",
     by: str = "divergence",
@@ -223,7 +223,7 @@ def transferred_predictor(
     predictor = replace(predictor, network=company_model(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    predictor, figures = calibrated(predictor, data.networks, in_company(predictor, data.networks, seed))
+    predictor, figures = calibrated(predictor, data.networks, held_out_by_kernels(predictor, data.networks, seed))
     left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
@@ -238,7 +238,7 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
     return {**enough, **kernel_samples(rest)}
 
 
-def in_company(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:
+def held_out_by_kernels(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:
     """Each network by its kernels and a network model of the networks of other lineages."""
     fold = group_folds([sample.lineage for sample in networks], FOLDS, seed)
     found = HeldOut(np.empty(len(networks)), np.empty(len(networks)))

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from latcast.devices.pool import Pool
+from latcast.devices.pool import FEWEST, Pool, Similarity, ranked, representative_configurations, similarities
 from latcast.devices.residual_transfer import SCRATCH, Transferred, fit_transferred, kernel_source
-from latcast.devices.similarity import FEWEST, Similarity, ranked, representative_configurations, similarities
 from latcast.errors import LatcastError, TrainingError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
@@ -44,7 +43,7 @@ one CPU, and phones, are 0.03 to 0.2 apart by dense convolutions, and 0.07 to 1.
 
 
 @dataclass(frozen=True)
-class Target:
+class AccuracyTarget:
     """How accurate a kernel type is to be on its test set.
 
     Attributes:
@@ -63,11 +62,11 @@ class Target:
         return f"±{100 * self.tolerance:g}={100 * self.share:g}"
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str) -> AccuracyTarget:
     """Reads ``±10=95``: 95 % of the kernels within ±10 %.
 
     >>> parse_target("±10=95")
-    Target(tolerance=0.1, share=0.95)
+    AccuracyTarget(tolerance=0.1, share=0.95)
 
     Raises:
         TrainingError: The text is no target.
@@ -79,7 +78,7 @@ def parse_target(text: str) -> Target:
         tolerance = share = 0.0
     if not tolerance > 0 or not 0 < share <= 1:
         raise TrainingError(f"found the target '{text}', expected such as ±10=95: 95 % of the kernels within ±10 %")
-    return Target(tolerance, share)
+    return AccuracyTarget(tolerance, share)
 
 
 class AdaptationRounds(KernelRounds):
@@ -93,7 +92,7 @@ class AdaptationRounds(KernelRounds):
         sampler: Name in :data:`latcast.samplers.SAMPLERS`.
         seed: Of every random choice.
         target: Where it is met, a type gets no more samples.
-        by: How the similar predictors are chosen: one of :data:`latcast.devices.similarity.WAYS`.
+        by: How the similar predictors are chosen: one of :data:`latcast.devices.pool.SIMILARITIES`.
         types: Only these kernel types.
     """
 
@@ -106,7 +105,7 @@ class AdaptationRounds(KernelRounds):
         *,
         sampler: str = "prior",
         seed: int = 0,
-        target: Target | None = None,
+        target: AccuracyTarget | None = None,
         by: str = "divergence",
         types: Sequence[str] | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.cross_device_fit import typical_pattern
-from latcast.devices.network_covariance import LayerShareFit, NetworkModelFit
+from latcast.devices.network_covariance import LayerShareFit, NetworkPriorFit
 from latcast.predictors.intervals import LEVEL, conformal_quantile
 
 FOLDS = 4
@@ -43,11 +43,11 @@ class Calibration:
     predictions: int = 0
 
 
-def calibrate(
+def calibrate_deviations(
     model: CrossDeviceModel,
     networks: Sequence[Any],
     *,
-    fit_networks: NetworkModelFit | None = None,
+    fit_networks: NetworkPriorFit | None = None,
     size: int = 10,
     folds: int = FOLDS,
     seed: int = 0,
@@ -106,14 +106,14 @@ def _measured(log_ms: np.ndarray, size: int, rng: np.random.Generator) -> np.nda
 
 
 def _without(
-    model: CrossDeviceModel, networks: Sequence[Any], part: np.ndarray, kept: np.ndarray, fit_networks: NetworkModelFit | None
+    model: CrossDeviceModel, networks: Sequence[Any], part: np.ndarray, kept: np.ndarray, fit_networks: NetworkPriorFit | None
 ) -> CrossDeviceModel:
     """The model with some devices and networks left out, its variances as they are."""
     rows = np.setdiff1d(np.arange(len(model.log_ms)), part)
     log_ms, filled = model.log_ms[np.ix_(rows, kept)], model.filled[np.ix_(rows, kept)]
     known = [networks[index] for index in kept]
     typical, level = typical_pattern(filled)
-    fit: NetworkModelFit = fit_networks or LayerShareFit()
+    fit: NetworkPriorFit = fit_networks or LayerShareFit()
     described_by = fit(known, typical)
     described = described_by.describe(known)
     covariance = described_by.covariance(described, described)

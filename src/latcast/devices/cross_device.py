@@ -17,7 +17,7 @@ import numpy as np
 from latcast.devices.cell_likelihood import Cells, Explained, Posterior
 from latcast.devices.conditioning import condition
 from latcast.devices.device_covariance import DevicePairs, DeviceScales, Signature, SignatureSpace
-from latcast.devices.network_covariance import Described, NetworkModel
+from latcast.devices.network_covariance import Described, NetworkPrior
 from latcast.errors import TrainingError
 
 NOISE_SCALES = 7
@@ -79,7 +79,7 @@ class CrossDeviceModel:
         signature: Indices of the networks that the variances were fitted with.
     """
 
-    networks: NetworkModel
+    networks: NetworkPrior
     described: Described
     covariance: np.ndarray
     log_ms: np.ndarray

@@ -11,7 +11,7 @@ import numpy as np
 from latcast.devices.cell_likelihood import Cells, Grid, Scattered
 from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.device_covariance import PRIOR_SPREAD, DevicePairs, DeviceScales, SignatureSpace
-from latcast.devices.network_covariance import LayerShareFit, NetworkModelFit
+from latcast.devices.network_covariance import LayerShareFit, NetworkPriorFit
 from latcast.errors import TrainingError
 
 TYPICAL_NOISE = 1e-3
@@ -54,7 +54,7 @@ def fit_cross_device(
     latency_ms: np.ndarray,
     networks: Sequence[Any],
     *,
-    fit_networks: NetworkModelFit | None = None,
+    fit_networks: NetworkPriorFit | None = None,
     signature: Sequence[int] | None = None,
     seed: int = 0,
 ) -> CrossDeviceModel:
@@ -77,7 +77,7 @@ def fit_cross_device(
     if empty.all(axis=0).any() or empty.all(axis=1).any():
         raise TrainingError("a device or a network has no latency at all; leave it out")
     typical, level = typical_pattern(log_ms)
-    fit: NetworkModelFit = fit_networks or LayerShareFit()
+    fit: NetworkPriorFit = fit_networks or LayerShareFit()
     model = fit(networks, typical)
     described = model.describe(networks)
     covariance = model.covariance(described, described)

@@ -55,21 +55,21 @@ FEWEST_PLATFORMS = 3
 
 
 @dataclass(frozen=True)
-class Adapted:
-    """A new platform.
+class PredictedPlatform:
+    """Predicted latencies of a new platform.
 
     Attributes:
         log_ms: (networks,) expected logarithms of milliseconds.
         deviation: (networks,) their standard deviations.
         dropped: Positions among the measured networks of values that were dropped.
-        surprise: How far the measured values lie from what the known platforms made expect: the root mean square of
-            standardised differences, about 1 for a device like the others.
+        standardised_residual: How far the measured values lie from those expected from the known platforms: the root mean
+            square of standardised differences, about 1 for a device like the others.
     """
 
     log_ms: np.ndarray
     deviation: np.ndarray
     dropped: tuple[int, ...]
-    surprise: float
+    standardised_residual: float
 
 
 def kind_likeness(platforms: Sequence[str], others: Sequence[str]) -> np.ndarray:
@@ -104,8 +104,8 @@ class KnownRows:
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """What is not known of networks that no known platform ran, whose rows are predictions.
+class Uncertainty:
+    """Uncertainty of networks that no known platform ran, whose rows are predictions.
 
     Attributes:
         variance: (networks,) of the logarithm of a predicted column; 0 where it was measured.
@@ -116,14 +116,14 @@ class Doubt:
     covariance: np.ndarray
 
     @classmethod
-    def none(cls, networks: int, measured: int) -> Doubt:
+    def none(cls, networks: int, measured: int) -> Uncertainty:
         """Of networks that the known platforms ran."""
         return cls(np.zeros(networks), np.zeros((networks, measured)))
 
 
-def adapt(
-    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, doubt: Doubt | None = None
-) -> Adapted:
+def predict_platform(
+    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty | None = None
+) -> PredictedPlatform:
     """Predicts all networks on a new platform.
 
     Args:
@@ -131,7 +131,7 @@ def adapt(
         likeness: (platforms,) of the new one to them, by kind.
         measured: (measured,) columns of the measured networks.
         log_ms: (measured,) their measured logarithms.
-        doubt: Of columns that are predictions.
+        uncertainty: Of columns that are predictions.
 
     Raises:
         TrainingError: Nothing was measured, or fewer than three platforms are known.
@@ -141,21 +141,21 @@ def adapt(
             f"{len(measured)} measured networks and {len(known.log_ms)} known platforms; expected at least one network and "
             f"{FEWEST_PLATFORMS} platforms"
         )
-    doubt = doubt or Doubt.none(known.log_ms.shape[1], len(measured))
+    uncertainty = uncertainty or Uncertainty.none(known.log_ms.shape[1], len(measured))
     kept = np.ones(len(measured), dtype=bool)
     while True:
-        part = Doubt(doubt.variance, doubt.covariance[:, kept])
+        part = Uncertainty(uncertainty.variance, uncertainty.covariance[:, kept])
         found, contradiction = _regress(known, likeness, measured[kept], log_ms[kept], part)
         most = min(MOST_DROPPED, len(measured) // 3)
         if contradiction is None or (~kept).sum() >= most:
             dropped = tuple(int(position) for position in np.flatnonzero(~kept))
-            return Adapted(found.log_ms, found.deviation, dropped, found.surprise)
+            return PredictedPlatform(found.log_ms, found.deviation, dropped, found.standardised_residual)
         kept[np.flatnonzero(kept)[contradiction]] = False
 
 
 def _regress(
-    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, doubt: Doubt
-) -> tuple[Adapted, int | None]:
+    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty
+) -> tuple[PredictedPlatform, int | None]:
     """The new platform, and the measured value that the others contradict the most, if any."""
     rows = known.log_ms - known.log_ms[:, measured].mean(axis=1, keepdims=True)
     level = float(log_ms.mean())
@@ -170,13 +170,13 @@ def _regress(
     own = (weighted**2).sum(axis=0)
     joint = (1 - OWN_SHARE) * weighted.T @ weighted[:, measured]
     joint[measured, np.arange(len(measured))] += OWN_SHARE * own[measured]
-    own, joint = own + doubt.variance, joint + doubt.covariance
+    own, joint = own + uncertainty.variance, joint + uncertainty.covariance
     observed = joint[measured] + MEASUREMENT_VARIANCE * np.eye(len(measured))
     precision = np.linalg.inv(observed)
     difference = log_ms - level - expected[measured]
     dual = precision @ difference
     left = own - ((joint @ precision) * joint).sum(axis=1)
-    found = Adapted(
+    found = PredictedPlatform(
         level + expected + joint @ dual,
         np.sqrt(np.maximum(left, MEASUREMENT_VARIANCE)),
         (),

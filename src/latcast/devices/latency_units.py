@@ -22,7 +22,7 @@ from latcast.spaces.measured_only import can_build
 MILLISECONDS: Mapping[str, float] = {"ms": 1.0, "s": 1e3, "us": 1e-3}
 """Of one of each unit that latencies may be stated in."""
 
-DOUBTED_FROM = 100.0
+MISMATCH_FACTOR = 100.0
 """A device is asked about that is so many times faster or slower than the typical known one."""
 
 MOST_COMPARED = 10
@@ -30,7 +30,7 @@ MOST_COMPARED = 10
 
 
 @dataclass(frozen=True)
-class UnitDoubt:
+class UnitMismatch:
     """Attributes:
     times: How many times as long as on the typical known device the networks are said to take, on the median.
     unit: The unit that would explain it.
@@ -48,7 +48,7 @@ class UnitDoubt:
         )
 
 
-def unit_doubt(model: SharedTerms, platform: str, measured: Mapping[Reference, float]) -> UnitDoubt | None:
+def unit_mismatch(model: SharedTerms, platform: str, measured: Mapping[Reference, float]) -> UnitMismatch | None:
     """Why latencies are hardly milliseconds; None where they may be, or where nothing can be compared.
 
     Args:
@@ -77,9 +77,9 @@ def unit_doubt(model: SharedTerms, platform: str, measured: Mapping[Reference, f
     stated = np.log([*known.values(), *(measured[reference] for reference in others)])
     typical = np.median(log_ms[np.ix_(rows, compared)], axis=0)
     times = float(np.exp(np.median(stated - typical)))
-    if 1 / DOUBTED_FROM <= times <= DOUBTED_FROM:
+    if 1 / MISMATCH_FACTOR <= times <= MISMATCH_FACTOR:
         return None
-    return UnitDoubt(times, "s" if times < 1 else "us")
+    return UnitMismatch(times, "s" if times < 1 else "us")
 
 
 def _on_cpu(platform: str) -> bool:

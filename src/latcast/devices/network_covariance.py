@@ -27,10 +27,10 @@ hundred networks, a free fit would explain its own networks and leave nothing to
 
 MINOR_SHARE = 0.15
 """A class that never has this part of a known network's latency is a minor one. Its coefficients rest on little: those of the
-tiny sigmoids of channel attention take up what other classes leave, and would price a large one a thousand times too high."""
+tiny sigmoids of channel attention take up what other classes leave, and would estimate a large one a thousand times too high."""
 
 POOLED = ""
-"""The class that prices kernels whose own class no known network has."""
+"""The class for kernels whose own class no known network has."""
 
 
 class Described(Protocol):
@@ -41,7 +41,7 @@ class Described(Protocol):
         """(networks,) logarithm of the typical latency, up to a constant."""
 
 
-class NetworkModel(Protocol):
+class NetworkPrior(Protocol):
     """Typical latencies, and the covariance of what devices make differ from them."""
 
     def describe(self, networks: Sequence[Any]) -> Described:
@@ -54,10 +54,10 @@ class NetworkModel(Protocol):
         """(networks,) the diagonal of the covariance of networks with themselves."""
 
 
-class NetworkModelFit(Protocol):
+class NetworkPriorFit(Protocol):
     """How a network model is learned."""
 
-    def __call__(self, networks: Sequence[Any], pattern: np.ndarray) -> NetworkModel:
+    def __call__(self, networks: Sequence[Any], pattern: np.ndarray) -> NetworkPrior:
         """Args:
         networks: The known networks.
         pattern: (networks,) logarithm of their latencies on a typical device, up to a constant.
@@ -99,10 +99,10 @@ class LayerShareModel:
         table = KernelTable.of(networks)
         traits = KernelTraits.of(table)
         pooled = self.coefficients[POOLED]
-        prices = np.array([self.coefficients.get(name, pooled) for name in traits.classes]).reshape(-1, len(TERMS))
+        coefficients = np.array([self.coefficients.get(name, pooled) for name in traits.classes]).reshape(-1, len(TERMS))
         terms, none = _terms(table), np.full(len(TERMS), np.inf)
         known = np.minimum(terms, np.array([self.largest.get(name, none) for name in traits.classes]).reshape(-1, len(TERMS)))
-        latency = np.maximum((known * prices + (terms - known) * np.minimum(prices, pooled)).sum(axis=1), 1e-12)
+        latency = np.maximum((known * coefficients + (terms - known) * np.minimum(coefficients, pooled)).sum(axis=1), 1e-12)
         parts = _occurrences(table) * latency
         total = parts.sum(axis=1) + self.overhead
         return KernelShares(np.log(total), parts / total[:, None], traits)
@@ -141,7 +141,7 @@ class LayerShareFit:
     strength: float = STRENGTH
 
     def __call__(self, networks: Sequence[Sequence[Kernel]], pattern: np.ndarray) -> LayerShareModel:
-        """See :class:`NetworkModelFit`.
+        """See :class:`NetworkPriorFit`.
 
         Raises:
             TrainingError: A network has no kernel that costs anything.
@@ -159,13 +159,13 @@ class LayerShareFit:
         sums = table.sum_by_network(by_kernel.reshape(len(terms), -1))
         prior = np.concatenate([np.tile(pooled[:-1], len(names)), pooled[-1:]])
         fitted = fit_nonnegative(np.hstack([sums, one]), latency, prior, self.strength)
-        prices = fitted[:-1].reshape(len(names), len(TERMS))
-        shares = (sums.reshape(-1, len(names), len(TERMS)) * prices).sum(axis=2) / latency[:, None]
+        coefficients = fitted[:-1].reshape(len(names), len(TERMS))
+        shares = (sums.reshape(-1, len(names), len(TERMS)) * coefficients).sum(axis=2) / latency[:, None]
         largest = {
             name: terms[traits.classes == name].max(axis=0) for name, share in zip(names, shares.max(axis=0), strict=True)
             if share < MINOR_SHARE
         }  # fmt: skip
-        by_class = dict(zip(names, prices, strict=True))
+        by_class = dict(zip(names, coefficients, strict=True))
         return LayerShareModel({POOLED: pooled[:-1], **by_class}, float(fitted[-1]), self.scales, largest)
 
 
@@ -228,7 +228,7 @@ class FeatureFit:
     fewest: int = 4
 
     def __call__(self, networks: Sequence[Sequence[float]], pattern: np.ndarray) -> FeatureModel:
-        """See :class:`NetworkModelFit`; the pattern is not needed."""
+        """See :class:`NetworkPriorFit`; the pattern is not needed."""
         values = np.asarray(networks, dtype=np.float64)
         spread = values.std(axis=0)
         used = (spread > 0) & ((values > values.min(axis=0)).sum(axis=0) >= min(self.fewest, len(values) - 1))

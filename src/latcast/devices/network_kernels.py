@@ -1,17 +1,28 @@
-"""The kernels of networks, from whatever is known of them: a graph, or published layers."""
+"""The kernels of networks, from whatever is known of them: a graph, or published layers.
+
+Ganesan et al. (§III-B) publish networks as lists of layers, 13 numbers each: a one-hot operator (dense convolution, depthwise
+convolution, addition, activation, pooling), the side of its input and output map, its input and output channels, window,
+stride, padding, and multiply-accumulates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
 
 from latcast.datasets.importers.iiswc20.networks import SPACE as IISWC20
 from latcast.datasets.importers.iiswc20.networks import layers_of
-from latcast.devices.published_layers import kernels_of_layers
 from latcast.errors import DatasetError, LatcastError
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, Node
 from latcast.kernels.kernel import Kernel
+from latcast.kernels.operator_class import operator_class
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules
 from latcast.kernels.search import find_kernels
+from latcast.kernels.types import kernel_type
+from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.records import Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.measured_only import can_build, why_not
@@ -41,11 +52,6 @@ def network_kernels(network: Reference | Graph, rules: FusionRules) -> tuple[Ker
     return tuple(find_kernels(build(network), rules))
 
 
-def all_kernels(networks: Sequence[Reference | Graph], rules: FusionRules) -> list[tuple[Kernel, ...]]:
-    """The kernels of each network."""
-    return [network_kernels(network, rules) for network in networks]
-
-
 def common_rules(platforms: Iterable[str]) -> FusionRules:
     """The rules that most of some platforms run by; no fusion where none of their runtimes is known."""
     counts: dict[str, int] = {}
@@ -62,3 +68,160 @@ def common_rules(platforms: Iterable[str]) -> FusionRules:
     if not found:
         return load_rules(UNKNOWN_RUNTIME_RULES)
     return found[max(counts, key=lambda kind: counts[kind])]
+
+
+OPERATORS = ("conv", "depthwise_conv", "add", "activation", "pool")
+"""What the one-hot part of a layer tells apart, in its order."""
+
+WIDTH = 13
+"""Numbers in a layer."""
+
+PADDING_VALUE = -1.0
+"""What shorter networks are filled up with."""
+
+USUAL_SIDE, LARGEST_WINDOW = 224.0, 7.0
+"""By what sides and windows are divided."""
+
+_IN_SIDE, _OUT_SIDE, _IN_CHANNELS, _OUT_CHANNELS, _WINDOW, _STRIDE, _PADDING, _MACS = range(5, WIDTH)
+
+
+_ACTIVATIONS = frozenset(ACTIVATIONS)
+_POOLS = frozenset({"max_pool", "average_pool", "global_average_pool", "global_max_pool", "reduce_mean"})
+
+
+def layers_of_graph(graph: Graph) -> np.ndarray:
+    """The layers of a network, (layers, 13), in execution order; operators of other kinds are left out.
+
+    A fully connected layer is a 1x1 convolution of one pixel, as in the published files.
+    """
+    rows = [row for node in graph.nodes if (row := _layer(graph, node)) is not None]
+    return np.array(rows, dtype=np.float64).reshape(-1, WIDTH)
+
+
+def _layer(graph: Graph, node: Node) -> list[float] | None:
+    name = operator_class(graph, node)
+    out = graph.shape(node.outputs[0])
+    operator = "add" if name == "add" else "activation" if name in _ACTIVATIONS else "pool" if name in _POOLS else name
+    if name == "linear":
+        inputs, outputs = graph.shape(node.inputs[0])[-1], out[-1]
+        return [*_one_hot("conv"), 1, 1, inputs, outputs, 1, 1, 0, float(inputs * outputs)]
+    if operator not in OPERATORS or len(out) != 4:
+        return None
+    before = graph.shape(node.inputs[0])
+    window, stride, padding = _window(node, before)
+    macs = float(out[1] * out[2] * out[3])
+    if operator == "conv":
+        macs *= window**2 * before[1]
+    elif operator == "depthwise_conv":
+        macs *= window**2
+    return [*_one_hot(operator), before[2], out[2], before[1], out[1], window, stride, padding, macs]
+
+
+def _one_hot(operator: str) -> list[float]:
+    return [float(name == operator) for name in OPERATORS]
+
+
+def _window(node: Node, before: tuple[int, ...]) -> tuple[int, int, int]:
+    """Window, stride and padding; a pooling over the whole map has a window and a stride of its size."""
+    shape = cast("tuple[int, ...]", node.attributes.get("kernel_shape", ()))
+    if not shape:
+        return (before[2], before[2], 0) if node.op_type.startswith(("Global", "Reduce")) else (0, 0, 0)
+    stride = cast("tuple[int, ...]", node.attributes.get("strides", (1,)))[0]
+    return shape[0], stride, max(cast("tuple[int, ...]", node.attributes.get("pads", (0,))))
+
+
+@dataclass(frozen=True)
+class PaddedLayers:
+    """The representation of Ganesan et al.: all layers one after the other, filled up to the length of the longest network.
+
+    Attributes:
+        longest: Layers of the longest known network; further layers of a longer one are left out.
+        channels, macs: The largest of the known networks, by which they are divided.
+    """
+
+    longest: int
+    channels: float
+    macs: float
+
+    @classmethod
+    def of(cls, networks: Sequence[np.ndarray]) -> PaddedLayers:
+        """For some known networks, each (layers, 13)."""
+        return cls(
+            max(len(layers) for layers in networks),
+            max(float(layers[:, [_IN_CHANNELS, _OUT_CHANNELS]].max()) for layers in networks),
+            max(float(layers[:, _MACS].max()) for layers in networks),
+        )
+
+    def features(self, networks: Sequence[np.ndarray]) -> np.ndarray:
+        """(networks, longest x 13)."""
+        table = np.full((len(networks), self.longest, WIDTH), PADDING_VALUE)
+        for index, layers in enumerate(networks):
+            scaled = layers[: self.longest].copy()
+            scaled[:, [_IN_SIDE, _OUT_SIDE]] /= USUAL_SIDE
+            scaled[:, [_IN_CHANNELS, _OUT_CHANNELS]] /= self.channels
+            scaled[:, _WINDOW] /= LARGEST_WINDOW
+            scaled[:, _MACS] /= self.macs
+            table[index, : len(scaled)] = scaled
+        return table.reshape(len(networks), -1)
+
+
+def kernels_of_layers(layers: np.ndarray) -> list[Kernel]:
+    """The kernels that a mobile CPU runtime makes of a list of layers: an activation runs inside the layer before it.
+
+    Args:
+        layers: (layers, 13).
+
+    Raises:
+        DatasetError: The array is not of this form.
+    """
+    formed = layers.ndim == 2 and layers.shape[1] == WIDTH
+    if not formed or not np.array_equal(layers[:, : len(OPERATORS)].sum(axis=1), np.ones(len(layers))):
+        raise DatasetError(f"layers of shape {layers.shape}; expected rows of {WIDTH} numbers that begin with one-hot operators")
+    operators = layers[:, : len(OPERATORS)].argmax(axis=1)
+    kernels: list[Kernel] = []
+    previous = -1
+    for index, (code, row) in enumerate(zip(operators, layers, strict=True)):
+        operator = OPERATORS[code]
+        if operator == "activation" and previous >= 0 and OPERATORS[operators[previous]] in ("conv", "depthwise_conv", "add"):
+            kernels[-1] = _with_activation(kernels[-1])
+            previous = -1
+            continue
+        kernels.append(_kernel(operator, row, index))
+        previous = index
+    return kernels
+
+
+def _kernel(operator: str, row: np.ndarray, index: int) -> Kernel:
+    in_side, out_side, inputs, outputs, window, stride, padding = (int(value) for value in row[_IN_SIDE:_MACS])
+    if operator in ("conv", "depthwise_conv"):
+        name = operator
+        values = {
+            "batch": 1, "in_channels": inputs, "in_h": in_side, "in_w": in_side, "out_channels": outputs, "out_h": out_side,
+            "out_w": out_side, "kernel_h": window, "kernel_w": window, "stride_h": stride, "stride_w": stride, "dilation_h": 1,
+            "dilation_w": 1, "groups": inputs if operator == "depthwise_conv" else 1, "padded": int(padding > 0),
+        }  # fmt: skip
+    elif operator == "add":
+        name = "arithmetic"
+        elements = outputs * out_side**2
+        values = {"elements": elements, "channels": outputs, "small_elements": elements, "operation": 0}
+    elif operator == "activation":
+        name = "activation"
+        values = {"elements": outputs * out_side**2, "channels": outputs, "function": 0}
+    elif out_side == 1:
+        name = "reduce"
+        values = {"outer": outputs, "reduced": in_side**2, "inner": 1}
+    else:
+        name = "max_pool"
+        values = {
+            "batch": 1, "channels": outputs, "in_h": in_side, "in_w": in_side, "out_h": out_side, "out_w": out_side,
+            "kernel_h": window, "kernel_w": window, "stride_h": stride, "stride_w": stride,
+        }  # fmt: skip
+    label = f"layer{index}"
+    return Kernel(name, kernel_type(name).configuration(values), label, (label,), (operator,))
+
+
+def _with_activation(kernel: Kernel) -> Kernel:
+    kind = kernel_type(kernel.kernel_type)
+    values = dict(zip(kind.fields, kernel.configuration, strict=True))
+    values["fused_flops"] += 1
+    return Kernel(kernel.kernel_type, kind.configuration(values), kernel.name, kernel.nodes, (*kernel.operators, "activation"))

@@ -22,7 +22,7 @@ NOISE_VARIANCE = 0.03**2
 
 
 @dataclass(frozen=True)
-class KernelShares:
+class TypeShares:
     """Kernels of one type in several networks.
 
     Attributes:
@@ -39,13 +39,13 @@ class KernelShares:
 @dataclass(frozen=True)
 class NetworkNovelty:
     """Attributes:
-    reference: One platform, by whose prices kernels have their shares.
+    reference: One platform, by whose latencies kernels have their shares.
     known: Kernel type to its kernels in the known networks.
     networks: How many networks are known.
     """
 
     reference: PlatformTerms
-    known: Mapping[str, KernelShares]
+    known: Mapping[str, TypeShares]
     networks: int
 
     @classmethod
@@ -91,17 +91,17 @@ class NetworkNovelty:
         return np.maximum(variance, NOISE_VARIANCE), covariance
 
 
-def kernel_shares(platform: PlatformTerms, terms: NetworkTerms) -> dict[str, KernelShares]:
+def kernel_shares(platform: PlatformTerms, terms: NetworkTerms) -> dict[str, TypeShares]:
     """Kernels by type with their shares of the networks' latencies on one platform."""
-    prices = platform.prices_ms(terms)[:, 0]
-    total = np.asarray(terms.counts @ prices) + platform.overhead_ms[0]
+    latency_ms = platform.kernel_latency_ms(terms)[:, 0]
+    total = np.asarray(terms.counts @ latency_ms) + platform.overhead_ms[0]
     found = {}
     for kernels in terms.types:
         factors = platform.factors.get(kernels.name)
         if factors is None:
             continue
-        spent = terms.counts[:, kernels.rows].multiply(prices[kernels.rows]).toarray() / total[:, None]
+        spent = terms.counts[:, kernels.rows].multiply(latency_ms[kernels.rows]).toarray() / total[:, None]
         shares = np.zeros((len(total), len(kernels.points)))
         np.add.at(shares.T, kernels.point_of, spent.T)
-        found[kernels.name] = KernelShares(factors.covariance, kernels.points, shares)
+        found[kernels.name] = TypeShares(factors.covariance, kernels.points, shares)
     return found

@@ -126,10 +126,10 @@ class KnownDevices:
 
     def _calibrated(self, measured: int) -> Calibration:
         """Intervals for a device with so many measured networks."""
-        from latcast.devices.calibration import calibrate
+        from latcast.devices.calibration import calibrate_deviations
 
         size = min(measured, max(1, len(self.table.networks) // 2))
-        return calibrate(self.process, self.kernels, size=size, seed=self.seed)
+        return calibrate_deviations(self.process, self.kernels, size=size, seed=self.seed)
 
     def predict(self, measured: Mapping[Reference, float], wanted: Sequence[tuple[str, Reference | Graph]]) -> DeviceForecasts:
         """Predicts networks on a new device.
@@ -189,7 +189,7 @@ class KnownDevices:
             share = float(shares[unknown].sum())
             names = sorted(set(described.traits.classes[unknown & (shares > 0)]))
             reason = f"{100 * share:.0f} % of it are kernels of kinds that no known network has ({', '.join(names)})"
-            found.append(f"{reason}, priced like all others" if share > STRANGE_SHARE else "")
+            found.append(f"{reason}, estimated like all others" if share > STRANGE_SHARE else "")
         return found
 
     def _warnings(self, likeness: Likeness, known: Sequence[bool], calibration: Calibration) -> list[str]:

@@ -20,7 +20,7 @@ from latcast.predictors.whole_networks import Learned, learn
 from latcast.records import Platform
 
 LEAST_MS = 1e-6
-"""No network is priced below this."""
+"""No network is estimated below this."""
 
 MOST_FACTOR = 5.0
 """Logarithm that no kernel's factor goes beyond."""
@@ -53,7 +53,7 @@ class PlatformTerms:
         rules: By which kernels are found.
         platforms: Their ids.
         classes: Coarse kernel classes.
-        coefficients: (platforms, classes + 1, len(TERMS)) milliseconds a unit; the last row prices classes that are not named.
+        coefficients: (platforms, classes + 1, len(TERMS)) milliseconds a unit; the last row is for classes that are not named.
         overhead_ms: (platforms,).
         factors: Kernel type to its factors.
     """
@@ -65,22 +65,22 @@ class PlatformTerms:
     overhead_ms: np.ndarray
     factors: Mapping[str, TypeFactors]
 
-    def prices_ms(self, terms: NetworkTerms) -> np.ndarray:
+    def kernel_latency_ms(self, terms: NetworkTerms) -> np.ndarray:
         """Milliseconds of each distinct kernel, (kernels, platforms)."""
         place = {name: index for index, name in enumerate(self.classes)}
         class_of = np.array([place.get(name, len(place)) for name in terms.classes], dtype=np.int64)[terms.class_of]
-        prices = np.zeros((len(terms.values), len(self.platforms)))
+        latency_ms = np.zeros((len(terms.values), len(self.platforms)))
         for term in range(len(TERMS)):
-            prices += terms.values[:, term, None] * self.coefficients[:, class_of, term].T
+            latency_ms += terms.values[:, term, None] * self.coefficients[:, class_of, term].T
         for kernels in terms.types:
             known = self.factors.get(kernels.name)
             if known is not None and len(known.points):
-                prices[kernels.rows] *= np.exp(np.clip(known.log_factors(kernels.sizes), -MOST_FACTOR, MOST_FACTOR))
-        return prices
+                latency_ms[kernels.rows] *= np.exp(np.clip(known.log_factors(kernels.sizes), -MOST_FACTOR, MOST_FACTOR))
+        return latency_ms
 
     def log_ms(self, terms: NetworkTerms) -> np.ndarray:
         """Logarithms of the networks' latencies in milliseconds, (platforms, networks)."""
-        latency_ms = np.asarray(terms.counts @ self.prices_ms(terms)) + self.overhead_ms
+        latency_ms = np.asarray(terms.counts @ self.kernel_latency_ms(terms)) + self.overhead_ms
         return np.log(np.maximum(latency_ms, LEAST_MS)).T
 
     def rows(self, indices: Sequence[int] | np.ndarray) -> PlatformTerms:

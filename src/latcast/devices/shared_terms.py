@@ -1,8 +1,8 @@
 """One model of all platforms: analytical terms of kernels, shared between platforms and adapted by a few measurements.
 
-Known platforms were learned from whole networks, so each prices any network (:mod:`latcast.devices.platform_terms`). A new
-platform is placed among them by the networks measured on it (:mod:`latcast.devices.few_measurements`), and what they make of
-a network, seen or not, becomes its forecast. How unlike a network is to all those learned from widens its interval
+Known platforms were learned from whole networks, so each predicts any network (:mod:`latcast.devices.platform_terms`). A new
+platform is placed among them by the networks measured on it (:mod:`latcast.devices.few_measurements`), and their
+latencies of a network, seen or not, become its forecast. How unlike a network is to all those learned from widens its interval
 (:mod:`latcast.devices.network_novelty`). It joins Li et al. (kernels from whole networks), LitePred (platforms help each
 other) and Ganesan et al. (a few networks describe a device).
 """
@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from latcast.datasets.splits import device_of
-from latcast.devices.few_measurements import Adapted, Doubt, KnownRows, adapt, choose_measured, kind_likeness
+from latcast.devices.few_measurements import (
+    KnownRows,
+    PredictedPlatform,
+    Uncertainty,
+    choose_measured,
+    kind_likeness,
+    predict_platform,
+)
 from latcast.devices.latency_table import LatencyTable
 from latcast.devices.network_kernels import network_kernels
 from latcast.devices.network_novelty import NetworkNovelty
@@ -36,7 +43,7 @@ FEW_MEASURED = 3
 """With fewer measured networks, what a device is like is hardly known beyond how fast it is."""
 
 UNLIKE = 2.0
-"""A device surprises when its measured networks lie more than so many times as far from what was expected as usual."""
+"""A device is unlike the known ones when its measured networks lie so many times as far from what was expected as usual."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +54,15 @@ class Reach:
         known: For networks that known platforms ran.
         novelty: (levels,) increasing standard deviations of what is not known of a network that none ran.
         unseen: (levels,) the reach at each; in between it is interpolated.
-        surprise: Surprise (see :class:`latcast.devices.few_measurements.Adapted`) that 95 % of the known platforms stay below.
+        standardised_residual: That of :class:`latcast.devices.few_measurements.PredictedPlatform`, which 95 % of the known
+            platforms stay below.
         predictions: How many left-out latencies these rest on.
     """
 
     known: float = GAUSSIAN_90
     novelty: tuple[float, ...] = (0.1,)
     unseen: tuple[float, ...] = (GAUSSIAN_90,)
-    surprise: float = 1.0
+    standardised_residual: float = 1.0
     predictions: int = 0
 
     def of(self, columns: Columns) -> np.ndarray:
@@ -94,14 +102,14 @@ class Columns:
         """
         return cls(np.hstack([known, others]), *novelty.left_open(terms, np.arange(measured)))
 
-    def doubt(self, measured: np.ndarray) -> Doubt:
-        """What is not known, for measured columns."""
+    def uncertainty(self, measured: np.ndarray) -> Uncertainty:
+        """Uncertainty of the columns that no known platform ran, for measured columns."""
         known = self.log_ms.shape[1] - len(self.variance)
-        doubt = Doubt.none(self.log_ms.shape[1], len(measured))
+        uncertainty = Uncertainty.none(self.log_ms.shape[1], len(measured))
         outside = np.flatnonzero(measured >= known)
-        doubt.variance[known:] = self.variance
-        doubt.covariance[known:, outside] = self.covariance[:, measured[outside] - known]
-        return doubt
+        uncertainty.variance[known:] = self.variance
+        uncertainty.covariance[known:, outside] = self.covariance[:, measured[outside] - known]
+        return uncertainty
 
 
 @dataclass(frozen=True)
@@ -173,7 +181,9 @@ class SharedTerms:
             rows.append(part.log_ms(terms))
         return Columns.of(self.log_ms, np.concatenate(rows), self.novelty, by_reference, measured)
 
-    def adapt(self, platform: str, measured: np.ndarray, log_ms: np.ndarray, columns: Columns | None = None) -> Adapted:
+    def predict_platform(
+        self, platform: str, measured: np.ndarray, log_ms: np.ndarray, columns: Columns | None = None
+    ) -> PredictedPlatform:
         """A new platform.
 
         Args:
@@ -185,7 +195,7 @@ class SharedTerms:
         columns = columns or self.columns()
         likeness = kind_likeness([platform], self.platforms)[0]
         known = KnownRows(columns.log_ms, self.among, self.devices)
-        return adapt(known, likeness, measured, log_ms, columns.doubt(measured))
+        return predict_platform(known, likeness, measured, log_ms, columns.uncertainty(measured))
 
     def signature(self, count: int, platform: str | None = None, among: Collection[int] | None = None) -> list[int]:
         """Known networks to measure on a new platform, as columns: those whose latencies tell the most of all others.
@@ -225,7 +235,7 @@ class SharedTerms:
         chosen = np.array([place[reference.key] for reference in measured])
         outside = len({reference.key for reference in measured} - self._known_keys)
         columns = self.columns(others, outside)
-        found = self.adapt(platform, chosen, np.log(list(measured.values())), columns)
+        found = self.predict_platform(platform, chosen, np.log(list(measured.values())), columns)
         by_key = {reference.key: latency_ms for reference, latency_ms in measured.items()}
         half_widths = self.reach.of(columns) * found.deviation
         level = 90.0 if self.reach.predictions else None
@@ -260,13 +270,13 @@ class SharedTerms:
         finite = closest[np.isfinite(closest)]
         return self.platforms[best], float(to_new[best]) / usual, float(np.quantile(finite, 0.95)) / usual if len(finite) else 0.0
 
-    def _warnings(self, found: Adapted, names: Sequence[str], known: Sequence[bool]) -> list[str]:
+    def _warnings(self, found: PredictedPlatform, names: Sequence[str], known: Sequence[bool]) -> list[str]:
         warnings = []
-        if found.surprise > UNLIKE * self.reach.surprise:
+        if found.standardised_residual > UNLIKE * self.reach.standardised_residual:
             warnings.append(
                 f"this device is unlike all {len(self.platforms)} known platforms: its measured networks lie "
-                f"{found.surprise / self.reach.surprise:.1f} times as far from what was expected as those of 95 % of the known "
-                "ones; the intervals may be too narrow"
+                f"{found.standardised_residual / self.reach.standardised_residual:.1f} times as far from what was expected as "
+                "those of 95 % of the known ones; the intervals may be too narrow"
             )
         if found.dropped:
             warnings.append(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.devices.network_novelty import KernelShares, NetworkNovelty
+from latcast.devices.network_novelty import NetworkNovelty, TypeShares
 from latcast.devices.platform_terms import PlatformTerms, TypeFactors
 from latcast.devices.shared_terms import Reach, SharedTerms
 from latcast.errors import BundleError, LatcastError
@@ -114,7 +114,9 @@ def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], source: 
 
 def _reach(header: Mapping[str, Any]) -> Reach:
     levels, unseen = ([float(value) for value in header[name]] for name in ("novelty", "unseen"))
-    single = [float(header["known"]), float(header["surprise"])]
+    # The shipped model names it "surprise".
+    residual = header["standardised_residual"] if "standardised_residual" in header else header["surprise"]
+    single = [float(header["known"]), float(residual)]
     if not levels or len(levels) != len(unseen) or levels != sorted(levels):
         raise ValueError(f"found the reach {unseen} at {levels}, expected one for each of some increasing levels")
     if not all(math.isfinite(value) and value >= 0 for value in (*single, *levels, *unseen)):
@@ -168,7 +170,7 @@ def _part(name: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     return PlatformTerms(FusionRules.from_json(header["rules"], source), platforms, classes, coefficients, overhead_ms, factors)
 
 
-def _shares_header(name: str, found: KernelShares, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _shares_header(name: str, found: TypeShares, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     network, point = np.nonzero(found.shares)
     arrays[f"{name}.points"] = found.points.astype(np.int32)
     arrays[f"{name}.place"] = np.stack([network, point]).astype(np.int32)
@@ -176,7 +178,7 @@ def _shares_header(name: str, found: KernelShares, arrays: dict[str, np.ndarray]
     return {"networks": found.shares.shape[0], **_covariance_header(found.covariance)}
 
 
-def _shares(name: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> KernelShares:
+def _shares(name: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TypeShares:
     points = arrays[f"{name}.points"].astype(np.int64)
     covariance = _covariance(header)
     if points.ndim != 2 or points.shape[1] != len(covariance.lengths):
@@ -186,4 +188,4 @@ def _shares(name: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarra
     if (network < 0).any() or (point < 0).any():
         raise ValueError(f"found a place below 0 in '{name}'")
     shares[network, point] = arrays[f"{name}.share"]
-    return KernelShares(covariance, points, shares)
+    return TypeShares(covariance, points, shares)

@@ -140,7 +140,7 @@ class Fitted:
         devices = sorted({device_of(name) for name in self.model.platforms})
         if len(devices) < FEWEST_DEVICES or not self.folds:
             return self.model
-        known, unseen, novelty, surprise = [], [], [], []
+        known, unseen, novelty, residuals = [], [], [], []
         for fold in self.folds:
             seen = len(fold.kept)
             for device in devices:
@@ -152,13 +152,13 @@ class Fitted:
                     chosen = _signature(rest.model, name, actual[:seen], size)
                     if not len(chosen):
                         continue
-                    found = rest.model.adapt(name, chosen, actual[chosen], rest.columns)
+                    found = rest.model.predict_platform(name, chosen, actual[chosen], rest.columns)
                     score = np.abs(actual - found.log_ms) / found.deviation
                     score[chosen] = np.nan
                     known.append(score[:seen])
                     unseen.append(score[seen:])
                     novelty.append(np.sqrt(rest.columns.variance))
-                    surprise.append(found.surprise)
+                    residuals.append(found.standardised_residual)
         if not known:
             return self.model
         of_known = np.concatenate(known)
@@ -167,7 +167,7 @@ class Fitted:
         if not len(of_known) or not levels:
             return self.model
         count = len(of_known) + int((~np.isnan(np.concatenate(unseen))).sum())
-        reach = Reach(conformal_quantile(of_known, LEVEL), levels, reaches, float(np.quantile(surprise, 0.95)), count)
+        reach = Reach(conformal_quantile(of_known, LEVEL), levels, reaches, float(np.quantile(residuals, 0.95)), count)
         return replace(self.model, reach=reach)
 
 

@@ -1,7 +1,12 @@
-"""The networks that a new device runs, agreed on by all, so that its latencies compare (Ganesan et al., §III).
+"""What a browser needs to measure its device: the signature networks as ONNX files, and ONNX Runtime Web.
+
+All devices run the same networks, so that their latencies compare (Ganesan et al., §III).
 
 Ten small published networks of eight families, so that a phone fetches and runs them in minutes. How ten are chosen matters
 little for what can be predicted from them; that all devices run the same ones matters.
+
+The files of the npm package onnxruntime-web are too large to be kept with the sources. They lie in the package where it was
+built with them, and in the user's cache otherwise; where they are missing, the page that needs them says so.
 """
 
 from __future__ import annotations

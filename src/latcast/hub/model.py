@@ -1,4 +1,4 @@
-"""What the hub needs of a cross-device model, whichever it is.
+"""The model of a hub: its protocol, and the simplest one, a scale factor per platform.
 
 Such a model learns from the latencies of many networks on many platforms, and predicts a platform that it has never seen
 from a few of its latencies (Ganesan et al., §III: the signature set).
@@ -90,7 +90,13 @@ ROUNDS = 30
 
 @dataclass(frozen=True)
 class LogScaleModel:
-    """``level[key]``: b of a network; ``counts[key]``: platforms behind it; ``deviation``: standard deviation of the noise."""
+    """One scale factor per platform in log latency: what can be said when few platforms are known.
+
+    log latency(platform, network) = a(platform) + b(network) + noise. It predicts only networks that some platform has run. The
+    factor is a median, so that a few wrong latencies do not move it.
+
+    ``level[key]``: b of a network; ``counts[key]``: platforms behind it; ``deviation``: standard deviation of the noise.
+    """
 
     level: Mapping[str, float]
     counts: Mapping[str, int]

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from latcast.devices.published_layers import layers_of_graph
+from latcast.devices.network_kernels import layers_of_graph
 from latcast.records import Reference
 from latcast.spaces import build
 from papers.iiswc20.published import Published

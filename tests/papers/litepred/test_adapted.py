@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from latcast.datasets.store import Store
-from latcast.devices.adaptation import in_company
+from latcast.devices.adaptation import held_out_by_kernels
 from latcast.devices.pool import Pool
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import Kernel
@@ -56,7 +56,7 @@ def test_overhead_is_learned_from_networks_of_other_families(target: Target) -> 
     actual_ms = np.array([each.latency_ms for each in networks])
 
     as_sums = predictor.price([each.kernels for each in networks]).latency_ms
-    together = in_company(predictor, networks).latency_ms
+    together = held_out_by_kernels(predictor, networks).latency_ms
 
     assert (as_sums < 0.7 * actual_ms).all()
     assert np.abs(together / actual_ms - 1).mean() < 0.1

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from latcast.devices.hardware_features import StaticFeatures
 from latcast.errors import TrainingError
+from papers.iiswc20.hardware_features import StaticFeatures
 
 KNOWN = (
     {"model": "A", "cpu_code": 7, "ghz": 2.0, "ram_gb": 4},

@@ -1,0 +1,305 @@
+"""The signature set: which networks to measure on a new device (Ganesan et al. §III-C).
+
+A selection sees the latencies of known devices alone and names networks, best first, so that the head of a longer list is a
+shorter one where the method allows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from latcast.devices.latency_table import LatencyTable
+from latcast.errors import TrainingError
+from latcast.records import Reference
+from latcast.registry import Registry
+from latcast.spaces import build
+from latcast.spaces.measured_only import can_build
+
+if TYPE_CHECKING:
+    from latcast.devices.shared_terms import SharedTerms
+
+
+class SignatureSelection(Protocol):
+    """A way to choose networks; what a plug-in of the group ``latcast.signatures`` is."""
+
+    def __call__(self, latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
+        """Chooses networks.
+
+        Args:
+            latency_ms: (devices, networks) of known devices, complete.
+            size: How many.
+            seed: For what is random.
+
+        Returns:
+            ``size`` different indices of networks.
+
+        Raises:
+            TrainingError: There are not as many networks.
+        """
+
+
+SELECTIONS: Registry[SignatureSelection] = Registry(
+    "signature selection",
+    {
+        "random": "latcast.devices.signature_selection:select_random",
+        "mutual_information": "latcast.devices.signature_selection:select_by_mutual_information",
+        "spearman": "latcast.devices.signature_selection:select_by_spearman",
+        "prediction_error": "latcast.devices.signature_selection:select_by_prediction_error",
+    },
+    group="latcast.signatures",
+)
+
+
+def check_size(latency_ms: np.ndarray, size: int) -> None:
+    """Refuses a size that cannot be had.
+
+    Raises:
+        TrainingError: Fewer networks than asked for, none asked for, or cells without a value.
+    """
+    if not 1 <= size <= latency_ms.shape[1]:
+        raise TrainingError(f"a signature of {size} networks was asked for; expected 1 to {latency_ms.shape[1]}")
+    if np.isnan(latency_ms).any():
+        raise TrainingError("a signature is chosen from a complete table; leave out networks and devices without a value")
+
+
+def select_random(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
+    """Random sampling (Ganesan et al. §III-C, RS); see :class:`SignatureSelection`."""
+    check_size(latency_ms, size)
+    order = np.random.default_rng(seed).permutation(latency_ms.shape[1])
+    return tuple(int(index) for index in order[:size])
+
+
+LEVELS = 3
+
+
+def levels(latency_ms: np.ndarray) -> np.ndarray:
+    """(devices, networks) integers 0 to 2: the tercile of each network's latencies that a device lies in."""
+    cuts = np.quantile(latency_ms, np.arange(1, LEVELS) / LEVELS, axis=0)
+    found: np.ndarray = (latency_ms[None] >= cuts[:, None]).sum(axis=0)
+    return found
+
+
+def entropy(codes: np.ndarray) -> float:
+    """Of the distribution of codes over devices, in nats."""
+    _, counts = np.unique(codes, return_counts=True)
+    shares = counts / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def select_by_mutual_information(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
+    """Mutual information selection (Ganesan et al., Algorithm 1, MIS); see :class:`SignatureSelection`.
+
+    Each network's latencies become three levels over the devices (below the first tercile, between, above). The first network is
+    random, as in the algorithm. A network is added whose levels, together with those chosen, tell the devices apart best beyond
+    what the network says alone: the released code maximises ``H(chosen, new) - H(new)``, which is ``H(chosen) - I(chosen; new)``,
+    so the network that repeats least of what the chosen ones say. Of equal ones the last is taken, as in the algorithm.
+    """
+    check_size(latency_ms, size)
+    table = levels(latency_ms)
+    networks = table.shape[1]
+    alone = np.array([entropy(column) for column in table.T])
+    first = int(np.random.default_rng(seed).integers(networks))
+    chosen, joint = [first], table[:, first]
+    while len(chosen) < size:
+        best, index = -np.inf, -1
+        for candidate in range(networks):
+            if candidate in chosen:
+                continue
+            gain = entropy(joint * LEVELS + table[:, candidate]) - alone[candidate]
+            if gain >= best:
+                best, index = gain, candidate
+        chosen.append(index)
+        # Codes renumbered, so that they stay small however many networks are joined.
+        joint = np.unique(joint * LEVELS + table[:, index], return_inverse=True)[1]
+    return tuple(chosen)
+
+
+THRESHOLD = 0.98
+"""γ of Algorithm 2."""
+
+
+def rank_correlations(latency_ms: np.ndarray) -> np.ndarray:
+    """(networks, networks) Spearman correlations over the devices; 0 with a network that is alike on all devices."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(latency_ms, axis=0)
+    ranks -= ranks.mean(axis=0)
+    length = np.sqrt((ranks**2).sum(axis=0))
+    ranks /= np.where(length > 0, length, 1)
+    found: np.ndarray = ranks.T @ ranks
+    return found
+
+
+def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) -> list[int]:
+    """Algorithm 2 as it stands: ``size`` networks, or fewer where it runs out of them."""
+    left = list(range(len(correlations)))
+    chosen: list[int] = []
+    while left and len(chosen) < size:
+        alike = correlations[np.ix_(np.array(left), np.array(left))] >= threshold
+        best = int(alike.sum(axis=1).argmax())
+        chosen.append(left[best])
+        left = [network for place, network in enumerate(left) if not alike[best, place] and place != best]
+    return chosen
+
+
+def select_by_spearman(latency_ms: np.ndarray, size: int, seed: int = 0, threshold: float = THRESHOLD) -> tuple[int, ...]:
+    """Spearman correlation coefficient selection (Ganesan et al., Algorithm 2, SCCS); see :class:`SignatureSelection`.
+
+    The network that the most others correlate with is taken, and they are removed. Networks of one space correlate highly, so the
+    algorithm may run out of networks before it has as many as were asked for; the paper does not say what then. Here each
+    further one is the network whose highest correlation with a chosen one is the lowest: what the chosen ones say least of.
+    Nothing is random.
+    """
+    check_size(latency_ms, size)
+    correlations = rank_correlations(latency_ms)
+    chosen = distinct(correlations, size, threshold)
+    while len(chosen) < size:
+        highest = correlations[:, chosen].max(axis=1)
+        highest[chosen] = np.inf
+        chosen.append(int(highest.argmin()))
+    return tuple(chosen)
+
+
+ERROR_FOLDS = 5
+
+RIDGE = 3e-3
+"""Variance of what a network's latency does on its own."""
+
+COUNTED_SHARE = 0.9
+"""Of the devices, the best ones, whose errors count."""
+
+CLIPPED_AT = 0.3
+"""Logarithmic deviation from the typical pattern beyond which a cell is taken for a slip."""
+
+
+def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0) -> tuple[int, ...]:
+    """The networks from which all others are predicted with the least error; see :class:`SignatureSelection`.
+
+    Greedy: each time the network is added that leaves the least error when every known device in turn is predicted from the
+    chosen networks by what the other devices say (a Gaussian over networks in logarithms, the device's level free). The worst
+    devices, phones that throttled while they were measured, do not count: no choice of networks would help them.
+    """
+    from latcast.devices.cross_device_fit import typical_pattern
+
+    check_size(latency_ms, size)
+    log_ms = np.log(latency_ms)
+    typical, level = typical_pattern(log_ms)
+    deviations = np.clip(log_ms - typical - level[:, None], -CLIPPED_AT, CLIPPED_AT)
+    order = np.random.default_rng(seed).permutation(len(deviations))
+    folds = [part for part in np.array_split(order, min(ERROR_FOLDS, len(deviations))) if len(part)]
+    covariances = [_covariance(np.delete(deviations, part, axis=0)) for part in folds]
+    chosen: list[int] = []
+    while len(chosen) < size:
+        left = [network for network in range(deviations.shape[1]) if network not in chosen]
+        errors = [_left_out_error(deviations, folds, covariances, [*chosen, network]) for network in left]
+        chosen.append(left[int(np.argmin(errors))])
+    return tuple(chosen)
+
+
+def _covariance(deviations: np.ndarray) -> np.ndarray:
+    return deviations.T @ deviations / max(len(deviations), 1)
+
+
+def _left_out_error(deviations: np.ndarray, folds: list[np.ndarray], covariances: list[np.ndarray], chosen: list[int]) -> float:
+    """Mean absolute error of the devices that count."""
+    errors = np.zeros(len(deviations))
+    one = np.ones(len(chosen))
+    columns = np.array(chosen)
+    for part, covariance in zip(folds, covariances, strict=True):
+        inverse = np.linalg.inv(covariance[np.ix_(columns, columns)] + RIDGE * np.eye(len(columns)))
+        right = deviations[np.ix_(part, columns)]
+        offset = (right @ inverse @ one) / (one @ inverse @ one)
+        predicted = offset[:, None] + (right - offset[:, None]) @ inverse @ covariance[chosen]
+        errors[part] = np.abs(predicted - deviations[part]).mean(axis=1)
+    counted = max(1, int(COUNTED_SHARE * len(errors)))
+    return float(np.sort(errors)[:counted].mean())
+
+
+DEFAULT_METHOD = "prediction_error"
+
+SIGNATURE_SIZE = 10
+
+MOST_CANDIDATES = 600
+"""Of a search space with thousands of networks, so many are drawn to choose from: selections compare them by pairs."""
+
+
+MOST_SMALL_PARAMETERS = 6_500_000
+"""Of a network that is carried to another device; 26 MB in single precision."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A signature.
+
+    Attributes:
+        networks: In the order in which they were chosen.
+        typical_ms: Median latency of each over the platforms that ran it.
+        table: What they were chosen from, complete.
+    """
+
+    networks: tuple[Reference, ...]
+    typical_ms: tuple[float, ...]
+    table: LatencyTable
+
+
+def choose_signature(
+    table: LatencyTable, size: int = SIGNATURE_SIZE, *, method: str = DEFAULT_METHOD, seed: int = 0, buildable: bool = False
+) -> Signature:
+    """Chooses networks from a table, which may lack cells: what lacks most is left out.
+
+    Args:
+        table: Known latencies.
+        size: How many networks.
+        method: A name in :data:`latcast.devices.signature_selection.SELECTIONS`.
+        seed: For what is random.
+        buildable: Only networks that can be built here, so that they can be written as files and run elsewhere.
+
+    Raises:
+        TrainingError: Too few networks are left.
+        UnknownNameError: There is no such method.
+    """
+    select = SELECTIONS.get(method)
+    columns = np.array([index for index, network in enumerate(table.networks) if can_build(network) or not buildable], dtype=int)
+    if not len(columns):
+        raise TrainingError(
+            f"none of the {len(table.networks)} known networks can be built here, so none can be run on another device"
+        )
+    if len(columns) > MOST_CANDIDATES:
+        missing = np.isnan(table.latency_ms[:, columns]).sum(axis=0)
+        order = np.random.default_rng(seed).permutation(len(columns))
+        columns = np.sort(columns[order[np.argsort(missing[order], kind="stable")][:MOST_CANDIDATES]])
+    part = table.columns(columns).complete_part()
+    if len(part.networks) < size:
+        raise TrainingError(
+            f"{len(part.networks)} networks were measured on every one of {len(part.platforms)} platforms, too few for a "
+            f"signature of {size}; ask for fewer, or give more latencies"
+        )
+    chosen = select(part.latency_ms, size, seed)
+    typical_ms = tuple(float(np.median(part.latency_ms[:, index])) for index in chosen)
+    return Signature(tuple(part.networks[index] for index in chosen), typical_ms, part)
+
+
+def small_signature(model: SharedTerms, size: int = SIGNATURE_SIZE) -> Signature:
+    """Chooses among the networks of a fitted model those that are small to carry (:data:`MOST_SMALL_PARAMETERS`).
+
+    Args:
+        model: Of known platforms.
+        size: How many networks.
+
+    Raises:
+        TrainingError: There are not so many.
+        LatcastError: A network of the model cannot be built.
+    """
+    graphs = ((index, build(network)) for index, network in enumerate(model.networks) if can_build(network))
+    small = [index for index, graph in graphs if graph.parameter_count <= MOST_SMALL_PARAMETERS]
+    if len(small) < size:
+        raise TrainingError(
+            f"{len(small)} of the {len(model.networks)} known networks have at most {MOST_SMALL_PARAMETERS / 1e6:g} million "
+            f"parameters, too few for a signature of {size}; ask for fewer"
+        )
+    chosen = model.signature(size, among=small)
+    typical_ms = tuple(float(np.exp(np.median(model.log_ms[:, index]))) for index in chosen)
+    return Signature(tuple(model.networks[index] for index in chosen), typical_ms, model.table.columns(small))
