@@ -133,7 +133,7 @@ def _without(
         return None
     bundle = str((bench.folder / "without.zip").absolute())
     leave_out = ",".join(names)
-    bench.latcast("train", profiled["store"], "--platform", profiled["platform"], "--leave-out", leave_out, "--output", bundle)
+    bench.latcast("train", profiled["store"], "--on", profiled["platform"], "--leave-out", leave_out, "--output", bundle)
     [shown] = bench.latcast("platforms", "show", bundle)["platforms"]
     figures = judged(bundle)
     return {

@@ -51,7 +51,7 @@ def records(upload: int, count: int = RECORDS) -> list[Measurement]:
 
 @dataclass
 class Server:
-    """``latcast serve`` as a process that can be killed and started again."""
+    """``latcast hub serve`` as a process that can be killed and started again."""
 
     database: str
     port: int
@@ -67,7 +67,7 @@ class Server:
 
     def start(self) -> None:
         pinned = ["taskset", "-c", self.cpus] if self.cpus else []
-        command = [sys.executable, "-m", "latcast", "serve", "--database", self.database, "--port", str(self.port)]
+        command = [sys.executable, "-m", "latcast", "hub", "serve", "--database", self.database, "--port", str(self.port)]
         limits = ["--reads-per-minute", "0", "--writes-per-minute", "0", *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*pinned, *command, *limits], stdout=log, stderr=log)
@@ -118,7 +118,7 @@ def hub_location(database: str | None) -> Iterator[tuple[str, Path]]:
 def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clients: int = CLIENTS) -> dict[str, float]:
     """Uploads from many clients while the server is killed twice with SIGKILL, and what the database holds then.
 
-    Each upload is tried until it is answered, as ``latcast share`` does; the first tenth is sent a second time at the end.
+    Each upload is tried until it is answered, as ``latcast hub share`` does; the first tenth is sent a second time at the end.
     """
     with hub_location(database) as (location, folder):
         with HubDatabase(location) as opened:

@@ -181,7 +181,7 @@ def _timed_inside(bench: BenchPlatform, platform: Platform, store: Store) -> lis
 
 
 def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) -> tuple[PlatformPredictor, AdaptationRounds]:
-    """A predictor by what ``latcast adapt`` does with what it measured: transferred from a pool, or from scratch without one.
+    """The predictor that ``latcast device adapt`` makes of measurements: transferred from a pool, or from scratch without one.
 
     Args:
         measured: Of the platform.

@@ -33,7 +33,7 @@ def _papers() -> None:
 def main() -> Any:
     """The group of commands."""
     app = typer.Typer(
-        name="papers", cls=lazy_group(PAPERS, "Papers"), callback=_papers, add_completion=False, no_args_is_help=True,
+        name="papers", cls=lazy_group({"Papers": PAPERS}), callback=_papers, add_completion=False, no_args_is_help=True,
         rich_markup_mode=None,
     )  # fmt: skip
     return typer.main.get_command(app)

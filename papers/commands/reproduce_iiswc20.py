@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.main import Interrupted
 from latcast.cli.options import AsJson
-from latcast.cli.output import print_json, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import Interrupted, StageProgress, print_json, warn
 from papers.commands.analyse_usc import chosen_items
 from papers.commands.printing import print_comparisons
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latcast.cli.options import AsJson, Cpus, Realtime, worker_settings
-from latcast.cli.output import print_json
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import StageProgress, print_json
 from papers.commands.printing import print_comparisons
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def command(
 ) -> None:
     """LitePred's tables 4 to 8 and figures 6 to 8 in our setting, from kernels and networks measured here.
 
-    Table 5 and the figures take kernels timed alone (latcast profile --way kernels).
+    Table 5 and the figures take kernels timed alone (latcast profile --learn-from kernels).
     """
     from papers.litepred.blocks import blocks_comparison
     from papers.litepred.platforms import read_platforms, table_4

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latcast.cli.options import AsJson, KernelModel, Precision, Runtime, Seed, Threads, one_of
-from latcast.cli.output import print_json, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import StageProgress, print_json, warn
 from papers.commands.printing import print_comparisons
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from latcast.cli.options import AsJson
-from latcast.cli.output import print_json, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import StageProgress, print_json, warn
 from papers.commands.analyse_usc import chosen_items
 from papers.commands.printing import print_comparisons
 

@@ -48,7 +48,7 @@ class Kernels:
         if len(found) < least:
             raise DatasetError(
                 f"found {len(found)} measured kernels of type '{name}', expected at least {least}; "
-                "measure them with: latcast profile --way kernels"
+                "measure them with: latcast profile --learn-from kernels"
             )
         rows = sorted(found)
         return cls(name, np.array(rows), np.array([found[row] for row in rows]))

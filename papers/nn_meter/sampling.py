@@ -67,7 +67,7 @@ def convolutions(store: Store, platform: Platform) -> KernelSamples:
     found = kernel_samples(collect(measurements, rules, build).isolated)
     if KERNEL_TYPE not in found:
         raise DatasetError(
-            f"{store.location} holds no convolutions timed alone on {platform}; measure some with: latcast profile --way kernels"
+            f"{store.location} has no convolutions timed alone on {platform}; measure with: latcast profile --learn-from kernels"
         )
     return found[KERNEL_TYPE]
 

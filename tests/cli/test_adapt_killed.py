@@ -1,4 +1,4 @@
-"""``latcast adapt`` killed in the middle: the same command goes on and ends with a bundle."""
+"""``latcast device adapt`` killed in the middle: the same command goes on and ends with a bundle."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def test_an_adaptation_that_was_killed_goes_on_with_what_it_measured(tmp_path: P
     path, bundle, pool = tmp_path / "store.sqlite", tmp_path / "bundle.zip", tmp_path / "pool"
     pool.mkdir()
     command = [
-        sys.executable, "-m", "latcast", "adapt", "--pool", str(pool), "--budget", "0.5", "--store", str(path), "-o", str(bundle),
+        sys.executable, "-m", "latcast", "device", "adapt",
+        "--pool", str(pool), "--budget", "0.5", "--store", str(path), "-o", str(bundle),
         "--json",
     ]  # fmt: skip
     environment = {**os.environ, "LATCAST_HOME": str(tmp_path / "home")}

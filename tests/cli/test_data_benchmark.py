@@ -46,9 +46,7 @@ def test_a_kit_s_results_are_kept_in_the_user_s_folder_once(latcast: Latcast, ho
 def test_files_of_a_named_platform_become_a_file(latcast: Latcast, tmp_path: Path) -> None:
     output = tmp_path / "few.jsonl"
 
-    found = latcast(
-        "data", "import", "benchmark", RECORDED / "tflite.txt", "--platform", "pixel4/tflite-2.17/cpu1/fp32", "-o", output
-    )
+    found = latcast("data", "import", "benchmark", RECORDED / "tflite.txt", "--on", "pixel4/tflite-2.17/cpu1/fp32", "-o", output)
 
     assert found.code == 0
     assert found.out.splitlines()[-1] == f"1 measurements, 1 of them new, in {output}"
@@ -60,7 +58,7 @@ def test_files_of_a_named_platform_become_a_file(latcast: Latcast, tmp_path: Pat
 def test_a_profile_s_kernels_are_kept(latcast: Latcast, tmp_path: Path) -> None:
     platform = "board/tflite-2.10/cpu4/fp32"
 
-    found = latcast("data", "import", "benchmark", RECORDED / "tflite_profile.txt", "--platform", platform, "--json").json
+    found = latcast("data", "import", "benchmark", RECORDED / "tflite_profile.txt", "--on", platform, "--json").json
 
     assert found["executed_kernels"] == 3
 
@@ -70,20 +68,20 @@ def test_cut_off_output_is_one_line_with_file_and_line(latcast: Latcast, home: P
     file.write_text((RECORDED / "tflite.txt").read_text()[:900])
     lines = file.read_text().count("\n") + 1
 
-    found = latcast("data", "import", "benchmark", file, "--platform", "pixel4/tflite-2.17/cpu1/fp32")
+    found = latcast("data", "import", "benchmark", file, "--on", "pixel4/tflite-2.17/cpu1/fp32")
 
     assert found.reason.startswith(f"{file}:{lines}: the output of benchmark_model ends before its summary")
     assert not (home / "measurements").exists()
 
 
 def test_a_platform_is_asked_for_where_nothing_says_it(latcast: Latcast) -> None:
-    assert "name the platform with --platform device/" in latcast("data", "import", "benchmark", RECORDED / "tflite.txt").reason
+    assert "name the platform with --on device/" in latcast("data", "import", "benchmark", RECORDED / "tflite.txt").reason
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("usc", RECORDED, "--platform", "p/tflite-2.17/cpu1/fp32"),
+        ("usc", RECORDED, "--on", "p/tflite-2.17/cpu1/fp32"),
         ("usc", RECORDED / "tflite.txt"),
         ("usc", RECORDED, RECORDED),
         ("benchmark", "nosuch.txt"),
@@ -131,7 +129,7 @@ def test_a_predictor_is_learned_from_operators_that_benchmark_model_profiled(lat
         (folder / "results" / f"{name}.1.profile.txt").write_text(header + profiled(build(model(name))))
 
     imported = latcast("data", "import", "benchmark", folder, "-o", tmp_path / "here.jsonl", "--json")
-    trained = latcast("train", tmp_path / "here.jsonl", "--way", "operators", "-o", tmp_path / "here.zip", "--json")
+    trained = latcast("train", tmp_path / "here.jsonl", "--learn-from", "operators", "-o", tmp_path / "here.zip", "--json")
     predicted = latcast("predict", "mobilenet_v1_0_5", "--on", tmp_path / "here.zip", "--json")
 
     assert imported.json["notes"] == []

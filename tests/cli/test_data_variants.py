@@ -93,7 +93,7 @@ def test_a_part_is_measured_into_a_store(latcast: Latcast, file: Path, tmp_path:
     store = tmp_path / "measured.sqlite"
     found = latcast(
         "data", "variants", "-o", file, "--count", 1, "--measure", 6, "--store", store, "--processes", 3, "--budget", 2,
-        "--most-weights", 100, "--cpus", 0, "--json",
+        "--max-million-weights", 100, "--cpus", 0, "--json",
     )  # fmt: skip
     assert len(campaign.variants) == 6
     assert campaign.options["processes"] == 3
@@ -108,7 +108,9 @@ def test_a_part_is_measured_into_a_store(latcast: Latcast, file: Path, tmp_path:
 def test_networks_beyond_the_limits_are_not_measured(latcast: Latcast, file: Path, campaign: Campaign) -> None:
     found = read_variants(file)
     limit = sorted(variant.facts.macs for variant in found)[6] / 1e9
-    outcome = latcast("data", "variants", "-o", file, "--count", 1, "--measure", 5, "--most-macs", limit, "--most-weights", 1000)
+    outcome = latcast(
+        "data", "variants", "-o", file, "--count", 1, "--measure", 5, "--max-gmacs", limit, "--max-million-weights", 1000
+    )
     assert outcome.code == 0
     assert all(variant.facts.macs <= 1e9 * limit for variant in campaign.variants)
     assert "5 measurements of 5 networks taken in 12 s, 1 still to take" in outcome.out

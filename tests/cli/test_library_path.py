@@ -22,7 +22,7 @@ def test_the_version_that_the_worker_finds_names_the_platform(latcast: Latcast, 
 def test_a_folder_that_is_not_there_is_one_line(latcast: Latcast, model_file: Path, tmp_path: Path) -> None:
     reason = latcast("measure", model_file, *QUICK, "--library-path", tmp_path / "nowhere").reason
     assert reason.startswith(f"found no folder '{tmp_path / 'nowhere'}' to import the runtime's library from")
-    adapted = latcast("adapt", "--library-path", tmp_path / "nowhere")
+    adapted = latcast("device", "adapt", "--library-path", tmp_path / "nowhere")
     assert adapted.reason == reason
     profiled = latcast("profile", "--library-path", tmp_path / "nowhere")
     assert profiled.reason == reason

@@ -2,41 +2,80 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.core import TyperCommand
 
 from latcast import __version__
 from latcast.cli import main
-from latcast.cli.main import COMMANDS
+from latcast.cli.main import SECTIONS
 from latcast.datasets.store import Store
-from tests.cli.conftest import Latcast
+from tests.cli.conftest import Latcast, Outcome
 
 HEAVY = ("MNN", "lightgbm", "matplotlib", "ncnn", "onnxruntime", "openvino", "scipy", "sklearn", "sqlalchemy", "torch")
 REPOSITORY = Path(__file__).parents[2]
+
+
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+
+def _paths(command: Any, name: str, context: Any) -> Iterator[tuple[str, ...]]:
+    """The words by which a command and all commands in it are called."""
+    yield (name,)
+    for inner in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        yield from ((name, *words) for words in _paths(command.get_command(context, inner), inner, context))
+
+
+def _all_paths() -> list[tuple[str, ...]]:
+    group = main._main()
+    context = group.make_context("latcast", [], resilient_parsing=True)
+    return [words for name in COMMANDS for words in _paths(group.get_command(context, name), name, context)]
+
+
+ALL_PATHS = _all_paths()
 
 
 def test_help_names_every_command_with_one_line(latcast: Latcast) -> None:
     found = latcast("--help")
 
     assert found.code == 0
-    words = " ".join(found.out.split())
     for name, (_, text) in COMMANDS.items():
-        assert f"{name} {text}" in words
+        assert f"  {name.ljust(10)}  {text}\n" in found.out
+    assert found.out.index("\nCommands:\n") < found.out.index("  demo ") < found.out.index("\nFurther commands:\n")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(latcast: Latcast, name: str) -> None:
-    found = latcast(name, "-h")
+@pytest.mark.parametrize("words", ALL_PATHS, ids=" ".join)
+def test_every_command_has_help_with_examples_that_parse(
+    words: tuple[str, ...], latcast: Latcast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("DIR").mkdir()
+    Path("run.txt").touch()
+    Path("kit").mkdir()
+
+    found = latcast(*words, "-h")
 
     assert (found.code, found.err) == (0, "")
-    assert found.out.startswith(f"Usage: latcast {name} [OPTIONS]")
+    assert found.out.startswith(f"Usage: latcast {' '.join(words)} ")
+    _, _, after = found.out.partition("\n  Examples:\n")
+    examples = [line.strip() for line in itertools.takewhile(str.strip, after.splitlines())]
+    assert 1 <= len(examples) <= 5
+    monkeypatch.setattr(TyperCommand, "invoke", lambda self, context: None)
+    for example in examples:
+        program, first, *rest = shlex.split(example)
+        assert (program, first) == ("latcast", words[0])
+        assert latcast(first, *rest) == Outcome(0, "", "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -46,6 +85,48 @@ def test_every_command_is_documented_with_an_example(name: str) -> None:
     assert f"## latcast {name}\n" in text
     assert f"| [{name}](#latcast-{name}) | " in text
     assert f"\n    $ latcast {name}" in text.partition(f"## latcast {name}\n")[2].partition("\n## ")[0]
+
+
+def test_the_documentation_has_the_commands_in_the_order_of_the_help() -> None:
+    text = (REPOSITORY / "docs" / "commands.md").read_text(encoding="utf-8")
+
+    assert re.findall(r"^## latcast (\w+)$", text, re.MULTILINE) == list(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        (("adapt", "--runtime", "litert"), "latcast device adapt"),
+        (("analyse", "usc"), "python -m papers"),
+        (("fusion", "detect"), "latcast device fusion"),
+        (("repository", "token", "list"), "latcast hub"),
+        (("reproduce", "--help"), "python -m papers"),
+        (("sample", "conv"), "latcast data sample"),
+        (("serve",), "latcast hub serve"),
+        (("share", "run.jsonl", "--to", "http://x"), "latcast hub share"),
+        (("signature", "kit", "-o", "kit"), "latcast device"),
+    ],
+)
+def test_a_former_name_of_a_command_is_answered_with_the_new_one(latcast: Latcast, former: tuple[str, ...], now: str) -> None:
+    found = latcast(*former)
+
+    assert (found.code, found.out, found.err) == (2, "", f"latcast: 'latcast {former[0]}' is called: {now}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "now"),
+    [
+        (("profile", "--way", "networks"), "--learn-from"),
+        (("train", "x.sqlite", "--platform", "local"), "--on"),
+        (("device", "select", "--platforms", "*/gpu/*"), "--known"),
+        (("workgroups", "advise", "mobilenet_v1", "--on", "mi9", "-k", "3"), "-n"),
+    ],
+)
+def test_a_former_name_of_an_option_is_answered_with_the_new_one(latcast: Latcast, arguments: tuple[str, ...], now: str) -> None:
+    found = latcast(*arguments)
+
+    assert found.code == 2
+    assert now in found.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("predcit", "predict"), ("plaforms", "platforms"), ("measrue", "measure")])
@@ -72,12 +153,12 @@ def test_the_version_is_the_packages(latcast: Latcast) -> None:
         ("measure", "resnet18", "--precision", "fp7"),
         ("measure", "resnet18", "--runtime", "nosuch"),
         ("measure", "resnet18", "--cpus", "one"),
-        ("profile", "--way", "nosuch"),
+        ("profile", "--learn-from", "nosuch"),
         ("profile", "--model", "nosuch"),
         ("profile", "--budget", "0"),
-        ("train", "x.sqlite", "--from", "nosuch"),
+        ("train", "x.sqlite", "--learn-from", "nosuch"),
         ("demo", "--budget", "soon"),
-        ("platforms", "nosuch"),
+        ("platforms", "show"),
     ],
 )
 def test_a_wrong_call_shows_the_usage_and_exits_with_2(latcast: Latcast, arguments: tuple[str, ...]) -> None:
@@ -94,10 +175,13 @@ class TestUnexpectedErrors:
         """A command with a defect, and one that is interrupted."""
         (tmp_path / "defective.py").write_text("def command() -> None:\n    raise KeyError('a\\nkey')\n")
         (tmp_path / "endless.py").write_text(
-            "KEPT_WHEN_INTERRUPTED = 'nothing is lost'\ndef command() -> None:\n    raise KeyboardInterrupt\n"
+            "from latcast.cli.output import kept_when_interrupted\n"
+            "@kept_when_interrupted('nothing is lost')\ndef command() -> None:\n    raise KeyboardInterrupt\n"
         )
         monkeypatch.syspath_prepend(str(tmp_path))
-        monkeypatch.setattr(main, "COMMANDS", {"defective": ("defective", "Breaks."), "endless": ("endless", "Waits.")})
+        monkeypatch.setattr(
+            main, "SECTIONS", {"Commands": {"defective": ("defective", "Breaks."), "endless": ("endless", "Waits.")}}
+        )
 
     def test_are_one_line_that_says_how_to_see_more(self, latcast: Latcast) -> None:
         assert latcast("defective").reason == r"unexpected KeyError: 'a\nkey'; LATCAST_DEBUG=1 shows where, please report it"

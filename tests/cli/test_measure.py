@@ -14,7 +14,7 @@ QUICK = ("--rounds", "2", "--runs-per-round", "3", "--warmup-runs", "1", "--no-r
 
 
 def test_a_file_is_measured_with_its_kernels(latcast: Latcast, model_file: Path) -> None:
-    found = latcast("measure", model_file, *QUICK, "--kernels", "--json")
+    found = latcast("measure", model_file, *QUICK, "--breakdown", "--json")
 
     assert found.json["schema"] == 1
     [measured] = found.json["measurements"]
@@ -32,7 +32,7 @@ def test_a_file_is_measured_with_its_kernels(latcast: Latcast, model_file: Path)
 
 
 def test_people_get_the_figures_side_by_side(latcast: Latcast) -> None:
-    found = latcast("measure", "squeezenet1_1", *QUICK, "--kernels")
+    found = latcast("measure", "squeezenet1_1", *QUICK, "--breakdown")
 
     head, row, *rest = found.out.splitlines()
     assert head.split() == ["model", "platform", "latency", "ms", "raw", "ms", "variation", "%", "runs"]
@@ -55,7 +55,7 @@ def test_a_single_run_tells_no_variation(latcast: Latcast) -> None:
 def test_a_published_network_is_measured_at_the_size_asked_for(latcast: Latcast) -> None:
     small = ("--shape", "input=1,3,64,96")
 
-    [measured] = latcast("measure", "squeezenet1_1", *QUICK, *small, "--kernels", "--json").json["measurements"]
+    [measured] = latcast("measure", "squeezenet1_1", *QUICK, *small, "--breakdown", "--json").json["measurements"]
 
     assert measured["model"] == "squeezenet1_1"
     assert sum(kernel["kind"].endswith("Conv") for kernel in measured["kernels"]) == 26

@@ -60,7 +60,7 @@ def test_ten_networks_of_the_kit_predict_any_other_in_three_commands(
 ) -> None:
     latencies_ms = latencies_of_a_phone()
 
-    kit = latcast("signature", "kit", "-o", "kit", "--formats", "tflite")
+    kit = latcast("device", "kit", "-o", "kit", "--formats", "tflite")
     monkeypatch.chdir("kit")
     measured_on_the_phone(Path(), latencies_ms)
     Path("my_network.onnx").write_bytes(to_onnx(build(reference_of("mobilenetv2_w1"))))
@@ -78,7 +78,7 @@ def test_ten_networks_of_the_kit_predict_any_other_in_three_commands(
     assert (predicted.json["platform"], predicted.json["measured"]) == ("newphone/tflite-2.10/1large/fp32", 10)
     assert predicted.json["warnings"] == []
     [mine] = predicted.json["predictions"]
-    [known_one] = latcast("signature", "predict", "-m", "few.jsonl", "resnet18", "--json").json["predictions"]
+    [known_one] = latcast("device", "predict", "-m", "few.jsonl", "resnet18", "--json").json["predictions"]
     assert (mine["known"], known_one["known"]) == (False, True)
     for found, actual_ms in ((mine, latencies_ms["mobilenetv2_w1"]), (known_one, latencies_ms["resnet18"])):
         assert found["latency_ms"] == pytest.approx(actual_ms, rel=0.1)
@@ -86,13 +86,13 @@ def test_ten_networks_of_the_kit_predict_any_other_in_three_commands(
 
 
 def test_a_name_that_is_none_is_refused_with_the_nearest(latcast: Latcast) -> None:
-    reason = latcast("signature", "kit", "mobilenetv2b_w9", "-o", "kit").reason
+    reason = latcast("device", "kit", "mobilenetv2b_w9", "-o", "kit").reason
 
     assert reason.startswith("no network is called 'mobilenetv2b_w9'; known: mobilenetv2b_w")
 
 
 def test_a_kit_takes_names_of_pytorchcv_and_of_papers(latcast: Latcast) -> None:
-    found = latcast("signature", "kit", "mobilenetv2b_wd4", "squeezenet1_1", "-o", "kit", "--formats", "onnx")
+    found = latcast("device", "kit", "mobilenetv2b_wd4", "squeezenet1_1", "-o", "kit", "--formats", "onnx")
 
     assert found.code == 0
     assert KitManifest.read(Path("kit")).references == {
@@ -104,7 +104,7 @@ def test_a_kit_takes_names_of_pytorchcv_and_of_papers(latcast: Latcast) -> None:
 def test_known_networks_are_built_without_pytorchcv(latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latcast.spaces.pytorchcv.exported.version", _not_installed)
 
-    assert latcast("signature", "kit", "mobilenetv2b_wd4", "-o", "kit", "--formats", "onnx").code == 0
+    assert latcast("device", "kit", "mobilenetv2b_wd4", "-o", "kit", "--formats", "onnx").code == 0
 
 
 def _not_installed(name: str) -> str:
@@ -117,8 +117,8 @@ def test_own_files_timed_by_onnxruntime_perf_test_are_told_by_the_file_beside_it
     Path("own.v2.onnx").write_bytes(to_onnx(build(model("squeezenet1_1"))))
     Path("own.v2.txt").write_text((RECORDED.parent / "onnxruntime_perf_test.txt").read_text())
 
-    imported = latcast("data", "import", "benchmark", "own.v2.txt", "--platform", RPI5, "-o", "few.jsonl")
-    predicted = latcast("signature", "predict", "-m", "few.jsonl", "squeezenet_v1_0", "--json")
+    imported = latcast("data", "import", "benchmark", "own.v2.txt", "--on", RPI5, "-o", "few.jsonl")
+    predicted = latcast("device", "predict", "-m", "few.jsonl", "squeezenet_v1_0", "--json")
 
     assert imported.code == 0
     assert imported.err == ""
@@ -127,7 +127,7 @@ def test_own_files_timed_by_onnxruntime_perf_test_are_told_by_the_file_beside_it
 
 def test_a_named_network_of_another_size_is_built_or_refused(latcast: Latcast) -> None:
     Path("few.csv").write_text("model,latency_ms\nresnet18,105.5\nmobilenetv2_w1,24.5\nmobilenet_w1,33\n")
-    command = ("signature", "predict", "-m", "few.csv", "--platform", S11, "--json")
+    command = ("device", "predict", "-m", "few.csv", "--on", S11, "--json")
 
     [usual] = latcast(*command, "squeezenet1_1").json["predictions"]
     [larger] = latcast(*command, "squeezenet1_1", "--shape", "input=1,3,448,448").json["predictions"]
@@ -145,22 +145,22 @@ class TestCsv:
         return Path("few.csv")
 
     def test_predicts_on_the_platform_that_is_named(self, latcast: Latcast, csv: Path) -> None:
-        found = latcast("signature", "predict", "-m", csv, "--platform", S11, "mobilenetv2_w1", "--json")
+        found = latcast("device", "predict", "-m", csv, "--on", S11, "mobilenetv2_w1", "--json")
 
         assert (found.json["platform"], found.json["measured"]) == (S11, 4)
         [only] = found.json["predictions"]
         assert only["measured_ms"] == 24.5
 
     def test_is_imported(self, latcast: Latcast, csv: Path) -> None:
-        found = latcast("data", "import", "benchmark", csv, "--platform", S11, "-o", "few.jsonl", "--json")
+        found = latcast("data", "import", "benchmark", csv, "--on", S11, "-o", "few.jsonl", "--json")
 
         assert (found.json["measurements"], found.json["networks"], found.json["notes"]) == (4, 4, [])
 
     def test_without_a_platform_it_is_asked_for(self, latcast: Latcast, csv: Path) -> None:
-        found = latcast("signature", "predict", "-m", csv)
+        found = latcast("device", "predict", "-m", csv)
 
         assert found.code == 1
-        assert "name the platform with --platform device/runtime-version/unit/precision" in found.err
+        assert "name the platform with --on device/runtime-version/unit/precision" in found.err
 
     @pytest.mark.parametrize(
         ("line", "reason"),
@@ -176,14 +176,14 @@ class TestCsv:
     def test_what_cannot_be_is_refused_with_its_line(self, latcast: Latcast, line: str, reason: str) -> None:
         Path("few.csv").write_text(f"model,latency_ms\n{line}\n")
 
-        found = latcast("data", "import", "benchmark", "few.csv", "--platform", S11, "-o", "few.jsonl")
+        found = latcast("data", "import", "benchmark", "few.csv", "--on", S11, "-o", "few.jsonl")
 
         assert reason in found.reason
 
     def test_another_header_is_refused(self, latcast: Latcast) -> None:
         Path("few.csv").write_text("name,ms\nresnet18,3\n")
 
-        found = latcast("data", "import", "benchmark", "few.csv", "--platform", S11, "-o", "few.jsonl")
+        found = latcast("data", "import", "benchmark", "few.csv", "--on", S11, "-o", "few.jsonl")
 
         assert "a CSV file with the header model,latency_ms" in found.reason
 
@@ -200,8 +200,8 @@ class TestSeveralPlatforms:
     def test_all_are_predicted_unless_one_is_named_by_the_beginning_of_its_id(self, latcast: Latcast, two: Path) -> None:
         latcast("data", "import", "benchmark", "tflite.txt", "onnxruntime_perf_test.txt", "-o", two)
 
-        found = latcast("signature", "predict", "-m", two, "resnet18", "--json").json
-        named = latcast("signature", "predict", "-m", two, "--platform", "rpi5/tflite", "resnet18", "--json").json
+        found = latcast("device", "predict", "-m", two, "resnet18", "--json").json
+        named = latcast("device", "predict", "-m", two, "--on", "rpi5/tflite", "resnet18", "--json").json
 
         assert [each["platform"] for each in found["platforms"]] == [
             "rpi5/onnxruntime-2.17/cpu1/fp32",
@@ -212,8 +212,8 @@ class TestSeveralPlatforms:
     def test_a_beginning_of_both_is_refused_and_the_file_is_named(self, latcast: Latcast, two: Path) -> None:
         latcast("data", "import", "benchmark", "tflite.txt", "onnxruntime_perf_test.txt", "-o", two)
 
-        both = latcast("signature", "predict", "-m", two, "--platform", "rpi5", "resnet18")
-        neither = latcast("signature", "predict", "-m", two, "--platform", "rpi6", "resnet18")
+        both = latcast("device", "predict", "-m", two, "--on", "rpi5", "resnet18")
+        neither = latcast("device", "predict", "-m", two, "--on", "rpi6", "resnet18")
 
         assert both.reason.startswith(
             "'rpi5' is the beginning of 2 platforms in two.jsonl; give more of the id: rpi5/onnxruntime"
@@ -234,12 +234,12 @@ class TestUnits:
     @pytest.fixture
     def jsonl(self, latcast: Latcast, seconds: Path) -> Path:
         """The same as records."""
-        latcast("data", "import", "benchmark", seconds, "--platform", self.PLATFORM, "--latency-unit", "ms", "-o", "few.jsonl")
+        latcast("data", "import", "benchmark", seconds, "--on", self.PLATFORM, "--latency-unit", "ms", "-o", "few.jsonl")
         return Path("few.jsonl")
 
     def predict(self, latcast: Latcast, file: Path, *options: str) -> Outcome:
-        platform = ("--platform", self.PLATFORM) if file.suffix == ".csv" else ()
-        return latcast("signature", "predict", "-m", file, *platform, "resnet18", "--json", *options)
+        platform = ("--on", self.PLATFORM) if file.suffix == ".csv" else ()
+        return latcast("device", "predict", "-m", file, *platform, "resnet18", "--json", *options)
 
     def test_seconds_are_refused_with_the_factor_and_the_option(self, latcast: Latcast, seconds: Path, jsonl: Path) -> None:
         for file in (seconds, jsonl):
@@ -260,7 +260,7 @@ class TestUnits:
             assert believed["measured_ms"] == pytest.approx(0.0986)
 
     def test_a_csv_file_is_not_imported_before_its_unit_is_known(self, latcast: Latcast, seconds: Path) -> None:
-        command = ("data", "import", "benchmark", seconds, "--platform", self.PLATFORM, "-o", "few.jsonl")
+        command = ("data", "import", "benchmark", seconds, "--on", self.PLATFORM, "-o", "few.jsonl")
 
         assert "the latencies of s11/tflite-2.10/1large/fp32 in the CSV file lie" in latcast(*command).reason
         assert not Path("few.jsonl").exists()
@@ -279,9 +279,9 @@ class TestUnits:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ("signature", "predict", "-m", "few.csv", "--latency-unit", "h"),
+            ("device", "predict", "-m", "few.csv", "--latency-unit", "h"),
             ("data", "import", "usc", ".", "--latency-unit", "s"),
-            ("data", "import", "benchmark", RECORDED, "--platform", "p/tflite-2.17/cpu1/fp32", "--latency-unit", "s"),
+            ("data", "import", "benchmark", RECORDED, "--on", "p/tflite-2.17/cpu1/fp32", "--latency-unit", "s"),
         ],
     )
     def test_a_wrong_call_exits_with_2(self, latcast: Latcast, seconds: Path, arguments: tuple[object, ...]) -> None:

@@ -96,7 +96,7 @@ def test_an_error_is_one_printable_line_of_at_most_500_characters(latcast: Latca
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("data", "import", "benchmark", "run.txt", "--platform", "phone/ncnn-1.0/cpu1/fp32"),
+        ("data", "import", "benchmark", "run.txt", "--on", "phone/ncnn-1.0/cpu1/fp32"),
         ("profile", "--budget", "0.1"),
         ("demo", "--budget", "0.1"),
         ("measure", "squeezenet1_1"),

@@ -44,7 +44,7 @@ def _trained_on_half(latcast: Latcast, store: Path, folder: Path) -> Path:
 @pytest.mark.slow
 def test_a_second_profile_adds_to_the_first(latcast: Latcast, tmp_path: Path) -> None:
     store = tmp_path / "kept.sqlite"
-    arguments = ("profile", "--budget", "0.2", "--way", "networks", "--store", store, "-o", tmp_path / "b.zip", "--json")
+    arguments = ("profile", "--budget", "0.2", "--learn-from", "networks", "--store", store, "-o", tmp_path / "b.zip", "--json")
 
     first = latcast(*arguments).json["measurements"]
     second = latcast(*arguments).json["measurements"]
@@ -74,10 +74,10 @@ def test_kernels_timed_alone_in_rounds_make_a_bundle_that_says_how_well_each_typ
 
 
 def test_a_sampler_of_kernels_has_nothing_to_choose_where_networks_are_learned_from(latcast: Latcast) -> None:
-    outcome = latcast("profile", "--way", "networks", "--sampler", "random")
+    outcome = latcast("profile", "--learn-from", "networks", "--sampler", "random")
 
     assert outcome.code == 2
-    assert "use --way kernels" in outcome.err
+    assert "use --learn-from kernels" in outcome.err
 
 
 def test_a_store_that_cannot_be_made_is_one_line(latcast: Latcast) -> None:

@@ -16,7 +16,7 @@ FIELDS = kernel_type("depthwise_conv").fields
 
 
 def test_json_holds_one_object_a_configuration_by_the_names_of_its_fields(latcast: Latcast) -> None:
-    document = latcast("sample", "depthwise_conv", "-n", 5, "--sampler", "random", "--seed", 3, "--json").json
+    document = latcast("data", "sample", "depthwise_conv", "-n", 5, "--sampler", "random", "--seed", 3, "--json").json
 
     assert (document["kernel"], document["sampler"], document["seed"]) == ("depthwise_conv", "random", 3)
     space = KernelSpace("depthwise_conv", load_rules("onnxruntime"))
@@ -26,7 +26,7 @@ def test_json_holds_one_object_a_configuration_by_the_names_of_its_fields(latcas
 
 
 def test_csv_has_a_column_a_field_and_holds_the_same(latcast: Latcast) -> None:
-    arguments = ("sample", "depthwise_conv", "-n", 4, "--sampler", "random")
+    arguments = ("data", "sample", "depthwise_conv", "-n", 4, "--sampler", "random")
 
     head, *rows = csv.reader(io.StringIO(latcast(*arguments, "--csv").out))
 
@@ -35,7 +35,7 @@ def test_csv_has_a_column_a_field_and_holds_the_same(latcast: Latcast) -> None:
 
 
 def test_a_table_has_the_fields_as_its_head(latcast: Latcast) -> None:
-    head, *rows = latcast("sample", "resize", "-n", 3, "--sampler", "random").out.splitlines()
+    head, *rows = latcast("data", "sample", "resize", "-n", 3, "--sampler", "random").out.splitlines()
 
     assert head.split() == list(kernel_type("resize").fields)
     assert len(rows) == 3
@@ -43,8 +43,8 @@ def test_a_table_has_the_fields_as_its_head(latcast: Latcast) -> None:
 
 @pytest.mark.slow
 def test_a_prior_and_the_fixed_test_set_come_from_networks(latcast: Latcast) -> None:
-    drawn = latcast("sample", "conv", "-n", 30, "--json").json
-    tested = latcast("sample", "conv", "-n", 145, "--test-set", "--json").json
+    drawn = latcast("data", "sample", "conv", "-n", 30, "--json").json
+    tested = latcast("data", "sample", "conv", "-n", 145, "--test-set", "--json").json
 
     assert drawn["sampler"] == "prior"
     assert any(row["kernel_h"] == 1 and row["in_channels"] % 8 == 0 for row in drawn["configurations"])
@@ -52,12 +52,12 @@ def test_a_prior_and_the_fixed_test_set_come_from_networks(latcast: Latcast) -> 
 
 
 def test_what_a_runtime_does_not_run_as_one_kernel_is_said_with_what_it_has(latcast: Latcast) -> None:
-    assert latcast("sample", "channel_shuffle", "--runtime", "onnxruntime").reason.startswith(
+    assert latcast("data", "sample", "channel_shuffle", "--runtime", "onnxruntime").reason.startswith(
         "onnxruntime runs no 'channel_shuffle' as one kernel, so none can be drawn; it has conv"
     )
-    assert latcast("sample", "channel_shuffle", "--runtime", "ncnn", "-n", 2, "--sampler", "random").code == 0
+    assert latcast("data", "sample", "channel_shuffle", "--runtime", "ncnn", "-n", 2, "--sampler", "random").code == 0
 
 
 def test_unknown_kernels_and_samplers_are_named(latcast: Latcast) -> None:
-    assert latcast("sample", "conf").reason == "no kernel type is called 'conf'; known: conv, concat, conv_3d"
-    assert latcast("sample", "conv", "--sampler", "vae2").code == 2
+    assert latcast("data", "sample", "conf").reason == "no kernel type is called 'conf'; known: conv, concat, conv_3d"
+    assert latcast("data", "sample", "conv", "--sampler", "vae2").code == 2

@@ -1,4 +1,4 @@
-"""``latcast signature predict --model``: a fitted model of known platforms in place of their latencies."""
+"""``latcast device predict --device-model``: a fitted model of known platforms in place of their latencies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latcast.cli.latency_units import milliseconds_of
+from latcast.cli.options import milliseconds_of
 from latcast.datasets import jsonlines
 from latcast.devices.latency_table import LatencyTable
 from latcast.devices.shared_terms_file import save_shared_terms
@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_known_networks_are_predicted_by_a_models_file(latcast: Latcast, few: Path, file: Path) -> None:
-    found = latcast("signature", "predict", "--measured", few, "--model", file, "--json").json
+    found = latcast("device", "predict", "--measured", few, "--device-model", file, "--json").json
 
     assert (found["platform"], found["measured"], found["known_platforms"]) == (NEW, 8, 2 * PHONES - 2)
     assert len(found["predictions"]) == len(fitted().model.networks)
@@ -46,21 +46,21 @@ def test_known_networks_are_predicted_by_a_models_file(latcast: Latcast, few: Pa
 
 
 def test_a_model_and_known_latencies_are_one_too_many(latcast: Latcast, few: Path, file: Path) -> None:
-    found = latcast("signature", "predict", "--measured", few, "--model", file, "--data", few)
+    found = latcast("device", "predict", "--measured", few, "--device-model", file, "--data", few)
 
     assert found.code == 2
     assert "leave out --data" in found.err
 
 
 def test_a_file_that_is_no_model_is_refused_in_one_line(latcast: Latcast, few: Path) -> None:
-    found = latcast("signature", "predict", "--measured", few, "--model", few)
+    found = latcast("device", "predict", "--measured", few, "--device-model", few)
 
     assert found.code == 1
     assert "no model of known platforms" in found.err
 
 
 def test_sizes_without_networks_that_have_them_are_a_wrong_call(latcast: Latcast, few: Path, file: Path) -> None:
-    found = latcast("signature", "predict", "--measured", few, "--model", file, "--shape", "input=1,3,192,192")
+    found = latcast("device", "predict", "--measured", few, "--device-model", file, "--shape", "input=1,3,192,192")
 
     assert found.code == 2
     assert "name the networks that have these sizes" in found.err

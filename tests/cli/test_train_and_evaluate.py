@@ -12,7 +12,7 @@ from tests.cli.dataset import ALL_NETWORKS, DATASET, PLATFORM, UNSEEN, UNSEEN_NE
 
 
 def test_a_bundle_is_trained_and_used_by_the_name_of_its_platform(latcast: Latcast, home: Path) -> None:
-    found = latcast("train", DATASET, "--way", "networks", "--licence", "CC0-1.0", "--json")
+    found = latcast("train", DATASET, "--learn-from", "networks", "--licence", "CC0-1.0", "--json")
 
     document = found.json
     assert (document["platform"], document["way"], document["licence"]) == (PLATFORM, "networks", "CC0-1.0")
@@ -22,7 +22,7 @@ def test_a_bundle_is_trained_and_used_by_the_name_of_its_platform(latcast: Latca
 
 
 def test_a_bundle_that_learned_from_more_stays_unless_the_user_says_otherwise(latcast: Latcast, home: Path) -> None:
-    whole = ("train", DATASET, "--way", "networks", "--json")
+    whole = ("train", DATASET, "--learn-from", "networks", "--json")
     # Eleven networks of ResNet and ShuffleNetV2 are left.
     part = (*whole, "--leave-out", ",".join((*UNSEEN, "mobilenet_v1", "mobilenet_v3")))
     kept = Path(latcast(*whole).json["bundle"])
@@ -43,15 +43,15 @@ def test_a_bundle_that_learned_from_more_stays_unless_the_user_says_otherwise(la
 
 
 def test_from_is_another_word_for_way(latcast: Latcast, tmp_path: Path) -> None:
-    first = latcast("train", DATASET, "--from", "networks", "-o", tmp_path / "a.zip")
-    second = latcast("train", DATASET, "--way", "networks", "-o", tmp_path / "b.zip")
+    first = latcast("train", DATASET, "--learn-from", "networks", "-o", tmp_path / "a.zip")
+    second = latcast("train", DATASET, "--learn-from", "networks", "-o", tmp_path / "b.zip")
 
     assert first.code == second.code == 0
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
 def test_people_are_told_what_it_was_trained_on_and_where_it_is(latcast: Latcast, tmp_path: Path) -> None:
-    first, *_, last = latcast("train", DATASET, "--way", "networks", "-o", tmp_path / "b").out.splitlines()
+    first, *_, last = latcast("train", DATASET, "--learn-from", "networks", "-o", tmp_path / "b").out.splitlines()
 
     assert first.startswith(f"{PLATFORM}: trained on {ALL_NETWORKS} networks (")
     assert last == f"bundle: {tmp_path / 'b'}"
@@ -117,9 +117,9 @@ def test_test_and_training_networks_may_come_from_two_stores(latcast: Latcast, t
         (("evaluate", "pixel4", DATASET), "no predictor for 'pixel4'"),
         (("evaluate", "local", DATASET, "--families", "resnet"), "found no measured network of resnet to judge"),
         (("train", "nosuch.jsonl"), "cannot read measurements from nosuch.jsonl"),
-        (("train", DATASET, "--platform", "pixel4/tflite-2.10/gpu/fp16"), "holds no measurements of pixel4/tflite-2.10/gpu/fp16"),
+        (("train", DATASET, "--on", "pixel4/tflite-2.10/gpu/fp16"), "holds no measurements of pixel4/tflite-2.10/gpu/fp16"),
         (("train", DATASET, "--leave-out", "vgg"), "found no networks of 'vgg' to leave out; there are fire, ghostnet, "),
-        (("train", DATASET, "--way", "kernels"), "needs at least 10 isolated kernels"),
+        (("train", DATASET, "--learn-from", "kernels"), "needs at least 10 isolated kernels"),
         (("train", DATASET, "-o", "/proc/nowhere/bundle.zip"), "cannot be written"),
     ],
 )

@@ -28,7 +28,7 @@ def test_subcommands_are_listed(latcast: Latcast) -> None:
 
 
 def test_an_operator_is_advised_with_every_rules_verdict(latcast: Latcast) -> None:
-    found = latcast("workgroups", "advise", "conv:56x56x256,k3,s1,c256", "--device", "hikey970", "-k", "2", "--direct")
+    found = latcast("workgroups", "advise", "conv:56x56x256,k3,s1,c256", "--on", "hikey970", "-n", "2", "--direct")
 
     assert found.code == 0, found
     rows = [line.split() for line in found.out.splitlines()]
@@ -40,7 +40,7 @@ def test_an_operator_is_advised_with_every_rules_verdict(latcast: Latcast) -> No
 
 
 def test_a_networks_launches_are_json(latcast: Latcast) -> None:
-    document = latcast("workgroups", "advise", "mobilenet_v1", "--device", "mi9", "-k", "3", "--json").json
+    document = latcast("workgroups", "advise", "mobilenet_v1", "--on", "mi9", "-n", "3", "--json").json
 
     assert document["device"]["simultaneous_items"] is None
     assert sum(len(launch["names"]) for launch in document["launches"]) == 27
@@ -52,7 +52,7 @@ def test_a_networks_launches_are_json(latcast: Latcast) -> None:
 
 
 def test_winograd_is_said(latcast: Latcast) -> None:
-    found = latcast("workgroups", "advise", "conv:56x56x256,k3,s1,c256", "--device", "pixel3xl")
+    found = latcast("workgroups", "advise", "conv:56x56x256,k3,s1,c256", "--on", "pixel3xl")
 
     assert "runs as Winograd" in found.out
 
@@ -61,7 +61,7 @@ def test_a_profile_of_ones_own_and_another_block(latcast: Latcast, tmp_path: Pat
     path = tmp_path / "mine.toml"
     path.write_text("max_work_group_size = 64\nmax_x = 64\nmax_y = 64\nmax_z = 64\nsimultaneous_items = 8\n")
 
-    found = latcast("workgroups", "advise", "conv:8x8x16,k3,s1,c16", "-d", path, "--block", "2,2,1", "--json").json
+    found = latcast("workgroups", "advise", "conv:8x8x16,k3,s1,c16", "--on", path, "--block", "2,2,1", "--json").json
 
     (launch,) = found["launches"]
     assert launch["advice"]["grid"] == [4, 4, 4]
@@ -72,9 +72,9 @@ def test_a_profile_of_ones_own_and_another_block(latcast: Latcast, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("conv:8x8x8", "-d", "nosuch"), "no device profile is called 'nosuch'"),
-        (("conv:8x8", "-d", "mi9"), "is not an operator"),
-        (("vit_base_16_nosuch", "-d", "mi9"), "vit_base_16_nosuch"),
+        (("conv:8x8x8", "--on", "nosuch"), "no device profile is called 'nosuch'"),
+        (("conv:8x8", "--on", "mi9"), "is not an operator"),
+        (("vit_base_16_nosuch", "--on", "mi9"), "vit_base_16_nosuch"),
     ],
 )
 def test_wrong_calls_say_why(latcast: Latcast, arguments: tuple[str, ...], reason: str) -> None:

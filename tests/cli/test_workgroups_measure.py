@@ -33,11 +33,11 @@ def gpu(monkeypatch: pytest.MonkeyPatch, home: Path) -> MadeUpInterface:
 
 
 def measure(latcast: Latcast, *options: object, op: str = OP) -> Any:
-    return latcast("workgroups", "measure", op, "--device", "made-up", "--rounds", "4", *options)
+    return latcast("workgroups", "measure", op, "--on", "made-up", "--rounds", "4", *options)
 
 
 def test_scripts_get_the_ranking_and_how_far_it_can_be_trusted(latcast: Latcast, gpu: MadeUpInterface, tmp_path: Path) -> None:
-    found = measure(latcast, "--most", "40", "-o", tmp_path / "sweep.json", "--json").json
+    found = measure(latcast, "--max-sizes", "40", "-o", tmp_path / "sweep.json", "--json").json
 
     assert (found["schema"], found["device"]["title"]) == (1, "made-up GPU")
     (sweep,) = found["sweeps"]
@@ -57,7 +57,7 @@ def test_scripts_get_the_ranking_and_how_far_it_can_be_trusted(latcast: Latcast,
 def test_people_get_the_best_sizes_with_the_recommended_ones_marked(
     latcast: Latcast, gpu: MadeUpInterface, tmp_path: Path
 ) -> None:
-    out = measure(latcast, "--most", "40", "-o", tmp_path / "sweep.json").out.splitlines()
+    out = measure(latcast, "--max-sizes", "40", "-o", tmp_path / "sweep.json").out.splitlines()
 
     assert out[0] == f"{OP} on made-up GPU: 40 sizes of a 8x8x4 grid, 4 rounds"
     assert out[1].split() == ["rank", "size", "latency", "ms", "x", "best", "recommended", "by"]
@@ -84,9 +84,9 @@ def test_an_order_that_is_noise_is_refused(latcast: Latcast, home: Path, monkeyp
 
 
 def test_running_it_again_adds_rounds(latcast: Latcast, gpu: MadeUpInterface, home: Path) -> None:
-    first = measure(latcast, "--most", "20", "--json").json["sweeps"][0]
-    again = measure(latcast, "--most", "20", "--json")
-    more = measure(latcast, "--most", "20", "--rounds", "6", "--json").json["sweeps"][0]
+    first = measure(latcast, "--max-sizes", "20", "--json").json["sweeps"][0]
+    again = measure(latcast, "--max-sizes", "20", "--json")
+    more = measure(latcast, "--max-sizes", "20", "--rounds", "6", "--json").json["sweeps"][0]
 
     assert "has 4 rounds of an earlier run already; a larger --rounds adds to them" in again.err
     assert (first["rounds"], again.json["sweeps"][0]["rounds"], more["rounds"]) == (4, 4, 6)
@@ -111,7 +111,7 @@ def test_tflites_exhaustive_set_is_measured_alone_where_asked(latcast: Latcast, 
 
 
 def test_a_block_is_another_kernel_with_another_grid(latcast: Latcast, gpu: MadeUpInterface) -> None:
-    options = ("--most", "20", "--block", "2,2,1", "--json")
+    options = ("--max-sizes", "20", "--block", "2,2,1", "--json")
     (found,) = measure(latcast, *options, op="conv:8x8x8,k3,s1,c16").json["sweeps"]
 
     assert (found["kernel"], found["grid"]) == ("conv_2x2x1", [4, 4, 4])
@@ -121,7 +121,7 @@ def test_a_models_convolutions_go_into_a_folder(latcast: Latcast, gpu: MadeUpInt
     model = tmp_path / "two.onnx"
     write_two_convolutions(model)
 
-    found = measure(latcast, "--most", "14", "-o", tmp_path / "sweeps", "--json", op=str(model)).json["sweeps"]
+    found = measure(latcast, "--max-sizes", "14", "-o", tmp_path / "sweeps", "--json", op=str(model)).json["sweeps"]
 
     assert [sweep["operator"] for sweep in found] == ["conv:8x8x4,k3,s1,c8", "dwconv:8x8x8,k3,s1"]
     assert {Path(sweep["cache"]).parent for sweep in found} == {tmp_path / "sweeps"}
@@ -148,7 +148,7 @@ def test_an_operator_that_cannot_be_measured_does_not_lose_the_others(
         return usual(device, workload)
 
     monkeypatch.setattr(gpu, "session", session)
-    found = measure(latcast, "--most", "14", "--json", op=str(model))
+    found = measure(latcast, "--max-sizes", "14", "--json", op=str(model))
 
     assert [sweep["operator"] for sweep in found.json["sweeps"]] == ["dwconv:8x8x8,k3,s1"]
     assert "conv:8x8x4,k3,s1,c8 is left out: no memory left" in found.err
@@ -173,7 +173,7 @@ def write_two_convolutions(path: Path) -> None:
 
 
 def test_an_unknown_device_is_one_line(latcast: Latcast, home: Path) -> None:
-    assert "no GPU interface is called 'mi9'" in latcast("workgroups", "measure", OP, "-d", "mi9").reason
+    assert "no GPU interface is called 'mi9'" in latcast("workgroups", "measure", OP, "--on", "mi9").reason
 
 
 def test_devices_are_listed_with_what_is_not_known(latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_an_interruption_keeps_the_rounds_before_it(
 
     monkeypatch.setattr(MadeUpSession, "run", interrupted)
     path = tmp_path / "sweep.json"
-    found = measure(latcast, "--most", "20", "-o", path)
+    found = measure(latcast, "--max-sizes", "20", "-o", path)
 
     assert found.code == 130
     assert "what was timed is kept: the same command goes on with it" in found.err
@@ -222,8 +222,8 @@ def test_an_interruption_keeps_the_rounds_before_it(
 def test_advice_is_given_for_a_device_that_is_here(latcast: Latcast, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpu(monkeypatch, profiles=(replace(PROFILE, simultaneous_items=None),))
 
-    found = latcast("workgroups", "advise", OP, "--device", "made-up", "--json").json
-    out = latcast("workgroups", "advise", OP, "--device", "made-up").out
+    found = latcast("workgroups", "advise", OP, "--on", "made-up", "--json").json
+    out = latcast("workgroups", "advise", OP, "--on", "made-up").out
 
     assert (found["device"]["title"], found["device"]["simultaneous_items"]) == ("made-up GPU", None)
     assert "rule II cannot be evaluated: how many items a core executes at once (K_ac) is not known" in out

@@ -24,8 +24,8 @@ Commands = Callable[[Path, Path], Sequence[Sequence[str]]]
 def of_measurements(file: Path, folder: Path) -> Sequence[Sequence[str]]:
     return [
         ["evaluate", PLATFORM, str(file)],
-        ["train", str(file), "--from", "networks", "-o", str(folder / "bundle")],
-        ["share", str(file), "--to", "http://127.0.0.1:9", "--dry-run", "--device", "phone"],
+        ["train", str(file), "--learn-from", "networks", "-o", str(folder / "bundle")],
+        ["hub", "share", str(file), "--to", "http://127.0.0.1:9", "--dry-run", "--device", "phone"],
     ]
 
 
@@ -38,7 +38,7 @@ def of_tools(file: Path, folder: Path) -> Sequence[Sequence[str]]:
     runtime = {"0": "ncnn", "1": "onnxruntime"}.get(file.name[2:3], "tflite")
     return [
         ["data", "import", "benchmark", str(file), *where],
-        ["data", "import", "benchmark", str(file), "--platform", f"phone/{runtime}-1.0/cpu1/fp32", *where],
+        ["data", "import", "benchmark", str(file), "--on", f"phone/{runtime}-1.0/cpu1/fp32", *where],
     ]
 
 

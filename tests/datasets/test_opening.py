@@ -100,7 +100,7 @@ class TestOnlyPlatform:
         with Store(":memory:") as store:
             store.add_all([measurement("a"), measurement("a", THERE)])
 
-            with pytest.raises(DatasetError, match=f"holds 2 platforms, name one with --platform: {HERE}, {THERE}"):
+            with pytest.raises(DatasetError, match=f"holds 2 platforms, name one with --on: {HERE}, {THERE}"):
                 only_platform(store)
             assert only_platform(store, THERE).device == "pixel4"
 

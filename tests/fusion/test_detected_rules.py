@@ -59,7 +59,7 @@ def test_a_runtimes_name_means_its_newest_rules() -> None:
 
 
 def test_none_says_how_to_detect_them() -> None:
-    with pytest.raises(UnknownNameError, match="latcast fusion detect --runtime ncnn"):
+    with pytest.raises(UnknownNameError, match="latcast device fusion detect --runtime ncnn"):
         detected_rules(PLATFORM)
 
 

@@ -37,23 +37,23 @@ def latcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def test_a_token_is_issued_listed_and_revoked(latcast: Any, location: str) -> None:
-    code, out, err = latcast("repository", "token", "issue", "Ann", "--days", "30", "--database", location)
+    code, out, err = latcast("hub", "token", "issue", "Ann", "--days", "30", "--database", location)
     token = out.strip()
 
     assert code == 0
     assert "cannot be shown again" in err
     with HubDatabase(location) as database:
         assert database.check_token(token)[1].contributor == "Ann"
-    listed = latcast("repository", "token", "list", "--database", location)[1]
+    listed = latcast("hub", "token", "list", "--database", location)[1]
     assert "valid" in listed
     assert token not in listed
-    assert latcast("repository", "token", "revoke", token.split("_")[1], "--database", location)[0] == 0
-    [found] = json.loads(latcast("repository", "token", "list", "--json", "--database", location)[1])["tokens"]
+    assert latcast("hub", "token", "revoke", token.split("_")[1], "--database", location)[0] == 0
+    [found] = json.loads(latcast("hub", "token", "list", "--json", "--database", location)[1])["tokens"]
     assert found["state"] == "revoked"
 
 
 def test_a_hub_in_the_user_s_folder_needs_no_option(latcast: Any, tmp_path: Path) -> None:
-    assert latcast("repository", "token", "issue", "Ann")[0] == 0
+    assert latcast("hub", "token", "issue", "Ann")[0] == 0
     assert (tmp_path / "home" / "repository.sqlite").is_file()
 
 
@@ -65,7 +65,7 @@ def run_file(tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run_file: Path) -> None:
-    code, out, err = latcast("share", run_file, "--to", "http://127.0.0.1:1", "--device", "thinkpad", "--dry-run")
+    code, out, err = latcast("hub", "share", run_file, "--to", "http://127.0.0.1:1", "--device", "thinkpad", "--dry-run")
 
     assert code == 0
     assert [json.loads(line)["platform"] for line in out.splitlines()] == ["thinkpad/onnxruntime-1.31/cpu1/fp32"] * 20
@@ -75,9 +75,9 @@ def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run
 def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, sqlite: HubDatabase) -> None:
     token, _ = sqlite.issue_token("Ann")
     with listening(sqlite, QUICK) as url:
-        shown = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--dry-run")[1]
-        code, out, _ = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes")
-        again = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes", "--json")[1]
+        shown = latcast("hub", "share", run_file, "--to", url, "--device", "thinkpad", "--dry-run")[1]
+        code, out, _ = latcast("hub", "share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes")
+        again = latcast("hub", "share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes", "--json")[1]
 
     assert (code, out) == (0, "20 accepted, 0 known there already, 0 held back\n")
     assert (json.loads(again)["accepted"], json.loads(again)["known"]) == (0, 20)
@@ -94,7 +94,7 @@ def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, s
     ],
 )
 def test_sharing_needs_a_token_a_name_and_a_yes(latcast: Any, run_file: Path, options: tuple[str, ...], reason: str) -> None:
-    code, out, err = latcast("share", run_file, "--to", "http://127.0.0.1:1", *options)
+    code, out, err = latcast("hub", "share", run_file, "--to", "http://127.0.0.1:1", *options)
 
     assert (code, out) == (1, "")
     assert reason in err
@@ -103,21 +103,21 @@ def test_sharing_needs_a_token_a_name_and_a_yes(latcast: Any, run_file: Path, op
 def test_what_is_held_back_can_be_looked_at_and_decided(latcast: Any, sqlite: HubDatabase) -> None:
     where = ("--database", sqlite.location)
     upload(sqlite, [record(1, latency_ms=0.0001), record(2, latency_ms=0.0002)])
-    [first, second] = json.loads(latcast("repository", "quarantine", "list", "--json", *where)[1])["quarantine"]
+    [first, second] = json.loads(latcast("hub", "quarantine", "list", "--json", *where)[1])["quarantine"]
 
-    assert "outside 0.001" in latcast("repository", "quarantine", "list", *where)[1]
-    assert latcast("repository", "quarantine", "release", first["id"], *where)[0] == 0
-    assert latcast("repository", "quarantine", "discard", second["id"], *where)[0] == 0
-    assert latcast("repository", "quarantine", "discard", second["id"], *where)[0] == 1
+    assert "outside 0.001" in latcast("hub", "quarantine", "list", *where)[1]
+    assert latcast("hub", "quarantine", "release", first["id"], *where)[0] == 0
+    assert latcast("hub", "quarantine", "discard", second["id"], *where)[0] == 0
+    assert latcast("hub", "quarantine", "discard", second["id"], *where)[0] == 1
     assert len(sqlite) == 1
 
 
 def test_the_model_can_be_fitted_by_hand(latcast: Any, sqlite: HubDatabase) -> None:
     where = ("--database", sqlite.location)
-    assert "nothing to fit to" in latcast("repository", "refit", *where)[2]
+    assert "nothing to fit to" in latcast("hub", "refit", *where)[2]
     upload(sqlite, [*device("a", 1.0), *device("b", 2.0), *device("c", 3.0)])
 
-    out = latcast("repository", "refit", *where)[1]
+    out = latcast("hub", "refit", *where)[1]
 
     assert out.startswith("version 1 (log-scale): 3 platforms, 20 networks; MAPE 0.0 % on held-out devices")
 
@@ -131,7 +131,7 @@ def test_the_model_can_be_fitted_by_hand(latcast: Any, sqlite: HubDatabase) -> N
     ],
 )
 def test_a_server_that_cannot_start_says_why(latcast: Any, options: tuple[str, ...], reason: str) -> None:
-    code, _, err = latcast("serve", *options)
+    code, _, err = latcast("hub", "serve", *options)
 
     assert code == 1
     assert reason in err
@@ -139,7 +139,7 @@ def test_a_server_that_cannot_start_says_why(latcast: Any, options: tuple[str, .
 
 def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:
     environment = {**os.environ, "LATCAST_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "latcast", "serve", "--port", "18765", "--invite", "--url", "https://latcast.example"]
+    command = [sys.executable, "-m", "latcast", "hub", "serve", "--port", "18765", "--invite", "--url", "https://latcast.example"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
             health = wait_for(lambda: fetched("http://127.0.0.1:18765/api/health"), 60)

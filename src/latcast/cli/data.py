@@ -1,30 +1,40 @@
-"""``latcast data``: published measurements in, and what is in them; the benchmark of variants."""
+"""``latcast data``: published measurements in, what is in them, what stock tools printed; the benchmark of variants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latcast.cli import data_benchmark, data_variants
-from latcast.cli.latency_units import LatencyUnit
-from latcast.cli.options import AsJson, one_of
-from latcast.cli.output import print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.data_variants import export, sample, variants
+from latcast.cli.lazy_group import command_group
+from latcast.cli.options import UNIT_OPTION, AsJson, LatencyUnit, milliseconds_of, one_of
+from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from latcast.datasets.importers import Imported, NetworkCheck
+    from latcast.records import Measurement
 
 CHECK_FAILED = 3
 """Exit code of a check that found something wrong."""
 
-app = typer.Typer(
-    help="Published measurements in, and the benchmark of variants.", no_args_is_help=True, add_completion=False,
-    rich_markup_mode=None,
-)  # fmt: skip
-data_variants.add_commands(app)
+BENCHMARK = "benchmark"
+"""What stock tools printed, in place of a published dataset's name."""
+
+app = command_group("""Published measurements in, and what is in them; networks and kernels to measure.
+
+\b
+Examples:
+  latcast data import usc DIR
+  latcast data import benchmark kit -o few.jsonl
+  latcast data check usc DIR
+  latcast data variants -o variants.parquet --count 100
+  latcast data sample conv -n 5
+""")
 
 
 def _datasets() -> Sequence[str]:
@@ -34,7 +44,7 @@ def _datasets() -> Sequence[str]:
 
 
 def _sources() -> Sequence[str]:
-    return [*_datasets(), data_benchmark.NAME]
+    return [*_datasets(), BENCHMARK]
 
 
 Dataset = Annotated[
@@ -74,12 +84,18 @@ def _folder(paths: Sequence[Path]) -> Path:
     return paths[0]
 
 
+app.command()(variants)
+app.command()(export)
+app.command()(sample)
+
+
 @app.command(name="import")
 def import_dataset(
     dataset: Source,
     paths: Paths,
     store: Annotated[
-        str | None, typer.Option("--store", help="SQLite file or database URL to add to. [default: the user's folder]")
+        str | None,
+        typer.Option("--store", metavar="FILE|URL", help="SQLite file or database URL to add to. [default: the user's folder]"),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON Lines file (.jsonl, .jsonl.gz) instead.")] = None,
     nodes: Annotated[
@@ -89,24 +105,44 @@ def import_dataset(
             help="Match executed kernels with the networks' graphs; builds the networks, which takes minutes the first time.",
         ),
     ] = True,
-    platform: data_benchmark.PlatformId = None,
-    kit: data_benchmark.Kit = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="PLATFORM",
+            help="benchmark: where the tools ran, device/runtime-version/unit/precision, where they do not say it.",
+        ),
+    ] = None,
+    kit: Annotated[
+        Path | None,
+        typer.Option(
+            "--kit",
+            metavar="DIR",
+            help="benchmark: the folder of the kit that was run, by which networks are known.",
+            file_okay=False,
+        ),
+    ] = None,
     latency_unit: LatencyUnit = "",
     as_json: AsJson = False,
 ) -> None:
-    """Read a published dataset, or what stock tools printed, into the one schema; what the store holds is not added again."""
+    """Read a published dataset, or what stock tools printed, into the one schema; what the store holds is not added again.
+
+    \b
+    Examples:
+      latcast data import usc DIR --store phones.sqlite
+      latcast data import benchmark kit -o few.jsonl
+      latcast data import benchmark run.txt --on pixel4/tflite-2.17/cpu1/fp32
+    """
     from latcast.datasets.importers import IMPORTERS
 
     if store is not None and output is not None:
         raise typer.BadParameter("--store and --output exclude each other")
-    if dataset == data_benchmark.NAME:
-        data_benchmark.import_outputs(
-            paths, platform=platform, kit=kit, latency_unit=latency_unit, store=store, output=output, as_json=as_json
-        )
+    if dataset == BENCHMARK:
+        _import_outputs(paths, platform=on, kit=kit, latency_unit=latency_unit, store=store, output=output, as_json=as_json)
         return
-    if platform is not None or kit is not None or latency_unit:
+    if on is not None or kit is not None or latency_unit:
         raise typer.BadParameter(
-            "--platform, --kit and --latency-unit are for benchmark; a published dataset says itself what it measured"
+            "--on, --kit and --latency-unit are for benchmark; a published dataset says itself what it measured"
         )
     importer = IMPORTERS.get(dataset)
     imported = importer.read(_folder(paths))
@@ -118,7 +154,7 @@ def import_dataset(
 
         added, place = jsonlines.write(output, imported.measurements), str(output)
     else:
-        added, place = data_benchmark.stored(dataset, store, imported.measurements)
+        added, place = _stored(dataset, store, imported.measurements)
     if as_json:
         print_json({**_described(dataset, importer.title, imported), "added": added, "store": place})
         return
@@ -131,6 +167,10 @@ def check_dataset(dataset: Dataset, folder: Folder, as_json: AsJson = False) -> 
     """Say what a published dataset holds, what is missing or malformed, and whether its networks can be built here.
 
     Exits with 3 where a row is malformed or a network that is built here is not the one that was measured.
+
+    \b
+    Examples:
+      latcast data check usc DIR
     """
     from latcast.datasets.importers import IMPORTERS
 
@@ -215,3 +255,93 @@ def _print_networks(found: NetworkCheck) -> None:
 
 def _off(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f} %"
+
+
+def _import_outputs(
+    paths: Sequence[Path], *, platform: str | None, kit: Path | None, latency_unit: str, store: str | None, output: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Reads files and keeps their measurements."""
+    from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs
+    from latcast.records import Platform
+
+    if kit is None and len(paths) == 1 and (paths[0] / MANIFEST_FILE).is_file():
+        kit = paths[0]
+    found = read_outputs(
+        output_files(paths),
+        kit=None if kit is None else KitManifest.read(kit),
+        platform=None if platform is None else Platform.parse(platform),
+    )
+    found = replace(found, measurements=_in_milliseconds(found.measurements, latency_unit))
+    if output is not None:
+        from latcast.datasets import jsonlines
+
+        added, place = jsonlines.write(output, found.measurements), str(output)
+    else:
+        added, place = _stored(BENCHMARK, store, found.measurements)
+    for note in found.notes:
+        warn(note)
+    if as_json:
+        print_json(
+            {
+                "measurements": len(found.measurements),
+                "networks": len({item.reference.key for item in found.measurements}),
+                "platforms": sorted({item.platform for item in found.measurements}),
+                "executed_kernels": sum(len(item.executed) for item in found.measurements),
+                "files": [{"name": name, "tools": list(tools)} for name, tools in found.tools.items()],
+                "notes": list(found.notes),
+                "added": added,
+                "store": place,
+            }
+        )
+        return
+    print_table(
+        "",
+        ("network", "platform", "latency ms", "what it is"),
+        [
+            (item.reference.name, item.platform, milliseconds(item.latency_ms or 0.0), item.statistic)
+            for item in found.measurements
+        ],
+    )
+    print(f"{len(found.measurements)} measurements, {added} of them new, in {place}")
+
+
+def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
+    """With the latencies that people wrote down in milliseconds; tools say their unit themselves."""
+    from latcast.datasets.importers.benchmark_tools.latencies_csv import CsvReader
+    from latcast.devices.latency_table import table_of
+
+    stated = [item.environment["tool"] == CsvReader.name for item in measurements]
+    if not any(stated):
+        if unit:
+            raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=UNIT_OPTION)
+        return tuple(measurements)
+    table = table_of(compress(measurements, stated))
+    latencies = {
+        name: {network: float(value) for network, value in zip(table.networks, row, strict=True) if value == value}
+        for name, row in zip(table.platforms, table.latency_ms, strict=True)
+    }
+    scale = milliseconds_of(unit, latencies, "the CSV file")
+    return tuple(
+        replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))
+        if is_stated
+        else item
+        for item, is_stated in zip(measurements, stated, strict=True)
+    )
+
+
+def _stored(dataset: str, store: str | None, measurements: Sequence[Measurement]) -> tuple[int, str]:
+    """Adds measurements to a store, by default the dataset's in the user's folder.
+
+    Returns:
+        How many are new, and where the store is.
+    """
+    from latcast.datasets.store import Store
+    from latcast.folders import made, measurements_folder
+
+    if store is None:
+        file = measurements_folder() / f"{dataset}.sqlite"
+        made(file.parent)
+        store = str(file)
+    with Store(store) as kept:
+        return kept.add_all(measurements), kept.location

@@ -1,7 +1,9 @@
-"""``latcast data variants`` and ``latcast data export``: the benchmark of variants."""
+"""``latcast data variants``, ``export`` and ``sample``: networks and kernel configurations to measure."""
 
 from __future__ import annotations
 
+import csv
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,34 +16,28 @@ from latcast.cli.options import (
     Precision,
     Realtime,
     Runtime,
+    Sampler,
     Scheduler,
     Seed,
+    StoreFile,
     Threads,
     default_store_path,
     worker_settings,
 )
-from latcast.cli.output import print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from latcast.datasets.variants import Variant
     from latcast.measure.campaign import CampaignReport
     from latcast.measure.settings import WorkerSettings
 
-KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
-
 EXPORTS = (".onnx", ".tflite")
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Puts both commands into ``latcast data``."""
-    app.command(name="variants")(variants)
-    app.command(name="export")(export)
-
-
+@kept_when_interrupted("what was measured is kept: the same command goes on with it")
 def variants(
     output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file.")],
-    count: Annotated[int, typer.Option("--count", help="Networks of each family.", min=1)] = 2000,
+    count: Annotated[int, typer.Option("--count", "-n", help="Networks of each family.", min=1)] = 2000,
     seed: Seed = 0,
     measure: Annotated[
         int, typer.Option("--measure", help="Measure so many of them, spread over families and sizes.", min=0)
@@ -53,21 +49,27 @@ def variants(
         int,
         typer.Option("--processes", help="Measurements of each network, each in a process of its own; 3 make a label.", min=1),
     ] = 1,
-    budget: Annotated[float | None, typer.Option("--budget", help="Minutes to measure at most.", min=0.05)] = None,
-    most_macs: Annotated[float, typer.Option("--most-macs", help="Measure networks of at most so many G MACs.", min=0.01)] = 16.0,
-    most_weights: Annotated[
-        float, typer.Option("--most-weights", help="Measure networks of at most so many million weights.", min=0.1)
-    ] = 160.0,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
+    budget: Annotated[
+        float | None, typer.Option("--budget", metavar="MINUTES", help="Minutes to measure at most.", min=0.05)
     ] = None,
+    max_gmacs: Annotated[float, typer.Option("--max-gmacs", help="Measure networks of at most so many G MACs.", min=0.01)] = 16.0,
+    max_million_weights: Annotated[
+        float, typer.Option("--max-million-weights", help="Measure networks of at most so many million weights.", min=0.1)
+    ] = 160.0,
+    store: StoreFile = None,
     cpus: Cpus = "",
     realtime: Realtime = None,
     device: DeviceName = "local",
     scheduler: Scheduler = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make the benchmark of variants: 2,000 networks of each of 12 families, and cells of NAS-Bench-201."""
+    """Make the benchmark of variants: 2,000 networks of each of 12 families, and cells of NAS-Bench-201.
+
+    \b
+    Examples:
+      latcast data variants -o variants.parquet
+      latcast data variants -o variants.parquet --count 100 --measure 50 --runtime openvino
+    """
     found = _made(output, count, seed)
     if as_json:
         document = {"file": str(output), "rows": len(found), "seed": seed, "count": count, "families": _summary(found)}
@@ -79,7 +81,7 @@ def variants(
         settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
         if store is None:
             store = default_store_path(settings, "variants")
-        small = no_larger_than(found, 1e9 * most_macs, 1e6 * most_weights)
+        small = no_larger_than(found, 1e9 * max_gmacs, 1e6 * max_million_weights)
         report, wanted = _measured(small, measure, settings, store, processes, budget)
         if as_json:
             document["measured"] = {
@@ -182,7 +184,12 @@ def export(
     precision: Precision = "fp32",
     as_json: AsJson = False,
 ) -> None:
-    """Write one network of the benchmark of variants as a model file, with made-up weights."""
+    """Write one network of the benchmark of variants as a model file, with made-up weights.
+
+    \b
+    Examples:
+      latcast data export variants.parquet --row 7 -o variant.onnx
+    """
     from latcast.datasets.variants_file import read_variant
     from latcast.errors import DatasetError
     from latcast.spaces import build
@@ -209,3 +216,65 @@ def export(
         print_json(described)
     else:
         print(f"{output}: {variant.reference.name}, {variant.facts.macs / 1e6:.0f} MMACs, {len(data) / 1e6:.1f} MB")
+
+
+def sample(
+    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Kernel type: conv, depthwise_conv, linear, concat...")],
+    count: Annotated[int, typer.Option("--count", "-n", help="How many configurations.", min=1)] = 20,
+    sampler: Sampler = "prior",
+    seed: Seed = 0,
+    runtime: Runtime = "onnxruntime",
+    precision: Precision = "fp32",
+    test_set: Annotated[
+        bool, typer.Option("--test-set", help="The fixed test set that rounds of sampling are judged on, instead of samples.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a column a field.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw configurations of a kernel type, as a campaign of isolated kernels would measure them.
+
+    What is one kernel follows from the fusion rules of the runtime.
+
+    \b
+    Examples:
+      latcast data sample conv -n 5
+      latcast data sample depthwise_conv --sampler adaptive --csv
+    """
+    from latcast.kernels.rules import rules_for
+    from latcast.kernels.types import kernel_type
+    from latcast.samplers import SAMPLERS
+    from latcast.samplers.test_set import fixed_test_set
+    from latcast.spaces.kernel_space import KernelSpace
+    from latcast.spaces.kernel_zoo import kernel_zoo
+
+    rules = rules_for(runtime, precision)
+    space = KernelSpace(kernel, rules)
+    space.check_drawable()
+    # Even sampling needs no networks to learn from.
+    listed = {} if sampler == "random" and not test_set else kernel_zoo(rules, seed=seed).get(kernel, {})
+    if sampler == "vae" and not test_set:
+        warn("the autoencoder is trained on the kernels of networks, once for each type; that takes up to a minute")
+    found = (
+        fixed_test_set(space, listed, count, seed)
+        if test_set
+        else SAMPLERS.get(sampler or "prior")(space, listed, seed).suggest(count)
+    )
+    if len(found) < count:
+        warn(f"kernels of type '{kernel}' have hardly more than {len(found)} different configurations")
+    fields = kernel_type(kernel).fields
+    if as_json:
+        print_json(
+            {
+                "kernel": kernel,
+                "sampler": "test set" if test_set else sampler,
+                "seed": seed,
+                "runtime": runtime,
+                "configurations": [dict(zip(fields, row, strict=True)) for row in found],
+            }
+        )
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(fields)
+        writer.writerows(found)
+    else:
+        print_table("", fields, [[str(value) for value in row] for row in found])

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latcast.cli.options import AsJson, Budget, Realtime, Replace, Runtime, Seed, worker_settings
-from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
+from latcast.cli.output import (
+    StageProgress,
+    interval_column,
+    kept_when_interrupted,
+    milliseconds,
+    percent,
+    print_json,
+    print_table,
+    warn,
+)
 from latcast.cli.profile import which_was_kept
-from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
     from latcast.predictors.demonstration import Demonstration
 
-KEPT_WHEN_INTERRUPTED = "what was measured is kept: latcast demo --resume goes on with it"
 
-
+@kept_when_interrupted("what was measured is kept: latcast demo --resume goes on with it")
 def command(
     budget: Budget = 5.0,
     runtime: Runtime = "onnxruntime",
@@ -27,7 +34,13 @@ def command(
     replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Profile this machine, predict networks it never ran, check by running them."""
+    """Profile this machine, predict networks it never ran, check by running them.
+
+    \b
+    Examples:
+      latcast demo
+      latcast demo --runtime openvino --budget 2
+    """
     from latcast.folders import measurements_folder
     from latcast.predictors.demonstration import demonstrate
 

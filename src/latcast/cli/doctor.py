@@ -18,7 +18,7 @@ OPTIONAL_PARTS = (
     ("pytorchcv", "pytorchcv", "build published networks as PyTorch modules"),
     ("pyarrow", "parquet", "the benchmark of variants as Parquet"),
     ("pymoo", "search", "search large spaces"),
-    ("fastapi", "server", "the shared repository"),
+    ("fastapi", "server", "a shared hub of measurements"),
     ("distributed", "dask", "campaigns and predictions over several machines"),
     ("pyopencl", "opencl", "time work-group sizes under OpenCL"),
     ("wgpu", "webgpu", "time work-group sizes under WebGPU"),
@@ -93,7 +93,13 @@ def _shown(value: Any) -> str:
 
 
 def command(as_json: AsJson = False) -> None:
-    """What works here, what is missing and how to add it."""
+    """What works here, what is missing and how to add it.
+
+    \b
+    Examples:
+      latcast doctor
+      latcast doctor --json
+    """
     from latcast.folders import bundles_folder
     from latcast.predictors.bundle_index import scan_bundles
 

@@ -1,4 +1,4 @@
-"""A command whose subcommands live in modules of their own, each imported when it runs."""
+"""Groups of commands, imported when they run; a misspelt or former name is answered with the right one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,28 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from latcast.cli.output import Interrupted, warn
 
-class SuggestingGroup(TyperGroup):
-    """A group that names the command which an unknown one most resembles, whether its module is imported or not."""
+RENAMED_OPTIONS: Mapping[str, str] = {
+    "--from": "--learn-from",
+    "--into": "--output",
+    "--kernels": "--breakdown",
+    "--most": "--max-sizes",
+    "--most-macs": "--max-gmacs",
+    "--most-weights": "--max-million-weights",
+    "--platform": "--on",
+    "--platforms": "--known",
+    "--plots": "--plot",
+    "--shortlist": "--count",
+    "--size": "--count",
+    "--way": "--learn-from",
+    "-k": "-n",
+}
+"""Former name of an option -> its name."""
+
+
+class CommandGroup(TyperGroup):
+    """A group that names the command or option which an unknown one most resembles, or is called now."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
@@ -21,34 +40,72 @@ class SuggestingGroup(TyperGroup):
             ctx.fail(f"No such command '{args[0]}'." + (f" Did you mean '{near[0]}'?" if near else ""))
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as problem:  # Typer would print a word of its own, or nothing
+            raise Interrupted("interrupted") from problem
+        except Exception as problem:
+            # Typer exports no class for an unknown option.
+            renamed = RENAMED_OPTIONS.get(getattr(problem, "option_name", ""))
+            if renamed and hasattr(problem, "possibilities"):
+                problem.possibilities = [renamed]
+            raise
 
-def lazy_group(modules: Mapping[str, tuple[str, str]], heading: str) -> type[TyperGroup]:
-    """The class of a command's group.
+
+def command_group(text: str, kind: type[CommandGroup] = CommandGroup) -> typer.Typer:
+    """A group whose commands are in one module; ``text`` is its help."""
+    return typer.Typer(help=text, cls=kind, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+Sections = Mapping[str, Mapping[str, tuple[str, str]]]
+"""Heading -> command -> where it is, ``module`` (with a function ``command``) or ``module:attribute``, and one line of help.
+
+The attribute is a function or a Typer group."""
+
+
+def lazy_group(sections: Sections, renamed: Mapping[str, str] | None = None) -> type[TyperGroup]:
+    """The class of a group whose commands are imported one at a time, so that each starts quickly.
 
     Args:
-        modules: Subcommand to its module, which has a function ``command``, and one line of help.
-        heading: What the subcommands are, above their list.
+        sections: The commands, under the headings of the group's help.
+        renamed: Former name of a command -> the command line that does it.
     """
+    commands = {name: entry for section in sections.values() for name, entry in section.items()}
 
-    class LazySubcommands(SuggestingGroup):
-        """Imports a module only when its subcommand is asked for."""
+    class LazyGroup(CommandGroup):
+        """Imports a command's module when the command is asked for."""
 
         def list_commands(self, ctx: Any) -> list[str]:
-            return list(modules)
+            return list(commands)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if cmd_name not in modules:
-                return None
-            module = importlib.import_module(modules[cmd_name][0])
-            single = typer.Typer(add_completion=False, rich_markup_mode=None)
-            single.command(name=cmd_name)(module.command)
-            command = typer.main.get_command(single)
-            command.name = cmd_name
-            return command
+            return _loaded(cmd_name, commands[cmd_name][0]) if cmd_name in commands else None
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            if renamed and args[0] in renamed:
+                warn(f"'{ctx.command_path} {args[0]}' is called: {renamed[args[0]]}")
+                raise typer.Exit(2)
+            return super().resolve_command(ctx, args)
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             # Without the commands themselves, which would all be imported for their one line.
-            with formatter.section(heading):
-                formatter.write_dl([(name, text) for name, (_, text) in modules.items()])
+            width = max(map(len, commands))
+            for heading, section in sections.items():
+                with formatter.section(heading):
+                    formatter.write_dl([(name.ljust(width), text) for name, (_, text) in section.items()])
 
-    return LazySubcommands
+    return LazyGroup
+
+
+def _loaded(name: str, target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    found = getattr(importlib.import_module(module), attribute or "command")
+    if isinstance(found, typer.Typer):
+        app = found
+    else:
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(name=name)(found)
+    command = typer.main.get_command(app)
+    command.name = name
+    return command

@@ -1,8 +1,7 @@
-"""The ``latcast`` command. Each command lives in a module of its own, imported when it runs."""
+"""The ``latcast`` command: which commands there are, and what becomes of errors."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,76 +11,53 @@ from typing import Annotated, Any
 import typer
 
 from latcast import __version__
-from latcast.cli.lazy_group import SuggestingGroup
-from latcast.cli.output import PrintableOutput, warn
+from latcast.cli.lazy_group import Sections, lazy_group
+from latcast.cli.output import Interrupted, PrintableOutput, warn
 from latcast.errors import LatcastError
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("latcast.cli.demo", "Profile this machine, predict networks it never ran, check by running them."),
-    "predict": ("latcast.cli.predict", "Latency of models on platforms, with interval and breakdown."),
-    "platforms": ("latcast.cli.platforms", "What can be predicted for, and how well."),
-    "measure": ("latcast.cli.measure", "The real latency here."),
-    "profile": ("latcast.cli.profile", "Measure this machine and train a predictor bundle for it."),
-    "adapt": ("latcast.cli.adapt", "Transfer known predictors to a new platform from few samples."),
-    "fusion": ("latcast.cli.fusion", "Which operators a runtime fuses, found by timing."),
-    "sample": ("latcast.cli.sample", "Draw configurations of a kernel type to measure."),
-    "train": ("latcast.cli.train", "Train a bundle from stored measurements."),
-    "evaluate": ("latcast.cli.evaluate", "Judge a bundle on stored measurements it was not trained on."),
-    "data": ("latcast.cli.data", "Published measurements in, and the benchmark of variants."),
-    "serve": ("latcast.cli.serve", "The shared repository: upload, query, predictions, pages."),
-    "share": ("latcast.cli.share", "Contribute measurements to a shared repository."),
-    "repository": ("latcast.cli.repository", "Keep a shared repository: tokens, quarantine, refitting."),
-    "signature": ("latcast.cli.signature", "A few networks describe a device: choose them, run them there, predict the rest."),
-    "search": ("latcast.cli.search", "The best networks of a search space under a latency limit."),
-    "workgroups": ("latcast.cli.workgroups", "GPU work-group sizes: advice by rules, measuring, replaying sweeps."),
-    "worker": ("latcast.cli.worker", "Measure and predict here for a Dask scheduler."),
-    "doctor": ("latcast.cli.doctor", "What works here, what is missing and how to add it."),
+SECTIONS: Sections = {
+    "Commands": {
+        "predict": ("latcast.cli.predict", "Latency of models on platforms, with interval and breakdown."),
+        "platforms": ("latcast.cli.platforms:app", "What can be predicted for, and how well."),
+        "models": ("latcast.cli.platforms:models", "Published networks that can be predicted by name."),
+        "measure": ("latcast.cli.measure", "The real latency here."),
+        "profile": ("latcast.cli.profile", "Measure this machine and train a predictor bundle for it."),
+        "search": ("latcast.cli.search", "The best networks of a search space under a latency limit."),
+        "doctor": ("latcast.cli.doctor", "What works here, what is missing and how to add it."),
+        "demo": ("latcast.cli.demo", "Profile this machine, predict other networks, check by running."),
+    },
+    "Further commands": {
+        "device": (
+            "latcast.cli.device:app",
+            "A new device from little measuring: kit, predict, adapt, fusion.",
+        ),
+        "hub": ("latcast.cli.hub:app", "A shared hub of measurements: serve, share, administer."),
+        "data": ("latcast.cli.data:app", "Published measurements in; networks and kernels to measure."),
+        "train": ("latcast.cli.train:train", "Train a bundle from stored measurements."),
+        "evaluate": ("latcast.cli.train:evaluate", "Judge a bundle on stored measurements it was not trained on."),
+        "workgroups": ("latcast.cli.workgroups:app", "GPU work-group sizes: advice, measuring, replaying sweeps."),
+        "worker": ("latcast.cli.worker", "Measure and predict here for a Dask scheduler."),
+    },
 }
-"""Command -> its module (with a Typer ``app`` or a function ``command``) and one line of help."""
+
+RENAMED: Mapping[str, str] = {
+    "adapt": "latcast device adapt",
+    "analyse": "python -m papers",
+    "fusion": "latcast device fusion",
+    "repository": "latcast hub",
+    "reproduce": "python -m papers",
+    "sample": "latcast data sample",
+    "serve": "latcast hub serve",
+    "share": "latcast hub share",
+    "signature": "latcast device",
+}
+"""Former name of a command -> the command line that does it."""
 
 DEBUG_VARIABLE = "LATCAST_DEBUG"
 """Set to anything, it shows the traceback of an error instead of one line."""
 
 FAILURE, INTERRUPTED = 1, 130
 """Exit codes; a wrong call exits with 2, which Typer sees to."""
-
-
-class Interrupted(Exception):
-    """Ctrl-C; the message says what becomes of the work done so far."""
-
-
-class LazyGroup(SuggestingGroup):
-    """Imports a command's module only when the command is run, so that each starts quickly."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _load(cmd_name) if cmd_name in COMMANDS else None
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        # Without the commands themselves, which would all be imported for their one line.
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as problem:  # Typer would print a word of its own, or nothing
-            module_name, _ = COMMANDS.get(ctx.invoked_subcommand, ("", ""))
-            kept = getattr(sys.modules.get(module_name), "KEPT_WHEN_INTERRUPTED", None)
-            raise Interrupted("interrupted" if kept is None else f"interrupted; {kept}") from problem
-
-
-def _load(name: str) -> Any:
-    module = importlib.import_module(COMMANDS[name][0])
-    app: typer.Typer | None = getattr(module, "app", None)
-    if app is None:
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(name=name)(module.command)
-    command = typer.main.get_command(app)
-    command.name = name
-    return command
 
 
 def _show_version(asked: bool) -> None:
@@ -95,15 +71,21 @@ def _options(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """How long will this network take on that device? In milliseconds, with an interval and a reason."""
+    """How long will this network take on that device? In milliseconds, with an interval and a reason.
+
+    \b
+    Examples:
+      latcast demo
+      latcast predict resnet18 --on pixel4/tflite-2.10/gpu/fp16
+      latcast platforms 'pixel4/*'
+    """
 
 
 def _main() -> Any:
     app = typer.Typer(
         name="latcast",
-        cls=LazyGroup,
+        cls=lazy_group(SECTIONS, RENAMED),
         callback=_options,
-        add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -6,20 +6,31 @@ from typing import Annotated, Any
 
 import typer
 
-from latcast.cli.options import AsJson, Cpus, LibraryPath, Precision, Realtime, Runtime, Threads, Trust, worker_settings
-from latcast.cli.output import for_each, milliseconds, parse_shapes, percent, print_json, print_table, warn
+from latcast.cli.options import (
+    AsJson,
+    Cpus,
+    LibraryPath,
+    Models,
+    Precision,
+    Realtime,
+    Runtime,
+    Shape,
+    Threads,
+    Trust,
+    parse_shapes,
+    worker_settings,
+)
+from latcast.cli.output import for_each, milliseconds, percent, print_json, print_table, warn
 from latcast.errors import MeasurementError
 from latcast.records import Measurement
 
 
 def command(
-    models: Annotated[
-        list[str], typer.Argument(metavar="MODEL", help="Model files (.onnx, .tflite, .pt2) or names of published networks.")
-    ],
+    models: Models,
     runtime: Runtime = "onnxruntime",
     threads: Threads = 1,
     precision: Precision = "fp32",
-    shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
+    shape: Shape = None,
     rounds: Annotated[int, typer.Option("--rounds", help="Bursts of runs, spread over the time.", min=1)] = 4,
     runs_per_round: Annotated[int, typer.Option("--runs-per-round", help="Timed runs in each.", min=1)] = 12,
     warmup_runs: Annotated[int, typer.Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
@@ -27,18 +38,24 @@ def command(
     realtime: Realtime = None,
     library_path: LibraryPath = None,
     trust: Trust = False,
-    kernels: Annotated[bool, typer.Option("--kernels", help="Show the kernels that the runtime executed.")] = False,
+    breakdown: Annotated[bool, typer.Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The real latency here, as it is when the host is quiet, with the raw figure beside it."""
+    """The real latency here, as it is when the host is quiet, with the raw figure beside it.
+
+    \b
+    Examples:
+      latcast measure mobilenet_v2.onnx resnet18
+      latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
+    """
     from latcast.measure.plan import MeasurePlan
     from latcast.measure.single import measure
     from latcast.measure.statistics import stability_warnings
     from latcast.spaces.models import model_reference
 
-    shapes = parse_shapes(shape or [])
+    shapes = parse_shapes(shape)
     settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path, trust=trust)
-    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=kernels)
+    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:
         measurement = measure(model_reference(model, shapes), settings, plan)
@@ -48,14 +65,14 @@ def command(
 
     found = for_each(models, measured)
     if as_json:
-        print_json({"measurements": [_json(*each, kernels=kernels) for each in found]})
+        print_json({"measurements": [_json(*each, breakdown=breakdown) for each in found]})
     elif found:
         print_table(
             "",
             ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
             [_row(model, measurement) for model, measurement in found],
         )
-        for model, measurement in found if kernels else ():
+        for model, measurement in found if breakdown else ():
             _print_kernels(model, measurement)
     for _, measurement in found:
         for text in stability_warnings(measurement):
@@ -75,12 +92,12 @@ def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
     )
 
 
-def _json(model: str, measurement: Measurement, *, kernels: bool) -> dict[str, Any]:
+def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str, Any]:
     from latcast.measure.statistics import stability_warnings
 
     record = measurement.to_json()
     kept = ("platform", "latency_ms", "raw_latency_ms", "variation", "statistic", "runs_ms", "rounds", "taken_at", "environment")
-    executed = {"kernels": record["executed"]} if kernels else {}
+    executed = {"kernels": record["executed"]} if breakdown else {}
     return {"model": model, **{name: record[name] for name in kept}, "warnings": stability_warnings(measurement), **executed}
 
 

@@ -1,22 +1,31 @@
-"""Options that several commands have."""
+"""Options and arguments that several commands have: one name and one meaning each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.measure.settings import WorkerSettings
 from latcast.records import PRECISIONS
+from latcast.registry import nearest_names
+
+if TYPE_CHECKING:
+    from latcast.records import Reference
+
+Value = TypeVar("Value", bound="str | None")
 
 
-def one_of(values: Callable[[], Sequence[str]]) -> Callable[[str], str]:
-    """A check that an option's value is one of some names, which are asked for only when the option is parsed."""
+def one_of(values: Callable[[], Sequence[str]]) -> Callable[[Value], Value]:
+    """A check that an option's value, if it has one, is one of some names, which are asked for only when it is parsed."""
 
-    def check(value: str) -> str:
-        if value not in values():
+    def check(value: Value) -> Value:
+        if value is not None and value not in values():
             raise typer.BadParameter(f"'{value}' is none of {', '.join(values())}")
         return value
 
@@ -35,10 +44,22 @@ def _ways() -> Sequence[str]:
     return WAYS
 
 
-def _models() -> Sequence[str]:
+def _kernel_models() -> Sequence[str]:
     from latcast.predictors.kernel_predictor import kernel_models
 
     return kernel_models()
+
+
+def _samplers() -> Sequence[str]:
+    from latcast.samplers import SAMPLERS
+
+    return SAMPLERS.names()
+
+
+def _units() -> Sequence[str]:
+    from latcast.devices.latency_units import MILLISECONDS
+
+    return ("", *MILLISECONDS)
 
 
 def _cpus(text: str) -> str:
@@ -47,7 +68,11 @@ def _cpus(text: str) -> str:
     return text
 
 
+Models = Annotated[
+    list[str], typer.Argument(metavar="MODEL...", help="Model files (.onnx, .tflite, .pt2) or names that latcast models lists.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
 Runtime = Annotated[
     str, typer.Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))
 ]
@@ -79,16 +104,15 @@ LibraryPath = Annotated[
     ),
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]
-DeviceName = Annotated[str, typer.Option("--device", help="What the machine that measures is called in platform ids.")]
+DeviceName = Annotated[str, typer.Option("--device", help="What this machine is called in platform ids.", metavar="NAME")]
 Seed = Annotated[int, typer.Option("--seed", help="Of every random choice.", min=0)]
-Budget = Annotated[float, typer.Option("--budget", help="Minutes to spend.", min=0.05)]
-Way = Annotated[
+Budget = Annotated[float, typer.Option("--budget", help="Minutes to spend.", min=0.05, metavar="MINUTES")]
+LearnFrom = Annotated[
     str,
     typer.Option(
-        "--way",
-        "--from",
-        help="Learn from operators profiled inside networks, from kernels timed alone, or from whole networks.",
-        metavar="operators|kernels|networks",
+        "--learn-from",
+        help="Operators profiled inside networks, kernels timed alone, whole networks, or the mean of operators and networks.",
+        metavar="operators|kernels|networks|averaged",
         callback=one_of(_ways),
     ),
 ]
@@ -97,17 +121,30 @@ KernelModel = Annotated[
     typer.Option(
         "--model",
         help="How a kernel type is modelled: physical_residual, analytical, lasso, random_forest, gbdt or mlp.",
-        callback=one_of(_models),
+        callback=one_of(_kernel_models),
     ),
 ]
 Rules = Annotated[
     str | None,
     typer.Option(
         "--rules",
-        help="Fusion rules by which networks fall into kernels: shipped, detected (what latcast fusion detect found here), "
-        "or a file. [default: shipped]",
+        help="Fusion rules by which networks fall into kernels: shipped, detected (what latcast device fusion detect found "
+        "here), or a file. [default: shipped]",
         metavar="shipped|detected|FILE",
     ),
+]
+Sampler = Annotated[
+    str | None,
+    typer.Option(
+        "--sampler",
+        "-s",
+        help="What chooses configurations of kernels: random, prior, adaptive or vae.",
+        callback=one_of(_samplers),
+    ),
+]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]", metavar="FILE"),
 ]
 BundleOutput = Annotated[
     Path | None,
@@ -116,6 +153,17 @@ BundleOutput = Annotated[
 Replace = Annotated[
     bool,
     typer.Option("--replace", help="Put the new bundle in the place of the user's own, even where that one is the better."),
+]
+UNIT_OPTION = "--latency-unit"
+LatencyUnit = Annotated[
+    str,
+    typer.Option(
+        UNIT_OPTION,
+        help="Unit of the latencies that are read: ms, s or us. [default: ms; asked for where no known device makes that likely]",
+        callback=one_of(_units),
+        show_default=False,
+        metavar="ms|s|us",
+    ),
 ]
 
 
@@ -143,15 +191,6 @@ def worker_settings(
     )  # fmt: skip
 
 
-def parse_block(text: str) -> tuple[int, int, int]:
-    """What ``--block`` says that a work item computes: columns, rows and slices."""
-    parts = text.replace("x", ",").split(",")
-    if len(parts) != 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise typer.BadParameter(f"--block '{text}' is not of the form 2,1,1")
-    x, y, z = (int(part) for part in parts)
-    return (x, y, z)
-
-
 def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
     """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
     from latcast.folders import made, measurements_folder
@@ -166,3 +205,113 @@ def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
     path = measurements_folder() / ("-".join(part for part in parts if part) + ".sqlite")
     made(path.parent)
     return path
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a list with commas between."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text stands for the names that are like it, ``*`` for any characters."""
+    return any(sign in text for sign in "*?[")
+
+
+def matching(text: str, names: Sequence[str], kind: str) -> list[str]:
+    """The names that a pattern stands for, or that a text is part of.
+
+    Args:
+        text: With ``*``, ``?`` or ``[``, the pattern of whole names; otherwise a part, in any case.
+        names: All of them.
+        kind: What they are, in the singular: "platform".
+
+    Raises:
+        UnknownNameError: There is none; the message lists the nearest.
+    """
+    if is_pattern(text):
+        found = [name for name in names if fnmatchcase(name, text)]
+    else:
+        found = [name for name in names if text.lower() in name.lower()]
+    if not found:
+        near = nearest_names(text, list(names))
+        raise UnknownNameError(f"no {kind} matches '{text}'" + (f"; nearest: {', '.join(near)}" if near else ""))
+    return found
+
+
+def platforms_in(on: str) -> list[str]:
+    """The platforms that ``--on`` names, each once: patterns stand for the ids that match them.
+
+    Raises:
+        LatcastError: None is named, or a pattern matches none.
+    """
+    from latcast.predictors.bundle_index import available_platforms
+
+    found: dict[str, None] = {}
+    for name in names_in(on):
+        if is_pattern(name) and not Path(name).exists():
+            found.update(dict.fromkeys(matching(name, [each.platform for each in available_platforms()], "platform")))
+        else:
+            found[name] = None
+    if not found:
+        raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
+    return list(found)
+
+
+def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+    """``input=1,3,224,224`` by input name.
+
+    Raises:
+        LatcastError: A text is not of this form.
+    """
+    shapes = {}
+    for text in texts or ():
+        name, equals, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
+        except ValueError:
+            shape = ()
+        if not equals or not name or not shape or min(shape) < 1:
+            raise LatcastError(f"--shape '{text}' is not of the form input=1,3,224,224")
+        shapes[name] = shape
+    return shapes
+
+
+def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]], source: str) -> float:
+    """How many milliseconds one of the unit has that latencies are in.
+
+    Args:
+        unit: What the option says; empty where nothing.
+        latencies: By platform id and network, as they stand in the source.
+        source: What the user calls it.
+
+    Raises:
+        DatasetError: Nothing was said, they are hardly milliseconds, and there is no terminal to ask at.
+    """
+    from latcast.devices.latency_units import MILLISECONDS, unit_mismatch
+    from latcast.devices.shared_terms_file import load_shared_terms
+
+    if unit:
+        return MILLISECONDS[unit]
+    model = load_shared_terms()
+    mismatches = {platform: unit_mismatch(model, platform, measured) for platform, measured in latencies.items()}
+    likely = {platform: "ms" if mismatch is None else mismatch.unit for platform, mismatch in mismatches.items()}
+    if len(set(likely.values())) > 1:
+        said = ", ".join(f"those of {platform} {unit}" for platform, unit in likely.items())
+        raise DatasetError(f"the latencies in {source} are hardly of one unit ({said}); give each platform in a file of its own")
+    # One of them speaks for all.
+    platform, mismatch = next(((name, found) for name, found in mismatches.items() if found is not None), ("", None))
+    if mismatch is None:
+        return 1.0
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise DatasetError(
+            f"the latencies of {platform} in {source} lie {mismatch}; say what they are with {UNIT_OPTION} ms, s or us"
+        )
+    print(f"The latencies of {platform} in {source} lie {mismatch}.", file=sys.stderr)
+    return MILLISECONDS[_asked(mismatch.unit, list(MILLISECONDS))]
+
+
+def _asked(likely: str, units: list[str]) -> str:
+    while True:
+        found = str(typer.prompt(f"Unit of the latencies ({', '.join(units)})", default=likely, err=True)).strip()
+        if found in units:
+            return found

@@ -1,11 +1,14 @@
-"""Printing: tables for people, JSON for scripts."""
+"""Printing: tables for people, JSON for scripts, progress and warnings on standard error."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from latcast.errors import LatcastError, one_line, printable
@@ -14,6 +17,9 @@ from latcast.records import milliseconds as milliseconds
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from latcast.predictors.profiling import Stage
 
 Result = TypeVar("Result")
 
@@ -97,19 +103,42 @@ def interval_column(intervals: Sequence[tuple[float, float, float | None]]) -> t
     return "interval ms", [f"{cell} ({kind})" for cell, kind in zip(cells, kinds, strict=True)]
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table; columns that hold nothing but numbers are right-aligned."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
+    """A table; columns that hold nothing but numbers are right-aligned.
+
+    Cells are wrapped between words alone, so that a name stays in one piece: a terminal that is too narrow for the longest
+    words wraps the rows.
+
+    Args:
+        title: Above it; empty for none.
+        columns: Headings, all of them empty for none.
+        rows: Cells.
+        spare: Columns that are left out, in this order, where the terminal is too narrow for all.
+    """
+    from rich.cells import cell_len
     from rich.table import Table
 
     title, columns = _shown(title, sys.stdout, kept="\n"), [_shown(name, sys.stdout) for name in columns]
     rows = [[_shown(cell, sys.stdout) for cell in row] for row in rows]
+    terminal = console()
+    cells = {name: [row[index] for row in rows] for index, name in enumerate(columns)} if spare else {}
+    for name in spare:
+        if sum(2 + max(map(cell_len, [heading, *column])) for heading, column in cells.items()) - 2 <= terminal.width:
+            break
+        del cells[name]
+    if spare:
+        columns, rows = list(cells), list(map(list, zip(*cells.values(), strict=True)))
     table = Table(box=None, pad_edge=False, show_header=any(columns))
+    least_width = 0
     for index, name in enumerate(columns):
-        numbers = all(_NUMBER.fullmatch(row[index]) for row in rows)
-        table.add_column(name, justify="right" if rows and numbers else "left", overflow="fold")
+        column = [row[index] for row in rows]
+        longest_word = max((cell_len(word) for cell in [name, *column] for word in cell.split()), default=1)
+        least_width += longest_word + 2
+        numbers = all(map(_NUMBER.fullmatch, column))
+        table.add_column(name, justify="right" if rows and numbers else "left", overflow="fold", min_width=longest_word)
+    terminal.width = max(terminal.width, least_width - 2)
     for row in rows:
         table.add_row(*row)
-    terminal = console()
     if title:
         terminal.print(title, style="bold")
     if terminal.is_terminal:
@@ -123,6 +152,19 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def warn(text: str) -> None:
     """One printable line on standard error, of at most 500 characters."""
     print(f"latcast: {one_line(text)}", file=sys.stderr)
+
+
+class Interrupted(Exception):
+    """Ctrl-C; the message says what becomes of the work done so far."""
+
+
+@contextmanager
+def kept_when_interrupted(kept: str) -> Iterator[None]:
+    """Says what is kept of a command that Ctrl-C ends; for a ``with`` statement, or as a decorator."""
+    try:
+        yield
+    except KeyboardInterrupt as problem:
+        raise Interrupted(f"interrupted; {kept}") from problem
 
 
 def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[str, Result]]:
@@ -153,20 +195,47 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """``input=1,3,224,224`` by input name.
+LINE_INTERVAL_S = 20.0
+"""At most one line in this time, where there is no terminal."""
 
-    Raises:
-        LatcastError: A text is not of this form.
-    """
-    shapes = {}
-    for text in texts:
-        name, equals, sizes = text.rpartition("=")
-        try:
-            shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
-        except ValueError:
-            shape = ()
-        if not equals or not name or not shape or min(shape) < 1:
-            raise LatcastError(f"--shape '{text}' is not of the form input=1,3,224,224")
-        shapes[name] = shape
-    return shapes
+
+class StageProgress:
+    """Shows stages as they are announced; a context manager, so that the bar is gone when results are printed."""
+
+    def __init__(self) -> None:
+        self._console = console(stderr=True)
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._name = ""
+        self._last_line_s = 0.0
+
+    def __enter__(self) -> StageProgress:
+        if self._console.is_terminal:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[detail]}"))
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._task = self._bar.add_task("starting", total=1.0, detail="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, stage: Stage) -> None:
+        detail = _detail(stage)
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=stage.name, completed=stage.share, detail=detail)
+            return
+        now_s = time.monotonic()
+        if stage.name != self._name or now_s - self._last_line_s >= LINE_INTERVAL_S:
+            self._name, self._last_line_s = stage.name, now_s
+            warn(stage.name + (f": {100 * stage.share:.0f} %, {detail}" if stage.progress else ""))
+
+
+def _detail(stage: Stage) -> str:
+    if stage.progress is None:
+        return ""
+    failed = f", {stage.progress.failed} failed" if stage.progress.failed else ""
+    return f"{stage.progress.done} measured{failed}, {stage.progress.name}"

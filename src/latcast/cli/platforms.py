@@ -1,4 +1,4 @@
-"""``latcast platforms`` and ``latcast platforms show``."""
+"""``latcast platforms`` and ``latcast models``: what can be predicted for, and what by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latcast.cli.options import AsJson
+from latcast.cli.lazy_group import CommandGroup, command_group
+from latcast.cli.options import AsJson, matching
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 
@@ -15,24 +16,54 @@ if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.predictors.throughput import ClassThroughput
 
-app = typer.Typer(
-    help="What can be predicted for, and how well.", invoke_without_command=True, add_completion=False, rich_markup_mode=None
+
+class PatternGroup(CommandGroup):
+    """Takes what is no command for a pattern to list: ``latcast platforms 'pixel4/*'``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.list_commands(ctx), *ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+app = command_group(
+    """What can be predicted for, and how well: latcast platforms [PATTERN], or show ID.
+
+\b
+Examples:
+  latcast platforms
+  latcast platforms 'pixel4/*/gpu/*'
+  latcast platforms show local/onnxruntime
+""",
+    PatternGroup,
 )
 
 COLUMNS = ("GFLOP/s", "GB/s", "weights GB/s", "µs a kernel")
 
 
-@app.callback()
-def list_platforms(context: typer.Context, as_json: AsJson = False) -> None:
-    """What can be predicted for, and how well: figures are of networks that training did not see."""
-    if context.invoked_subcommand is not None:
-        return
+@app.command(name="list")
+def list_platforms(
+    pattern: Annotated[
+        str, typer.Argument(metavar="[PATTERN]", help="Part of an id, or a pattern in quotes: 'pixel4/*/gpu/*'.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """What can be predicted for, and how well: figures are of networks that training did not see.
+
+    \b
+    Examples:
+      latcast platforms tflite
+      latcast platforms 'pixel4/*/gpu/*'
+    """
     from latcast.folders import bundles_folder
     from latcast.predictors.bundle_index import platforms, scan_bundles
 
     found = [each.to_json() for each in platforms()]
     for problem in scan_bundles().problems:
         warn(problem)
+    if pattern and found:
+        chosen = set(matching(pattern, [each["id"] for each in found], "platform"))
+        found = [each for each in found if each["id"] in chosen]
     if as_json:
         print_json(found)
         return
@@ -52,6 +83,7 @@ def list_platforms(context: typer.Context, as_json: AsJson = False) -> None:
             )
             for each in found
         ],
+        spare=("licence", "trained on", "source", "in interval %", "±5 %"),
     )
 
 
@@ -68,7 +100,13 @@ def show(
     names: Annotated[list[str], typer.Argument(metavar="ID", help="One platform, or two to compare.")],
     as_json: AsJson = False,
 ) -> None:
-    """The card of a platform, and what the device does well; two platforms side by side."""
+    """The card of a platform, and what the device does well; two platforms side by side.
+
+    \b
+    Examples:
+      latcast platforms show local/onnxruntime
+      latcast platforms show pixel4/tflite-2.10/gpu/fp16 s10/tflite-2.10/2large/fp32
+    """
     from latcast.predictors.forecast import load
 
     if len(names) > 2:
@@ -184,5 +222,48 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
                 _compute_ratio(*pair),
             )
             for pair in pairs
+        ],
+    )
+
+
+def models(
+    pattern: Annotated[
+        str, typer.Argument(metavar="[PATTERN]", help="Part of a name, or a pattern in quotes: 'mobilenet_*'.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Published networks that can be named in place of a file; any other network is a file.
+
+    \b
+    Examples:
+      latcast models mobilenet
+      latcast models 'resnet*'
+    """
+    from latcast.spaces.catalogue import families, family
+
+    published = {name: (each, model) for each in families() for name, model in family(each).published.items()}
+    names = matching(pattern, list(published), "published network") if pattern else list(published)
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": name, "family": published[name][0], "million_parameters": published[name][1].million_parameters,
+                    "million_macs": published[name][1].million_macs, "source": published[name][1].source,
+                }
+                for name in names
+            ]
+        )  # fmt: skip
+        return
+    print_table(
+        "",
+        ("model", "family", "million parameters", "million MACs"),
+        [
+            (
+                name,
+                published[name][0],
+                f"{published[name][1].million_parameters:.2f}",
+                percent(published[name][1].million_macs, 0),
+            )
+            for name in names
         ],
     )

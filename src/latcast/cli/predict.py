@@ -6,34 +6,42 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, Scheduler, Trust
-from latcast.cli.output import for_each, interval_column, milliseconds, parse_shapes, percent, print_json, print_table, warn
-from latcast.errors import LatcastError
+from latcast.cli.options import AsJson, Models, Scheduler, Shape, Trust, parse_shapes, platforms_in
+from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.graph.ir import Graph
 from latcast.predictors.prediction import Prediction
 
 
 def command(
-    models: Annotated[
-        list[str], typer.Argument(metavar="MODEL", help="Model files (.onnx, .tflite, .pt2) or names of published networks.")
+    models: Models,
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="PLATFORM,...",
+            help="Platform ids, beginnings of them, patterns in quotes, or paths of bundles, with commas between.",
+        ),
     ],
-    on: Annotated[str, typer.Option("--on", help="Platform ids, prefixes of them or bundle paths, separated by commas.")],
-    shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
+    shape: Shape = None,
     breakdown: Annotated[bool, typer.Option("--breakdown", help="Show every kernel.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="An unknown operator is an error.")] = False,
     trust: Trust = False,
     scheduler: Scheduler = "",
     as_json: AsJson = False,
 ) -> None:
-    """Latency of models on platforms, in milliseconds, with a 90 % interval."""
+    """Latency of models on platforms, in milliseconds, with a 90 % interval.
+
+    \b
+    Examples:
+      latcast predict mobilenet_v2.onnx resnet18 --on local/onnxruntime
+      latcast predict resnet18 --on pixel4/tflite-2.10/gpu/fp16 --breakdown
+      latcast predict resnet18 --on 'pixel4/*/gpu/*'
+    """
     from latcast.predictors.forecast import load
     from latcast.spaces.models import as_graph
 
-    shapes = parse_shapes(shape or [])
-    platforms = [name.strip() for name in on.split(",") if name.strip()]
-    if not platforms:
-        raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
-    predictors = [load(name) for name in platforms]
+    shapes = parse_shapes(shape)
+    predictors = [load(name) for name in platforms_in(on)]
 
     def read(model: str) -> Graph:
         return as_graph(model, shapes=shapes or None, strict=strict, trust=trust)

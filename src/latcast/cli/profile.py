@@ -15,21 +15,22 @@ from latcast.cli.options import (
     Cpus,
     DeviceName,
     KernelModel,
+    LearnFrom,
     LibraryPath,
     Precision,
     Realtime,
     Replace,
     Rules,
     Runtime,
+    Sampler,
     Scheduler,
     Seed,
+    StoreFile,
     Threads,
-    Way,
     default_store_path,
     worker_settings,
 )
-from latcast.cli.output import percent, print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from latcast.kernels.rules import FusionRules
@@ -37,21 +38,17 @@ if TYPE_CHECKING:
     from latcast.predictors.bundle_index import Shelved
     from latcast.predictors.platform_predictor import PlatformPredictor
 
-KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
 
-
+@kept_when_interrupted("what was measured is kept: the same command goes on with it")
 def command(
     runtime: Runtime = "onnxruntime",
     threads: Threads = 1,
     precision: Precision = "fp32",
     budget: Budget = 5.0,
-    way: Way = "operators",
+    learn_from: LearnFrom = "operators",
     model: KernelModel = "physical_residual",
     rules: Rules = None,
-    sampler: Annotated[
-        str | None,
-        typer.Option("--sampler", help="What chooses the kernels to time alone; implies --way kernels. [default: adaptive]"),
-    ] = None,
+    sampler: Sampler = None,
     target_error: Annotated[
         float | None,
         typer.Option(
@@ -66,27 +63,34 @@ def command(
     device: DeviceName = "local",
     scheduler: Scheduler = "",
     library_path: LibraryPath = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
-    ] = None,
+    store: StoreFile = None,
     output: BundleOutput = None,
     replace: Replace = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured."""
+    """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured.
+
+    --sampler and --target-error time kernels alone (--learn-from kernels).
+
+    \b
+    Examples:
+      latcast profile
+      latcast profile --runtime openvino --threads 2 --budget 10
+      latcast profile --learn-from kernels --sampler adaptive --target-error 10
+    """
     from latcast.datasets.store import Store
     from latcast.predictors.profiling import DEFAULT_SAMPLER, profile
 
     if sampler is not None or target_error is not None:
-        if way == "networks":
-            raise typer.BadParameter("--sampler and --target-error choose kernels to time alone, not networks: use --way kernels")
-        way = "kernels"
+        if learn_from == "networks":
+            raise typer.BadParameter("--sampler and --target-error choose kernels to time alone: use --learn-from kernels")
+        learn_from = "kernels"
     settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path)
     if store is None:
         store = default_store_path(settings)
     with StageProgress() as progress, Store(store) as kept:
         found = profile(
-            settings, store=kept, budget_s=60 * budget, way=way, model=model, seed=seed,
+            settings, store=kept, budget_s=60 * budget, way=learn_from, model=model, seed=seed,
             rules=fusion_rules(rules, settings),
             sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100,
             watch=progress,

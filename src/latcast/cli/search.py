@@ -9,15 +9,21 @@ import numpy as np
 import typer
 
 from latcast.cli.options import AsJson, Cpus, Realtime, Seed, one_of, worker_settings
-from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import (
+    StageProgress,
+    interval_column,
+    kept_when_interrupted,
+    milliseconds,
+    percent,
+    print_json,
+    print_table,
+    warn,
+)
 
 if TYPE_CHECKING:
     from latcast.records import Measurement
     from latcast.search.encodings import EncodingPredictor
     from latcast.search.result import SearchResult
-
-KEPT_WHEN_INTERRUPTED = "the same command goes on from the last generation"
 
 
 def _spaces() -> list[str]:
@@ -26,15 +32,19 @@ def _spaces() -> list[str]:
     return SUPERNETS.names()
 
 
+@kept_when_interrupted("the same command goes on from the last generation")
 def command(
     space: Annotated[
         str,
         typer.Argument(
+            metavar="SPACE",
             help="Search space: ofa_mobilenet_v3, ofa_proxylessnas, ofa_resnet, bignas, fbnet_v3, autoformer, nas_bench_201, ...",
             callback=one_of(_spaces),
         ),
     ],
-    on: Annotated[str, typer.Option("--on", help="A platform id, the beginning of one, or the path of a bundle.")],
+    on: Annotated[
+        str, typer.Option("--on", metavar="PLATFORM", help="A platform id, the beginning of one, or the path of a bundle.")
+    ],
     max_latency_ms: Annotated[float, typer.Option("--max-latency-ms", help="The limit, in milliseconds.", min=0.0)],
     objective: Annotated[
         str,
@@ -71,7 +81,13 @@ def command(
     realtime: Realtime = None,
     as_json: AsJson = False,
 ) -> None:
-    """The best networks of a search space under a latency limit."""
+    """The best networks of a search space under a latency limit.
+
+    \b
+    Examples:
+      latcast search ofa_mobilenet_v3 --on local/onnxruntime --max-latency-ms 4.5
+      latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
+    """
     from latcast.predictors.forecast import load
     from latcast.predictors.profiling import Stage
     from latcast.report.drawing import check_drawable

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.options import Cpus, Realtime, worker_settings
-from latcast.cli.output import print_table
+from latcast.cli.options import Cpus, DeviceName, Realtime, worker_settings
+from latcast.cli.output import kept_when_interrupted, print_table
 from latcast.errors import ClusterError
 
-KEPT_WHEN_INTERRUPTED = "its tasks are done again by other workers"
 
-
+@kept_when_interrupted("its tasks are done again by other workers")
 def command(
     scheduler: Annotated[str, typer.Argument(metavar="ADDRESS", help="Of a scheduler: what dask scheduler prints.")],
-    device: Annotated[str, typer.Option("--device", help="What this machine is called in platform ids.")] = "local",
+    device: DeviceName = "local",
     runtime: Annotated[
         list[str] | None, typer.Option("--runtime", "-r", help="Offer to measure under this one alone; may be repeated.")
     ] = None,
@@ -27,7 +26,12 @@ def command(
     measure: Annotated[bool, typer.Option("--measure/--no-measure", help="Whether to offer this machine for measuring.")] = True,
     predict: Annotated[bool, typer.Option("--predict/--no-predict", help="Whether to offer it for predicting.")] = True,
 ) -> None:
-    """Work for a Dask scheduler: campaigns and predictions of others run here; Ctrl-C ends it."""
+    """Work for a Dask scheduler: campaigns and predictions of others run here; Ctrl-C ends it.
+
+    \b
+    Examples:
+      latcast worker tcp://192.168.0.10:8786 --device board-a
+    """
     from latcast.cluster import PREDICTS, serve
     from latcast.measure.remote import describe_host
     from latcast.measure.settings import WorkerSettings

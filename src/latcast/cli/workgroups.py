@@ -1,29 +1,279 @@
-"""``latcast workgroups``: one module a subcommand, imported when it runs."""
+"""``latcast workgroups``: GPU work-group sizes, advised by rules, timed, and read from what others timed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latcast.cli.lazy_group import lazy_group
+from latcast.cli.lazy_group import command_group
+from latcast.cli.options import AsJson, Shape, parse_shapes
+from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.workgroups_measure import Block, measure, parse_block
+from latcast.errors import LatcastError
 
-SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
-    "advise": ("latcast.cli.workgroups_advise", "Sizes worth trying for each convolution of a model, judged by the rules."),
-    "measure": ("latcast.cli.workgroups_measure", "Time own kernels with many sizes on a GPU of this machine."),
-    "devices": ("latcast.cli.workgroups_devices", "What OpenCL and WebGPU tell of the devices here."),
-    "replay": ("latcast.cli.workgroups_replay", "What a measured sweep says of rules, defaults and tuning."),
-}
-"""Subcommand -> its module (with a function ``command``) and one line of help."""
+if TYPE_CHECKING:
+    from latcast.workgroups.advice import Advice, JudgedSize
+    from latcast.workgroups.audit import Audit, Summary
+    from latcast.workgroups.devices import DeviceProfile
+    from latcast.workgroups.networks import Launch
 
-KEPT_WHEN_INTERRUPTED = "what was timed is kept: the same command goes on with it"
+SIGNS = {"passes": "yes", "fails": "no", "cannot be evaluated": "?"}
+
+app = command_group("""GPU work-group sizes: advice by rules, measuring, replaying what others measured.
+
+\b
+Examples:
+  latcast workgroups advise mobilenet_v1 --on mi9 -n 3
+  latcast workgroups measure conv:56x56x64,k3,s1,c128 --on opencl
+  latcast workgroups replay sweep.json
+""")
 
 
-def _workgroups() -> None:
-    """GPU work-group sizes: advice by rules, measuring, replaying what others measured."""
+@app.command()
+def advise(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|OP",
+            help="A model file or the name of a published network; or an operator, conv:56x56x64,k3,s1,c128 or "
+            "dwconv:112x112x32,k3,s2.",
+        ),
+    ],
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="DEVICE",
+            help="Device profile: hikey970, vivox30, pixel3xl, mi9..., or a .toml file; or opencl or webgpu for a device of "
+            "this machine.",
+        ),
+    ],
+    count: Annotated[int, typer.Option("--count", "-n", help="Sizes to name for each convolution.", min=1)] = 5,
+    block: Block = "2,1,1",
+    direct: Annotated[bool, typer.Option("--direct", help="Take every convolution as a direct one: no Winograd.")] = False,
+    shape: Shape = None,
+    as_json: AsJson = False,
+) -> None:
+    """Work-group sizes worth trying for each convolution, what each of rules I to V says of them, and TFLite's default.
+
+    \b
+    Examples:
+      latcast workgroups advise conv:56x56x256,k3,s1,c256 --on hikey970 -n 2 --direct
+      latcast workgroups advise mobilenet_v1 --on mi9
+    """
+    from latcast.workgroups.advice import advise as advised_sizes
+    from latcast.workgroups.devices import load_profile
+    from latcast.workgroups.gpu_interfaces import is_queried, queried_profile
+
+    profile = queried_profile(on) if is_queried(on) else load_profile(on)
+    found = _launches(what, profile, parse_block(block), direct, shape)
+    advised = [(launch, None if launch.workload is None else advised_sizes(launch.workload, profile, count)) for launch in found]
+    if as_json:
+        print_json(
+            {
+                "model": what,
+                "device": profile.to_json(),
+                "launches": [
+                    {
+                        "names": list(launch.names), "kernel_type": launch.kernel, "note": launch.why or None,
+                        "advice": None if advice is None else advice.to_json(),
+                    }
+                    for launch, advice in advised
+                ],
+            }
+        )  # fmt: skip
+        return
+    _print_advice(what, profile, advised)
 
 
-app = typer.Typer(
-    name="workgroups", cls=lazy_group(SUBCOMMANDS, "Subcommands"), callback=_workgroups, add_completion=False,
-    no_args_is_help=True, rich_markup_mode=None,
-)  # fmt: skip
+def _launches(
+    what: str, profile: DeviceProfile, block: tuple[int, int, int], direct: bool, shape: list[str] | None
+) -> list[Launch]:
+    from dataclasses import replace
+
+    from latcast.spaces.models import as_graph
+    from latcast.workgroups.networks import conv_kernel, is_operator, launch_of, launches, parse_operator
+
+    if not is_operator(what):
+        found = launches(as_graph(what, shapes=parse_shapes(shape) or None), profile.family, block, direct=direct)
+        if not found:
+            raise LatcastError(f"{what} has no convolution; work-group sizes are advised for convolutions alone")
+        return found
+    workload = parse_operator(what)
+    if workload.kind == "conv" and block != (2, 1, 1):
+        workload = replace(workload, descriptor=conv_kernel(block))
+    return [launch_of(workload, profile.family, direct=direct)]
+
+
+def _print_advice(what: str, profile: DeviceProfile, advised: Sequence[tuple[Launch, Advice | None]]) -> None:
+    rows: list[list[str]] = []
+    for launch, advice in advised:
+        if advice is None:
+            continue
+        times = f" (x{len(launch.names)})" if len(launch.names) > 1 else ""
+        start = [
+            f"{advice.workload}{times}",
+            launch.kernel,
+            str(advice.workload.grid),
+            f"{advice.survivors} of {advice.candidates}",
+        ]
+        for place, found in enumerate(advice.shortlist):
+            rows.append([*(start if place == 0 else [""] * 4), str(place + 1), *_cells(found)])
+        rows.append(["", "", "", "", "kFast", *_cells(advice.default)])
+    columns = ("operator", "kernel", "grid", "rules leave", "rank", "size", "I", "II", "III", "IV", "V", "padded %", "accesses")
+    print_table(f"{what} on {profile.title}", columns, rows)
+    print("kFast: TFLite's present default; accesses: vectors an item reads for a filter tap and an input slice")
+    unknown = {(rule, why) for _, advice in advised if advice is not None for rule, why in _unknown(advice)}
+    for rule, why in sorted(unknown):
+        print(f"?: rule {rule} cannot be evaluated: {why}")
+    for launch, _ in advised:
+        if launch.why:
+            print(f"{', '.join(launch.names)}: {launch.why}")
+    if profile.source:
+        print(f"device: {profile.source}")
+    print("no latency was measured or predicted here: the rules say what to try first, not how fast it is")
+
+
+def _unknown(advice: Advice) -> list[tuple[str, str]]:
+    return [(rule, advice.why[rule]) for rule, verdict in advice.default.verdicts.items() if verdict == "cannot be evaluated"]
+
+
+def _cells(found: JudgedSize) -> list[str]:
+    accesses = "-" if found.accesses is None else f"{found.accesses:.2f}"
+    return [str(found.size), *(SIGNS[verdict] for verdict in found.verdicts.values()), percent(100 * found.padding), accesses]
+
+
+app.command()(measure)
+
+
+@app.command()
+def devices(as_json: AsJson = False) -> None:
+    """What OpenCL and WebGPU tell of the devices here; what they do not tell is said, not guessed.
+
+    \b
+    Examples:
+      latcast workgroups devices
+    """
+    from latcast.errors import MissingExtraError
+    from latcast.workgroups.gpu_interfaces import GPU_INTERFACES
+
+    found, absent = [], {}
+    for name in GPU_INTERFACES.names():
+        interface = GPU_INTERFACES.get(name)
+        try:
+            profiles = interface.profiles()
+        except MissingExtraError as problem:
+            absent[name] = str(problem)
+            continue
+        found += [(f"{name}:{index}", profile) for index, profile in enumerate(profiles)]
+        if not profiles:
+            absent[name] = f"{name} finds no device here; {interface.missing_driver()}"
+    if as_json:
+        print_json({"devices": [{"id": name, **profile.to_json()} for name, profile in found], "absent": absent})
+        return
+    rows = [
+        [name, profile.title, _known(profile.compute_units), _known(profile.simultaneous_items),
+         _known(profile.cache_line_bytes), str(profile.max_work_group_size),
+         f"{profile.max_x}x{profile.max_y}x{profile.max_z}"]
+        for name, profile in found
+    ]  # fmt: skip
+    columns = ("id", "device", "cores (N_sc)", "items at once (K_ac)", "cache line bytes", "most items", "most along x, y, z")
+    print_table("", columns, rows)
+    for source in dict.fromkeys(profile.source for _, profile in found):
+        print(source)
+    for why in absent.values():
+        print(why)
+
+
+def _known(value: int | None) -> str:
+    return "not known" if value is None else str(value)
+
+
+@app.command()
+def replay(
+    cache: Annotated[
+        Path, typer.Argument(metavar="CACHE", help="Cache file of Kernel Tuner (.json, .json.gz), or what measure wrote.")
+    ],
+    on: Annotated[
+        str, typer.Option("--on", metavar="DEVICE", help="Device profile. [default: found by the device's name in the file]")
+    ] = "",
+    each: Annotated[bool, typer.Option("--each", help="Show every kernel variant.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What a measured sweep says: how repeatable it is, and what rules, defaults and tuning would have given.
+
+    \b
+    Examples:
+      latcast workgroups replay sweep.json
+      latcast workgroups replay sweep.json --on mi9 --each
+    """
+    from latcast.workgroups.audit import audit, summarise
+    from latcast.workgroups.devices import load_profile
+    from latcast.workgroups.kernel_tuner_cache import read_cache
+
+    sweeps = read_cache(cache, load_profile(on) if on else None)
+    found = [audit(sweep) for sweep in sweeps]
+    if as_json:
+        print_json({"cache": str(cache), "device": sweeps[0].device.to_json(), "sweeps": [item.to_json() for item in found]})
+        return
+    if each or len(found) == 1:
+        _print_each(found)
+    _print_summary(summarise(f"{sweeps[0].operator} on {sweeps[0].device.title}", found))
+    for item in found:
+        if item.refused:
+            warn(item.refused)
+
+
+def _print_each(found: Sequence[Audit]) -> None:
+    rows = []
+    for item in found:
+        sweep = item.sweep
+        best = "-" if item.refused else str(sweep.sizes[int(sweep.latency_ms.argmin())])
+        rows.append(
+            [
+                sweep.variant_name or sweep.operator,
+                str(len(sweep.sizes)),
+                "-" if sweep.rounds < 2 else f"{sweep.repeatability:.2f}",
+                best,
+                milliseconds(float(sweep.latency_ms.min())),
+                f"{sweep.relative.max():.2f}",
+                "-" if item.refused else percent(100 * sweep.competitive_share),
+            ]
+        )
+    print_table("", ("variant", "sizes", "repeatability", "best", "ms", "worst over best", "within 15 % of best %"), rows)
+    print()
+
+
+def _print_summary(found: Summary) -> None:
+    variants = f"{found.ranked} of {found.sweeps} sweeps ranked, {found.sizes:.0f} sizes each on average"
+    repeated = "-" if found.repeatability is None else "{:.2f}, least {:.2f}".format(*found.repeatability)
+    print_table(
+        f"{found.title}: {variants}",
+        ("", ""),
+        [
+            ["repeatability (split-half rank correlation)", repeated],
+            ["worst over best", _number(found.worst_over_best)],
+            ["sizes within 15 % of the best", f"{percent(None if found.competitive is None else 100 * found.competitive)} %"],
+        ],
+    )
+    if not found.ranked:
+        return
+    scores = [["random filter", _number(found.chance), "0.00"]]
+    scores += [
+        [f"rule {rule}", *(("-", "-") if pair is None else (f"{pair[0]:.2f}", f"{pair[1]:+.2f}"))]
+        for rule, pair in found.scores.items()
+    ]
+    print_table("\nimportance (eq. 8)", ("", "score", "above chance"), scores)
+    ways = [
+        [way, f"{values[0]:.2f}", f"{values[1]:.2f}", f"{values[2]:.0f}", "-" if values[3] is None else f"{values[3] / 1e3:.1f}"]
+        for way, values in found.ways.items()
+        if values is not None
+    ]
+    print_table("\nlatency over the best size's", ("way", "mean", "worst", "sizes tried", "tuning s"), ways)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

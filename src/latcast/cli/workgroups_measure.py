@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latcast.cli.options import AsJson, Seed, one_of, parse_block
-from latcast.cli.output import milliseconds, parse_shapes, print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.options import AsJson, Seed, Shape, one_of, parse_shapes
+from latcast.cli.output import StageProgress, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
 
 if TYPE_CHECKING:
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from latcast.workgroups.sweep import Sweep
     from latcast.workgroups.workloads import Workload
 
+Block = Annotated[
+    str, typer.Option("--block", metavar="X,Y,Z", help="Columns, rows and slices that a work item of a convolution computes.")
+]
 WHICH_SIZES = ("all", "divisors", "shortlist")
 CHECK_FAILED = 3
 """Exit code where the order of sizes is noise: everything ran, but there is no answer."""
@@ -31,7 +33,8 @@ SHOWN = 10
 """Best sizes that people are shown, besides the recommended ones."""
 
 
-def command(
+@kept_when_interrupted("what was timed is kept: the same command goes on with it")
+def measure(
     what: Annotated[
         str,
         typer.Argument(
@@ -40,8 +43,8 @@ def command(
             "network, whose convolutions are measured one after another.",
         ),
     ],
-    device: Annotated[
-        str, typer.Option("--device", "-d", help="opencl or webgpu, or one of their devices: webgpu:1, opencl:mali.")
+    on: Annotated[
+        str, typer.Option("--on", metavar="DEVICE", help="opencl or webgpu, or one of their devices: webgpu:1, opencl:mali.")
     ],
     rounds: Annotated[int, typer.Option("--rounds", help="Launches of each size, earlier ones included.", min=2)] = 20,
     sizes: Annotated[
@@ -49,21 +52,22 @@ def command(
         typer.Option(
             "--sizes",
             metavar="all|divisors|shortlist",
-            help="All that the device allows (see --most), those that TFLite's exhaustive tuning tries, which divide the grid "
-            "exactly, or only those that the rules or TFLite recommend.",
+            help="All that the device allows (see --max-sizes), those that TFLite's exhaustive tuning tries, which divide the "
+            "grid exactly, or only those that the rules or TFLite recommend.",
             callback=one_of(lambda: WHICH_SIZES),
         ),
     ] = "all",
-    most: Annotated[
-        int, typer.Option("--most", help="Sizes at most: the recommended ones and a random sample of the others.", min=2)
+    max_sizes: Annotated[
+        int, typer.Option("--max-sizes", help="Sizes at most: the recommended ones and a random sample of the others.", min=2)
     ] = 120,
     budget: Annotated[
-        float, typer.Option("--budget", help="Minutes to spend on each operator; two rounds are always run.", min=0.0)
+        float,
+        typer.Option(
+            "--budget", metavar="MINUTES", help="Minutes to spend on each operator; two rounds are always run.", min=0.0
+        ),
     ] = 5.0,
-    block: Annotated[
-        str, typer.Option("--block", help="Columns, rows and slices that a work item of a convolution computes.")
-    ] = "2,1,1",
-    shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of a model's input: input=1,3,224,224.")] = None,
+    block: Block = "2,1,1",
+    shape: Shape = None,
     seed: Seed = 0,
     output: Annotated[
         Path | None,
@@ -76,18 +80,24 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time own kernels with many work-group sizes, in interleaved rounds; run again, it goes on with the rounds there are."""
+    """Time own kernels with many work-group sizes, in interleaved rounds; run again, it goes on with the rounds there are.
+
+    \b
+    Examples:
+      latcast workgroups measure conv:56x56x64,k3,s1,c128 --on opencl
+      latcast workgroups measure mobilenet_v1 --on webgpu --sizes shortlist --budget 1
+    """
     from latcast.workgroups.gpu_interfaces import find_device
     from latcast.workgroups.measuring import SweepPlan
 
-    interface, index, profile = find_device(device)
+    interface, index, profile = find_device(on)
     workloads = _workloads(what, block, shape)
-    paths = _paths(output, device, sizes, workloads)
+    paths = _paths(output, on, sizes, workloads)
     plan = SweepPlan(rounds, 60 * budget, seed)
     measured: list[tuple[Sweep, Path]] = []
     with StageProgress() as progress:
         for workload, path in zip(workloads, paths, strict=True):
-            chosen = _chosen(workload, profile, sizes, most, seed)
+            chosen = _chosen(workload, profile, sizes, max_sizes, seed)
             try:
                 session = interface.session(index, workload)
                 try:
@@ -131,6 +141,15 @@ def _measured(
     )  # fmt: skip
 
 
+def parse_block(text: str) -> tuple[int, int, int]:
+    """What ``--block`` says that a work item computes: columns, rows and slices."""
+    parts = text.replace("x", ",").split(",")
+    if len(parts) != 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
+        raise typer.BadParameter(f"--block '{text}' is not of the form 2,1,1")
+    x, y, z = (int(part) for part in parts)
+    return (x, y, z)
+
+
 def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]:
     """What is to be computed, equal convolutions of a model once."""
     from latcast.workgroups.networks import conv_kernel, is_operator, parse_operator
@@ -150,7 +169,7 @@ def _convolutions(model: str, block: tuple[int, int, int], shape: list[str] | No
     from latcast.workgroups.operands import require_supported
 
     found: list[Workload] = []
-    for launch in launches(as_graph(model, shapes=parse_shapes(shape or []) or None), None, block, direct=True):
+    for launch in launches(as_graph(model, shapes=parse_shapes(shape) or None), None, block, direct=True):
         try:
             if launch.workload is None:
                 raise MeasurementError(launch.why)

@@ -67,7 +67,7 @@ def only_platform(store: Store, platform_id: str | None = None) -> Platform:
     known = list(store.platforms())
     if platform_id is None:
         if len(known) != 1:
-            raise DatasetError(f"{store.location} holds {len(known)} platforms, name one with --platform: {', '.join(known)}")
+            raise DatasetError(f"{store.location} holds {len(known)} platforms, name one with --on: {', '.join(known)}")
         return Platform.parse(known[0])
     found = beginning_with(platform_id.rstrip("/"), known)
     if not found:

@@ -20,7 +20,7 @@ from latcast.measure.settings import WorkerSettings
 from latcast.records import Platform
 
 DETECTED = "detected"
-"""Name by which commands call the rules that ``latcast fusion detect`` left for a platform."""
+"""Name by which commands call the rules that ``latcast device fusion detect`` left for a platform."""
 
 SHIPPED = "shipped"
 
@@ -60,7 +60,7 @@ def detected_rules(platform: Platform | str) -> FusionRules:
     if not found:
         raise UnknownNameError(
             f"no fusion rules were detected for '{text}': found none in {rules_folder()}; "
-            f"detect them with: latcast fusion detect --runtime {wanted.runtime if wanted else text}"
+            f"detect them with: latcast device fusion detect --runtime {wanted.runtime if wanted else text}"
         )
     return load_rules(max(found, key=lambda path: path.stat().st_mtime))
 

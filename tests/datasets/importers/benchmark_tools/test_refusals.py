@@ -154,7 +154,7 @@ class TestPlatformsFromTheKit:
         assert self.read(tmp_path, "device=s10 version=2.10 unit=1large runtime=litert") == "s10/litert-2.10/1large/fp32"
 
     def test_without_a_device_the_platform_must_be_named(self, tmp_path: Path) -> None:
-        with pytest.raises(DatasetError, match="does not say which device it is of; name the platform with --platform device/"):
+        with pytest.raises(DatasetError, match="does not say which device it is of; name the platform with --on device/"):
             self.read(tmp_path, "network=squeezenet1_1")
 
     def test_without_threads_too(self, tmp_path: Path) -> None:

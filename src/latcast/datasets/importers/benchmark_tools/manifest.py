@@ -87,7 +87,7 @@ class KitManifest:
             document = read_json(file, error=DatasetError)
         except DatasetError as problem:
             raise DatasetError(
-                f"{folder} is no kit: cannot read {file.name} ({problem}); expected a folder written by latcast signature kit"
+                f"{folder} is no kit: cannot read {file.name} ({problem}); expected a folder written by latcast device kit"
             ) from problem
         try:
             if document["schema"] > SCHEMA_VERSION:

@@ -126,7 +126,7 @@ def _said(reader: ToolReader, section: Section, timing: Timing) -> Platform:
     if not device or not runtime:
         missing = "runtime" if device else "device"
         raise section.refused(
-            f"the output does not say which {missing} it is of; name the platform with --platform {PLATFORM_FORM}", timing.line
+            f"the output does not say which {missing} it is of; name the platform with --on {PLATFORM_FORM}", timing.line
         )
     unit = header.get("unit") or _unit(section, timing, header)
     version = timing.version or header.get("version") or UNSTATED
@@ -144,7 +144,7 @@ def _unit(section: Section, timing: Timing, header: Mapping[str, str]) -> str:
     threads = timing.threads or (int(said) if said.isdecimal() else 0)
     if threads < 1:
         raise section.refused(
-            f"the output does not say on how many threads it ran; name the platform with --platform {PLATFORM_FORM}", timing.line
+            f"the output does not say on how many threads it ran; name the platform with --on {PLATFORM_FORM}", timing.line
         )
     return f"cpu{threads}{timing.cores}"
 

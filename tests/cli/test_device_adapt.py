@@ -1,4 +1,4 @@
-"""``latcast adapt``: what it refuses at once, and the whole way for real."""
+"""``latcast device adapt``: what it refuses at once, and the whole way for real."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.cli.conftest import Latcast
 
 
 def test_a_target_that_is_none_is_refused_before_anything_is_measured(latcast: Latcast) -> None:
-    assert "found the target 'soon', expected such as ±10=95" in latcast("adapt", "--target", "soon").reason
+    assert "found the target 'soon', expected such as ±10=95" in latcast("device", "adapt", "--target", "soon").reason
 
 
 def test_a_pool_that_does_not_exist_is_refused(latcast: Latcast, tmp_path: Path) -> None:
-    assert "to take predictors from" in latcast("adapt", "--pool", tmp_path / "nowhere").reason
+    assert "to take predictors from" in latcast("device", "adapt", "--pool", tmp_path / "nowhere").reason
 
 
 def test_an_unknown_sampler_is_a_wrong_call(latcast: Latcast) -> None:
-    found = latcast("adapt", "--sampler", "nosuch")
+    found = latcast("device", "adapt", "--sampler", "nosuch")
 
     assert found.code == 2
     assert "'nosuch' is none of adaptive, prior, random, vae" in " ".join(found.err.split())
@@ -29,7 +29,7 @@ def test_an_unknown_sampler_is_a_wrong_call(latcast: Latcast) -> None:
 def test_with_an_empty_pool_it_says_so_and_profiles_from_scratch(latcast: Latcast, tmp_path: Path) -> None:
     (tmp_path / "pool").mkdir()
 
-    found = latcast("adapt", "--pool", tmp_path / "pool", "--budget", "0.5", "-o", tmp_path / "b.zip", "--json")
+    found = latcast("device", "adapt", "--pool", tmp_path / "pool", "--budget", "0.5", "-o", tmp_path / "b.zip", "--json")
 
     assert found.json["unlike"] is True
     assert "profiled from scratch instead" in found.err
@@ -38,7 +38,9 @@ def test_with_an_empty_pool_it_says_so_and_profiles_from_scratch(latcast: Latcas
 
 @pytest.mark.slow
 def test_a_known_runtime_is_transferred_to_another_number_of_threads(latcast: Latcast, bundle: Path, tmp_path: Path) -> None:
-    found = latcast("adapt", "--threads", "2", "--pool", bundle.parent, "--budget", "0.5", "-o", tmp_path / "b.zip", "--json")
+    found = latcast(
+        "device", "adapt", "--threads", "2", "--pool", bundle.parent, "--budget", "0.5", "-o", tmp_path / "b.zip", "--json"
+    )
 
     document = found.json
     assert document["platform"].endswith("/cpu2/fp32")

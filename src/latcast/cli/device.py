@@ -1,4 +1,4 @@
-"""``latcast signature``: a few networks describe a device."""
+"""``latcast device``: a device from a few networks timed there, or from little measuring under a runtime here."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latcast.cli.latency_units import LatencyUnit, milliseconds_of
-from latcast.cli.options import AsJson, Seed, one_of
-from latcast.cli.output import interval_column, milliseconds, parse_shapes, print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli import device_fusion
+from latcast.cli.device_adapt import adapt
+from latcast.cli.lazy_group import command_group
+from latcast.cli.options import AsJson, LatencyUnit, Seed, Shape, milliseconds_of, names_in, one_of, parse_shapes
+from latcast.cli.output import StageProgress, interval_column, milliseconds, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from latcast.devices.latency_table import LatencyTable
@@ -22,9 +23,18 @@ if TYPE_CHECKING:
     from latcast.records import Reference
 
 SHIPPED_MODEL = "shipped"
-"""What the option ``--model`` calls the model that comes with the package."""
+"""What the option ``--device-model`` calls the model that comes with the package."""
 
-app = typer.Typer(help="A few networks describe a device.", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app = command_group("""A new device: from a few networks timed there, or from minutes of measuring under a runtime here.
+
+\b
+Examples:
+  latcast device select
+  latcast device kit -o kit --formats tflite
+  latcast device predict resnet18 --measured few.jsonl
+  latcast device adapt --runtime litert
+  latcast device fusion detect --runtime litert
+""")
 
 
 def _methods() -> Sequence[str]:
@@ -42,7 +52,7 @@ def _kit_precisions() -> Sequence[str]:
 def _formats(text: str) -> str:
     from latcast.devices.signature_kit import FORMATS
 
-    unknown = [name for name in text.split(",") if text and name not in FORMATS]
+    unknown = [name for name in names_in(text) if name not in FORMATS]
     if unknown:
         raise typer.BadParameter(f"'{unknown[0]}' is none of {', '.join(FORMATS)}")
     return text
@@ -56,44 +66,59 @@ Data = Annotated[
         "imported one; several add up. [default: the shipped model of phones]",
     ),
 ]  # fmt: skip
-Platforms = Annotated[
+Known = Annotated[
     str | None,
-    typer.Option("--platforms", help="Which known platforms of --data, as a pattern of ids: '*/tflite-*/*/fp32'. [default: all]"),
+    typer.Option(
+        "--known",
+        metavar="PATTERN",
+        help="Which platforms of --data, as a pattern of ids: '*/tflite-*/*/fp32'. [default: all; to predict, those of the new "
+        "one's kind]",
+    ),
 ]
-Size = Annotated[int, typer.Option("-k", "--size", help="How many networks.", min=1)]
+Count = Annotated[int, typer.Option("--count", "-n", help="How many networks.", min=1)]
 Method = Annotated[
     str,
     typer.Option("--method", help="How they are chosen from --data: see the documentation.", callback=one_of(_methods)),
 ]
 
 
-@app.command("select")
+app.command()(adapt)
+app.add_typer(device_fusion.app, name="fusion")
+
+
+@app.command()
 def select(
     data: Data = None,
-    size: Size = 10,
+    count: Count = 10,
     method: Method = "prediction_error",
-    platforms: Platforms = None,
+    known: Known = None,
     buildable: Annotated[
         bool, typer.Option("--buildable", help="Only networks that can be built here, to run them elsewhere.")
     ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Which networks to measure on a new device."""
+    """Which networks to measure on a new device.
+
+    \b
+    Examples:
+      latcast device select
+      latcast device select --data phones.jsonl.gz -n 5 --known '*/tflite-*/*/fp32' --buildable
+    """
     from latcast.devices.signature_selection import choose_signature, small_signature
 
     if data:
-        table = _known(data, platforms)
-        choice = choose_signature(table, size, method=method, seed=seed, buildable=buildable)
+        table = _known_table(data, known)
+        choice = choose_signature(table, count, method=method, seed=seed, buildable=buildable)
     else:
-        shared = _shared_terms(SHIPPED_MODEL, platforms)
-        table, choice, method = shared.table, small_signature(shared, size), SHIPPED_MODEL
+        shared = _shared_terms(SHIPPED_MODEL, known)
+        table, choice, method = shared.table, small_signature(shared, count), SHIPPED_MODEL
     if as_json:
         print_json({"method": method, "seed": seed, **_chosen_json(choice, table)})
         return
     way = method.replace("_", " ") if data else "the shipped model of phones"
     print_table(
-        f"{size} networks that describe a device, by {way}",
+        f"{count} networks that describe a device, by {way}",
         ("network", "space", "typical ms"),
         [
             (network.name, network.space, milliseconds(latency_ms))
@@ -106,7 +131,7 @@ def select(
     )
 
 
-@app.command("predict")
+@app.command()
 def predict(
     measured: Annotated[
         Path,
@@ -114,7 +139,7 @@ def predict(
             "--measured",
             "-m",
             help="What was measured on the new device: a JSON Lines file, a store, or a CSV file with the header "
-            "model,latency_ms (a file or a name) together with --platform.",
+            "model,latency_ms (a file or a name) together with --on.",
         ),
     ],
     models: Annotated[
@@ -124,50 +149,58 @@ def predict(
             help="What to predict: model files, or names of known or published networks; all known ones where none is named.",
         ),
     ] = None,
-    networks: Annotated[list[str] | None, typer.Option("--networks", help="The same; further ones may follow.")] = None,
     data: Data = None,
-    platforms: Annotated[
+    known: Known = None,
+    on: Annotated[
         str | None,
-        typer.Option("--platforms", help="Which platforms of --data, a pattern of ids. [default: those of the new one's kind]"),
+        typer.Option(
+            "--on", metavar="PLATFORM", help="Platform id or its beginning, where several were measured. [default: all of them]"
+        ),
     ] = None,
-    platform: Annotated[
+    shape: Shape = None,
+    device_model: Annotated[
         str | None,
-        typer.Option("--platform", help="Platform id or its beginning, where several were measured. [default: all of them]"),
-    ] = None,
-    shape: Annotated[list[str] | None, typer.Option("--shape", help="Sizes of an input: input=1,3,224,224.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", help="A fitted model of known platforms instead of --data. [default: the shipped one of phones]"),
+        typer.Option(
+            "--device-model",
+            metavar="FILE",
+            help="A fitted model of known platforms instead of --data. [default: the shipped one of phones]",
+        ),
     ] = None,
     latency_unit: LatencyUnit = "",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """A new device from a few measured networks: any network, with a 90 % interval."""
+    """A new device from a few measured networks: any network, with a 90 % interval.
+
+    \b
+    Examples:
+      latcast device predict --measured few.jsonl my_network.onnx resnet18
+      latcast device predict --measured few.csv --on s11/tflite-2.10/cpu1/fp32 --latency-unit ms
+    """
     from latcast.devices.new_device import measured_latencies
     from latcast.predictors.profiling import Stage
 
-    named = [*(networks or []), *(models or [])]
-    shapes = parse_shapes(shape or [])
+    named = models or []
+    shapes = parse_shapes(shape)
     if shapes and not named:
         raise typer.BadParameter("name the networks that have these sizes", param_hint="--shape")
-    if model and (data or platforms):
-        raise typer.BadParameter("a fitted model knows its platforms; leave out --data and --platforms", param_hint="--model")
-    latencies = measured_latencies(measured, platform, tell=warn)
+    if device_model and (data or known):
+        raise typer.BadParameter("a fitted model knows its platforms; leave out --data and --known", param_hint="--device-model")
+    latencies = measured_latencies(measured, on, tell=warn)
     scale = milliseconds_of(latency_unit, latencies, str(measured))
     latencies = {name: {network: scale * value for network, value in given.items()} for name, given in latencies.items()}
     found: list[tuple[str, int, LatencyTable, DeviceForecasts]] = []
     with StageProgress() as progress:
         if data:
             progress(Stage("reading known latencies", 0.0))
-            everything = _known(data, platforms)
+            everything = _known_table(data, known)
             for device, given in latencies.items():
                 progress(Stage("learning known devices", (0.3 + len(found)) / len(latencies)))
-                table, forecasts = _learned(everything, device, given, named, shapes, alike=not platforms, seed=seed)
+                table, forecasts = _learned(everything, device, given, named, shapes, alike=not known, seed=seed)
                 found.append((device, len(given), table, forecasts))
         else:
             progress(Stage("reading the model", 0.0))
-            shared = _shared_terms(model or SHIPPED_MODEL, platforms)
+            shared = _shared_terms(device_model or SHIPPED_MODEL, known)
             wanted = _wanted(named, shared.table, shapes)
             for device, given in latencies.items():
                 progress(Stage("predicting", (0.3 + len(found)) / len(latencies)))
@@ -207,7 +240,7 @@ def _learned(
     return known.table, known.predict(given, _wanted(named, known.table, shapes))
 
 
-@app.command("kit")
+@app.command()
 def kit(
     output: Annotated[Path, typer.Option("--output", "-o", help="The kit's folder.", file_okay=False)],
     networks: Annotated[
@@ -215,20 +248,26 @@ def kit(
         typer.Argument(metavar="[NETWORK]...", help="Names of published networks, instead of choosing some."),
     ] = None,
     data: Data = None,
-    size: Size = 10,
+    count: Count = 10,
     method: Method = "prediction_error",
-    platforms: Platforms = None,
+    known: Known = None,
     precision: Annotated[str, typer.Option("--precision", "-p", help="fp32 or int8.", callback=one_of(_kit_precisions))] = "fp32",
     formats: Annotated[str, typer.Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Networks as files and a script that times them, for devices on which latcast does not run."""
+    """Networks as files and a script that times them, for devices on which latcast does not run.
+
+    \b
+    Examples:
+      latcast device kit -o kit --formats tflite
+      latcast device kit resnet18 mobilenet_v2 -o kit --precision int8
+    """
     from latcast.devices.signature_kit import FORMATS, write_kit
     from latcast.predictors.profiling import Stage
 
-    references, chosen = _kit_networks(networks, data, size, method, platforms, seed)
-    wanted = [name for name in FORMATS if not formats or name in formats.split(",")]
+    references, chosen = _kit_networks(networks, data, count, method, known, seed)
+    wanted = [name for name in FORMATS if not formats or name in names_in(formats)]
     done: list[str] = []
     with StageProgress() as progress:
 
@@ -261,12 +300,12 @@ def kit(
         f"    sh {output / 'android.sh'} --threads 1                      on an Android phone, over adb\n"
         f"    sh {output / 'measure.sh'} --device rpi5 --threads 1        on this or another computer\n"
         f"    latcast data import benchmark {output} -o few.jsonl\n"
-        "    latcast signature predict --measured few.jsonl my_network.onnx"
+        "    latcast device predict --measured few.jsonl my_network.onnx"
     )
 
 
 def _kit_networks(
-    names: Sequence[str] | None, data: Sequence[str] | None, size: int, method: str, platforms: str | None, seed: int
+    names: Sequence[str] | None, data: Sequence[str] | None, count: int, method: str, known: str | None, seed: int
 ) -> tuple[Sequence[Reference], dict[str, Any]]:
     """The networks of a kit, and how they were chosen."""
     from latcast.devices.signature_selection import choose_signature, small_signature
@@ -275,24 +314,24 @@ def _kit_networks(
     if names:
         return [network_named(name) for name in names], {"by": "name"}
     if data:
-        choice = choose_signature(_known(data, platforms), size, method=method, seed=seed, buildable=True)
+        choice = choose_signature(_known_table(data, known), count, method=method, seed=seed, buildable=True)
         return choice.networks, {"by": method, "seed": seed, "platforms": len(choice.table.platforms)}
-    choice = small_signature(_shared_terms(SHIPPED_MODEL, platforms), size)
+    choice = small_signature(_shared_terms(SHIPPED_MODEL, known), count)
     return choice.networks, {"by": SHIPPED_MODEL, "platforms": len(choice.table.platforms)}
 
 
-def _shared_terms(model: str, platforms: str | None = None) -> SharedTerms:
+def _shared_terms(model: str, known: str | None = None) -> SharedTerms:
     from latcast.devices.shared_terms_file import SHIPPED, load_shared_terms
 
-    if platforms:
-        raise typer.BadParameter("it chooses among the platforms of --data; name that too", param_hint="--platforms")
+    if known:
+        raise typer.BadParameter("it chooses among the platforms of --data; name that too", param_hint="--known")
     return load_shared_terms(SHIPPED if model == SHIPPED_MODEL else model)
 
 
-def _known(data: Sequence[str], platforms: str | None) -> LatencyTable:
+def _known_table(data: Sequence[str], known: str | None) -> LatencyTable:
     from latcast.devices.known_latencies import known_table
 
-    return known_table(data, platforms or "*")
+    return known_table(data, known or "*")
 
 
 def _wanted(names: Sequence[str], table: LatencyTable, shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, Reference | Graph]]:

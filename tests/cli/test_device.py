@@ -1,4 +1,4 @@
-"""``latcast signature``: choose networks, run them elsewhere, predict the rest."""
+"""``latcast device``: choose networks, run them elsewhere, predict the rest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def few(tmp_path: Path) -> Path:
 
 class TestSelect:
     def test_names_networks_with_their_typical_latency(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("signature", "select", "--data", known, "-k", "3", "--json").json
+        found = latcast("device", "select", "--data", known, "-n", "3", "--json").json
 
         assert (found["method"], found["seed"], found["known_networks"], found["used_platforms"]) == (
             "prediction_error",
@@ -54,7 +54,7 @@ class TestSelect:
             assert each["typical_ms"] > 0
 
     def test_shows_a_table(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("signature", "select", "--data", known, "-k", "3", "--method", "spearman")
+        found = latcast("device", "select", "--data", known, "-n", "3", "--method", "spearman")
 
         lines = found.out.splitlines()
         assert lines[0] == "3 networks that describe a device, by spearman"
@@ -62,29 +62,27 @@ class TestSelect:
         assert lines[-1] == "chosen from 10 of 10 networks, measured on 15 of 15 platforms"
 
     def test_platforms_of_a_pattern(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("signature", "select", "--data", known, "-k", "2", "--platforms", "made[12]/*", "--json").json
+        found = latcast("device", "select", "--data", known, "-n", "2", "--known", "made[12]/*", "--json").json
 
         assert found["used_platforms"] == 2
 
     def test_too_many_are_refused(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("signature", "select", "--data", known, "-k", "11").reason.startswith(
+        assert latcast("device", "select", "--data", known, "-n", "11").reason.startswith(
             "10 networks were measured on every one"
         )
 
     def test_without_data_they_are_small_networks_of_the_shipped_model(self, latcast: Latcast) -> None:
-        found = latcast("signature", "select", "-k", "4", "--json").json
+        found = latcast("device", "select", "-n", "4", "--json").json
 
         assert (found["method"], found["known_networks"], found["used_networks"]) == ("shipped", 78, 53)
         assert len({each["name"] for each in found["networks"]}) == 4
-        assert latcast("signature", "select", "-k", "54").reason.startswith(
-            "53 of the 78 known networks have at most 6.5 million"
-        )
+        assert latcast("device", "select", "-n", "54").reason.startswith("53 of the 78 known networks have at most 6.5 million")
 
     def test_a_pattern_of_platforms_wants_data(self, latcast: Latcast) -> None:
-        assert latcast("signature", "select", "--platforms", "*/gpu/*").code == 2
+        assert latcast("device", "select", "--known", "*/gpu/*").code == 2
 
     def test_an_unknown_method_is_a_wrong_call(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("signature", "select", "--data", known, "--method", "magic").code == 2
+        assert latcast("device", "select", "--data", known, "--method", "magic").code == 2
 
 
 class TestPredict:
@@ -92,13 +90,12 @@ class TestPredict:
         name = made_up_devices().networks[7].name
 
         found = latcast(
-            "signature",
+            "device",
             "predict",
             "--measured",
             few,
             "--data",
             known,
-            "--networks",
             model_file,
             name,
             "efficientnet_b0",
@@ -116,7 +113,7 @@ class TestPredict:
         assert found["warnings"] == []
 
     def test_without_names_all_known_networks(self, latcast: Latcast, known: Path, few: Path) -> None:
-        found = latcast("signature", "predict", "-m", few, "-d", known)
+        found = latcast("device", "predict", "-m", few, "-d", known)
 
         assert found.code == 0
         lines = found.out.splitlines()
@@ -129,16 +126,16 @@ class TestPredict:
         values = table.latency_ms * [[10, 0.1, 10, 0.1, 10]]
         jsonlines.write(tmp_path / "odd.jsonl", records(LatencyTable(table.platforms, table.networks, values)))
 
-        found = latcast("signature", "predict", "-m", tmp_path / "odd.jsonl", "-d", known)
+        found = latcast("device", "predict", "-m", tmp_path / "odd.jsonl", "-d", known)
 
         assert found.code == 0
         assert "latcast: this device is unlike all 15 known ones" in found.err
 
     def test_a_file_that_is_not_there_is_one_line(self, latcast: Latcast, known: Path, few: Path) -> None:
         assert "cannot read measurements from nosuch.jsonl" in self.last_line(
-            latcast("signature", "predict", "-m", "nosuch.jsonl", "-d", known)
+            latcast("device", "predict", "-m", "nosuch.jsonl", "-d", known)
         )
-        assert "nosuch.onnx" in self.last_line(latcast("signature", "predict", "-m", few, "-d", known, "nosuch.onnx"))
+        assert "nosuch.onnx" in self.last_line(latcast("device", "predict", "-m", few, "-d", known, "nosuch.onnx"))
 
     def last_line(self, found: object) -> str:
         from tests.cli.conftest import Outcome
@@ -151,7 +148,7 @@ class TestPredict:
 
 class TestKit:
     def test_named_networks_are_written(self, latcast: Latcast, tmp_path: Path) -> None:
-        found = latcast("signature", "kit", "squeezenet1_1", "-o", tmp_path / "kit", "--formats", "onnx,ncnn", "--json").json
+        found = latcast("device", "kit", "squeezenet1_1", "-o", tmp_path / "kit", "--formats", "onnx,ncnn", "--json").json
 
         assert [each["name"] for each in found["networks"]] == ["squeezenet1_1"]
         assert set(found["networks"][0]["files"]) == {"onnx", "ncnn"}
@@ -159,10 +156,10 @@ class TestKit:
         assert (tmp_path / "kit" / "measure.sh").is_file()
 
     def test_networks_are_chosen_from_data(self, latcast: Latcast, known: Path, tmp_path: Path) -> None:
-        wanted = latcast("signature", "select", "--data", known, "-k", "2", "--method", "spearman", "--json").json["networks"]
+        wanted = latcast("device", "select", "--data", known, "-n", "2", "--method", "spearman", "--json").json["networks"]
 
         found = latcast(
-            "signature", "kit", "--data", known, "-k", "2", "--method", "spearman", "-o", tmp_path / "kit", "--formats", "onnx"
+            "device", "kit", "--data", known, "-n", "2", "--method", "spearman", "-o", tmp_path / "kit", "--formats", "onnx"
         )
 
         assert found.code == 0
@@ -170,20 +167,20 @@ class TestKit:
         assert f"sh {tmp_path / 'kit' / 'measure.sh'} --device rpi5 --threads 1" in found.out
 
     def test_without_data_they_are_those_that_select_names(self, latcast: Latcast, tmp_path: Path) -> None:
-        wanted = latcast("signature", "select", "-k", "1", "--json").json["networks"]
+        wanted = latcast("device", "select", "-n", "1", "--json").json["networks"]
 
-        latcast("signature", "kit", "-k", "1", "-o", tmp_path / "kit", "--formats", "onnx")
+        latcast("device", "kit", "-n", "1", "-o", tmp_path / "kit", "--formats", "onnx")
 
         assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
 
     def test_a_folder_that_is_something_else_is_one_line(self, latcast: Latcast, tmp_path: Path) -> None:
         (tmp_path / "thesis.doc").write_text("")
 
-        found = latcast("signature", "kit", "squeezenet1_1", "-o", tmp_path)
+        found = latcast("device", "kit", "squeezenet1_1", "-o", tmp_path)
 
         assert found.code == 1
         assert found.err.splitlines()[-1].startswith(f"latcast: {tmp_path} holds something else than a kit")
 
     @pytest.mark.parametrize("arguments", [("--formats", "pdf"), ("--precision", "fp64")])
     def test_a_wrong_call_exits_with_2(self, latcast: Latcast, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-        assert latcast("signature", "kit", "squeezenet1_1", "-o", tmp_path / "kit", *arguments).code == 2
+        assert latcast("device", "kit", "squeezenet1_1", "-o", tmp_path / "kit", *arguments).code == 2

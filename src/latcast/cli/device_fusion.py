@@ -1,4 +1,4 @@
-"""``latcast fusion``: which operators a runtime fuses."""
+"""``latcast device fusion``: which operators a runtime fuses."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latcast.cli.options import AsJson, Cpus, Precision, Realtime, Runtime, Threads, worker_settings
-from latcast.cli.output import percent, print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.lazy_group import command_group
+from latcast.cli.options import AsJson, Budget, Cpus, Precision, Realtime, Runtime, StoreFile, Threads, worker_settings
+from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from latcast.fusion.detection import Detection
     from latcast.fusion.score import Score
     from latcast.kernels.rules import FusionRules
 
-KEPT_WHEN_INTERRUPTED = "what was timed is kept: the same command goes on with it"
+app = command_group("""Which operators a runtime fuses into one kernel.
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
-
-
-@app.callback()
-def fusion() -> None:
-    """Which operators a runtime fuses into one kernel."""
+\b
+Examples:
+  latcast device fusion detect --runtime onnxruntime
+  latcast device fusion show onnxruntime --undecided
+""")
 
 
 @app.command()
+@kept_when_interrupted("what was timed is kept: the same command goes on with it")
 def detect(
     runtime: Runtime = "onnxruntime",
     threads: Threads = 1,
@@ -34,7 +34,7 @@ def detect(
     isa: Annotated[
         str, typer.Option("--isa", help="Highest instruction set to use (openvino): sse41, avx2, avx512_core...")
     ] = "",
-    budget: Annotated[float, typer.Option("--budget", help="Minutes to spend on timing.", min=0.05)] = 4.0,
+    budget: Budget = 4.0,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Score the rules by the kernels the runtime says it executed.")
     ] = True,
@@ -43,15 +43,19 @@ def detect(
     ] = 0.5,
     cpus: Cpus = "",
     realtime: Realtime = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="SQLite file that keeps the timings. [default: the user's folder]")
-    ] = None,
+    store: StoreFile = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to save the rules. [default: the user's folder]")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find a runtime's fusion rules by timing small networks; run again, it goes on with what is undecided."""
+    """Find a runtime's fusion rules by timing small networks; run again, it goes on with what is undecided.
+
+    \b
+    Examples:
+      latcast device fusion detect --runtime onnxruntime
+      latcast device fusion detect --runtime openvino --isa avx2 --budget 10
+    """
     from latcast.folders import made, measurements_folder
     from latcast.fusion.detected_rules import detect_rules, rules_path, save_detected_rules
     from latcast.fusion.detection import DetectionProgress
@@ -85,7 +89,13 @@ def show(
     undecided: Annotated[bool, typer.Option("--undecided", help="List the pairs that have no answer, and why.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show detected rules, with the evidence as JSON."""
+    """Show detected rules, with the evidence as JSON.
+
+    \b
+    Examples:
+      latcast device fusion show onnxruntime
+      latcast device fusion show onnxruntime --undecided
+    """
     from latcast.fusion.detected_rules import detected_rules
     from latcast.kernels.rules import load_rules
 

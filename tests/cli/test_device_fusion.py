@@ -1,4 +1,4 @@
-"""``latcast fusion detect``."""
+"""``latcast device fusion detect``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from latcast.cli.fusion import described
+from latcast.cli.device_fusion import described
 from latcast.fusion import detected_rules
 from latcast.fusion.detected_rules import rules_path, save_detected_rules
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
@@ -44,7 +44,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_scripts_get_rules_and_shares(latcast: Latcast, home: Path, made_up: dict[str, Any]) -> None:
-    found = latcast("fusion", "detect", "--runtime", "onnxruntime", "--budget", "10", "--json").json
+    found = latcast("device", "fusion", "detect", "--runtime", "onnxruntime", "--budget", "10", "--json").json
 
     assert {"schema", "runtime", "rules", "decided", "agreement", "disagreements"} <= set(found)
     assert (found["runtime"], found["decided"], found["agreement"]) == ("made-up", 1.0, 1.0)
@@ -57,7 +57,7 @@ def test_scripts_get_rules_and_shares(latcast: Latcast, home: Path, made_up: dic
 
 
 def test_people_get_a_table_and_sentences(latcast: Latcast, made_up: dict[str, Any], tmp_path: Path) -> None:
-    found = latcast("fusion", "detect", "--budget", "10", "-o", tmp_path / "rules.json")
+    found = latcast("device", "fusion", "detect", "--budget", "10", "-o", tmp_path / "rules.json")
 
     lines = found.out.splitlines()
     assert lines[0] == "local/made-up-1.0/cpu1/fp32 runs in one kernel"
@@ -69,24 +69,24 @@ def test_people_get_a_table_and_sentences(latcast: Latcast, made_up: dict[str, A
 
 
 def test_without_a_check_there_is_no_agreement(latcast: Latcast, made_up: dict[str, Any]) -> None:
-    found = latcast("fusion", "detect", "--budget", "10", "--no-check", "--json").json
+    found = latcast("device", "fusion", "detect", "--budget", "10", "--no-check", "--json").json
 
     assert (found["agreement"], found["precision"], found["disagreements"]) == (None, None, [])
 
 
 def test_timings_are_kept_by_runtime_and_unit(latcast: Latcast, home: Path, made_up: dict[str, Any]) -> None:
-    latcast("fusion", "detect", "-r", "openvino", "--isa", "avx2", "--budget", "10", "--no-check", "--json")
+    latcast("device", "fusion", "detect", "-r", "openvino", "--isa", "avx2", "--budget", "10", "--no-check", "--json")
 
     assert made_up["isa"] == "avx2"
     assert made_up["location"] == home / "measurements" / "fusion-openvino-cpu1+avx2-fp32.sqlite"
 
 
 def test_a_runtime_without_a_switch_for_instruction_sets_is_one_line(latcast: Latcast) -> None:
-    assert "no switch" in latcast("fusion", "detect", "-r", "onnxruntime", "--isa", "avx2").reason
+    assert "no switch" in latcast("device", "fusion", "detect", "-r", "onnxruntime", "--isa", "avx2").reason
 
 
 def test_the_threshold_is_an_option(latcast: Latcast, made_up: dict[str, Any]) -> None:
-    latcast("fusion", "detect", "--alpha", "0.3", "--budget", "10", "--no-check", "--json")
+    latcast("device", "fusion", "detect", "--alpha", "0.3", "--budget", "10", "--no-check", "--json")
 
     assert made_up["alpha"] == 0.3
 
@@ -101,20 +101,20 @@ def test_what_is_undecided_is_listed() -> None:
 
 
 def test_rules_that_were_detected_are_shown(latcast: Latcast, made_up: dict[str, Any]) -> None:
-    latcast("fusion", "detect", "--budget", "10", "--no-check")
+    latcast("device", "fusion", "detect", "--budget", "10", "--no-check")
 
-    assert "patterns in one kernel: silu" in latcast("fusion", "show", "made-up").out.splitlines()
-    assert latcast("fusion", "show", "made-up", "--json").json["pairs"] == {"conv": ["relu"]}
-    assert "0 of 9 pairs undecided" in latcast("fusion", "show", "made-up", "--undecided").out
+    assert "patterns in one kernel: silu" in latcast("device", "fusion", "show", "made-up").out.splitlines()
+    assert latcast("device", "fusion", "show", "made-up", "--json").json["pairs"] == {"conv": ["relu"]}
+    assert "0 of 9 pairs undecided" in latcast("device", "fusion", "show", "made-up", "--undecided").out
 
 
 def test_rules_that_were_never_detected_are_one_line(latcast: Latcast) -> None:
-    assert "latcast fusion detect --runtime ncnn" in latcast("fusion", "show", "ncnn").reason
+    assert "latcast device fusion detect --runtime ncnn" in latcast("device", "fusion", "show", "ncnn").reason
 
 
 def test_training_takes_detected_rules_and_the_bundle_keeps_them(latcast: Latcast, tmp_path: Path) -> None:
-    train = ("train", DATASET, "--way", "networks", "-o", tmp_path / "bundle", "--rules", "detected")
-    assert "latcast fusion detect --runtime onnxruntime" in latcast(*train).reason
+    train = ("train", DATASET, "--learn-from", "networks", "-o", tmp_path / "bundle", "--rules", "detected")
+    assert "latcast device fusion detect --runtime onnxruntime" in latcast(*train).reason
 
     save_detected_rules(FusionRules("onnxruntime", "1.31", pairs={"conv": frozenset({"relu"})}), rules_path(PLATFORM))
 

@@ -1,4 +1,4 @@
-"""``latcast adapt``."""
+"""``latcast device adapt``."""
 
 from __future__ import annotations
 
@@ -18,29 +18,22 @@ from latcast.cli.options import (
     Replace,
     Rules,
     Runtime,
+    Sampler,
     Seed,
+    StoreFile,
     Threads,
     default_store_path,
-    one_of,
     worker_settings,
 )
-from latcast.cli.output import percent, print_json, print_table, warn
+from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn
 from latcast.cli.profile import described, fusion_rules, keep, summarise
-from latcast.cli.progress import StageProgress
 
 if TYPE_CHECKING:
     from latcast.devices.adaptation import AdaptationResult
 
-KEPT_WHEN_INTERRUPTED = "what was measured is kept: the same command goes on with it"
 
-
-def _samplers() -> list[str]:
-    from latcast.samplers import SAMPLERS
-
-    return SAMPLERS.names()
-
-
-def command(
+@kept_when_interrupted("what was measured is kept: the same command goes on with it")
+def adapt(
     runtime: Runtime = "onnxruntime",
     threads: Threads = 1,
     precision: Precision = "fp32",
@@ -54,16 +47,12 @@ def command(
     ] = None,
     budget: Budget = 5.0,
     rules: Rules = None,
-    sampler: Annotated[
-        str, typer.Option("--sampler", help="What chooses the kernels to time.", callback=one_of(_samplers))
-    ] = "prior",
+    sampler: Sampler = "prior",
     seed: Seed = 0,
     cpus: Cpus = "",
     realtime: Realtime = None,
     library_path: LibraryPath = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]")
-    ] = None,
+    store: StoreFile = None,
     output: BundleOutput = None,
     replace: Replace = False,
     as_json: AsJson = False,
@@ -72,9 +61,15 @@ def command(
 
     Over 17 platforms with a minute of measuring each it gained half a point of MAPE on learning from scratch; with five minutes
     or more, use latcast profile.
+
+    \b
+    Examples:
+      latcast device adapt --runtime litert --pool bundles --budget 1
+      latcast device adapt --runtime openvino --target '±10=95'
     """
     from latcast.datasets.store import Store
-    from latcast.devices.adaptation import adapt, try_profiler
+    from latcast.devices.adaptation import adapt as adapt_predictors
+    from latcast.devices.adaptation import try_profiler
     from latcast.devices.adaptation_rounds import parse_target
     from latcast.devices.pool import open_pool
     from latcast.predictors.profiling import Stage
@@ -93,8 +88,8 @@ def command(
             f"error of kernels timed inside networks, which need a profiler ({trial.no_profiler})"
         )
     with StageProgress() as progress, Store(store) as kept:
-        found = adapt(
-            settings, kept, known, budget_s=60 * budget, target=wanted, rules=chosen_rules, sampler=sampler, seed=seed,
+        found = adapt_predictors(
+            settings, kept, known, budget_s=60 * budget, target=wanted, rules=chosen_rules, sampler=sampler or "prior", seed=seed,
             trial=trial, watch=progress,
         )  # fmt: skip
     for problem in known.problems[:3]:

@@ -1,0 +1,415 @@
+"""``latcast hub``: a shared hub of measurements: its server, contributing to it, administering it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latcast import __version__
+from latcast.cli.lazy_group import command_group
+from latcast.cli.options import AsJson
+from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
+from latcast.errors import HubError, MissingExtraError
+from latcast.folders import data_folder, made
+from latcast.records import Measurement
+
+if TYPE_CHECKING:
+    from latcast.hub.database import HubDatabase
+
+app = command_group("""A shared hub of measurements: serve it, contribute to it, administer it.
+
+\b
+Examples:
+  latcast hub serve --invite
+  latcast hub share run.jsonl --to https://latcast.example --device thinkpad-t14
+  latcast hub token issue Ann
+""")
+token_app = command_group("""Who may upload.
+
+\b
+Examples:
+  latcast hub token issue Ann --days 90
+  latcast hub token list
+  latcast hub token revoke 3416250fc5bd
+""")
+quarantine_app = command_group("""Records that are not believed.
+
+\b
+Examples:
+  latcast hub quarantine list
+  latcast hub quarantine release 3f2a
+  latcast hub quarantine discard 3f2a
+""")
+app.add_typer(token_app, name="token")
+app.add_typer(quarantine_app, name="quarantine")
+
+Database = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        envvar="LATCAST_DATABASE",
+        help="SQLite file, or URL such as postgresql://user@host/name; one in the user's folder by default.",
+    ),
+]
+
+
+def open_hub(location: str) -> HubDatabase:
+    """The hub of this location, or the user's own.
+
+    Raises:
+        MissingExtraError: A package of the extra ``server`` is not installed.
+        DatasetError: The database cannot be opened.
+    """
+    try:
+        from latcast.hub.database import HubDatabase
+    except ModuleNotFoundError as problem:
+        raise MissingExtraError(str(problem.name), "server", "a hub") from problem
+    if not location:
+        location = str(made(data_folder()) / "repository.sqlite")
+    try:
+        return HubDatabase(location)
+    except ModuleNotFoundError as problem:
+        raise MissingExtraError(str(problem.name), "server", "a hub") from problem
+
+
+@app.command()
+@kept_when_interrupted("everything that was uploaded is stored")
+def serve(
+    database: Database = "",
+    host: Annotated[str, typer.Option("--host", help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port to listen at.", min=1, max=65535)] = 8765,
+    invite: Annotated[bool, typer.Option("--invite", help="Show a link and QR code with a token for two hours.")] = False,
+    url: Annotated[str, typer.Option("--url", help="How others reach the server, for --invite: https://latcast.example.")] = "",
+    certificate: Annotated[Path | None, typer.Option("--certificate", help="TLS certificate (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="Its private key (PEM).")] = None,
+    reads_per_minute: Annotated[int, typer.Option("--reads-per-minute", help="For one address; 0 for no limit.", min=0)] = 3000,
+    writes_per_minute: Annotated[int, typer.Option("--writes-per-minute", help="For one address; 0 for no limit.", min=0)] = 60,
+    refit: Annotated[bool, typer.Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
+) -> None:
+    """The hub: upload, query, predictions, pages.
+
+    Contributing needs a token (latcast hub token issue NAME), reading does not. Browsers give WebAssembly several
+    threads only over HTTPS or on localhost.
+
+    \b
+    Examples:
+      latcast hub serve --invite
+      latcast hub serve --host 0.0.0.0 --port 8765 --database measurements.sqlite
+    """
+    try:
+        import uvicorn
+
+        from latcast.hub.app import make_app
+        from latcast.hub.site import ServerSettings
+    except ModuleNotFoundError as problem:
+        raise MissingExtraError(str(problem.name), "server", "latcast hub serve") from problem
+    if (certificate is None) != (key is None):
+        raise HubError("TLS needs both --certificate and --key")
+    for file in (certificate, key):
+        if file is not None and not file.is_file():
+            raise HubError(f"there is no file {file}")
+    settings = ServerSettings(reads_per_minute=reads_per_minute, writes_per_minute=writes_per_minute, refit=refit)
+    base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
+    logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
+    with open_hub(database) as hub:
+        if invite:
+            _show_invitation(hub, base)
+        warn(f"serving {hub.location} at {base}; Ctrl-C stops")
+        server = uvicorn.Server(
+            uvicorn.Config(
+                make_app(hub, settings, __version__),
+                host=host,
+                port=port,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
+                timeout_keep_alive=15,
+                timeout_graceful_shutdown=10,
+                limit_concurrency=500,
+            )
+        )
+        server.run()
+        if not server.started:
+            raise HubError(f"cannot listen at {host}:{port}; is another server there? choose another --port")
+
+
+def _shown_host(host: str) -> str:
+    """An address that other machines can use, where the server listens at all of them."""
+    if host not in ("0.0.0.0", "::"):
+        return f"[{host}]" if ":" in host else host
+    import socket
+
+    return socket.gethostname()
+
+
+def _show_invitation(hub: HubDatabase, base: str) -> None:
+    """A link with a token behind the ``#``, which browsers do not send, and the same as a QR code."""
+    import segno
+
+    text, _ = hub.issue_token("guests", label="invitation", lifetime=timedelta(hours=2))
+    link = f"{base}/add#token={text}"
+    terminal = console(stderr=True)
+    code = segno.make(link, error="l")
+    if terminal.is_terminal:
+        code.terminal(out=sys.stderr, compact=True)
+    print(link)
+
+
+@app.command()
+@kept_when_interrupted("what was sent is kept there; run the same command again to go on")
+def share(
+    measurements: Annotated[
+        Path, typer.Argument(metavar="STORE", help="JSON Lines or a store of measurements, such as latcast profile keeps.")
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="The hub: https://host.")],
+    token: Annotated[
+        str, typer.Option("--token", envvar="LATCAST_TOKEN", help="From its administrator; better in LATCAST_TOKEN.")
+    ] = "",
+    device: Annotated[str, typer.Option("--device", help="What this machine shall be called, instead of 'local'.")] = "",
+    failed: Annotated[bool, typer.Option("--failed/--no-failed", help="Also send what could not be measured.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print exactly what would be sent, and send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Contribute measurements to a hub. Paths of this machine are left out; nothing is sent before you agree.
+
+    \b
+    Examples:
+      latcast hub share run.jsonl --to https://latcast.example --device thinkpad-t14
+      latcast hub share run.jsonl --to https://latcast.example --dry-run
+    """
+    from latcast.datasets.opening import open_measurements
+    from latcast.hub.sharing import HubClient, ShareReport, shareable, upload_batches
+
+    with open_measurements(measurements) as store:
+        found = list(store.measurements(failed=failed, as_taken=True))
+    records = [shareable(item, device) for item in found]
+    if not records:
+        raise HubError(f"{measurements} holds no measurements that could be sent")
+    parts = list(upload_batches(records))
+    if dry_run:
+        for part in parts:
+            sys.stdout.write(part.content.decode())
+        sys.stdout.flush()
+        _summarise(records, sum(len(part.content) for part in parts), f"would be sent to {to}")
+        return
+    client = HubClient(to, token)
+    if not token:
+        raise HubError("contributing needs a token from the hub's administrator; put it into LATCAST_TOKEN")
+    if client.readable_by_others:
+        warn(f"{to} is not encrypted: others on the network can read the token")
+    _summarise(records, sum(len(part.content) for part in parts), f"for {to}")
+    if not yes:
+        _ask(records, to)
+    outcome = ShareReport()
+    for number, part in enumerate(parts, start=1):
+        outcome.add(part.records, client.send(part, lambda reason, wait_s: warn(f"{reason}; trying again in {wait_s:.1f} s")))
+        if len(parts) > 1:
+            warn(f"{outcome.sent} of {len(records)} sent ({number} of {len(parts)} batches)")
+    if as_json:
+        print_json({"repository": to, **vars(outcome)})
+        return
+    print(f"{outcome.accepted} accepted, {outcome.known} known there already, {len(outcome.quarantined)} held back")
+    if outcome.quarantined:
+        print_table("", ("network", "reason"), [(str(item["network"]), str(item["reason"])) for item in outcome.quarantined])
+
+
+def _summarise(records: list[Measurement], size_bytes: int, where: str) -> None:
+    """What it is, on standard error."""
+    platforms = Counter(item.platform for item in records)
+    warn(f"{len(records)} measurements, {size_bytes / 1e3:.0f} kB before compression, {where}")
+    for platform, count in sorted(platforms.items()):
+        networks = len({item.reference.key for item in records if item.platform == platform})
+        warn(f"  {platform}: {count} measurements of {networks} networks and kernels")
+
+
+def _ask(records: list[Measurement], to: str) -> None:
+    """Shows one record as it would be sent, and asks.
+
+    Raises:
+        HubError: The answer is no, or there is nobody to ask.
+    """
+    if not sys.stdin.isatty():
+        raise HubError("there is no terminal to ask on; look with --dry-run, then send with --yes")
+    print("One of them, with everything that is sent of it (--dry-run shows all):", file=sys.stderr)
+    print(json.dumps(records[0].to_json(), indent=1), file=sys.stderr)
+    if not typer.confirm(f"Send {len(records)} measurements to {to}, where they are public?", err=True):
+        raise HubError("nothing was sent")
+
+
+@token_app.command("issue")
+def issue(
+    contributor: Annotated[str, typer.Argument(metavar="NAME", help="Who uploads with it; shown on the pages.")],
+    days: Annotated[int, typer.Option("--days", help="Until it expires; 0 for never.", min=0, max=3650)] = 365,
+    label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
+    database: Database = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a token. It is shown once: only a hash of it is stored.
+
+    \b
+    Examples:
+      latcast hub token issue Ann --days 90
+    """
+    with open_hub(database) as hub:
+        text, token = hub.issue_token(contributor, label=label, lifetime=timedelta(days=days) if days else None)
+    if as_json:
+        print_json({"token": text, **token.to_json()})
+    else:
+        print(text)
+        until = f"until {token.expires_at[:10]}" if token.expires_at else "without end"
+        warn(f"for {token.contributor}, {until}; it cannot be shown again")
+
+
+@token_app.command("list")
+def listed(database: Database = "", as_json: AsJson = False) -> None:
+    """Tokens with their states, never the tokens themselves.
+
+    \b
+    Examples:
+      latcast hub token list
+    """
+    from latcast.measure.environment import utc_now
+
+    with open_hub(database) as hub:
+        found = hub.tokens()
+    now = utc_now()
+    if as_json:
+        print_json({"tokens": [{**token.to_json(), "state": token.state(now)} for token in found]})
+        return
+    print_table(
+        "",
+        ("id", "contributor", "label", "state", "made", "expires"),
+        [
+            (item.id, item.contributor, item.label, item.state(now), item.created_at[:10], (item.expires_at or "never")[:10])
+            for item in found
+        ],
+    )
+
+
+@token_app.command("revoke")
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="See latcast hub token list.")],
+    database: Database = "",
+    as_json: AsJson = False,
+) -> None:
+    """End a token at once; what it brought stays.
+
+    \b
+    Examples:
+      latcast hub token revoke 3416250fc5bd
+    """
+    with open_hub(database) as hub:
+        token = hub.revoke_token(token_id)
+    if as_json:
+        print_json(token.to_json())
+    else:
+        print(f"revoked {token.id} of {token.contributor}")
+
+
+@quarantine_app.command("list")
+def held(database: Database = "", as_json: AsJson = False) -> None:
+    """Records held back, with the reason.
+
+    \b
+    Examples:
+      latcast hub quarantine list
+    """
+    with open_hub(database) as hub:
+        found = hub.quarantine()
+    if as_json:
+        print_json({"quarantine": [vars(item) for item in found]})
+        return
+    print_table(
+        "",
+        ("id", "platform", "network", "ms", "contributor", "reason"),
+        [
+            (item.id, item.platform, item.network, milliseconds(item.latency_ms or 0.0), item.contributor, item.reason)
+            for item in found
+        ],
+    )
+
+
+@quarantine_app.command("release")
+def release(
+    record_id: Annotated[str, typer.Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
+) -> None:
+    """Believe a record after all: it becomes a measurement.
+
+    \b
+    Examples:
+      latcast hub quarantine release 3f2a
+    """
+    with open_hub(database) as hub:
+        hub.release(record_id)
+    print(f"released {record_id}")
+
+
+@quarantine_app.command("discard")
+def discard(
+    record_id: Annotated[str, typer.Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
+) -> None:
+    """Refuse a record for good.
+
+    \b
+    Examples:
+      latcast hub quarantine discard 3f2a
+    """
+    with open_hub(database) as hub:
+        hub.discard(record_id)
+    print(f"discarded {record_id}")
+
+
+@app.command()
+def refit(database: Database = "", as_json: AsJson = False) -> None:
+    """Fit the cross-device model now; servers take it up when they start.
+
+    \b
+    Examples:
+      latcast hub refit
+    """
+    from latcast.hub import refitting
+
+    with open_hub(database) as hub:
+        version = refitting.refit(hub, refitting.ServedModel())
+    if version is None:
+        raise HubError("there is nothing to fit to; upload measurements first")
+    if as_json:
+        print_json({name: value for name, value in vars(version).items() if name != "content"})
+    else:
+        error = f"MAPE {version.held_out['mape']:.1f} % on held-out devices" if version.held_out else version.note
+        print(f"version {version.number} ({version.model}): {version.platforms} platforms, {version.networks} networks; {error}")
+
+
+@app.command()
+def assets(
+    package: Annotated[
+        Path | None, typer.Argument(metavar="[PACKAGE]", help="The package as a file, where it lies here already.")
+    ] = None,
+    webgpu: Annotated[bool, typer.Option("--webgpu/--no-webgpu", help="Also what runs on GPUs, twice as large.")] = True,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder. [default: the user's cache]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch ONNX Runtime for browsers from the npm registry, for the page "add your device".
+
+    \b
+    Examples:
+      latcast hub assets
+      latcast hub assets onnxruntime-web-1.30.0.tgz
+    """
+    from latcast.hub.browser import PACKAGE, VERSION, fetch_assets
+
+    found = fetch_assets(output, webgpu=webgpu, package_file=package)
+    if as_json:
+        print_json({"package": PACKAGE, "version": VERSION, "folder": str(found.folder), "size_bytes": found.size_bytes})
+    else:
+        print(f"{PACKAGE} {VERSION} in {found.folder}, {found.size_bytes / 1e6:.1f} MB")
