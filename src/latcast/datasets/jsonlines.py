@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
@@ -13,7 +14,7 @@ from latcast.reading import parse_json, read_lines
 from latcast.records import Measurement
 
 
-def write(path: Path | str, measurements: Iterable[Measurement]) -> int:
+def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> int:
     """Writes measurements and returns their number; the file appears only when all are written.
 
     Raises:
@@ -35,7 +36,7 @@ def write(path: Path | str, measurements: Iterable[Measurement]) -> int:
     return count
 
 
-def read(path: Path | str) -> Iterator[Measurement]:
+def read(path: str | os.PathLike[str]) -> Iterator[Measurement]:
     """Measurements of a file, one after the other; empty lines are skipped.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -85,12 +86,19 @@ class Store:
 
     Raises:
         DatasetError: The database cannot be opened, or a newer latcast wrote it.
+
+    Example:
+        >>> import latcast
+        >>> with latcast.Store("measurements.sqlite") as store:
+        ...     found = latcast.Measurement("pixel4/tflite-2.10/gpu/fp16", latcast.model("resnet18"), latency_ms=20.5)
+        ...     store.add(found), store.platforms()
+        (True, {'pixel4/tflite-2.10/gpu/fp16': 1})
     """
 
-    def __init__(self, location: Path | str) -> None:
-        self.location = _without_password(str(location))
+    def __init__(self, location: str | os.PathLike[str]) -> None:
+        self.location = _without_password(os.fspath(location))
         with self._translated("open"):
-            self._engine = _engine(_url(str(location)))
+            self._engine = _engine(_url(os.fspath(location)))
         with self._translated("open"), self._engine.execution_options(**{_WRITES: True}).begin() as connection:
             if connection.dialect.name == "sqlite":
                 self._refuse_programs(connection)
@@ -283,11 +291,11 @@ class Store:
 
     # Exchange
 
-    def export(self, path: Path | str, *, platform: str | None = None, role: str | None = None) -> int:
+    def export(self, path: str | os.PathLike[str], *, platform: str | None = None, role: str | None = None) -> int:
         """Writes records, failed ones too, as JSON Lines (``.gz`` compresses) and returns their number."""
         return jsonlines.write(path, self.measurements(platform=platform, role=role, failed=True))
 
-    def import_file(self, path: Path | str) -> int:
+    def import_file(self, path: str | os.PathLike[str]) -> int:
         """Adds the records of a JSON Lines file and returns how many were new.
 
         Raises:

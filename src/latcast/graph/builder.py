@@ -26,7 +26,8 @@ class GraphBuilder:
     it would see in a file.
 
     Example:
-        >>> b = GraphBuilder("tiny")
+        >>> import latcast
+        >>> b = latcast.GraphBuilder("tiny")
         >>> x = b.input((1, 3, 32, 32))
         >>> x = b.relu(b.batch_norm(b.conv(x, 16, 3)))
         >>> b.finish(x).nodes[0].op_type

@@ -72,6 +72,12 @@ class Graph:
         weights: Names of the tensors whose values were learned (values are not kept).
         constants: Values of small constants that semantics depend on; their names are in ``tensors`` too.
         precision: "fp32", "fp16", "bf16" or "int8": what the file says it computes in.
+
+    Example:
+        >>> import latcast
+        >>> graph = latcast.build(latcast.model("mobilenet_v2"))
+        >>> graph.nodes[0].op_type, graph.shape(graph.inputs[0])
+        ('Conv', (1, 3, 224, 224))
     """
 
     name: str

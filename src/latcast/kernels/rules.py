@@ -9,6 +9,7 @@ backend whose kernel selection (:mod:`latcast.kernels.selection`) follows the fu
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -141,12 +142,17 @@ def _names(values: Any) -> list[str]:
     return values
 
 
-def load_rules(source: str | Path) -> FusionRules:
+def load_rules(source: str | os.PathLike[str]) -> FusionRules:
     """Shipped rules by a runtime's name, or rules from a JSON file.
 
     Raises:
         UnknownNameError: No rules are shipped under this name and no such file exists.
         BundleError: The file is not a rules file.
+
+    Example:
+        >>> import latcast
+        >>> latcast.load_rules("onnxruntime").fuses("conv", "relu")
+        True
     """
     path = Path(source)
     if path.suffix == ".json":

@@ -203,6 +203,13 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
 
     Raises:
         LatcastError: The rules name an idiom that does not exist.
+
+    Example:
+        >>> import latcast
+        >>> graph = latcast.build(latcast.model("resnet18"))
+        >>> kernels = latcast.find_kernels(graph, latcast.load_rules("onnxruntime"))
+        >>> kernels[0].kernel_type, kernels[0].operators
+        ('conv', ('Conv', 'BatchNormalization', 'Relu'))
     """
     kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
     if not rules.selection:

@@ -31,6 +31,11 @@ class MeasurePlan:
         profile: Also ask the runtime which kernels it executed and how long each took.
         profiled_runs: Runs behind the latencies of executed kernels.
         timeout_s: Longest time for loading a subject, or for one round of it, before the worker is given up.
+
+    Example:
+        >>> import latcast
+        >>> latcast.MeasurePlan(rounds=2, runs_per_round=6).profile
+        False
     """
 
     rounds: int = 4

@@ -35,6 +35,12 @@ class WorkerSettings:
         trust: Whether PyTorch may unpickle what a ``.pt2`` file holds, which runs code of whoever made it.
         scheduler: Address of a Dask scheduler; the process is then started by one of its workers that offers :attr:`offer`, with
             CPUs and priority as that worker was told. Empty: by this machine.
+
+    Example:
+        >>> import latcast
+        >>> settings = latcast.WorkerSettings("onnxruntime", threads=2, precision="int8", cpus=(0, 1))
+        >>> settings.offer
+        'latcast:local/onnxruntime/cpu2/int8'
     """
 
     runtime: str = "onnxruntime"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,7 @@ class BundleSummary:
     card: Mapping[str, Any]
 
 
-def save_bundle(predictor: PlatformPredictor, path: Path | str, *, compressed: bool = False) -> Path:
+def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, compressed: bool = False) -> Path:
     """Writes a bundle: a zip where the path ends in ``.zip``, otherwise a folder.
 
     The same predictor gives the same bytes, unless a zip is compressed by another version of zlib. An old bundle at this path is
@@ -89,6 +90,12 @@ def save_bundle(predictor: PlatformPredictor, path: Path | str, *, compressed: b
     Raises:
         BundleError: The card holds something that JSON cannot, a number of the predictor is not finite, or something that
             is no bundle is in the way.
+
+    Example:
+        >>> import latcast
+        >>> path = latcast.save_bundle(latcast.load("pixel4/tflite-2.10/gpu/fp16"), "mine.zip")
+        >>> latcast.load(path).platform.device
+        'pixel4'
     """
     path = Path(path)
     predictor = predictor.with_card({key: _plain(value, f"{path}: the card's '{key}'") for key, value in predictor.card.items()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,12 @@ class LatencyCallback:
     """Latencies of candidates on a platform, for whoever calls it: encodings, JSON parameters, or models.
 
     Example:
-        >>> latency_ms = LatencyCallback("local/onnxruntime", "ofa_mobilenet_v3")  # doctest: +SKIP
-        >>> latency_ms(encodings)  # (networks,)                                    # doctest: +SKIP
+        >>> import latcast
+        >>> latency_ms = latcast.LatencyCallback("pixel4/tflite-2.10/gpu/fp16")
+        >>> latency_ms(["resnet18", "resnet34"]).shape
+        (2,)
+        >>> (latency_ms.excess(["resnet18", "resnet34"], max_latency_ms=30.0) > 0).tolist()
+        [False, True]
 
     Args:
         on: A platform id, a bundle's path, or a loaded predictor.
@@ -35,7 +38,7 @@ class LatencyCallback:
         space: str | Supernet | None = None,
         *,
         confident: bool = False,
-        example_inputs: Any = None,
+        example_inputs: object = None,
     ) -> None:
         self.predictor = load(on)
         self.confident = confident
@@ -43,7 +46,7 @@ class LatencyCallback:
         supernet = SUPERNETS.get(space) if isinstance(space, str) else space
         self.encoded = None if supernet is None else EncodingPredictor(self.predictor, supernet)
 
-    def __call__(self, candidates: np.ndarray | Sequence[Any]) -> np.ndarray:
+    def __call__(self, candidates: np.ndarray | Sequence[object]) -> np.ndarray:
         """Milliseconds, (candidates,).
 
         Args:
@@ -52,19 +55,19 @@ class LatencyCallback:
         Raises:
             LatcastError: Encodings or parameters without a space, or of another one; or a model that cannot be read.
         """
-        listed = isinstance(candidates, list | tuple)
-        if isinstance(candidates, np.ndarray) or (listed and all(isinstance(each, Mapping) for each in candidates)):
+        parameters = [each for each in candidates if isinstance(each, Mapping)] if isinstance(candidates, list | tuple) else None
+        if isinstance(candidates, np.ndarray) or (parameters is not None and len(parameters) == len(candidates)):
             if self.encoded is None:
                 raise LatcastError("encodings and parameters are of a search space; name it: LatencyCallback(platform, space)")
             if not len(candidates):
                 return np.zeros(0)
             if not isinstance(candidates, np.ndarray):
-                candidates = np.stack([self.encoded.supernet.encode(each) for each in candidates])
+                candidates = np.stack([self.encoded.supernet.encode(each) for each in parameters or ()])
             found = self.encoded.predict_many(candidates)
             return found.high_ms if self.confident else found.latency_ms
         predictions = predict_many(candidates, self.predictor, example_inputs=self.example_inputs)
         return np.array([each.high_ms if self.confident else each.latency_ms for each in predictions])
 
-    def excess(self, candidates: np.ndarray | Sequence[Any], max_latency_ms: float) -> np.ndarray:
+    def excess(self, candidates: np.ndarray | Sequence[object], max_latency_ms: float) -> np.ndarray:
         """How far candidates are beyond a limit, relative to it, (candidates,); 0 within it. A penalty for a loss or a reward."""
         return np.maximum(self(candidates) / max_latency_ms - 1, 0)

@@ -116,6 +116,11 @@ def model(name: str) -> Reference:
 
     Raises:
         UnknownNameError: No family publishes it; the message suggests the nearest names.
+
+    Example:
+        >>> import latcast
+        >>> latcast.model("resnet18").space
+        'resnet'
     """
     found = family_member(name)
     if found is not None:
@@ -238,6 +243,12 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
     Raises:
         UnknownNameError: No such space.
         ModelError: The parameters make no valid network, or a file is not the one that was referred to.
+
+    Example:
+        >>> import latcast
+        >>> graph = latcast.build(latcast.model("resnet18"))
+        >>> graph.shape("input"), len(graph.nodes)
+        ((1, 3, 224, 224), 69)
     """
     if reference.space == "file":
         from latcast.graph.importers import load_graph

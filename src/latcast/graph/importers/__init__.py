@@ -6,6 +6,7 @@ Importers are found by name in :data:`IMPORTERS` and imported when they are need
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -69,7 +70,7 @@ _CONVERTED: Mapping[str, str] = {
 
 
 def load_graph(
-    source: Path | str | object,
+    source: str | os.PathLike[str] | object,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     strict: bool = False,
@@ -90,9 +91,19 @@ def load_graph(
         DynamicShapeError: An input has a dimension without a size and ``shapes`` gives none.
         UnknownOperatorError: ``strict``, and an operator is not in the table.
         MissingExtraError: Reading this format needs a package that is not installed.
+
+    Example:
+        >>> import latcast, onnx
+        >>> from onnx import TensorProto, helper
+        >>> ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8, 32, 32)) for name in ("x", "y")]
+        >>> graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", ends[:1], ends[1:])
+        >>> onnx.save(helper.make_model(graph), "small.onnx")
+        >>> latcast.load_graph("small.onnx").shape("y")
+        (1, 8, 32, 32)
     """
     if isinstance(source, str):
         refuse_address(source)
+    if isinstance(source, str | os.PathLike):
         source = Path(source)
     importer = _importer_of(source)
     trusting: dict[str, Any] = {"trust": True} if trust and _holds_code(importer) else {}
@@ -104,8 +115,8 @@ def _holds_code(importer: Importer) -> bool:
 
 
 def from_torch(
-    module: Any,
-    example_inputs: Any,
+    module: object,
+    example_inputs: object,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     strict: bool = False,
@@ -121,6 +132,13 @@ def from_torch(
     Raises:
         MissingExtraError: torch or onnxscript is not installed.
         ModelError: It is no module, the inputs are none, or PyTorch cannot export it.
+
+    Example:
+        >>> import latcast, torch
+        >>> module = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU())
+        >>> graph = latcast.from_torch(module, torch.zeros(1, 3, 224, 224))
+        >>> [node.op_type for node in graph.nodes]
+        ['Conv', 'Relu']
     """
     from latcast.graph.importers.torch import import_module
 

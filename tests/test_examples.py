@@ -1,0 +1,59 @@
+"""The examples of the names that users meet run, and those of the README."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import latcast
+
+ROOT = Path(__file__).resolve().parents[1]
+
+GIVEN = {
+    "Comparison", "Evaluation", "FusionRules", "Kernel", "KernelLatency", "LatcastError", "NetworkSummary", "PlatformSummary",
+    "__version__", "evaluate", "profile", "train",
+}  # fmt: skip
+"""What functions give, and nobody makes; the examples of the functions show it."""
+
+TORCH = {"from_torch"}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, and nothing of the user's."""
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def described(name: str) -> Any:
+    """What a name of the package stands for: of a room that is called, its function."""
+    tree = ast.parse(Path(latcast.__file__).read_text(encoding="utf-8"))
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    [module] = [node.module for node in imports if any(alias.asname == name for alias in node.names)]
+    return getattr(importlib.import_module(str(module)), name)
+
+
+@pytest.mark.parametrize("name", sorted(set(latcast.__all__) - GIVEN))
+def test_the_example_of_a_name_runs(name: str) -> None:
+    if name in TORCH:
+        pytest.importorskip("torch")
+    finder = doctest.DocTestFinder(recurse=False)
+    [found] = finder.find(described(name), f"latcast.{name}", globs={})
+    assert found.examples, f"latcast.{name} has no example"
+
+    report: list[str] = []
+    failed, _ = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found, out=report.append)
+
+    assert not failed, "".join(report)
+
+
+def test_the_example_of_the_package_runs() -> None:
+    failed, tried = doctest.testmod(latcast, optionflags=doctest.ELLIPSIS)
+
+    assert (failed, tried > 0) == (0, True)
