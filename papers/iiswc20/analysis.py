@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from latcast.devices.network_kernels import layers_of_graph
 from latcast.errors import DatasetError, LatcastError
 from latcast.records import Reference
 from latcast.spaces import build
@@ -16,6 +15,7 @@ from papers.comparison import Cell, Comparison
 from papers.iiswc20.paper import CLUSTER_MEAN_MS, CLUSTERS
 from papers.iiswc20.phones import NETWORK_CLUSTERS, network_clusters, speed_clusters
 from papers.iiswc20.published import Published
+from papers.iiswc20.representations import layers_of_graph
 
 FREQUENCY_NETWORK = "mobilenet_v2"
 """Fig. 5's."""

@@ -24,12 +24,12 @@ from papers.iiswc20.architectures import (
 from papers.iiswc20.collaboration import collaborative, isolated
 from papers.iiswc20.gaussian_process import calibrated, fitted
 from papers.iiswc20.grid_boosting import GridBoosting
-from papers.iiswc20.hardware_features import StaticFeatures
 from papers.iiswc20.judged import figures, split_networks, split_phones
 from papers.iiswc20.paper_model import PaperModel
 from papers.iiswc20.phones import speed_clusters
 from papers.iiswc20.pieces import Piece, Row
 from papers.iiswc20.published import Published
+from papers.iiswc20.representations import StaticFeatures
 
 LOGARITHMIC = "logarithms of ratios"
 """The paper's trees on the logarithm of latency over the signature's mean, so that they need not extrapolate."""

@@ -13,13 +13,14 @@ import numpy as np
 from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.importers.iiswc20.networks import layers_of
 from latcast.devices.latency_table import table_of
-from latcast.devices.network_kernels import PaddedLayers, kernels_of_layers
+from latcast.devices.network_kernels import kernels_of_layers
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import Kernel
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import LabelError, label_error_of_halves
 from papers.iiswc20.architectures import Architectures
 from papers.iiswc20.catalogue import Catalogue
+from papers.iiswc20.representations import PaddedLayers
 
 FEWEST_PHONES = 20
 

@@ -23,7 +23,7 @@ POOL, SOFTMAX, TRANSPOSE = (Setting(wall=wall) for wall in ("average_pool", "sof
 
 def surroundings(own_us: dict[tuple[Setting, str], float], walls_us: dict[Setting, float]) -> Surroundings:
     ordered = tuple(sorted(walls_us, key=walls_us.__getitem__))
-    return Surroundings({MAP: ordered}, walls_us, {key: Estimate(value, 0.05, 20) for key, value in own_us.items()})
+    return Surroundings({MAP: ordered}, {key: Estimate(value, 0.05, 20) for key, value in own_us.items()})
 
 
 def test_healthy_walls_are_ordered_by_their_time() -> None:
@@ -166,6 +166,6 @@ def test_an_operator_that_takes_longer_on_a_shrunken_tensor_pays_for_something_e
 def test_pairs_on_rows_take_tokens_where_rows_cannot_run() -> None:
     rows, tokens = (replace(SOFTMAX, form=form) for form in (ROWS, TOKENS))
     own = {(tokens, name): Estimate(1.0, 0.01, 20) for name in ("linear", "relu")}
-    found = Surroundings({MAP: (), ROWS: (rows,), TOKENS: (tokens,)}, {rows: 1.0, tokens: 1.0}, own)
+    found = Surroundings({MAP: (), ROWS: (rows,), TOKENS: (tokens,)}, own)
 
     assert found.choices("linear", "relu") == (tokens,)

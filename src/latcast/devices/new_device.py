@@ -86,7 +86,6 @@ class KnownDevices:
         process: The fit.
         kernels: Of the table's networks.
         rules: The fusion rules that kernels are found by.
-        without_kernels: How many networks were left out because nothing but their names is known.
         seed: Of the calibration.
     """
 
@@ -94,7 +93,6 @@ class KnownDevices:
     process: CrossDeviceModel
     kernels: tuple[tuple[Kernel, ...], ...]
     rules: FusionRules
-    without_kernels: int
     seed: int
 
     @classmethod
@@ -122,7 +120,7 @@ class KnownDevices:
             )
         kernels = tuple(found.values())
         process = fit_cross_device(part.latency_ms, kernels, seed=seed)
-        return cls(part, process, kernels, rules, len(table.networks) - len(usable), seed)
+        return cls(part, process, kernels, rules, seed)
 
     def _calibrated(self, measured: int) -> Calibration:
         """Intervals for a device with so many measured networks."""

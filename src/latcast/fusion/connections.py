@@ -58,7 +58,6 @@ class Connections:
     multi_outbound: int = DEFAULT_OUTBOUND
     joined: tuple[tuple[str, str], ...] = ()
     answers: Mapping[tuple[str, ...], Answer] = field(default_factory=dict)
-    cases: Mapping[tuple[str, ...], TestCase] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +92,7 @@ def find_connections(timer: CaseTimer, surroundings: Surroundings, fused: Sequen
     joined = tuple(dict.fromkeys((q[0], q[1]) for q in yes if q[2].endswith("input")))
     into, why_into = _inbound_rule(joined, yes, answers)
     out_of, why_out_of = _outbound_rule(answers)
-    return Connections(into, out_of, joined, answers, cases, {"multi_inbound": why_into, "multi_outbound": why_out_of})
+    return Connections(into, out_of, joined, answers, {"multi_inbound": why_into, "multi_outbound": why_out_of})
 
 
 def _answers(timer: CaseTimer, cases: Mapping[tuple[str, ...], TestCase]) -> dict[tuple[str, ...], Answer]:

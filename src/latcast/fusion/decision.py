@@ -168,11 +168,6 @@ class Answer:
     batches: int = 1
     plausible: bool = True
 
-    @property
-    def likelier(self) -> bool:
-        """The likelier answer, decided or not."""
-        return self.saved.value > ALPHA * self.share.value
-
     def to_json(self) -> dict[str, float | int | bool | None]:
         """Microseconds, and the margin as a share of what one kernel would save: 1 is all of it, 0 nothing."""
         share = self.share.value

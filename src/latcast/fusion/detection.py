@@ -89,7 +89,6 @@ class Detection:
         alpha: The threshold of Inequation 1.
         seconds: How long it took.
         failures: Operators that the runtime cannot run, and why.
-        not_connectable: Ordered pairs of which the second cannot read what the first makes.
     """
 
     platform: Platform
@@ -100,7 +99,6 @@ class Detection:
     alpha: float
     seconds: float
     failures: Mapping[str, str] = field(default_factory=dict)
-    not_connectable: tuple[tuple[str, str], ...] = ()
 
     @property
     def decided(self) -> float:
@@ -217,8 +215,7 @@ class Detector:
         self._surroundings = surroundings
         self._earlier += [self._taken(batch) for batch in batches if batch not in self._earlier]
         runnable = [name for name in self._operators if name not in surroundings.failures]
-        possible = list(product(runnable, runnable))
-        pairs = self._find_pairs(surroundings, [pair for pair in possible if connectable(*pair)])
+        pairs = self._find_pairs(surroundings, [pair for pair in product(runnable, runnable) if connectable(*pair)])
         fused = [pair for pair, found in pairs.items() if found.fused]
         self._report("patterns")
         patterns = self._find_patterns(surroundings)
@@ -228,7 +225,7 @@ class Detector:
         views = find_views(self._stopwatch, surroundings)
         return Detection(
             self._stopwatch.platform, pairs, patterns, views, connections, self._alpha, self._clock() - self._start_s,
-            surroundings.failures, tuple(pair for pair in possible if not connectable(*pair)),
+            surroundings.failures,
         )  # fmt: skip
 
     def decide(self, case: TestCase) -> Answer | None:

@@ -52,13 +52,11 @@ class Surroundings:
 
     Attributes:
         settings: By form, the healthy settings, that of the shortest wall first.
-        walls_ms: What a wall takes, by setting.
         own_ms: What an operator takes by itself, by setting and name.
         failures: Why an operator could not be run, by name.
     """
 
     settings: Mapping[str, tuple[Setting, ...]]
-    walls_ms: Mapping[Setting, float]
     own_ms: Mapping[tuple[Setting, str], Estimate]
     failures: Mapping[str, str] = field(default_factory=dict)
 
@@ -172,7 +170,7 @@ def choose_surroundings(
             "measure on a quieter machine"
         )
     runs = {name for _, name in own_ms}
-    return Surroundings(settings, walls_ms, own_ms, {k: v for k, v in failures.items() if k not in runs}), batches
+    return Surroundings(settings, own_ms, {k: v for k, v in failures.items() if k not in runs}), batches
 
 
 def _needed(name: str, form: str, operators: Sequence[str]) -> bool:

@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from latcast.devices.network_kernels import layers_of_graph
 from latcast.records import Reference
 from latcast.spaces import build
 from papers.iiswc20.published import Published
+from papers.iiswc20.representations import layers_of_graph
 
 PHONES, NETWORKS = 30, 24
 
