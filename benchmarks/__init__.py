@@ -1,1 +1,1 @@
-"""What the README claims, measured again: accuracy by runtime, ways to learn, speed."""
+"""What the README claims, measured again: accuracy by runtime, what to learn from, speed."""

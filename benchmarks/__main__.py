@@ -2,7 +2,7 @@
 
 accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
 table RUNTIME      judge again from what was measured
-ways RUNTIME       ways to learn at five minutes of measuring each, judged on the same networks
+learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
 tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
 phones STORE       the shipped predictors of phones, from published measurements; --seeds 20 judges random splits of them
@@ -25,12 +25,12 @@ from benchmarks import platforms_command
 from benchmarks.campaigns import (
     LABEL_PROCESSES,
     LABEL_ROUNDS,
+    LEARN_FROM_SEEDS,
     PROFILE_MINUTES,
-    WAY_SEEDS,
     Bench,
+    measure_to_learn_from,
     take_labels,
     take_profile,
-    take_way,
 )
 from latcast.cli.output import console
 from latcast.measure.campaign import Progress
@@ -96,29 +96,29 @@ def table(runtime: str, precision: str = "fp32") -> None:
 
 
 @app.command()
-def ways(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
-    """Measures each way to learn for five minutes and judges it on the labels that `accuracy` took."""
-    from benchmarks.accuracy import judge_ways
-    from benchmarks.tables import ways_table
+def learn_from(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
+    """Measures for five minutes what each predictor learns from and judges it on the labels that `accuracy` took."""
+    from benchmarks.accuracy import judge_what_is_learned_from
+    from benchmarks.tables import learn_from_table
 
     bench = Bench(runtime, precision, cpu)
-    for way in WAY_SEEDS:
-        take_way(bench, way, Reporter(f"{bench.name} {way}").stage)
-    print(ways_table({bench.name: judge_ways(bench)}))
+    for source in LEARN_FROM_SEEDS:
+        measure_to_learn_from(bench, source, Reporter(f"{bench.name} {source}").stage)
+    print(learn_from_table({bench.name: judge_what_is_learned_from(bench)}))
 
 
 @app.command()
 def tables() -> None:
     """Prints the Markdown tables of all platforms judged so far."""
     from benchmarks.accuracy import results
-    from benchmarks.tables import blocks_table, summary_table, ways_table
+    from benchmarks.tables import blocks_table, learn_from_table, summary_table
 
     documents = results()
     print(summary_table(documents))
     print()
     print(blocks_table(documents))
     print()
-    print(ways_table(documents))
+    print(learn_from_table(documents))
 
 
 @app.command()
@@ -138,7 +138,7 @@ def samplers(
     seeds: int = 3,
     count: Annotated[int, typer.Option(help="Kernels of a type that each sampler may have measured.")] = 300,
     minutes: Annotated[float, typer.Option(help="Of measuring; where they do not suffice, the same command goes on.")] = 60.0,
-    models: Annotated[str, typer.Option(help="Models of a kernel type, separated by commas.")] = "physical_residual",
+    models: Annotated[str, typer.Option(help="Models of a kernel type, separated by commas.")] = "analytical_gbdt",
     judged_on: Annotated[str, typer.Option(help="grid: evenly spread; networks: kernels of unseen families.")] = "grid",
 ) -> None:
     """All samplers at equal numbers of measurements; writes benchmarks/results/samplers."""
@@ -191,7 +191,7 @@ def phones(
         _phone_splits(store, seeds, intervals, held_out, only, jobs)
         return
     for found in build_all(store, folder or SHIPPED_FOLDER, jobs):
-        print(f"{found['platform']}: {found['way']}, MAPE {found['mape']:.1f} by lineage, "
+        print(f"{found['platform']}: {found['learn_from']}, MAPE {found['mape']:.1f} by lineage, "
               f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
     for row in summary(folder or SHIPPED_FOLDER):
         print(json.dumps(row))
@@ -233,7 +233,7 @@ def everything() -> None:
     platforms += [(runtime, "int8") for runtime in ("onnxruntime", "openvino")]
     for runtime, precision in platforms:
         accuracy(runtime, precision)
-        ways(runtime, precision)
+        learn_from(runtime, precision)
     tables()
     speed()
 

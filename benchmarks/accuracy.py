@@ -1,5 +1,5 @@
 """Accuracy of what a user gets: the bundle that ``latcast profile`` wrote, judged by ``latcast evaluate`` on real networks of
-families it never saw; the same without what shares their blocks; and the ways to learn side by side.
+families it never saw; the same without what shares their blocks; and what is learned from side by side.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.campaigns import WAY_SECONDS, WAY_SEEDS, Bench, is_published, profile_taken, test_networks
+from benchmarks.campaigns import LEARN_FROM_SECONDS, LEARN_FROM_SEEDS, Bench, is_published, profile_taken, test_networks
 from latcast.datasets.splits import lineage_of
 from latcast.datasets.store import Store
 from latcast.errors import TrainingError
@@ -42,10 +42,10 @@ WITHOUT: Mapping[str, Callable[[Sequence[Reference]], list[str]]] = {
 CARD_FIGURES = ("mape", "within_10", "interval_coverage", "networks", "held_out_by")
 """What the bundle's own card says, to stand beside what was found."""
 
-WAYS = (
-    ("operators", "physical_residual"), ("operators", "analytical"), ("operators", "gbdt"), ("operators", "lasso"),
-    ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "physical_residual"), ("networks", "analytical"),
-    ("networks", "physical_residual"),
+COMPARED = (
+    ("operators", "analytical_gbdt"), ("operators", "analytical"), ("operators", "gbdt"), ("operators", "lasso"),
+    ("operators", "random_forest"), ("operators", "mlp"), ("kernels", "analytical_gbdt"), ("networks", "analytical"),
+    ("networks", "analytical_gp"),
 )  # fmt: skip
 
 
@@ -142,8 +142,8 @@ def _without(
     }  # fmt: skip
 
 
-def judge_ways(bench: Bench) -> dict[str, Any]:
-    """Ways to learn at equal measuring time on the labels that were taken; kept in the platform's document."""
+def judge_what_is_learned_from(bench: Bench) -> dict[str, Any]:
+    """Training on each source at equal measuring time, on the labels that were taken; kept in the platform's document."""
     platform, rules = bench.platform(), rules_for(bench.runtime, bench.precision)
     with bench.store("labels") as store:
         known = {label.reference.key: label.latency_ms for label in store.labels(platform=platform.id)}
@@ -152,29 +152,29 @@ def judge_ways(bench: Bench) -> dict[str, Any]:
         for reference in test_networks()
         if reference.key in known
     ]
-    ways: dict[str, Any] = {}
-    for way, model in WAYS:
-        with bench.store(way) as store:
+    compared: dict[str, Any] = {}
+    for learn_from, model in COMPARED:
+        with bench.store(learn_from) as store:
             data = collect_stored(store, platform, rules)
         try:
-            predictor = train(data, platform, rules, way=way, model=model)
-        except TrainingError as problem:  # a way whose pieces were not measured is reported as such
-            ways[f"{way}, {model}"] = {"unavailable": str(problem)}
+            predictor = train(data, platform, rules, learn_from=learn_from, model=model)
+        except TrainingError as problem:  # what was not measured is reported as such
+            compared[f"{learn_from}, {model}"] = {"unavailable": str(problem)}
             continue
-        ways[f"{way}, {model}"] = {
-            "way": way, "model": model, "seconds": WAY_SECONDS, "seed": WAY_SEEDS[way],
+        compared[f"{learn_from}, {model}"] = {
+            "learn_from": learn_from, "model": model, "seconds": LEARN_FROM_SECONDS, "seed": LEARN_FROM_SEEDS[learn_from],
             "training_networks": len(data.networks), "timed_kernels": len(data.profiled) + len(data.isolated),
             **evaluate(predictor, tests).metrics.to_json(),
         }  # fmt: skip
-    return _write(bench, {"ways": ways})
+    return _write(bench, {"learn_from": compared})
 
 
 def _write(bench: Bench, part: Mapping[str, Any]) -> dict[str, Any]:
-    """Puts a part into the platform's document; judging a platform and comparing ways leave each other's parts alone."""
+    """Puts a part into the platform's document; judging a platform and comparing sources leave each other's parts alone."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{bench.name}.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    kept = known if "ways" in part else {key: value for key, value in known.items() if key == "ways"}
+    kept = known if "learn_from" in part else {key: value for key, value in known.items() if key == "learn_from"}
     document = {**kept, **part}
     path.write_text(json.dumps(document, indent=1) + "\n")
     return document

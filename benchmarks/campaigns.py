@@ -1,7 +1,7 @@
 """The measurements behind the accuracy tables: one folder a platform, resumable, in pieces.
 
 A platform's folder holds a home in which ``latcast profile`` was run as a user runs it, a store of the test networks' labels,
-and, for the comparison of ways to learn, a store for each way. Labels are taken in several passes, before and after the
+and, for the comparison of what is learned from, a store for each. Labels are taken in several passes, before and after the
 profile, so that they are spread over time.
 """
 
@@ -34,10 +34,10 @@ from latcast.spaces.training_mix import published_networks, unseen_families
 
 FOLDER = Path(".latcast/bench")
 
-WAY_SEEDS = {"operators": 0, "kernels": 1, "networks": 2}
+LEARN_FROM_SEEDS = {"operators": 0, "kernels": 1, "networks": 2}
 
-WAY_SECONDS = 300.0
-"""Measuring time at which the ways are compared."""
+LEARN_FROM_SECONDS = 300.0
+"""Measuring time at which they are compared."""
 
 PROFILE_MINUTES = 10.0
 """Budget of the ``latcast profile`` that is judged."""
@@ -85,7 +85,7 @@ class Bench:
         return self.folder / "home"
 
     def store(self, what: str) -> Store:
-        """Measurements of "labels", or of a way to learn."""
+        """Measurements of "labels", or of what is learned from."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return Store(self.folder / f"{what}.sqlite")
 
@@ -197,7 +197,14 @@ def profile_taken(bench: Bench) -> dict[str, Any]:
     return found
 
 
-def take_way(bench: Bench, way: str, watch: Callable[[Stage], None]) -> None:
-    """Measures what a way of learning needs, from a seed of its own, so that no way profits from another's measurements."""
-    with bench.store(way) as store:
-        measure_for_training(bench.settings, store, budget_s=WAY_SECONDS, way=way, seed=WAY_SEEDS[way], watch=watch)
+def measure_to_learn_from(bench: Bench, learn_from: str, watch: Callable[[Stage], None]) -> None:
+    """Measures what is learned from, from a seed of its own, so that nothing profits from another's measurements."""
+    with bench.store(learn_from) as store:
+        measure_for_training(
+            bench.settings,
+            store,
+            budget_s=LEARN_FROM_SECONDS,
+            learn_from=learn_from,
+            seed=LEARN_FROM_SEEDS[learn_from],
+            watch=watch,
+        )

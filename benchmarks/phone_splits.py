@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.phones import measured, phone_platforms, way_of
+from benchmarks.phones import measured, phone_platforms, source_of
 from latcast.datasets.splits import by_group, by_network
 from latcast.datasets.store import Store
 from latcast.folders import cache_folder
@@ -79,11 +79,11 @@ def compute(piece: SplitPiece, data: TrainingData) -> Figures:
     known = frozenset(split.train)
     part = restrict(data, lambda sample: sample.reference.name in known)
     fit = trained_with_card if piece.interval else train
-    predictor = fit(part, platform, platform_rules(platform), way=way_of(platform, data), seed=piece.seed)
+    predictor = fit(part, platform, platform_rules(platform), learn_from=source_of(platform, data), seed=piece.seed)
     tested = [sample for sample in data.networks if sample.reference.name not in known]
-    priced = predictor.price([sample.kernels for sample in tested])
-    bounds = predictor.bounds_ms(priced) if piece.interval else (None, None)
-    return judge(priced.latency_ms, np.array([sample.latency_ms for sample in tested]), *bounds).to_json()
+    estimates = predictor.estimate([sample.kernels for sample in tested])
+    bounds = predictor.bounds_ms(estimates) if piece.interval else (None, None)
+    return judge(estimates.latency_ms, np.array([sample.latency_ms for sample in tested]), *bounds).to_json()
 
 
 def compute_platform(path: Path, pieces: Sequence[SplitPiece], kept: KeptSplits) -> list[Figures]:

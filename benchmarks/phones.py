@@ -1,7 +1,7 @@
 """Predictors of real phones from the published measurements of Li et al., as they are shipped with the package.
 
 CPUs are learned from whole networks alone, as nothing else was published of them; GPUs from the recorded operations and whole
-networks, TFLite's by the mean of both ways. Every figure on a card is of networks held out: by whole lineages, and beside it by
+networks, TFLite's by the mean of both. Every figure on a card is of networks held out: by whole lineages, and beside it by
 random networks.
 """
 
@@ -21,7 +21,6 @@ from latcast.graph.ir import Graph
 from latcast.kernels.rules import platform_rules
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name
-from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import TrainingData, collect
 from latcast.predictors.stored import trained_with_card
@@ -62,7 +61,7 @@ def measured(path: Path, platform: Platform) -> TrainingData:
         return collect(store.measurements(platform=platform.id, space="pytorchcv"), platform_rules(platform), _graph)
 
 
-def way_of(platform: Platform, data: TrainingData) -> str:
+def source_of(platform: Platform, data: TrainingData) -> str:
     """Operators where they were recorded, otherwise whole networks.
 
     The mean of both on TFLite's GPUs: padding and element-wise kernels, a good part of a network there, were not recorded, so
@@ -84,9 +83,9 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
     platform = Platform.parse(platform_id)
     rules = platform_rules(platform)
     data = measured(path, platform)
-    way = way_of(platform, data)
-    predictor = trained_with_card(data, platform, rules, way=way, model=RESIDUAL)
-    at_random = _held_out_at_random(data, platform, way)
+    learn_from = source_of(platform, data)
+    predictor = trained_with_card(data, platform, rules, learn_from=learn_from)
+    at_random = _held_out_at_random(data, platform, learn_from)
     card = {
         **predictor.card,
         "licence": LICENCE,
@@ -100,16 +99,21 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
             f"±10 % (MAPE {card['mape']:.1f} %), {at_random['within_10']:.0f} % of random networks"
         )
     save_bundle(predictor.with_card(card), folder / file_name(platform), compressed=True)
-    return {"platform": platform.id, "way": way, **{name: card[name] for name in _FIGURES}, "random_networks": at_random}
+    return {
+        "platform": platform.id,
+        "learn_from": learn_from,
+        **{name: card[name] for name in _FIGURES},
+        "random_networks": at_random,
+    }
 
 
 _FIGURES = ("networks", "mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
 
 
-def _held_out_at_random(data: TrainingData, platform: Platform, way: str) -> dict[str, float | None]:
+def _held_out_at_random(data: TrainingData, platform: Platform, learn_from: str) -> dict[str, float | None]:
     """Figures with random networks held out, a fifth at a time."""
     keys = [sample.reference.key for sample in data.networks]
-    predicted = cross_predict(data, platform, platform_rules(platform), way=way, groups=keys)
+    predicted = cross_predict(data, platform, platform_rules(platform), learn_from=learn_from, groups=keys)
     figures = judge(predicted.latency_ms, np.array([sample.latency_ms for sample in data.networks]))
     return {name: getattr(figures, name) for name in ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")}
 

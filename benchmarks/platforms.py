@@ -196,7 +196,7 @@ def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) ->
 
 
 def _predicted(predictor: PlatformPredictor, references: Sequence[Reference]) -> np.ndarray:
-    return predictor.price([_kernels_of(reference, predictor.platform) for reference in references]).latency_ms
+    return predictor.estimate([_kernels_of(reference, predictor.platform) for reference in references]).latency_ms
 
 
 def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.measure.plan import KERNEL_PLAN
 from latcast.predictors.analytical import fit_from_kernels
-from latcast.predictors.kernel_predictor import RESIDUAL, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, fit_kernel_predictor
 from latcast.predictors.kernel_rounds import KernelRounds, KnownKernels, known_kernels
 from latcast.predictors.metrics import Metrics, judge
 from latcast.samplers import SAMPLERS
@@ -200,7 +200,7 @@ def compare(
     types: Sequence[str] = TYPES,
     seeds: int = 3,
     count: int = 300,
-    models: Sequence[str] = (RESIDUAL,),
+    models: Sequence[str] = (ANALYTICAL_GBDT,),
     judged_on: str = "grid",
 ) -> dict[str, Any]:
     """All samplers with all seeds, wave by wave, so that everything wanted at one time is measured in one campaign.

@@ -91,17 +91,20 @@ def _short(figures: Mapping[str, Any] | None) -> str:
     return f"{figures['mape']:.1f} / {figures['within_10']:.0f}{trained}"
 
 
-def ways_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+def learn_from_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     """Ways to learn and models at equal measuring time: MAPE and ±10 % by platform."""
-    compared = {name: document for name, document in documents.items() if "ways" in document}
-    names = list(dict.fromkeys(name for document in compared.values() for name in document["ways"]))
-    head = ["way, model (5 minutes of measuring)", *(document.get("platform", name) for name, document in compared.items())]
+    compared = {name: document for name, document in documents.items() if "learn_from" in document}
+    names = list(dict.fromkeys(name for document in compared.values() for name in document["learn_from"]))
+    head = [
+        "learned from, model (5 minutes of measuring)",
+        *(document.get("platform", name) for name, document in compared.items()),
+    ]
     rows = []
     for name in names:
         cells = []
         for document in compared.values():
-            way = document["ways"].get(name, {})
-            cells.append("-" if "mape" not in way else f"{way['mape']:.1f} / {way['within_10']:.0f}")
+            found = document["learn_from"].get(name, {})
+            cells.append("-" if "mape" not in found else f"{found['mape']:.1f} / {found['within_10']:.0f}")
         rows.append([name, *cells])
     return markdown_table(head, rows)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from latcast.records import Platform
     from papers.comparison import Comparison
 
-WAYS = ("operators", "kernels", "networks", "alone")
+LEARN_FROM = ("operators", "kernels", "networks", "alone")
 
 StoreOption = Annotated[
     Path | None, typer.Option("--store", help="Measured variants. [default: those of data variants --measure]")
@@ -35,20 +35,20 @@ def command(
     only: Annotated[
         str, typer.Option("--only", help='Tables and figures, such as "table 8,figure 9". [default: all there is]')
     ] = "",
-    way: Annotated[
+    learn_from: Annotated[
         str,
         typer.Option(
-            "--way",
+            "--learn-from",
             help="Learn from operators inside networks, from kernels timed alone, from whole networks, or from kernels alone "
             "without the overhead of networks, as the paper does.",
             metavar="operators|kernels|networks|alone",
-            callback=one_of(lambda: WAYS),
+            callback=one_of(lambda: LEARN_FROM),
         ),
     ] = "operators",
-    model: KernelModel = "physical_residual",
+    model: KernelModel = None,
     seed: Seed = 0,
-    learn_from: Annotated[
-        list[Path] | None, typer.Option("--learn-from", help="Further measurements to learn from: those of latcast profile.")
+    further: Annotated[
+        list[Path] | None, typer.Option("--further", help="Further measurements to learn from: those of latcast profile.")
     ] = None,
     other: Annotated[Path | None, typer.Option("--other", help="Measured variants of another platform, for table 11.")] = None,
     random_store: Annotated[Path | None, typer.Option("--random", help="Kernels sampled at random, for table 10.")] = None,
@@ -61,7 +61,8 @@ def command(
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.folders import measurements_folder
     from latcast.measure.statistics import label_error_to_json
-    from papers.nn_meter.evaluation import FROM_STORE, Way, reproduce
+    from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT
+    from papers.nn_meter.evaluation import FROM_STORE, Learning, reproduce
     from papers.nn_meter.measured import read_benchmark
 
     location = store or measurements_folder() / f"variants-{runtime}-cpu{threads}-{precision}.sqlite"
@@ -74,20 +75,21 @@ def command(
 
         kept = opened(location)
         here = only_platform(kept, platform)
-        benchmark = read_benchmark(kept, here, learn_from=[opened(path) for path in learn_from or ()])
+        benchmark = read_benchmark(kept, here, learn_from=[opened(path) for path in further or ()])
         elsewhere = None
         if other is not None:
             second = opened(other)
             elsewhere = read_benchmark(second, only_platform(second))
-        found = reproduce(benchmark, wanted, learned=Way(way, model, seed), other=elsewhere, watch=progress)
+        found = reproduce(benchmark, wanted, learned=Learning(learn_from, model, seed), other=elsewhere, watch=progress)
         if random_store and adaptive_store and test_store:
             samplings = {"random": opened(random_store), "adaptive": opened(adaptive_store)}
-            found += _sampled(samplings, opened(test_store), here, model, seed)
+            found += _sampled(samplings, opened(test_store), here, model or ANALYTICAL_GBDT, seed)
     files = _drawn(found, plots) if plots else []
     if as_json:
         print_json(
             {
-                "platform": here.id, "way": way, "model": model, "seed": seed, **label_error_to_json(benchmark.label_error()),
+                "platform": here.id, "learn_from": learn_from, "model": model, "seed": seed,
+                **label_error_to_json(benchmark.label_error()),
                 "comparisons": [comparison.to_json() for comparison in found], "plots": [str(file) for file in files],
             }
         )  # fmt: skip

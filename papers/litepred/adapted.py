@@ -127,7 +127,7 @@ def _judged(target: Target, pool: Pool, *, sources: bool) -> tuple[Metrics, Metr
     predictor = trained_on_kernels(target.data, target.platform, target.rules, pool, sources, seed=0)
     networks = target.data.networks
     actual_ms = np.array([sample.latency_ms for sample in networks])
-    as_sums = judge(predictor.price([sample.kernels for sample in networks]).latency_ms, actual_ms)
+    as_sums = judge(predictor.estimate([sample.kernels for sample in networks]).latency_ms, actual_ms)
     return judge(held_out_by_kernels(predictor, networks).latency_ms, actual_ms), as_sums
 
 

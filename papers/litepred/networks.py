@@ -57,7 +57,7 @@ def figure_8(
         cells: list[Cell] = [len(taken)]
         for sources in (False, True):
             predictor = trained_on_kernels(replace(data, isolated=tuple(taken)), platform, rules, pool, sources, seed)
-            figures = judge(predictor.price([sample.kernels for sample in data.networks]).latency_ms, actual)
+            figures = judge(predictor.estimate([sample.kernels for sample in data.networks]).latency_ms, actual)
             cells += [figures.mape, figures.within_5, figures.within_10]
         rows.append(tuple(cells))
     columns = [f"{how}, {figure}" for how in ("from scratch", "transferred") for figure in ("MAPE %", "±5 %", "±10 %")]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from latcast.errors import LatcastError
-from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.profiling import Stage
 from papers.comparison import Comparison
 from papers.nn_meter.baselines import figure_9
@@ -28,11 +27,11 @@ ITEMS = (*FROM_STORE[:6], FROM_SAMPLINGS, *FROM_STORE[6:8], FROM_OTHER_PLATFORM,
 
 
 @dataclass(frozen=True)
-class Way:
+class Learning:
     """How kernels are learned from: arguments of :func:`papers.nn_meter.held_out.hold_out_each`."""
 
-    way: str = "operators"
-    model: str = RESIDUAL
+    learn_from: str = "operators"
+    model: str | None = None
     seed: int = 0
 
 
@@ -40,7 +39,7 @@ def reproduce(
     benchmark: MeasuredBenchmark,
     chosen: Collection[str] = FROM_STORE,
     *,
-    learned: Way | None = None,
+    learned: Learning | None = None,
     other: MeasuredBenchmark | None = None,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> list[Comparison]:
@@ -60,7 +59,7 @@ def reproduce(
     unknown = sorted(set(chosen) - set(ITEMS))
     if unknown:
         raise LatcastError(f"nn-Meter's '{unknown[0]}' is not reproduced; there are {', '.join(ITEMS)}")
-    learned = learned or Way()
+    learned = learned or Learning()
     count = len(benchmark.families)
 
     def training(family: str, done: int) -> None:
@@ -72,7 +71,7 @@ def reproduce(
     def others(family: str, done: int) -> None:
         watch(Stage(f"training the other platform without {family}", 0.85 + 0.15 * done / count))
 
-    arguments = {"way": learned.way, "model": learned.model, "seed": learned.seed}
+    arguments = {"learn_from": learned.learn_from, "model": learned.model, "seed": learned.seed}
     needs_training = set(chosen) - {"table 2", "table 4", "figure 6", "table 12", FROM_SAMPLINGS}
     held = hold_out_each(benchmark, watch=training, **arguments) if needs_training else []  # type: ignore[arg-type]
     makers: Mapping[str, Callable[[], Comparison]] = {

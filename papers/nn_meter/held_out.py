@@ -14,7 +14,6 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
-from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, restrict
 from latcast.predictors.training import train
@@ -25,7 +24,7 @@ UNFUSED = "none"
 """Rules under which every operator is a kernel of its own."""
 
 ALONE = "alone"
-"""Way to learn from kernels timed alone and nothing else, not even the overhead of networks, as nn-Meter does."""
+"""Learning from kernels timed alone and nothing else, not even the overhead of networks, as nn-Meter does."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,14 @@ def without_family(data: TrainingData, family: str) -> TrainingData:
 
 
 def train_without(
-    benchmark: MeasuredBenchmark, family: str, *, way: str, model: str = RESIDUAL, seed: int = 0
+    benchmark: MeasuredBenchmark, family: str, *, learn_from: str, model: str | None = None, seed: int = 0
 ) -> PlatformPredictor:
     """A predictor that saw nothing of a family.
 
     Args:
         benchmark: What was measured.
         family: Held out.
-        way: One of :data:`latcast.predictors.training.WAYS`, or :data:`ALONE`.
+        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`, or :data:`ALONE`.
         model: How a kernel type is modelled.
         seed: For every random choice.
 
@@ -68,29 +67,29 @@ def train_without(
         TrainingError: Too few measurements are left.
     """
     rest = without_family(benchmark.data, family)
-    if way == ALONE:
-        way, rest = "kernels", replace(rest, networks=(), profiled=())
-    return train(rest, benchmark.platform, benchmark.rules, way=way, model=model, seed=seed)
+    if learn_from == ALONE:
+        learn_from, rest = "kernels", replace(rest, networks=(), profiled=())
+    return train(rest, benchmark.platform, benchmark.rules, learn_from=learn_from, model=model, seed=seed)
 
 
 def operator_level_ms(predictor: PlatformPredictor, samples: Sequence[NetworkSample]) -> np.ndarray:
     """What the sum over single operators gives by predictors that were made for kernels (§7.3)."""
     unfused = load_rules(UNFUSED)
-    return predictor.price([find_kernels(build(sample.reference), unfused) for sample in samples]).latency_ms
+    return predictor.estimate([find_kernels(build(sample.reference), unfused) for sample in samples]).latency_ms
 
 
 def hold_out_each(
     benchmark: MeasuredBenchmark,
     *,
-    way: str = "operators",
-    model: str = RESIDUAL,
+    learn_from: str = "operators",
+    model: str | None = None,
     seed: int = 0,
     watch: Callable[[str, int], None] = lambda family, done: None,
 ) -> list[HeldOutFamily]:
     """Predicts every family by a predictor that saw nothing of it.
 
     Args:
-        benchmark, way, model, seed: As for :func:`train_without`.
+        benchmark, learn_from, model, seed: As for :func:`train_without`.
         watch: Called before each family with its name and how many are done.
 
     Raises:
@@ -100,13 +99,13 @@ def hold_out_each(
     for family, samples in benchmark.tests.items():
         watch(family, len(found))
         try:
-            predictor = train_without(benchmark, family, way=way, model=model, seed=seed)
+            predictor = train_without(benchmark, family, learn_from=learn_from, model=model, seed=seed)
         except TrainingError as problem:
             raise TrainingError(f"without {family}: {problem}") from problem
         found.append(
             HeldOutFamily(
                 family, predictor, benchmark.actual_ms(family),
-                predictor.price([sample.kernels for sample in samples]).latency_ms, operator_level_ms(predictor, samples),
+                predictor.estimate([sample.kernels for sample in samples]).latency_ms, operator_level_ms(predictor, samples),
             )
         )  # fmt: skip
     return found

@@ -10,7 +10,6 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.graph.operators import graph_macs
 from latcast.kernels.search import find_kernels
-from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.metrics import judge
 from latcast.spaces import build
 from papers.comparison import Cell, Comparison
@@ -51,8 +50,8 @@ def table_11(
     families: Sequence[HeldOutFamily],
     other: MeasuredBenchmark,
     *,
-    way: str = "operators",
-    model: str = RESIDUAL,
+    learn_from: str = "operators",
+    model: str | None = None,
     seed: int = 0,
     watch: Callable[[str, int], None] = lambda family, done: None,
 ) -> Comparison:
@@ -62,7 +61,7 @@ def table_11(
         benchmark: This platform.
         families: Predictions by its own predictors.
         other: The other platform, learned from in the same way.
-        way, model, seed: As for :func:`papers.nn_meter.held_out.hold_out_each`.
+        learn_from, model, seed: As for :func:`papers.nn_meter.held_out.hold_out_each`.
         watch: Called before each family with its name and how many are done.
 
     Raises:
@@ -73,11 +72,11 @@ def table_11(
     for held in families:
         watch(held.family, len(rows))
         try:
-            predictor = train_without(other, held.family, way=way, model=model, seed=seed)
+            predictor = train_without(other, held.family, learn_from=learn_from, model=model, seed=seed)
         except TrainingError as problem:
             raise TrainingError(f"without {held.family}: {problem}") from problem
         graphs = [build(sample.reference) for sample in benchmark.tests[held.family]]
-        by_other.append(predictor.price([find_kernels(graph, other.rules) for graph in graphs]).latency_ms)
+        by_other.append(predictor.estimate([find_kernels(graph, other.rules) for graph in graphs]).latency_ms)
         rows.append((FAMILY_TITLES[held.family], *_both(by_other[-1], held), *_paper_cells(held.family)))
     whole = HeldOutFamily(
         "all", families[0].predictor, pooled(held.actual_ms for held in families),

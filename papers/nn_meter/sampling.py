@@ -10,7 +10,7 @@ import numpy as np
 from latcast.errors import DatasetError
 from latcast.kernels.rules import rules_for
 from latcast.predictors.analytical import fit_from_kernels
-from latcast.predictors.kernel_predictor import RESIDUAL, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.samples import KernelSamples, collect, kernel_samples
 from latcast.records import Platform
@@ -25,7 +25,7 @@ KERNEL_TYPE = "conv"
 
 
 def table_10(
-    samplings: Mapping[str, Store], test: Store, platform: Platform, *, model: str = RESIDUAL, seed: int = 0
+    samplings: Mapping[str, Store], test: Store, platform: Platform, *, model: str = ANALYTICAL_GBDT, seed: int = 0
 ) -> Comparison:
     """Convolutions of a fixed test set, by predictors that learned from as many convolutions of each sampling.
 

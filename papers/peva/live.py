@@ -44,10 +44,10 @@ FURTHER_NETWORKS = (
 
 LEARNERS: tuple[tuple[str, str, str], ...] = (
     *((MODEL_TITLES[name], "operators", name) for name in MODELS),
-    ("latcast, operators", "operators", "physical_residual"),
-    ("latcast, whole networks", "networks", "physical_residual"),
+    ("latcast, operators", "operators", "analytical_gbdt"),
+    ("latcast, whole networks", "networks", "analytical_gp"),
 )
-"""(title, way to learn, model of a kernel type)."""
+"""(title, what is learned from, model of a kernel type)."""
 
 
 def real_networks() -> list[Reference]:
@@ -136,10 +136,10 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Callable[[Stage], 
             return sample.reference.key in kept
 
         part = restrict(data, keep)
-        for title, way, kind in LEARNERS:
+        for title, learn_from, kind in LEARNERS:
             watch(Stage(f"learning from {size} synthetic networks", place / len(sizes)))
-            predictor = train(part, platform, rules, way=way, model=kind, seed=SEED)
-            found = judge(predictor.price([sample.kernels for sample in tested]).latency_ms, actual_ms)
+            predictor = train(part, platform, rules, learn_from=learn_from, model=kind, seed=SEED)
+            found = judge(predictor.estimate([sample.kernels for sample in tested]).latency_ms, actual_ms)
             rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), error.percent))
     note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"
     return [

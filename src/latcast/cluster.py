@@ -16,7 +16,7 @@ from latcast.errors import ClusterError, LatcastError, MissingExtraError
 from latcast.registry import nearest_names
 
 PREDICTS = "latcast:predict"
-"""What a worker offers that prices networks."""
+"""What a worker offers that predicts networks."""
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -86,7 +86,7 @@ def require_offer(client: Any, needed: str, patience_s: float = 0.0) -> int:
     return count
 
 
-def spread(
+def map_over_workers(
     client: Any,
     function: Callable[..., Any],
     parts: Sequence[Any],

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import accuracy, campaigns
-from benchmarks.accuracy import WITHOUT, judge_platform, judge_ways
-from benchmarks.campaigns import Bench, is_published, label_plan, profile_taken, take_labels, take_profile, take_way
+from benchmarks.accuracy import WITHOUT, judge_platform, judge_what_is_learned_from
+from benchmarks.campaigns import Bench, is_published, label_plan, measure_to_learn_from, profile_taken, take_labels, take_profile
 from benchmarks.tables import blocks_table, platform_table
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
@@ -102,11 +102,11 @@ def test_the_bundle_that_profile_wrote_is_judged_by_name(tmp_path: Path, monkeyp
     # Done once, it is not done again.
     assert take_profile(bench, 0.5) == profiled
 
-    monkeypatch.setattr(campaigns, "WAY_SECONDS", 15.0)
-    take_way(bench, "operators", lambda _: None)
-    compared = judge_ways(bench)
-    assert compared["ways"]["operators, physical_residual"]["networks"] == 2
-    assert "at least 10 isolated kernels" in compared["ways"]["kernels, physical_residual"]["unavailable"]
+    monkeypatch.setattr(campaigns, "LEARN_FROM_SECONDS", 15.0)
+    measure_to_learn_from(bench, "operators", lambda _: None)
+    compared = judge_what_is_learned_from(bench)
+    assert compared["learn_from"]["operators, analytical_gbdt"]["networks"] == 2
+    assert "at least 10 isolated kernels" in compared["learn_from"]["kernels, analytical_gbdt"]["unavailable"]
     # The platform's own figures stay beside them, and these stay when it is judged again.
     assert compared["mape"] == document["mape"]
-    assert judge_platform(bench)["ways"] == compared["ways"]
+    assert judge_platform(bench)["learn_from"] == compared["learn_from"]

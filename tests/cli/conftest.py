@@ -86,7 +86,7 @@ def trained() -> PlatformPredictor:
 
 @pytest.fixture
 def bundle(home: Path, trained: PlatformPredictor) -> Path:
-    """On the user's shelf."""
+    """On the user's index."""
     return save_bundle(trained, bundle_index.bundle_path(trained.platform))
 
 

@@ -47,7 +47,7 @@ def test_a_known_runtime_is_transferred_to_another_number_of_threads(latcast: La
     assert document["pool"] == ["local/onnxruntime-1.31/cpu1/fp32"]
     assert document["transfer"]["conv"]["similar"][0]["platform"] == "local/onnxruntime-1.31/cpu1/fp32"
     # As in the table of docs/adapt.md: most kernels are timed inside networks.
-    assert document["way"] == "operators"
+    assert document["learn_from"] == "operators"
     alone, inside = (int(found) for found in re.findall(r"(\d+) (?:kernels timed alone|timed inside)", document["trained_on"]))
     assert inside > alone > 0
     assert document["kernel_errors"]["conv"]["mape"] > 0

@@ -92,7 +92,7 @@ def test_the_json_of_platforms_holds_card_overhead_and_throughputs(latcast: Latc
     first, second = latcast("platforms", "show", PLATFORM, TWICE_AS_FAST, "--json").json["platforms"]
 
     assert (first["id"], second["id"]) == (PLATFORM, TWICE_AS_FAST)
-    assert first["card"]["way"] == "operators"
+    assert first["card"]["learn_from"] == "operators"
     assert first["overhead_ms"] == trained.network.constant_ms
     assert first["throughputs"][0]["kernel_class"] == "any"
     assert second["throughputs"][0]["gflop_per_s"] == pytest.approx(2 * first["throughputs"][0]["gflop_per_s"])

@@ -17,7 +17,7 @@ def test_a_profile_is_predicted_with_listed_and_judged(latcast: Latcast, home: P
     document = found.json
     platform, bundle, store = document["platform"], Path(document["bundle"]), Path(document["store"])
     assert bundle.parent == home / "bundles"
-    assert document["way"] == "operators"
+    assert document["learn_from"] == "operators"
     assert any(line.startswith("latcast: timing networks") for line in found.err.splitlines())
 
     [prediction] = latcast("predict", "mobilenet_v2", "--on", "local/onnxruntime", "--json").json["predictions"]
@@ -65,7 +65,7 @@ def test_kernels_timed_alone_in_rounds_make_a_bundle_that_says_how_well_each_typ
         "--json",
     ).json  # fmt: skip
 
-    assert (document["way"], document["sampler"]) == ("kernels", "adaptive")
+    assert (document["learn_from"], document["sampler"]) == ("kernels", "adaptive")
     assert document["kernel_errors"]["conv"]["kernels"] >= 2
     assert document["kernel_errors"]["conv"]["mape"] > 0
     with Store(store) as kept:

@@ -17,9 +17,7 @@ from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_p
 
 @pytest.fixture(scope="module")
 def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    predictor = make_predictor(
-        "physical_residual", made_up_samples(graphs_of({"mobilenet_v2": 6, "resnet": 4, "vit": 2}, seed=1))
-    )
+    predictor = make_predictor("analytical_gbdt", made_up_samples(graphs_of({"mobilenet_v2": 6, "resnet": 4, "vit": 2}, seed=1)))
     return save_bundle(predictor, tmp_path_factory.mktemp("bundles") / "made_up.zip")
 
 

@@ -15,7 +15,7 @@ def test_a_bundle_is_trained_and_used_by_the_name_of_its_platform(latcast: Latca
     found = latcast("train", DATASET, "--learn-from", "networks", "--licence", "CC0-1.0", "--json")
 
     document = found.json
-    assert (document["platform"], document["way"], document["licence"]) == (PLATFORM, "networks", "CC0-1.0")
+    assert (document["platform"], document["learn_from"], document["licence"]) == (PLATFORM, "networks", "CC0-1.0")
     assert document["trained_on"].startswith(f"{ALL_NETWORKS} networks (")
     assert Path(document["bundle"]) == home / "bundles" / f"{PLATFORM.replace('/', '__')}.zip"
     assert latcast("predict", "resnet18", "--on", "local/onnxruntime").code == 0
@@ -42,12 +42,22 @@ def test_a_bundle_that_learned_from_more_stays_unless_the_user_says_otherwise(la
     assert kept.read_bytes() == before
 
 
-def test_from_is_another_word_for_way(latcast: Latcast, tmp_path: Path) -> None:
-    first = latcast("train", DATASET, "--learn-from", "networks", "-o", tmp_path / "a.zip")
-    second = latcast("train", DATASET, "--learn-from", "networks", "-o", tmp_path / "b.zip")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--from", "networks"), "--learn-from"),
+        (
+            ("--model", "physical_residual"),
+            "'physical_residual' is now analytical_gbdt, or with --learn-from networks analytical_gp",
+        ),
+        (("--model", "physical"), "'physical' is now analytical"),
+    ],
+)
+def test_old_names_tell_the_new_ones(latcast: Latcast, arguments: tuple[str, str], said: str) -> None:
+    found = latcast("train", DATASET, *arguments)
 
-    assert first.code == second.code == 0
-    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    assert found.code == 2
+    assert said in found.err
 
 
 def test_people_are_told_what_it_was_trained_on_and_where_it_is(latcast: Latcast, tmp_path: Path) -> None:

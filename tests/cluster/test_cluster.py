@@ -7,21 +7,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from latcast import cluster as module
-from latcast.cluster import PREDICTS, connected, require_offer, spread
+from latcast.cluster import PREDICTS, connected, map_over_workers, require_offer
 from latcast.datasets.store import Store
 from latcast.errors import ClusterError, MissingExtraError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
+from latcast.predictors import on_workers
 from latcast.predictors.forecast import load
-from latcast.predictors.spread import predict_spread
-from latcast.search import spread as search_spread
-from latcast.search.encodings import EncodingPredictor
-from latcast.search.spread import price_spread
-from latcast.spaces.catalogue import build, model
+from latcast.spaces.catalogue import SPACES, build, model
 from tests.cluster.clustering import Cluster, cluster
 from tests.measure.behaving import reference, settings
 
@@ -39,14 +35,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def test_encodings_are_priced_to_the_same_bits_though_a_worker_is_killed(
+def test_graphs_are_predicted_to_the_same_bits_though_a_worker_is_killed(
     running: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_spread, "ENCODINGS_AT_ONCE", 150)
-    here = EncodingPredictor(load(PHONE), "nas_bench_201")
-    few = here.supernet.sample_encodings(100, 3)
-    encodings = few[np.random.default_rng(3).integers(0, len(few), 3_000)]  # each worker sees them in another order
-    expected = here.predict_many(encodings)
+    monkeypatch.setattr(on_workers, "GRAPHS_AT_ONCE", 2)
+    predictor = load(PHONE)
+    graphs = [build(reference) for reference in SPACES.get("squeezenet").sample(40, 3)]
     progress: list[int] = []
 
     def watch(done: int) -> None:
@@ -54,12 +48,10 @@ def test_encodings_are_priced_to_the_same_bits_though_a_worker_is_killed(
             running.workers[0].send_signal(signal.SIGKILL)
         progress.append(done)
 
-    found = price_spread(here, encodings, running.address, watch=watch)
+    found = on_workers.predict_on_workers(predictor, graphs, running.address, watch=watch)
 
-    assert np.array_equal(found.latency_ms, expected.latency_ms)
-    assert np.array_equal(found.low_ms, expected.low_ms)
-    assert np.array_equal(found.covered_share, expected.covered_share)
-    assert progress == list(range(150, 3_001, 150))
+    assert found == predictor.predict_many(graphs)
+    assert progress == list(range(2, 41, 2))
     assert running.workers[0].wait(10) == -signal.SIGKILL
     running.wait_for(PREDICTS, 2)
 
@@ -68,7 +60,7 @@ def test_graphs_are_predicted_as_they_are_here(running: Cluster) -> None:
     predictor = load(PHONE)
     graphs = [build(model(name)) for name in ("resnet18", "mobilenet_v2", "squeezenet1_1")]
 
-    found = predict_spread(predictor, graphs, running.address, breakdown=True)
+    found = on_workers.predict_on_workers(predictor, graphs, running.address, breakdown=True)
 
     assert [each.to_json(breakdown=True) for each in found] == [
         each.to_json(breakdown=True) for each in predictor.predict_many(graphs, breakdown=True)
@@ -76,7 +68,7 @@ def test_graphs_are_predicted_as_they_are_here(running: Cluster) -> None:
 
 
 def test_nothing_to_do_asks_nobody(running: Cluster) -> None:
-    assert predict_spread(load(PHONE), [], running.address) == []
+    assert on_workers.predict_on_workers(load(PHONE), [], running.address) == []
 
 
 def test_what_nobody_offers_is_refused_with_what_there_is(running: Cluster) -> None:
@@ -92,12 +84,12 @@ def test_what_nobody_offers_is_refused_with_what_there_is(running: Cluster) -> N
 def test_another_version_is_refused(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_version", lambda: "0.0.0")
     with connected(running.address) as client, pytest.raises(ClusterError, match=r"this is 0\.0\.0; .*update one"):
-        list(spread(client, str, [1], PREDICTS))
+        list(map_over_workers(client, str, [1], PREDICTS))
 
 
 def test_what_a_task_raises_is_said(running: Cluster) -> None:
     with connected(running.address) as client, pytest.raises(ClusterError, match="a worker failed: ValueError"):
-        list(spread(client, int, ["no number"], PREDICTS))
+        list(map_over_workers(client, int, ["no number"], PREDICTS))
 
 
 def test_no_scheduler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

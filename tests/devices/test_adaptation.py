@@ -177,7 +177,7 @@ class TestThePredictor:
             assert f"{count} timed inside 1 networks, 0 whole networks" in predictor.card["trained_on"]
             # And it is none to judge by.
             assert predictor.card[TRAINING_KEYS] == [network.reference.key]
-            assert predictor.card["way"] == "operators"
+            assert predictor.card["learn_from"] == "operators"
 
 
 class TestTheProfiler:

@@ -10,7 +10,7 @@ from latcast.devices.platform_terms import learn_platforms
 from latcast.errors import TrainingError
 from latcast.kernels.rules import load_rules
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.whole_networks import learn
+from latcast.predictors.whole_networks import fit_whole_networks
 from latcast.records import Platform
 from tests.devices.made_up_phones import fitted, networks, phones, true_ms
 
@@ -31,9 +31,9 @@ def test_platforms_side_by_side_price_as_each_alone(terms: NetworkTerms) -> None
 
     for row, name in enumerate(NAMES):
         measured = np.flatnonzero(~np.isnan(latency_ms[row]))
-        alone = learn(terms.only(measured), latency_ms[row, measured], Platform.parse(name))
+        alone = fit_whole_networks(terms.only(measured), latency_ms[row, measured], Platform.parse(name))
         coefficients = np.concatenate([alone.coefficients[each] for each in terms.classes])
-        prices = terms.prices_ms(coefficients) * np.exp(alone.log_factors(terms))
+        prices = terms.kernel_latency_ms(coefficients) * np.exp(alone.log_factors(terms))
         assert np.exp(found[row]) == pytest.approx(terms.counts @ prices + alone.overhead_ms, rel=1e-6)
 
 

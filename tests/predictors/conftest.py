@@ -23,4 +23,4 @@ def samples(training_graphs: list[Graph]) -> dict[str, tuple[np.ndarray, np.ndar
 @pytest.fixture(scope="session")
 def predictor(samples: dict[str, tuple[np.ndarray, np.ndarray]]) -> PlatformPredictor:
     """Trained on variants of MobileNetV2, ResNet and ViT, with boosted trees on analytical terms."""
-    return make_predictor("physical_residual", samples)
+    return make_predictor("analytical_gbdt", samples)

@@ -9,11 +9,10 @@ import numpy as np
 from latcast.graph.ir import Graph
 from latcast.kernels import FusionRules, KernelTable, find_kernels, kernel_type
 from latcast.predictors.analytical import fit_from_kernels, term_values
+from latcast.predictors.calibration_terms import CalibrationTerms, ShortNetworkCorrection
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
-from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.short_networks import ShortNetworkCorrection
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 
@@ -29,8 +28,8 @@ TRUTH = np.array([1e-8, 1e-7, 3e-7, 0.005])
 
 CARD = {
     "trained_on": "made-up latencies",
-    "way": "operators",
-    "model": "physical_residual",
+    "learn_from": "operators",
+    "model": "analytical_gbdt",
     "measurements": 1200,
     "seconds": 60.5,
     "held_out_by": "family",
@@ -70,7 +69,7 @@ def make_predictor(model: str, samples: Mapping[str, tuple[np.ndarray, np.ndarra
         RULES,
         analytical,
         {name: fit_kernel_predictor(name, rows, ms, analytical, model=model) for name, (rows, ms) in samples.items()},
-        NetworkModel(0.2, 0.001, {"conv": 1.1}, ShortNetworkCorrection((2.0, 8.0), (0.02, 0.04), 0.5)),
+        CalibrationTerms(0.2, 0.001, {"conv": 1.1}, ShortNetworkCorrection((2.0, 8.0), (0.02, 0.04), 0.5)),
         Interval(0.9, 1.12, 40, 1.0),
         CARD,
     )

@@ -21,8 +21,9 @@ from latcast.graph.ir import Graph
 from latcast.kernels.types import KERNEL_TYPES
 from latcast.kernels.types.kernel_type import _TYPE_OF_CLASS
 from latcast.predictors.bundle import BUNDLE_SCHEMA, load_bundle, read_summary, save_bundle
-from latcast.predictors.kernel_predictor import kernel_models
+from latcast.predictors.kernel_predictor import KernelPredictor, kernel_models
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection, SizeCovariance
 from tests.predictors.made_up_platform import CARD, graphs_of, make_predictor
 
 
@@ -40,6 +41,14 @@ def saved(predictor: PlatformPredictor, tmp_path_factory: pytest.TempPathFactory
 def folder(saved: Path, tmp_path: Path) -> Path:
     """A bundle to damage."""
     return Path(shutil.copytree(saved, tmp_path / "bundle"))
+
+
+def _by_gaussian_process(found: KernelPredictor) -> KernelPredictor:
+    """The same kernels, by a Gaussian-process correction."""
+    names = ("group_in_channels", "out_channels", "output_pixels", "kernel_h", "stride_h")
+    covariance = SizeCovariance(np.ones(len(names)), 2, level=0.25, path=0.2, smooth=0.3, own=0.1)
+    correction = GaussianProcessCorrection.of(covariance, np.array([[64, 128, 49, 3, 1]]), np.array([0.5]))
+    return replace(found, model="analytical_gp", regressor=correction, features=names)
 
 
 class TestSavingAndLoading:
@@ -87,6 +96,25 @@ class TestSavingAndLoading:
 
         np.testing.assert_allclose(loaded.latencies_ms(networks), predictor.latencies_ms(networks), rtol=1e-9)
         assert {name: found.model for name, found in loaded.kernels.items()} == {"conv": model, "linear": model}
+
+    @pytest.mark.parametrize(("learn_from", "model"), [("operators", "analytical_gbdt"), ("networks", "analytical_gp")])
+    def test_names_of_older_bundles_are_read_as_those_of_today(
+        self, predictor: PlatformPredictor, networks: list[Graph], tmp_path: Path, learn_from: str, model: str
+    ) -> None:
+        known = {"operators": predictor.kernels["conv"], "networks": _by_gaussian_process(predictor.kernels["conv"])}
+        made = replace(predictor, kernels={"conv": known[learn_from]}, card={"learn_from": learn_from, "model": model})
+        folder = save_bundle(made, tmp_path / "bundle")
+        platform = (folder / "platform.json").read_text()
+        (folder / "platform.json").write_text(
+            platform.replace(model, "physical_residual").replace("gaussian_process", "smooth_factor")
+        )
+        (folder / "card.json").write_text(json.dumps({"schema": 1, "way": learn_from, "model": "physical_residual"}))
+
+        loaded = load_bundle(folder)
+
+        assert loaded.card == made.card
+        assert loaded.kernels["conv"].model == model
+        assert loaded.predict_many(networks) == made.predict_many(networks)
 
     @pytest.mark.parametrize("name", ["bundle", "bundle.zip"])
     def test_the_same_predictor_gives_the_same_bytes(self, predictor: PlatformPredictor, tmp_path: Path, name: str) -> None:
@@ -171,12 +199,18 @@ class TestCard:
         assert summary.card == CARD
 
     def test_numbers_of_numpy_and_what_is_no_number_become_json(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
-        card = {"mape": np.float64(4.5), "networks": np.int64(3), "spearman": float("nan"), "way": ("a", "b"), "of": {1, 2}}
+        card = {
+            "mape": np.float64(4.5),
+            "networks": np.int64(3),
+            "spearman": float("nan"),
+            "learn_from": ("a", "b"),
+            "of": {1, 2},
+        }
 
         save_bundle(predictor.with_card(card), tmp_path / "bundle")
 
         assert read_summary(tmp_path / "bundle").card == {
-            "mape": 4.5, "networks": 3, "spearman": None, "way": ["a", "b"], "of": [1, 2],
+            "mape": 4.5, "networks": 3, "spearman": None, "learn_from": ["a", "b"], "of": [1, 2],
         }  # fmt: skip
 
     def test_what_json_cannot_hold_is_refused_before_anything_is_written(

@@ -25,7 +25,7 @@ RULES = rules_for("tflite", "fp16", "gpu", "s10")
 def predictor() -> PlatformPredictor:
     table = KernelTable.of([find_kernels(graph, RULES) for graph in graphs_of({"resnet": 4, "mobilenet_v3": 2}, seed=3)])
     samples = {name: (rows, term_values(kernel_type(name), rows) @ TRUTH) for name, rows in table.configurations.items()}
-    made = make_predictor("physical_residual", samples)
+    made = make_predictor("analytical_gbdt", samples)
     return replace(made, platform=Platform.parse("s10/tflite-2.10/gpu/fp16"), rules=RULES)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from latcast.kernels.rules import load_rules
 from latcast.predictors.analytical import POOLED, AnalyticalTerms
-from latcast.predictors.card import TRAINING_KEYS, card_text, card_warnings, is_better, learned_from
+from latcast.predictors.card import TRAINING_KEYS, card_text, card_warnings, evidence, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 
@@ -85,14 +85,14 @@ class TestWarnings:
 
 
 def test_what_a_predictor_rests_on_is_said_in_a_few_words() -> None:
-    assert learned_from(card(260, 5.12, 40)) == "260 networks, MAPE 5.1 % on 40 held out"
-    assert learned_from(card(3)) == "3 networks, its error on others unknown"
-    assert learned_from({}) == "an unknown number of measurements, its error on others unknown"
+    assert evidence(card(260, 5.12, 40)) == "260 networks, MAPE 5.1 % on 40 held out"
+    assert evidence(card(3)) == "3 networks, its error on others unknown"
+    assert evidence({}) == "an unknown number of measurements, its error on others unknown"
 
 
 def test_the_text_of_a_card_says_all_that_the_card_states() -> None:
     stated = {
-        "trained_on": "networks of a phone", "way": "networks", "model": "gbdt", "measurements": 120, "seconds": 900,
+        "trained_on": "networks of a phone", "learn_from": "networks", "model": "gbdt", "measurements": 120, "seconds": 900,
         "licence": "CC-BY-4.0",
     }  # fmt: skip
     predictor = PlatformPredictor(
@@ -104,7 +104,7 @@ def test_the_text_of_a_card_says_all_that_the_card_states() -> None:
     ]
 
     for meaning, value in [
-        ("trained on", "networks of a phone"), ("way of learning", "networks"), ("model of a kernel type", "gbdt"),
+        ("trained on", "networks of a phone"), ("learned from", "networks"), ("model of a kernel type", "gbdt"),
         ("measurements", "120"), ("seconds of measuring", "900"), ("licence of the data", "CC-BY-4.0"),
     ]:  # fmt: skip
         assert [meaning, value] in rows

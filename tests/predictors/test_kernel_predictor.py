@@ -16,8 +16,8 @@ from latcast.predictors.analytical import POOLED, AnalyticalTerms, fit_from_kern
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL,
+    ANALYTICAL_GBDT,
     FEW_SAMPLES,
-    RESIDUAL,
     KernelPredictor,
     Seen,
     fit_kernel_predictor,
@@ -87,7 +87,7 @@ def test_a_regressor_of_another_distribution_is_trained_and_kept_in_a_bundle(tmp
         patch.setattr(REGRESSORS, "_targets", dict(REGRESSORS._targets))
         patch.setattr(REGRESSORS, "_scanned", False)
         patch.setattr(EntryPoint, "load", lambda self: Constant)
-        assert kernel_models() == ("physical_residual", "analytical", "constant", "gbdt", "lasso", "mlp", "random_forest")
+        assert kernel_models() == ("analytical_gbdt", "analytical", "constant", "gbdt", "lasso", "mlp", "random_forest")
 
         loaded = load_bundle(save_bundle(make_predictor("constant", samples), tmp_path / "bundle.zip"))
 
@@ -100,7 +100,7 @@ def test_a_residual_learns_what_physics_alone_cannot() -> None:
     analytical = fit_from_kernels({"linear": (train, slow_where_unaligned(train))})
     alone, residual = (
         fit_kernel_predictor("linear", train, slow_where_unaligned(train), analytical, model=model)
-        for model in (ANALYTICAL, RESIDUAL)
+        for model in (ANALYTICAL, ANALYTICAL_GBDT)
     )
 
     errors = [np.abs(p.latency_ms(analytical, test) / slow_where_unaligned(test) - 1).mean() for p in (alone, residual)]

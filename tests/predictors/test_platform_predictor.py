@@ -12,8 +12,8 @@ from latcast.graph.ir import Graph, Node, Tensor
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.analytical import term_values
+from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
-from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.spaces.catalogue import build, model
 from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
@@ -98,7 +98,7 @@ class TestLatency:
         graph = b.finish(b.flatten(b.input((1, 8, 6, 6))))
 
         one = predictor.predict(graph)
-        free = replace(predictor, network=NetworkModel()).predict(graph)
+        free = replace(predictor, network=CalibrationTerms()).predict(graph)
 
         # Shorter than the shortest network of 0.5 ms: (0.5 / 2) ^ 0.02 · (0.5 / 8) ^ 0.04 of the constant.
         assert one.latency_ms == pytest.approx(0.25**0.02 * 0.0625**0.04 * predictor.network.constant_ms)

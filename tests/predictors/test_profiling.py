@@ -79,6 +79,6 @@ def test_the_first_networks_that_were_measured_are_measured_in_two_more_processe
     assert [tallies.get(item.reference.key, Tally()).succeeded for item in items] == [0, 3, 3, 1]
 
 
-def test_an_unknown_way_is_named() -> None:
-    with pytest.raises(TrainingError, match="'guess' is no way to learn; expected one of operators, kernels, networks"):
+def test_what_cannot_be_learned_from_is_named() -> None:
+    with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
         campaign_items("guess", 10.0, 0, RULES)

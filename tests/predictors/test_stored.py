@@ -25,7 +25,7 @@ def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> Non
         for index, reference in enumerate(references)
     )
 
-    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
+    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, learn_from="networks")
 
     assert predictor.card["trained_on"] == "11 networks (11 mobilenet_v2)"
     assert "mape" not in predictor.card
@@ -43,7 +43,7 @@ def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out(
     latency_ms = table.sum_by_network(np.concatenate(prices)[:, None])[:, 0]
     networks = tuple(map(NetworkSample, references, kernels, latency_ms.tolist()))
 
-    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, way="networks")
+    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, learn_from="networks")
 
     assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
     assert predictor.card[TRAINING_LINEAGES] == ["encoder", "inverted residual", "residual"]
@@ -53,17 +53,17 @@ def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out(
 
 
 @pytest.mark.parametrize(
-    ("way", "kernels"),
+    ("learn_from", "kernels"),
     [
         ("operators", "; 3 kernels timed inside networks"),
         ("kernels", "; 2 kernels timed alone"),
         ("networks", ""),
     ],
 )
-def test_what_was_trained_on_is_counted_by_family_and_by_way(way: str, kernels: str) -> None:
+def test_what_was_trained_on_is_counted_by_family_and_by_what_is_learned_from(learn_from: str, kernels: str) -> None:
     references = [*SPACES.get("vit").sample(1, seed=0), *SPACES.get("mobilenet_v2").sample(2, seed=0)]
     found = find_kernels(build(references[0]), RULES)
     networks = tuple(NetworkSample(reference, found, 1.0) for reference in references)
     seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
 
-    assert _what(TrainingData(seen[:2], seen, networks), way) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"
+    assert _what(TrainingData(seen[:2], seen, networks), learn_from) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"

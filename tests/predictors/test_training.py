@@ -1,4 +1,4 @@
-"""Training by each way, on latencies whose truth is known."""
+"""Training from each source, on latencies whose truth is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latcast.predictors.folds import group_folds
 from latcast.predictors.intervals import HeldOut, calibrate, lineages_of, unseen_bounds_ms
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
 from latcast.predictors.stored import trained_with_card
-from latcast.predictors.training import WAYS, cross_predict, train
+from latcast.predictors.training import LEARN_FROM, cross_predict, train
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 from tests.predictors.made_up_platform import RULES, TRUTH
@@ -49,20 +49,20 @@ def errors(predicted_ms: np.ndarray, networks: Sequence[NetworkSample]) -> np.nd
     return np.abs(predicted_ms / np.array([sample.latency_ms for sample in networks]) - 1)
 
 
-class TestEachWay:
-    @pytest.mark.parametrize("way", WAYS)
-    def test_a_family_that_was_left_out_is_predicted_within_two_percent(self, data: TrainingData, way: str) -> None:
+class TestEachSource:
+    @pytest.mark.parametrize("learn_from", LEARN_FROM)
+    def test_a_family_that_was_left_out_is_predicted_within_two_percent(self, data: TrainingData, learn_from: str) -> None:
         held_out = [sample for sample in data.networks if sample.family == "googlenet"]
         rest = restrict(data, lambda sample: sample.family != "googlenet")
 
-        predictor = train(rest, PLATFORM, RULES, way=way, model="analytical")
+        predictor = train(rest, PLATFORM, RULES, learn_from=learn_from, model="analytical")
 
-        assert errors(predictor.price([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
+        assert errors(predictor.estimate([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
         assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, way: str) -> None:
-        predictor = train(data, PLATFORM, RULES, way=way, model="analytical")
+    @pytest.mark.parametrize("learn_from", LEARN_FROM)
+    def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, learn_from: str) -> None:
+        predictor = train(data, PLATFORM, RULES, learn_from=learn_from, model="analytical")
 
         functions = {
             kernel.configuration[2] for each in data.networks for kernel in each.kernels if kernel.kernel_type == "activation"
@@ -71,15 +71,15 @@ class TestEachWay:
         assert predictor.kernels["activation"].seen is not None
         assert set(predictor.kernels["activation"].seen.kinds["function"]) == functions
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_the_same_seed_gives_the_same_predictor(self, data: TrainingData, way: str) -> None:
+    @pytest.mark.parametrize("learn_from", LEARN_FROM)
+    def test_the_same_seed_gives_the_same_predictor(self, data: TrainingData, learn_from: str) -> None:
         few = restrict(data, lambda sample: sample.family in ("googlenet", "densenet", "resnet"))
         few = replace(few, isolated=few.isolated[:300])
 
-        first, second = (train(few, PLATFORM, RULES, way=way, seed=7) for _ in range(2))
+        first, second = (train(few, PLATFORM, RULES, learn_from=learn_from, seed=7) for _ in range(2))
 
         kernels = [sample.kernels for sample in data.networks]
-        assert first.price(kernels).latency_ms.tolist() == second.price(kernels).latency_ms.tolist()
+        assert first.estimate(kernels).latency_ms.tolist() == second.estimate(kernels).latency_ms.tolist()
 
     def test_what_warm_caches_save_is_learned_from_kernels_that_did_not_see_it(self, data: TrainingData) -> None:
         # All that runs inside a network which adds up to less than 8 ms takes (sum / 8 ms) ^ 0.15 of it.
@@ -90,31 +90,31 @@ class TestEachWay:
             networks=tuple(replace(s, latency_ms=factor[s.reference.key] * sums[s.reference.key]) for s in data.networks),
         )
 
-        predictor = train(shorter, PLATFORM, RULES, way="operators")
+        predictor = train(shorter, PLATFORM, RULES, learn_from="operators")
 
         shortest, longest = min(sums.values()), max(sums.values())
-        found = predictor.network.caches.factor(np.array([shortest, longest]))
+        found = predictor.network.short_networks.factor(np.array([shortest, longest]))
         assert shortest < 3 < 20 < longest
         assert found[0] / found[1] == pytest.approx((shortest / 8) ** 0.15, abs=0.06)
 
-    def test_an_unknown_way_is_named_with_those_there_are(self, data: TrainingData) -> None:
-        with pytest.raises(TrainingError, match="'guess' is no way to learn; expected one of operators, kernels, networks"):
-            train(data, PLATFORM, RULES, way="guess")
+    def test_what_cannot_be_learned_from_is_named_with_those_there_are(self, data: TrainingData) -> None:
+        with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
+            train(data, PLATFORM, RULES, learn_from="guess")
 
     @pytest.mark.parametrize(
-        ("way", "needed"),
+        ("learn_from", "needed"),
         [("operators", "profiled operators"), ("kernels", "isolated kernels"), ("networks", "measured networks")],
     )
-    def test_too_few_samples_are_counted_and_more_asked_for(self, data: TrainingData, way: str, needed: str) -> None:
+    def test_too_few_samples_are_counted_and_more_asked_for(self, data: TrainingData, learn_from: str, needed: str) -> None:
         few = TrainingData(data.isolated[:9], data.profiled[:9], data.networks[:9])
 
         with pytest.raises(TrainingError, match=rf"at least 10 {needed} of {PLATFORM}, found 9; measure more"):
-            train(few, PLATFORM, RULES, way=way)
+            train(few, PLATFORM, RULES, learn_from=learn_from)
 
 
 class TestCrossPrediction:
-    @pytest.mark.parametrize("way", ["operators", "networks"])
-    def test_no_network_is_predicted_from_its_own_fold(self, data: TrainingData, way: str) -> None:
+    @pytest.mark.parametrize("learn_from", ["operators", "networks"])
+    def test_no_network_is_predicted_from_its_own_fold(self, data: TrainingData, learn_from: str) -> None:
         """With one fold's labels tripled, its own predictions stay and those of others move."""
         fold = group_folds([sample.family for sample in data.networks], 5, 0)
         own = fold == fold[-1]
@@ -128,7 +128,10 @@ class TestCrossPrediction:
             profiled=tuple(replace(one, latency_ms=3 * one.latency_ms) if one.network in keys else one for one in data.profiled),
         )
 
-        clean, dirty = (cross_predict(each, PLATFORM, RULES, way=way, model="analytical").latency_ms for each in (data, poisoned))
+        clean, dirty = (
+            cross_predict(each, PLATFORM, RULES, learn_from=learn_from, model="analytical").latency_ms
+            for each in (data, poisoned)
+        )
 
         assert 0 < own.sum() < len(own)
         np.testing.assert_allclose(dirty[own], clean[own], rtol=1e-12)
@@ -140,15 +143,16 @@ class TestCrossPrediction:
             data, profiled=tuple(replace(one, latency_ms=one.latency_ms * rng.uniform(0.7, 1.4)) for one in data.profiled[::5])
         )
         plain, tuned = (
-            cross_predict(few, PLATFORM, RULES, way="operators", model="lasso", tune=tune).latency_ms for tune in (False, True)
+            cross_predict(few, PLATFORM, RULES, learn_from="operators", model="lasso", tune=tune).latency_ms
+            for tune in (False, True)
         )
-        card = trained_with_card(few, PLATFORM, RULES, way="operators", model="lasso", tune=True).card
+        card = trained_with_card(few, PLATFORM, RULES, learn_from="operators", model="lasso", tune=True).card
 
         assert np.abs(tuned / plain - 1).max() > 0.001
         assert card["mape"] == pytest.approx(100 * errors(tuned, few.networks).mean())
 
     def test_every_network_is_predicted(self, data: TrainingData) -> None:
-        predicted = cross_predict(data, PLATFORM, RULES, way="operators", model="analytical").latency_ms
+        predicted = cross_predict(data, PLATFORM, RULES, learn_from="operators", model="analytical").latency_ms
 
         assert errors(predicted, data.networks).max() < 0.02
 
@@ -162,9 +166,9 @@ class TestIntervals:
             truth = OVERHEAD_MS + sum(true_ms(kernel) for kernel in kernels if not kernel.free)
             samples.append(NetworkSample(reference, kernels, truth * float(np.exp(rng.normal(0, 0.1)))))
 
-        predictor = trained_with_card(TrainingData(networks=tuple(samples[:80])), PLATFORM, RULES, way="networks")
-        priced = predictor.price([sample.kernels for sample in samples[80:]])
-        low, high = predictor.bounds_ms(priced)
+        predictor = trained_with_card(TrainingData(networks=tuple(samples[:80])), PLATFORM, RULES, learn_from="networks")
+        estimates = predictor.estimate([sample.kernels for sample in samples[80:]])
+        low, high = predictor.bounds_ms(estimates)
 
         actual = np.array([sample.latency_ms for sample in samples[80:]])
         assert predictor.interval.networks == 80
@@ -177,10 +181,10 @@ class TestIntervals:
         factor = {"densenet": 2.0}
         networks = tuple(replace(one, latency_ms=factor.get(one.family, 1.0) * one.latency_ms) for one in data.networks)
         given = replace(data, networks=networks)
-        held_out = cross_predict(given, PLATFORM, RULES, way="networks", model="analytical")
+        held_out = cross_predict(given, PLATFORM, RULES, learn_from="networks", model="analytical")
         actual, lineages = np.array([one.latency_ms for one in networks]), lineages_of(networks)
 
-        predictor = trained_with_card(given, PLATFORM, RULES, way="networks", model="analytical")
+        predictor = trained_with_card(given, PLATFORM, RULES, learn_from="networks", model="analytical")
 
         unwidened = HeldOut(held_out.latency_ms, np.zeros(len(networks)))
         assert held_out.outside_share.max() > 0.2
@@ -192,4 +196,4 @@ class TestIntervals:
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
         few = replace(data, networks=data.networks[:9])
 
-        assert trained_with_card(few, PLATFORM, RULES, way="operators", model="analytical").interval.networks == 0
+        assert trained_with_card(few, PLATFORM, RULES, learn_from="operators", model="analytical").interval.networks == 0

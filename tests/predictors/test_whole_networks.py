@@ -10,7 +10,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.predictors.analytical import term_values
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.prior_rates import device_sort, prior_coefficients
-from latcast.predictors.whole_networks import learn, predictors
+from latcast.predictors.whole_networks import fit_whole_networks, predictor_parts
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 from tests.predictors.made_up_platform import RULES
@@ -50,14 +50,14 @@ def test_networks_left_out_are_predicted(networks: list[tuple[Kernel, ...]], lat
     terms = NetworkTerms.of(networks)
     test = np.arange(len(networks)) % 4 == 0
 
-    learned = learn(terms.only(np.flatnonzero(~test)), latency_ms[~test], PLATFORM)
+    learned = fit_whole_networks(terms.only(np.flatnonzero(~test)), latency_ms[~test], PLATFORM)
     coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
-    predicted = terms.counts @ (terms.prices_ms(coefficients) * np.exp(learned.log_factors(terms))) + learned.overhead_ms
+    predicted = terms.counts @ (terms.kernel_latency_ms(coefficients) * np.exp(learned.log_factors(terms))) + learned.overhead_ms
 
     error = np.abs(predicted[test] / latency_ms[test] - 1)
     assert error.mean() < 0.05
     # The factors learn what the analytical terms cannot say.
-    plain = terms.counts @ terms.prices_ms(coefficients) + learned.overhead_ms
+    plain = terms.counts @ terms.kernel_latency_ms(coefficients) + learned.overhead_ms
     assert error.mean() < 0.8 * np.abs(plain[test] / latency_ms[test] - 1).mean()
 
 
@@ -69,24 +69,24 @@ def test_two_networks_measured_six_times_too_long_do_not_spoil_the_others(
     measured = latency_ms[~test].copy()
     measured[[5, 20]] *= 6
 
-    learned = learn(terms.only(np.flatnonzero(~test)), measured, PLATFORM)
+    learned = fit_whole_networks(terms.only(np.flatnonzero(~test)), measured, PLATFORM)
 
     coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
-    predicted = terms.counts @ (terms.prices_ms(coefficients) * np.exp(learned.log_factors(terms))) + learned.overhead_ms
+    predicted = terms.counts @ (terms.kernel_latency_ms(coefficients) * np.exp(learned.log_factors(terms))) + learned.overhead_ms
     # 17 % where the squares of all errors count.
     assert np.abs(predicted[test] / latency_ms[test] - 1).mean() < 0.09
 
 
 def test_the_parts_of_a_predictor_price_kernels_alike(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
     terms = NetworkTerms.of(networks)
-    learned = learn(terms, latency_ms, PLATFORM)
-    analytical, kernels, network = predictors(learned, terms)
+    learned = fit_whole_networks(terms, latency_ms, PLATFORM)
+    analytical, kernels, network = predictor_parts(learned, terms)
 
     table = KernelTable.of(networks)
     priced = np.concatenate([kernels[name].latency_ms(analytical, rows) for name, rows in table.configurations.items()])
 
     coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
-    expected = terms.prices_ms(coefficients) * np.exp(learned.log_factors(terms))
+    expected = terms.kernel_latency_ms(coefficients) * np.exp(learned.log_factors(terms))
     np.testing.assert_allclose(priced, expected, rtol=1e-9, atol=2e-7)
     assert network.constant_ms == learned.overhead_ms
     assert all(predictor.samples == 0 for predictor in kernels.values())
@@ -146,7 +146,7 @@ def test_what_no_network_shows_to_cost_anything_keeps_a_tenth_of_its_prior(netwo
     prices = [(0.0 if name == "depthwise_conv" else 1.0) * true_ms(name, rows) for name, rows in table.configurations.items()]
     terms = NetworkTerms.of(networks)
 
-    learned = learn(terms, table.sum_by_network(np.concatenate(prices)) + 0.3, PLATFORM)
+    learned = fit_whole_networks(terms, table.sum_by_network(np.concatenate(prices)) + 0.3, PLATFORM)
 
     # All of the prior at one level, as the general prior is no device's own.
     prior, _ = prior_coefficients(PLATFORM, list(terms.classes))
@@ -160,6 +160,6 @@ def test_learning_leaves_the_terms_as_they_were(networks: list[tuple[Kernel, ...
     terms = NetworkTerms.of(networks)
     before = terms.counts.toarray()
 
-    learn(terms, latency_ms, PLATFORM)
+    fit_whole_networks(terms, latency_ms, PLATFORM)
 
     np.testing.assert_array_equal(terms.counts.toarray(), before)

@@ -60,8 +60,8 @@ def command(
         print_json(found.to_json())
     else:
         _print(found)
-    if found.shelved.before is not None:
-        warn(which_was_kept(found.predictor, found.shelved))
+    if found.indexed.before is not None:
+        warn(which_was_kept(found.predictor, found.indexed))
     for name, reason in found.failures.items():
         warn(f"{name} could not be run: {reason}")
 
@@ -94,8 +94,8 @@ def _print(found: Demonstration) -> None:
         f"{percent(metrics.within_10, 0)} % of {metrics.networks} networks; {percent(metrics.interval_coverage, 0)} % inside "
         f"the interval; label error {found.label_error}; {found.seconds:.0f} s in all"
     )
-    print(f"\nThe predictor is kept in {found.shelved.path}; use it:\n")
-    name = shortest_name(found.predictor.platform) if found.shelved.on_shelf else _short(found.shelved.path)
+    print(f"\nThe predictor is kept in {found.indexed.path}; use it:\n")
+    name = shortest_name(found.predictor.platform) if found.indexed.is_current else _short(found.indexed.path)
     print(f"    latcast predict {found.networks[0].prediction.model} --on {name}")
     print(f"    latcast platforms show {name}")
     print(f"    latcast evaluate {name} {_short(found.checks)}")

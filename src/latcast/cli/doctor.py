@@ -103,12 +103,12 @@ def command(as_json: AsJson = False) -> None:
     from latcast.folders import bundles_folder
     from latcast.predictors.bundle_index import scan_bundles
 
-    runtimes, parts, machine, shelf = _runtimes(), _parts(), _machine(), scan_bundles()
+    runtimes, parts, machine, index = _runtimes(), _parts(), _machine(), scan_bundles()
     if as_json:
         print_json(
             {
                 "runtimes": runtimes, "parts": parts, "machine": machine,
-                "bundles": {"folder": str(bundles_folder()), "platforms": len(shelf.entries), "damaged": list(shelf.problems)},
+                "bundles": {"folder": str(bundles_folder()), "platforms": len(index.entries), "damaged": list(index.problems)},
             }
         )  # fmt: skip
         return
@@ -127,6 +127,6 @@ def command(as_json: AsJson = False) -> None:
         [(item["part"], item["purpose"], item["version"] or "-", item["how_to_add"] or "") for item in parts],
     )
     print_table("\nThis machine", ("", ""), [(name.replace("_", " "), _shown(value)) for name, value in machine.items()])
-    print_table("\nPredictors", ("", ""), [("folder", str(bundles_folder())), ("platforms", str(len(shelf.entries)))])
-    for problem in shelf.problems:
+    print_table("\nPredictors", ("", ""), [("folder", str(bundles_folder())), ("platforms", str(len(index.entries)))])
+    for problem in index.problems:
         warn(problem)

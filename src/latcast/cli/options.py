@@ -38,16 +38,21 @@ def _runtimes() -> Sequence[str]:
     return RUNTIMES.names()
 
 
-def _ways() -> Sequence[str]:
-    from latcast.predictors.training import WAYS
+def _learn_from() -> Sequence[str]:
+    from latcast.predictors.training import LEARN_FROM
 
-    return WAYS
+    return LEARN_FROM
 
 
-def _kernel_models() -> Sequence[str]:
-    from latcast.predictors.kernel_predictor import kernel_models
+RENAMED_MODELS = {"physical": "analytical", "physical_residual": "analytical_gbdt, or with --learn-from networks analytical_gp"}
 
-    return kernel_models()
+
+def _model(value: str | None) -> str | None:
+    from latcast.predictors.kernel_predictor import ANALYTICAL_GP, kernel_models
+
+    if value in RENAMED_MODELS:
+        raise typer.BadParameter(f"'{value}' is now {RENAMED_MODELS[value]}")
+    return None if value is None else one_of(lambda: (*kernel_models(), ANALYTICAL_GP))(value)
 
 
 def _samplers() -> Sequence[str]:
@@ -113,15 +118,16 @@ LearnFrom = Annotated[
         "--learn-from",
         help="Operators profiled inside networks, kernels timed alone, whole networks, or the mean of operators and networks.",
         metavar="operators|kernels|networks|averaged",
-        callback=one_of(_ways),
+        callback=one_of(_learn_from),
     ),
 ]
 KernelModel = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--model",
-        help="How a kernel type is modelled: physical_residual, analytical, lasso, random_forest, gbdt or mlp.",
-        callback=one_of(_kernel_models),
+        help="How a kernel type is modelled: analytical_gbdt, analytical, lasso, random_forest, gbdt or mlp; of whole networks "
+        "analytical_gp or analytical. [default: analytical_gbdt, of whole networks analytical_gp]",
+        callback=_model,
     ),
 ]
 Rules = Annotated[

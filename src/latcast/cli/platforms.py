@@ -127,8 +127,8 @@ def _described(predictor: PlatformPredictor) -> dict[str, Any]:
         "overhead_ms": predictor.network.constant_ms,
         "overhead_us_per_kernel": 1e3 * predictor.network.per_kernel_ms,
         "shortest_network": (
-            {"sum_ms": predictor.network.caches.shortest_ms, "factor": predictor.network.caches.least_factor}
-            if predictor.network.caches.exponents
+            {"sum_ms": predictor.network.short_networks.shortest_ms, "factor": predictor.network.short_networks.least_factor}
+            if predictor.network.short_networks.exponents
             else None
         ),
         "interval": predictor.interval.to_json(),
@@ -187,13 +187,13 @@ def _interval(found: Interval) -> str:
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:
-    """A line on what warm caches save; empty where nothing is known to be saved."""
-    caches = predictor.network.caches
-    if not caches.exponents:
+    """A line on the short-network correction; empty where there is none."""
+    correction = predictor.network.short_networks
+    if not correction.exponents:
         return ""
     return (
-        f"Short networks: {caches.least_factor:.2f} times what their kernels add up to at "
-        f"{milliseconds(caches.shortest_ms)} ms, 1 from {milliseconds(max(caches.knots_ms))} ms on\n"
+        f"Short networks: {correction.least_factor:.2f} times what their kernels add up to at "
+        f"{milliseconds(correction.shortest_ms)} ms, 1 from {milliseconds(max(correction.knots_ms))} ms on\n"
     )
 
 
@@ -207,7 +207,7 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
     rows += [
         ("overhead of a network, ms", *(milliseconds(each.network.constant_ms) for each in both)),
         ("overhead of a kernel, µs", *(f"{1e3 * each.network.per_kernel_ms:.2f}" for each in both)),
-        ("factor of the shortest networks", *(f"{each.network.caches.least_factor:.2f}" for each in both)),
+        ("factor of the shortest networks", *(f"{each.network.short_networks.least_factor:.2f}" for each in both)),
         ("interval, times", *(_interval(each.interval) for each in both)),
     ]
     print_table("", ("", "A", "B"), rows)

@@ -50,9 +50,9 @@ def command(
     predictions: list[Prediction] = []
     for predictor in predictors:
         if scheduler:
-            from latcast.predictors.spread import predict_spread
+            from latcast.predictors.on_workers import predict_on_workers
 
-            predictions += predict_spread(predictor, graphs, scheduler, breakdown=breakdown)
+            predictions += predict_on_workers(predictor, graphs, scheduler, breakdown=breakdown)
         else:
             predictions += predictor.predict_many(graphs, breakdown=breakdown)
     if as_json:

@@ -35,7 +35,7 @@ from latcast.cli.output import StageProgress, kept_when_interrupted, percent, pr
 if TYPE_CHECKING:
     from latcast.kernels.rules import FusionRules
     from latcast.measure.settings import WorkerSettings
-    from latcast.predictors.bundle_index import Shelved
+    from latcast.predictors.bundle_index import IndexedBundle
     from latcast.predictors.platform_predictor import PlatformPredictor
 
 
@@ -46,7 +46,7 @@ def command(
     precision: Precision = "fp32",
     budget: Budget = 5.0,
     learn_from: LearnFrom = "operators",
-    model: KernelModel = "physical_residual",
+    model: KernelModel = None,
     rules: Rules = None,
     sampler: Sampler = None,
     target_error: Annotated[
@@ -90,7 +90,7 @@ def command(
         store = default_store_path(settings)
     with StageProgress() as progress, Store(store) as kept:
         found = profile(
-            settings, store=kept, budget_s=60 * budget, way=learn_from, model=model, seed=seed,
+            settings, store=kept, budget_s=60 * budget, learn_from=learn_from, model=model, seed=seed,
             rules=fusion_rules(rules, settings),
             sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100,
             watch=progress,
@@ -120,27 +120,27 @@ def fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | 
 
 
 def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Path:
-    """Saves a new bundle where the user says, or on the shelf unless a better one is there; says which was kept, and why."""
+    """Saves a new bundle where the user says, or in the user's folder unless a better one is there; says which was kept."""
     from latcast.predictors.bundle import save_bundle
-    from latcast.predictors.bundle_index import shelve
+    from latcast.predictors.bundle_index import add_to_index
 
     if output is not None:
         return save_bundle(predictor, output)
-    shelved = shelve(predictor, replace=replace)
-    if shelved.before is not None:
-        warn(which_was_kept(predictor, shelved))
-    return shelved.path
+    indexed = add_to_index(predictor, replace=replace)
+    if indexed.before is not None:
+        warn(which_was_kept(predictor, indexed))
+    return indexed.path
 
 
-def which_was_kept(predictor: PlatformPredictor, shelved: Shelved) -> str:
+def which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> str:
     """One line on a new bundle and the one that was there before."""
-    from latcast.predictors.card import learned_from
+    from latcast.predictors.card import evidence
 
-    new, old = learned_from(predictor.card), learned_from(shelved.before or {})
-    if shelved.on_shelf:
+    new, old = evidence(predictor.card), evidence(indexed.before or {})
+    if indexed.is_current:
         return f"{predictor.platform}: this bundle ({new}) replaces the one before ({old})"
     return (
-        f"{predictor.platform}: kept the bundle that was there ({old}), the better one; this one ({new}) is in {shelved.path}; "
+        f"{predictor.platform}: kept the bundle that was there ({old}), the better one; this one ({new}) is in {indexed.path}; "
         "with --replace the command puts its bundle in that place"
     )
 

@@ -23,7 +23,7 @@ def train(
         str | None, typer.Option("--on", metavar="PLATFORM", help="Which platform; needed where there are several.")
     ] = None,
     learn_from: LearnFrom = "operators",
-    model: KernelModel = "physical_residual",
+    model: KernelModel = None,
     rules: Rules = None,
     leave_out: Annotated[
         str,
@@ -51,7 +51,7 @@ def train(
     with open_measurements(store) as kept:
         chosen = only_platform(kept, on)
         predictor = train_stored(
-            kept, chosen, way=learn_from, model=model, seed=seed, tune=tune, leave_out=left_out, licence=licence,
+            kept, chosen, learn_from=learn_from, model=model, seed=seed, tune=tune, leave_out=left_out, licence=licence,
             rules=chosen_rules(rules, chosen),
         )  # fmt: skip
     bundle = keep(predictor, output, replace)

@@ -24,13 +24,13 @@ from latcast.measure.single import measure
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, group_folds, held_out_by
 from latcast.predictors.intervals import HeldOut
-from latcast.predictors.kernel_predictor import TRANSFERRED
+from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.profiling import COMPANY_SHARE, TRAINING_SHARE, Stage, measure_for_training
+from latcast.predictors.profiling import TRAINING_SHARE, WHOLE_NETWORKS_SHARE, Stage, measure_for_training
 from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.stored import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of
-from latcast.predictors.training import company_model
+from latcast.predictors.training import fit_calibration
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES
 
@@ -138,7 +138,7 @@ def adapt(
     trial = trial or try_profiler(settings)
     inside_share = INSIDE_SHARE if trial.no_profiler is None else 0.0
     measuring_s = budget_s * (1 - TRAINING_SHARE)
-    count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * (1 - inside_share) * measuring_s)
+    count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * measuring_s)
     # Another version of the runtime is another platform; the same one would be its own source.
     others = pool.without(lambda platform: platform == trial.platform)
     rounds = AdaptationRounds(
@@ -148,11 +148,11 @@ def adapt(
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
         reports += measure_for_training(
-            settings, store, budget_s=inside_share * measuring_s, way="operators", seed=seed + INSIDE_SEED, rules=rules,
+            settings, store, budget_s=inside_share * measuring_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules,
             calibrate=False, watch=watch,
         )  # fmt: skip
     reports += measure_for_training(
-        settings, store, budget_s=(1 - inside_share) * measuring_s, way="kernels", seed=seed, rules=rules, rounds=rounds,
+        settings, store, budget_s=(1 - inside_share) * measuring_s, learn_from="kernels", seed=seed, rules=rules, rounds=rounds,
         watch=watch,
     )  # fmt: skip
     watch(Stage("transferring", 1.0))
@@ -207,8 +207,8 @@ def transferred_predictor(
     sources = sorted({source for found in rounds.transfer_to_json().values() for source in found["sources"]})
     card: dict[str, Any] = {
         "trained_on": f"{counts}; " + (f"transferred from {', '.join(sources)}" if sources else "nothing transferred"),
-        "way": "operators" if inside else "kernels",
-        "model": TRANSFERRED if sources else "physical_residual",
+        "learn_from": "operators" if inside else "kernels",
+        "model": TRANSFERRED if sources else ANALYTICAL_GBDT,
         TRAINING_KEYS: sorted(keys),
         "measurements": len(data.networks) + measured,
         "licence": OWN_MEASUREMENTS,
@@ -220,7 +220,7 @@ def transferred_predictor(
         card[TRAINING_LINEAGES] = sorted(own_lineages | known)
     if len(data.networks) < FEWEST_NETWORKS:
         return predictor.with_card(card)
-    predictor = replace(predictor, network=company_model(predictor, data.networks, seed))
+    predictor = replace(predictor, network=fit_calibration(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
     predictor, figures = calibrated(predictor, data.networks, held_out_by_kernels(predictor, data.networks, seed))
@@ -239,13 +239,13 @@ def _samples(data: TrainingData) -> dict[str, KernelSamples]:
 
 
 def held_out_by_kernels(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int = 0) -> HeldOut:
-    """Each network by its kernels and a network model of the networks of other lineages."""
+    """Each network by its kernels, with calibration terms fitted to networks of other lineages."""
     fold = group_folds([sample.lineage for sample in networks], FOLDS, seed)
     found = HeldOut(np.empty(len(networks)), np.empty(len(networks)))
     for part in np.unique(fold):
         rest = [sample for sample, number in zip(networks, fold, strict=True) if number != part]
         judged = [sample for sample, number in zip(networks, fold, strict=True) if number == part]
-        fitted = replace(predictor, network=company_model(predictor, rest, seed)) if rest else predictor
-        priced = fitted.price([sample.kernels for sample in judged])
-        found.latency_ms[fold == part], found.outside_share[fold == part] = priced.latency_ms, priced.outside_share
+        fitted = replace(predictor, network=fit_calibration(predictor, rest, seed)) if rest else predictor
+        estimates = fitted.estimate([sample.kernels for sample in judged])
+        found.latency_ms[fold == part], found.outside_share[fold == part] = estimates.latency_ms, estimates.outside_share
     return found

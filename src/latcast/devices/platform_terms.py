@@ -16,7 +16,7 @@ from latcast.kernels.rules import FusionRules
 from latcast.predictors.analytical import TERMS
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.regressors.gaussian_process import SizeCovariance
-from latcast.predictors.whole_networks import Learned, learn
+from latcast.predictors.whole_networks import WholeNetworkFit, fit_whole_networks
 from latcast.records import Platform
 
 LEAST_MS = 1e-6
@@ -112,11 +112,13 @@ def learn_platforms(platforms: Sequence[str], rules: FusionRules, terms: Network
         measured = np.flatnonzero(~np.isnan(row))
         if not len(measured):
             raise TrainingError(f"{name}: found no measured network whose kernels are known; expected some, or leave it out")
-        learned.append(learn(terms.only(measured), row[measured], Platform.parse(name)))
+        learned.append(fit_whole_networks(terms.only(measured), row[measured], Platform.parse(name)))
     return _stacked(platforms, rules, terms, learned)
 
 
-def _stacked(platforms: Sequence[str], rules: FusionRules, terms: NetworkTerms, learned: Sequence[Learned]) -> PlatformTerms:
+def _stacked(
+    platforms: Sequence[str], rules: FusionRules, terms: NetworkTerms, learned: Sequence[WholeNetworkFit]
+) -> PlatformTerms:
     classes = terms.classes
     coefficients = np.array([[each.coefficients[name] for name in classes] for each in learned])
     units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(classes), len(TERMS))
@@ -132,7 +134,7 @@ def _stacked(platforms: Sequence[str], rules: FusionRules, terms: NetworkTerms, 
     )
 
 
-def _factors(name: str, learned: Sequence[Learned]) -> TypeFactors:
+def _factors(name: str, learned: Sequence[WholeNetworkFit]) -> TypeFactors:
     """The platforms' factors over all points that any of them has."""
     factors = [each.factors[name] for each in learned]
     points, place = np.unique(np.concatenate([each.points for each in factors]), axis=0, return_inverse=True)

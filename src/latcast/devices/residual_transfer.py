@@ -17,8 +17,8 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.features import feature_matrix, feature_names
 from latcast.predictors.kernel_predictor import (
+    ANALYTICAL_GBDT,
     FEW_SAMPLES,
-    RESIDUAL,
     TRANSFERRED,
     KernelPredictor,
     Seen,
@@ -160,6 +160,8 @@ def _scratch_error(type_name: str, configurations: np.ndarray, latency_ms: np.nd
     for part in range(FOLDS):
         rows = fold != part
         analytical = fit_from_kernels({type_name: (configurations[rows], latency_ms[rows])})
-        made = fit_kernel_predictor(type_name, configurations[rows], latency_ms[rows], analytical, model=RESIDUAL, seed=seed)
+        made = fit_kernel_predictor(
+            type_name, configurations[rows], latency_ms[rows], analytical, model=ANALYTICAL_GBDT, seed=seed
+        )
         predicted[~rows] = made.latency_ms(analytical, configurations[~rows])
     return float(np.abs(predicted / latency_ms - 1).mean())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol
 
-from latcast.cluster import connected, require_offer, spread
+from latcast.cluster import connected, map_over_workers, require_offer
 from latcast.errors import MeasurementError
 from latcast.measure.client import Item, MeasuringClient
 from latcast.measure.plan import MeasurePlan
@@ -71,7 +71,7 @@ class RemoteClient:
         with ExitStack() as opened:
             self._cluster = opened.enter_context(connected(settings.scheduler))
             require_offer(self._cluster, settings.offer, patience_s=5.0)
-            [(_, platform)] = spread(self._cluster, platform_of, [_bare(settings)], settings.offer)
+            [(_, platform)] = map_over_workers(self._cluster, platform_of, [_bare(settings)], settings.offer)
             self.platform = Platform.parse(platform)
             self._opened = opened.pop_all()
 
@@ -108,7 +108,7 @@ class RemoteClient:
         ]  # fmt: skip
         for item in items:
             announce(item, "running")
-        for part, records in spread(self._cluster, measure_batch, parts, self.settings.offer):
+        for part, records in map_over_workers(self._cluster, measure_batch, parts, self.settings.offer):
             for number, record in records:
                 measurement = Measurement.from_json(record)
                 if measurement.platform != self.platform.id:

@@ -1,4 +1,4 @@
-"""Analytical terms: what a kernel computes and moves, priced by non-negative coefficients per kernel class.
+"""Analytical terms: what a kernel computes and moves, times non-negative coefficients by kernel class.
 
 One piece of code for all ways to learn. Where single kernels were timed, the coefficients are fitted to them; where only
 whole networks were, to the sums of their terms (the sum is observed, its terms are not). The inverse of a coefficient is a
@@ -18,7 +18,7 @@ TERMS = ("flops", "moved", "weights", "count")
 """FLOPs; elements read and written; weights read; one a kernel."""
 
 POOLED = "any"
-"""The class that prices kernels of no class of their own: fitted on everything."""
+"""The class that estimates kernels of no class of their own: fitted on everything."""
 
 
 _COARSE_PREFIXES = (
@@ -190,7 +190,7 @@ def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, st
 
 
 def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
-    """Terms of distinct kernels spread over the columns of their class, for sums over networks.
+    """Terms of distinct kernels in the columns of their class, for sums over networks.
 
     Args:
         configurations: Kernel type to distinct configurations, as in :class:`latcast.kernels.KernelTable`.

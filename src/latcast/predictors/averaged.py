@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import ANALYTICAL, TRANSFERRED, KernelPredictor, Seen
-from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.transferred_base import KernelSource, TransferredBase
 
@@ -21,7 +21,7 @@ from latcast.predictors.transferred_base import KernelSource, TransferredBase
 def averaged(first: PlatformPredictor, second: PlatformPredictor) -> PlatformPredictor:
     """The mean of two predictors of a platform under the same fusion rules; platform, rules and card are the first one's.
 
-    A kernel type that only one of them was trained on is priced by the other one's analytical terms, as it would price it alone.
+    A kernel type that only one of them was trained on is estimated by the other one's analytical terms.
     """
     both = (first, second)
     names = sorted({name for predictor in both for name in predictor.kernels})
@@ -30,7 +30,7 @@ def averaged(first: PlatformPredictor, second: PlatformPredictor) -> PlatformPre
         first.rules,
         AnalyticalTerms(_mean_coefficients(both)),
         {name: _mean_of_type(name, both) for name in names},
-        NetworkModel(constant_ms=sum(predictor.network.constant_ms for predictor in both) / 2),
+        CalibrationTerms(constant_ms=sum(predictor.network.constant_ms for predictor in both) / 2),
         card=first.card,
     )
 

@@ -29,14 +29,15 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
 from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import BundleFiles, write_files
-from latcast.predictors.card import card_text, with_label_error
+from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.card import card_text, in_present_words, present_model
 from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import ANALYTICAL, TRANSFERRED, KernelPredictor, Seen, kernel_models
-from latcast.predictors.network_model import NetworkModel
+from latcast.predictors.kernel_predictor import ANALYTICAL_GP, TRANSFERRED, KernelPredictor, Seen, kernel_models
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
+from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 from latcast.predictors.transferred_base import KernelSource, TransferredBase
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
@@ -54,11 +55,11 @@ _SOURCE = "source_{}."
 MOST_SOURCES, DEEPEST_SOURCES = 8, 4
 """Sources of one kernel predictor, and of theirs in turn."""
 
-_AFFINE, _WARM = "affine", "affine with warm caches"
-"""The kinds of network model that this version knows; another would be a bundle of a later one."""
+_AFFINE, _CORRECTED = "affine", "affine with warm caches"
+"""The kinds of calibration terms, as written: without and with a short-network correction; another is of a later version."""
 
-_MODELS_READ_AS = {"physical": ANALYTICAL}
-"""Names of models in older bundles, and what they are called now."""
+_REGRESSORS_READ_AS = {"smooth_factor": "gaussian_process"}
+"""Names of regressors in older bundles, and those of today."""
 
 Part = TypeVar("Part")
 
@@ -106,7 +107,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
         "physical": {"terms": list(TERMS), "coefficients_ms": predictor.analytical.to_json()},
-        "network": {"kind": _WARM if predictor.network.caches.exponents else _AFFINE, **predictor.network.to_json()},
+        "network": {"kind": _CORRECTED if predictor.network.short_networks.exponents else _AFFINE, **predictor.network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
     }
@@ -229,6 +230,14 @@ def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _regressor(entry: Mapping[str, Any]) -> str:
+    return _REGRESSORS_READ_AS.get(entry["regressor"], str(entry["regressor"]))
+
+
+def _model(entry: Mapping[str, Any]) -> str:
+    return present_model(entry["model"], of_networks=_regressor(entry) == GaussianProcessCorrection.kind)
+
+
 def _document(files: BundleFiles, name: str) -> dict[str, Any]:
     """A JSON file: an object of a schema that this version reads."""
     data = files.read(name)
@@ -287,7 +296,7 @@ class _Reader:
     def summary(self) -> BundleSummary:
         document = _document(self.files, "card.json")
         document.pop("schema")
-        card = self.part("card.json", lambda: with_label_error(document))
+        card = self.part("card.json", lambda: in_present_words(document))
         environment = self.part("platform.json", lambda: dict(self.document["environment"]))
         platform = self.part("platform.json", lambda: Platform.parse(str(self.document["platform"])))
         return BundleSummary(platform.id, {**card, **({"environment": environment} if environment else {})})
@@ -315,15 +324,15 @@ class _Reader:
             raise ValueError(f"found the analytical terms {data['terms']}, expected {list(TERMS)} with a class '{POOLED}'")
         return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(TERMS)))
 
-    def network(self) -> NetworkModel:
+    def network(self) -> CalibrationTerms:
         kind = self.document["network"]["kind"]
-        if kind not in (_AFFINE, _WARM):
+        if kind not in (_AFFINE, _CORRECTED):
             raise BundleError(
-                f"found a network model of kind '{kind}', expected '{_AFFINE}' or '{_WARM}'; update latcast to read it"
+                f"found a network model of kind '{kind}', expected '{_AFFINE}' or '{_CORRECTED}'; update latcast to read it"
             )
-        if ("caches" in self.document["network"]) != (kind == _WARM):
-            raise ValueError(f"found a network model of kind '{kind}' {'without' if kind == _WARM else 'with'} 'caches'")
-        model = NetworkModel.from_json(self.document["network"])
+        if ("caches" in self.document["network"]) != (kind == _CORRECTED):
+            raise ValueError(f"found a network model of kind '{kind}' {'without' if kind == _CORRECTED else 'with'} 'caches'")
+        model = CalibrationTerms.from_json(self.document["network"])
         for value in (model.constant_ms, model.per_kernel_ms, *model.weights.values()):
             _number(value, above=0)
         return model
@@ -359,8 +368,7 @@ class _Reader:
                 )
             if len(set(entry[key])) != len(entry[key]):
                 raise ValueError(f"found {key} of '{name}' twice, expected each once")
-        model = _MODELS_READ_AS.get(entry["model"], entry["model"])
-        if model not in (*kernel_models(), TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
+        if _model(entry) not in (*kernel_models(), ANALYTICAL_GP, TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
     def arrays(self, file: str) -> dict[str, np.ndarray]:
@@ -379,10 +387,9 @@ class _Reader:
         for key, array in own.items():
             if array.dtype not in (np.float32, np.float64, np.int32, np.int64):
                 raise ValueError(f"found the array '{key}' of {array.dtype}, expected floats or integers")
-        regressor = None if entry["regressor"] is None else regressor_from_arrays(str(entry["regressor"]), own)
-        model = _MODELS_READ_AS.get(entry["model"], entry["model"])
+        regressor = None if entry["regressor"] is None else regressor_from_arrays(_regressor(entry), own)
         return KernelPredictor(
-            name, model, regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
+            name, _model(entry), regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
             int(entry["samples"]), tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
             self.seen(kind, entry.get("seen")),
         )  # fmt: skip

@@ -25,7 +25,7 @@ LOCAL = "local"
 
 
 class IndexEntry(NamedTuple):
-    """A bundle on the shelf.
+    """A bundle that was found.
 
     Attributes:
         platform: Its platform id.
@@ -44,17 +44,17 @@ class IndexEntry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shelved:
+class IndexedBundle:
     """Where a new bundle went.
 
     Attributes:
         path: Where it is.
-        on_shelf: Whether the platform's name stands for it; otherwise the one that was there before is the better and stays.
+        is_current: Whether the platform's name stands for it; otherwise the one that was there before is the better and stays.
         before: The card of the one that was there before; None where there was none that can be read.
     """
 
     path: Path
-    on_shelf: bool
+    is_current: bool
     before: Mapping[str, Any] | None
 
 
@@ -72,7 +72,7 @@ class BundleIndex:
 
 
 def file_name(platform: Platform | str) -> str:
-    """Name of a platform's bundle on the shelf: one zip, named by the id with ``__`` for each slash."""
+    """Name of a platform's bundle in a folder of bundles: one zip, named by the id with ``__`` for each slash."""
     return f"{str(platform).replace('/', '__')}.zip"
 
 
@@ -81,8 +81,8 @@ def bundle_path(platform: Platform | str) -> Path:
     return bundles_folder() / file_name(platform)
 
 
-def shelve(predictor: PlatformPredictor, *, replace: bool = False) -> Shelved:
-    """Puts a new bundle on the user's shelf, unless the one of its platform there is the better.
+def add_to_index(predictor: PlatformPredictor, *, replace: bool = False) -> IndexedBundle:
+    """Puts a new bundle into the user's folder, unless the one of its platform there is the better.
 
     Then it is kept in the folder ``aside``, where no name finds it.
 
@@ -95,8 +95,10 @@ def shelve(predictor: PlatformPredictor, *, replace: bool = False) -> Shelved:
     if is_bundle(path):
         with suppress(BundleError):
             before = read_summary(path).card
-    on_shelf = replace or before is None or is_better(predictor.card, before)
-    return Shelved(save_bundle(predictor, path if on_shelf else _free_name(path.parent / "aside" / path.name)), on_shelf, before)
+    is_current = replace or before is None or is_better(predictor.card, before)
+    return IndexedBundle(
+        save_bundle(predictor, path if is_current else _free_name(path.parent / "aside" / path.name)), is_current, before
+    )
 
 
 def _free_name(path: Path) -> Path:
@@ -223,11 +225,11 @@ def find_bundle(id_or_path: str | Path) -> Path:
     for folders, named in (((), bundle_path(wanted)), ((bundles_folder(),), SHIPPED_FOLDER / file_name(wanted))):
         if is_bundle(named) and not any(entry.platform == wanted for entry in scan_bundles(folders).entries):
             return named
-    shelf = scan_bundles()
-    names = {entry.platform: entry for entry in shelf.entries}
+    index = scan_bundles()
+    names = {entry.platform: entry for entry in index.entries}
     found = beginning_with(wanted, names)
     if not found and wanted.partition("/")[0] == LOCAL:
-        names = {f"{LOCAL}/{entry.platform.partition('/')[2]}": entry for entry in shelf.entries if _measured_here(entry)}
+        names = {f"{LOCAL}/{entry.platform.partition('/')[2]}": entry for entry in index.entries if _measured_here(entry)}
         found = beginning_with(wanted, names)
     if len(found) == 1:
         return names[found[0]].path
@@ -235,7 +237,7 @@ def find_bundle(id_or_path: str | Path) -> Path:
         raise UnknownPlatformError(
             f"'{text}' is the beginning of {len(found)} platforms, expected one; give more of the id: {_listed(found)}"
         )
-    raise UnknownPlatformError(_nothing_found(text, shelf))
+    raise UnknownPlatformError(_nothing_found(text, index))
 
 
 def shortest_name(platform: Platform) -> str:
@@ -253,9 +255,9 @@ def _measured_here(entry: IndexEntry) -> bool:
     return model is not None and model == cpu_description()["model"]
 
 
-def _nothing_found(text: str, shelf: BundleIndex) -> str:
-    names = [entry.platform for entry in shelf.entries]
-    damaged = f" ({len(shelf.problems)} bundle(s) there cannot be read: {shelf.problems[0]})" if shelf.problems else ""
+def _nothing_found(text: str, index: BundleIndex) -> str:
+    names = [entry.platform for entry in index.entries]
+    damaged = f" ({len(index.problems)} bundle(s) there cannot be read: {index.problems[0]})" if index.problems else ""
     if not names:
         return (
             f"no predictor for '{text}': found no bundles in {bundles_folder()}{damaged}; "

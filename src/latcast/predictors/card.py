@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from latcast.predictors.analytical import AnalyticalTerms
+from latcast.predictors.kernel_predictor import ANALYTICAL, ANALYTICAL_GBDT, ANALYTICAL_GP
 from latcast.predictors.throughput import throughputs
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 FIELDS: Mapping[str, str] = {
     "trained_on": "trained on",
-    "way": "way of learning",
+    "learn_from": "learned from",
     "model": "model of a kernel type",
     "measurements": "measurements",
     "seconds": "seconds of measuring",
@@ -53,11 +54,14 @@ SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "label_error", 
 _SPLIT_HALF = "noise_floor"
 """Older cards state the whole difference between the labels' halves under this key."""
 
+_LEARN_FROM = "way"
+"""Older cards state what was learned from under this key."""
+
 _NOT_STATED = "not stated"
 
 
-def learned_from(card: Mapping[str, Any]) -> str:
-    """What a predictor rests on, in a few words: "260 networks, MAPE 5.1 % on 40 held out"."""
+def evidence(card: Mapping[str, Any]) -> str:
+    """What a predictor was trained on and how well it does, in a few words: "260 networks, MAPE 5.1 % on 40 held out"."""
     count = len(card.get(TRAINING_KEYS) or ())
     learned = f"{count} networks" if count else f"{card.get('measurements') or 'an unknown number of'} measurements"
     if card.get("mape") is None:
@@ -109,21 +113,32 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     return own
 
 
-def with_label_error(card: Mapping[str, Any]) -> dict[str, Any]:
-    """A card as written, with the label error of one that states the difference between the labels' halves instead."""
-    found = {key: value for key, value in card.items() if key != _SPLIT_HALF}
+def in_present_words(card: Mapping[str, Any]) -> dict[str, Any]:
+    """A card as written, under the keys and model names of today."""
+    found = {key: value for key, value in card.items() if key not in (_SPLIT_HALF, _LEARN_FROM)}
     difference = card.get(_SPLIT_HALF)
     if difference is not None:
         found.setdefault("label_error", difference / 2)
+    if _LEARN_FROM in card:
+        found.setdefault("learn_from", card[_LEARN_FROM])
+    if isinstance(found.get("model"), str):
+        found["model"] = present_model(found["model"], of_networks=found.get("learn_from") == "networks")
     return found
 
 
+def present_model(name: str, *, of_networks: bool) -> str:
+    """The name of today of a model that an older bundle names; one name stood for two models."""
+    if name == "physical_residual":
+        return ANALYTICAL_GP if of_networks else ANALYTICAL_GBDT
+    return ANALYTICAL if name == "physical" else name
+
+
 def _short_networks(predictor: PlatformPredictor) -> str:
-    """A sentence on what warm caches save; empty where nothing is known to be saved."""
-    caches = predictor.network.caches
-    if not caches.exponents:
+    """A sentence on the short-network correction; empty where there is none."""
+    correction = predictor.network.short_networks
+    if not correction.exponents:
         return ""
-    return f" Short networks take less than that: {caches.least_factor:.2f} times at {caches.shortest_ms:.3g} ms."
+    return f" Short networks take less than that: {correction.least_factor:.2f} times at {correction.shortest_ms:.3g} ms."
 
 
 def card_text(predictor: PlatformPredictor) -> str:

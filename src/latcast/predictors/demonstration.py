@@ -18,7 +18,7 @@ from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import LABEL_PROCESSES, Label, LabelError, label_error
-from latcast.predictors.bundle_index import Shelved, shelve
+from latcast.predictors.bundle_index import IndexedBundle, add_to_index
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
@@ -82,7 +82,7 @@ class Demonstration:
 
     Attributes:
         predictor: Of this machine.
-        shelved: Where it was left.
+        indexed: Where it was left.
         checks: Where the measurements of the checked networks were left.
         networks: One by one, in the order of :data:`CHECKED_NETWORKS`.
         metrics: Over all of them.
@@ -93,7 +93,7 @@ class Demonstration:
     """
 
     predictor: PlatformPredictor
-    shelved: Shelved
+    indexed: IndexedBundle
     checks: Path
     networks: tuple[CheckedNetwork, ...]
     metrics: Metrics
@@ -106,7 +106,7 @@ class Demonstration:
         found = self.metrics
         return {
             "platform": self.predictor.platform.id,
-            "bundle": str(self.shelved.path),
+            "bundle": str(self.indexed.path),
             "networks": [network.to_json() for network in self.networks],
             "failures": dict(self.failures),
             "summary": {
@@ -155,7 +155,7 @@ def demonstrate(
     with Store(store) as known, Store(checks) as found:
         learned = profile(settings, store=known, budget_s=PROFILE_SHARE * budget_s, seed=seed, watch=watch)
         predictor = learned.predictor
-        shelved = shelve(predictor, replace=replace)
+        indexed = add_to_index(predictor, replace=replace)
         references = [model(name) for name in CHECKED_NETWORKS]
         predictions = predictor.predict_many([build(reference) for reference in references])
         named = [dataclasses.replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
@@ -174,7 +174,7 @@ def demonstrate(
         name, reason = next(iter(failures.items()))
         raise MeasurementError(f"none of {len(failures)} networks could be run on {predictor.platform}; {name}: {reason}")
     return Demonstration(
-        predictor, shelved, checks, networks, _judge(networks), label_error(network.label for network in networks),
+        predictor, indexed, checks, networks, _judge(networks), label_error(network.label for network in networks),
         len(learned.data.networks), failures, time.monotonic() - start,
     )  # fmt: skip
 

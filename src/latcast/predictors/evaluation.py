@@ -80,8 +80,8 @@ def evaluate(
         held_out_by: What was held out.
         label_error: See :class:`Evaluation`.
     """
-    priced = predictor.price([sample.kernels for sample in test])
-    low, high = predictor.bounds_ms(priced)
+    estimates = predictor.estimate([sample.kernels for sample in test])
+    low, high = predictor.bounds_ms(estimates)
     actual = np.array([sample.latency_ms for sample in test])
     baselines = {}
     if len(train) >= 3:
@@ -90,8 +90,8 @@ def evaluate(
             fitted = fit_baseline(name, [sample.kernels for sample in train], latency_ms)
             baselines[name] = judge(fitted.latency_ms([sample.kernels for sample in test]), actual)
     return Evaluation(
-        predictor.platform.id, held_out_by, judge(priced.latency_ms, actual, low, high), baselines, label_error,
-        tuple(sample.reference.name or sample.reference.key for sample in test), priced.latency_ms, low, high, actual,
+        predictor.platform.id, held_out_by, judge(estimates.latency_ms, actual, low, high), baselines, label_error,
+        tuple(sample.reference.name or sample.reference.key for sample in test), estimates.latency_ms, low, high, actual,
         predictor.interval.level,
     )  # fmt: skip
 

@@ -18,14 +18,14 @@ LARGEST_SHARE = 0.5
 def held_out_by(groups: Sequence[str], parts: int, seed: int) -> str:
     """What :func:`group_folds` holds out, in words: "lineage (random_mixed by network)"."""
     fold, labels = group_folds(groups, parts, seed), np.array(groups)
-    spread = [name for name in sorted(set(groups)) if len(set(fold[labels == name].tolist())) > 1]
-    return "lineage" + (f" ({', '.join(spread)} by network)" if spread else "")
+    split = [name for name in sorted(set(groups)) if len(set(fold[labels == name].tolist())) > 1]
+    return "lineage" + (f" ({', '.join(split)} by network)" if split else "")
 
 
 def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     """Fold of each network, (networks,). Groups stay whole, so that a fold is as large as the largest lineage in it.
 
-    Two kinds are spread instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space larger than a fold, whose
+    Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space larger than a fold, whose
     networks are each drawn anew and share no blocks.
     """
     rng = np.random.default_rng(seed)

@@ -69,9 +69,9 @@ def golden_mismatch(predictor: PlatformPredictor, golden: Mapping[str, Any]) -> 
         LatcastError, KeyError, TypeError, ValueError, IndexError, OverflowError: The golden values (or the predictor) are
             damaged.
     """
-    unpriced = sorted(set(predictor.kernels) - set(golden["kernels"]))
-    if unpriced or not golden["networks"]:
-        return f"found no values of {unpriced[0] if unpriced else 'networks'}, expected some"
+    unlisted = sorted(set(predictor.kernels) - set(golden["kernels"]))
+    if unlisted or not golden["networks"]:
+        return f"found no values of {unlisted[0] if unlisted else 'networks'}, expected some"
     with np.errstate(all="ignore"):
         fields_of = golden["fields"]
         for name, entry in golden["kernels"].items():
@@ -102,9 +102,9 @@ def _network_values(
     kernels = [
         [kernel for kind, row, count in entry["kernels"] for kernel in [_kernel(kind, row, fields)] * count] for entry in networks
     ]
-    priced = predictor.price(kernels)
-    low, high = predictor.bounds_ms(priced)
-    columns = {"latency_ms": priced.latency_ms, "low_ms": low, "high_ms": high}
+    estimates = predictor.estimate(kernels)
+    low, high = predictor.bounds_ms(estimates)
+    columns = {"latency_ms": estimates.latency_ms, "low_ms": low, "high_ms": high}
     return [{name: float(values[index]) for name, values in columns.items()} for index in range(len(networks))]
 
 

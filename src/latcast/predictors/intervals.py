@@ -19,7 +19,7 @@ OUTSIDE_GROWTH = 1.0
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Networks as predictors price them that did not see them (nor, better, their lineages).
+    """Networks as predicted without having seen them (nor, better, their lineages).
 
     Attributes:
         latency_ms: (networks,) predicted.

@@ -17,8 +17,11 @@ from latcast.predictors.transferred_base import TransferredBase
 ANALYTICAL = "analytical"
 """Way to model a kernel type by its analytical terms alone."""
 
-RESIDUAL = "physical_residual"
-"""By analytical terms and boosted trees on the logarithm of what they leave."""
+ANALYTICAL_GBDT = "analytical_gbdt"
+"""By analytical terms and boosted trees on the logarithm of what they leave of timed kernels."""
+
+ANALYTICAL_GP = "analytical_gp"
+"""By analytical terms and a Gaussian-process correction, learned from whole networks."""
 
 TRANSFERRED = "transferred"
 """By analytical terms with the predictions of other platforms beside them, and boosted trees where they help."""
@@ -95,8 +98,8 @@ def _work(kind: KernelType, configurations: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def kernel_models() -> tuple[str, ...]:
-    """Ways to model a kernel type that training knows: with analytical terms, or by a regressor alone, plug-ins included."""
-    return (RESIDUAL, ANALYTICAL, *sorted(set(REGRESSORS) - INTERNAL_REGRESSORS))
+    """Models of a kernel type that timed kernels teach: with analytical terms, or a regressor alone, plug-ins included."""
+    return (ANALYTICAL_GBDT, ANALYTICAL, *sorted(set(REGRESSORS) - INTERNAL_REGRESSORS))
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class KernelPredictor:
 
     Attributes:
         kernel_type: Its name.
-        model: One of :func:`kernel_models`, or :data:`TRANSFERRED`.
+        model: One of :func:`kernel_models`, :data:`ANALYTICAL_GP` or :data:`TRANSFERRED`.
         regressor: None where the analytical terms, or the base, stand alone.
         low, high: (fields,) the range of configurations trained on.
         samples: How many distinct configurations it was trained on; 0 where only networks were.
@@ -130,7 +133,7 @@ class KernelPredictor:
         if self.regressor is None:
             return self._base_ms(analytical, configurations)
         features = feature_matrix(kind, configurations, self.features)
-        if self.model in (RESIDUAL, TRANSFERRED):
+        if self.model in (ANALYTICAL_GBDT, ANALYTICAL_GP, TRANSFERRED):
             factor = np.clip(self.regressor.predict(features), 1 / RESIDUAL_LIMIT, RESIDUAL_LIMIT)
             return self._base_ms(analytical, configurations) * factor
         return self.regressor.predict(features)
@@ -192,7 +195,7 @@ def fit_kernel_predictor(
     latency_ms: np.ndarray,
     analytical: AnalyticalTerms,
     *,
-    model: str = RESIDUAL,
+    model: str = ANALYTICAL_GBDT,
     seed: int = 0,
     tune: bool = False,
 ) -> KernelPredictor:
@@ -212,7 +215,7 @@ def fit_kernel_predictor(
     regressor: Regressor | None = None
     if model != ANALYTICAL and len(latency_ms) >= FEW_SAMPLES:
         features = feature_matrix(kind, configurations)
-        if model == RESIDUAL:
+        if model == ANALYTICAL_GBDT:
             from latcast.predictors.regressors.residual import LogResidual
 
             base = analytical.latency_ms(kind, configurations)

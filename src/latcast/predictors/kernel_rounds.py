@@ -22,7 +22,7 @@ from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.measure.plan import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
-from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
 from latcast.records import Platform
 from latcast.samplers import SAMPLERS, Sampler
@@ -107,7 +107,7 @@ class KernelRounds:
         sampler: str = "adaptive",
         seed: int = 0,
         types: Sequence[str] | None = None,
-        model: str = RESIDUAL,
+        model: str = ANALYTICAL_GBDT,
         target_error: float | None = None,
         weights: Mapping[str, float] | None = None,
     ) -> None:

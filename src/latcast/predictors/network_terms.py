@@ -148,7 +148,7 @@ class NetworkTerms:
         sums = self.counts @ design.reshape(kernels, -1)
         return np.hstack([sums, np.ones((self.counts.shape[0], 1))])
 
-    def prices_ms(self, coefficients: np.ndarray) -> np.ndarray:
+    def kernel_latency_ms(self, coefficients: np.ndarray) -> np.ndarray:
         """Latency of each kernel by coefficients (classes x len(TERMS),)."""
         table = coefficients.reshape(len(self.classes), len(TERMS))
         return np.asarray((self.values * table[self.class_of]).sum(axis=1))

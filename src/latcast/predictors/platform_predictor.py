@@ -16,10 +16,10 @@ from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import AnalyticalTerms
+from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
-from latcast.predictors.network_model import NetworkModel
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
 from latcast.predictors.throughput import ClassThroughput, throughputs
 from latcast.records import Platform
@@ -36,15 +36,31 @@ MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
 
 
 @dataclass(frozen=True)
-class Priced:
-    """Kernels of many networks with their prices.
+class NetworkEstimates:
+    """Estimated latencies of networks, each (networks,).
+
+    Attributes:
+        latency_ms: Kernels and overhead, times the short-network correction.
+        correction: That factor.
+        covered_share, outside_share: Parts of the latency from kernels like those trained on, and from kernels outside the
+            range of those.
+    """
+
+    latency_ms: np.ndarray
+    correction: np.ndarray
+    covered_share: np.ndarray
+    outside_share: np.ndarray
+
+
+@dataclass(frozen=True)
+class Estimates(NetworkEstimates):
+    """Estimated latencies of networks and of their kernels.
 
     Attributes:
         table: The kernels.
         kernel_ms, covered, unknown, outside: By distinct kernel: latency inside a long network; and how it lies to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
-        short_network_factor, latency_ms, covered_share, outside_share: By network: what its kernels' latencies and its overhead
-            are multiplied by; what they add up to then; and the parts of it from such kernels.
+        sums_ms: (networks, 3) summed latency of all kernels, of the covered ones, and of those outside.
     """
 
     table: KernelTable
@@ -52,14 +68,11 @@ class Priced:
     covered: np.ndarray
     unknown: np.ndarray
     outside: np.ndarray
-    short_network_factor: np.ndarray
-    latency_ms: np.ndarray
-    covered_share: np.ndarray
-    outside_share: np.ndarray
+    sums_ms: np.ndarray
 
 
-class _Price(NamedTuple):
-    """One distinct kernel of :class:`Priced`."""
+class _KernelEstimate(NamedTuple):
+    """One distinct kernel."""
 
     latency_ms: float
     covered: bool
@@ -67,13 +80,13 @@ class _Price(NamedTuple):
     outside: bool
 
     @property
-    def estimated(self) -> bool:
+    def uncovered(self) -> bool:
         return not self.covered and not self.unknown
 
 
-_FREE = _Price(0.0, True, False, False)
+_FREE = _KernelEstimate(0.0, True, False, False)
 
-_Prices = Mapping[tuple[str, tuple[int, ...]], _Price]
+_EstimateOf = Mapping[tuple[str, tuple[int, ...]], _KernelEstimate]
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +108,7 @@ class PlatformPredictor:
         rules: Fusion rules of the runtime.
         analytical: Analytical terms; kernels without a predictor are estimated by them.
         kernels: Kernel type to its predictor.
-        network: Overhead, and what running in company changes.
+        network: Calibration terms: from the latencies of kernels to that of a network.
         interval: Of 90 %, calibrated; a wide one of no known level where nobody calibrated it.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
     """
@@ -104,7 +117,7 @@ class PlatformPredictor:
     rules: FusionRules
     analytical: AnalyticalTerms
     kernels: Mapping[str, KernelPredictor]
-    network: NetworkModel = field(default_factory=NetworkModel)
+    network: CalibrationTerms = field(default_factory=CalibrationTerms)
     interval: Interval = field(default_factory=Interval)
     card: Mapping[str, Any] = field(default_factory=dict)
 
@@ -119,12 +132,12 @@ class PlatformPredictor:
                 parts.append(predictor.latency_ms(self.analytical, rows))
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def price(self, networks: Sequence[Sequence[Kernel]]) -> Priced:
-        """Prices the kernels of many networks at once: each distinct kernel once."""
-        return self.price_table(KernelTable.of(networks))
+    def estimate(self, networks: Sequence[Sequence[Kernel]]) -> Estimates:
+        """Estimates many networks at once: each distinct kernel once."""
+        return self.estimate_table(KernelTable.of(networks))
 
-    def price_table(self, table: KernelTable) -> Priced:
-        """Prices a table, for whoever has configurations without graphs (the encodings of a search space)."""
+    def estimate_table(self, table: KernelTable) -> Estimates:
+        """Estimates a table, for configurations without graphs (the encodings of a search space)."""
         raw = self.raw_kernel_latency_ms(table.configurations)
         types = table.kernel_types
         kernel_ms = self.network.kernel_latency_ms(types, raw) if len(raw) else raw
@@ -133,16 +146,24 @@ class PlatformPredictor:
         covered, unknown, outside = (
             np.concatenate([nothing, *(getattr(each, name) for each in found)]) for name in ("covered", "unknown", "outside")
         )
-        sums = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * outside], axis=1))
-        total = sums[:, 0] + self.network.constant_ms
-        # A network of views alone costs nothing, all of it by rule.
-        priceless = total <= 0
-        whole = np.where(priceless, 1.0, total)
-        covered_share = np.where(priceless, 1.0, (sums[:, 1] + self.network.constant_ms) / whole)
-        factor = self.network.short_network_factor(sums[:, 0])
-        return Priced(
-            table, kernel_ms, covered, unknown, outside, factor, factor * total, covered_share, sums[:, 2] / whole
-        )  # fmt: skip
+        sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * outside], axis=1))
+        networks = vars(self.network_estimates(sums_ms))
+        return Estimates(
+            **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms
+        )
+
+    def network_estimates(self, sums_ms: np.ndarray) -> NetworkEstimates:
+        """Estimates networks whose kernels are added up already.
+
+        Args:
+            sums_ms: (networks, 3) as in :class:`Estimates`.
+        """
+        total = sums_ms[:, 0] + self.network.constant_ms
+        zero_cost = total <= 0  # a network of views alone, all of it by rule
+        whole = np.where(zero_cost, 1.0, total)
+        covered_share = np.where(zero_cost, 1.0, (sums_ms[:, 1] + self.network.constant_ms) / whole)
+        factor = self.network.short_network_factor(sums_ms[:, 0])
+        return NetworkEstimates(factor * total, factor, covered_share, sums_ms[:, 2] / whole)
 
     def _familiarity(self, name: str, configurations: np.ndarray) -> Familiarity:
         predictor = self._predictor_of(name)
@@ -155,13 +176,13 @@ class PlatformPredictor:
         """The predictor of a type; none for ``other``, whose kernels have nothing in common."""
         return None if name == "other" else self.kernels.get(name)
 
-    def bounds_ms(self, priced: Priced) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound of priced networks, each (networks,)."""
-        return self.interval.bounds_ms(priced.latency_ms, priced.outside_share)
+    def bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bound of networks, each (networks,)."""
+        return self.interval.bounds_ms(estimates.latency_ms, estimates.outside_share)
 
     def latencies_ms(self, graphs: Iterable[Graph]) -> np.ndarray:
         """Point predictions alone, (networks,)."""
-        return self.price([find_kernels(graph, self.rules) for graph in graphs]).latency_ms
+        return self.estimate([find_kernels(graph, self.rules) for graph in graphs]).latency_ms
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.platform}>"
@@ -195,53 +216,55 @@ class PlatformPredictor:
         breakdown: bool = False,
         example_inputs: object = None,
     ) -> list[Prediction]:
-        """Latency of many networks; kernels they share are priced once. The arguments are those of :func:`latcast.predict_many`.
+        """Latency of many networks; kernels they share are estimated once. Arguments as of :func:`latcast.predict_many`.
 
         Raises:
             ModelError: A model cannot be read; or the models are not a list.
         """
         listed = as_graphs(models, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
         kernels = [find_kernels(graph, self.rules) for graph in listed]
-        priced = self.price(kernels)
-        low, high = self.bounds_ms(priced)
-        price_of = self._prices_by_key(priced)
+        estimates = self.estimate(kernels)
+        low, high = self.bounds_ms(estimates)
+        estimate_of = self._by_kernel(estimates)
         predictions = []
         for index, graph in enumerate(listed):
-            factor = float(priced.short_network_factor[index])
+            factor = float(estimates.correction[index])
             predictions.append(
                 Prediction(
                     model=graph.name,
                     platform=self.platform.id,
-                    latency_ms=float(priced.latency_ms[index]),
+                    latency_ms=float(estimates.latency_ms[index]),
                     low_ms=float(low[index]),
                     high_ms=float(high[index]),
-                    coverage=_coverage(graph, kernels[index], float(priced.covered_share[index]), price_of),
-                    warnings=self._warnings(graph, kernels[index], price_of),
-                    kernels=self._breakdown(kernels[index], price_of, factor) if breakdown else (),
+                    coverage=_coverage(graph, kernels[index], float(estimates.covered_share[index]), estimate_of),
+                    warnings=self._warnings(graph, kernels[index], estimate_of),
+                    kernels=self._breakdown(kernels[index], estimate_of, factor) if breakdown else (),
                     overhead_ms=factor * self.network.constant_ms,
                     level=self.interval.level,
                 )
             )
         return predictions
 
-    def _prices_by_key(self, priced: Priced) -> _Prices:
-        columns = (priced.kernel_ms, priced.covered, priced.unknown, priced.outside)
-        keys = ((name, tuple(row)) for name, rows in priced.table.configurations.items() for row in rows.tolist())
-        return {key: _Price(*values) for key, *values in zip(keys, *(column.tolist() for column in columns), strict=True)}
+    def _by_kernel(self, estimates: Estimates) -> _EstimateOf:
+        columns = (estimates.kernel_ms, estimates.covered, estimates.unknown, estimates.outside)
+        keys = ((name, tuple(row)) for name, rows in estimates.table.configurations.items() for row in rows.tolist())
+        return {
+            key: _KernelEstimate(*values) for key, *values in zip(keys, *(column.tolist() for column in columns), strict=True)
+        }
 
-    def _warnings(self, graph: Graph, kernels: Sequence[Kernel], prices: _Prices) -> tuple[str, ...]:
+    def _warnings(self, graph: Graph, kernels: Sequence[Kernel], estimate_of: _EstimateOf) -> tuple[str, ...]:
         found = []
         if graph.precision != self.platform.precision and graph.precision == "int8":
             found.append(f"the file is quantised to int8, the platform runs {self.platform.precision}")
-        busy = [(kernel, prices[kernel.key]) for kernel in kernels if not kernel.free]
-        whole_ms = sum(price.latency_ms for _, price in busy) + self.network.constant_ms or 1.0
+        busy = [(kernel, estimate_of[kernel.key]) for kernel in kernels if not kernel.free]
+        whole_ms = sum(estimate.latency_ms for _, estimate in busy) + self.network.constant_ms or 1.0
         within = f"of the latency is outside the training range, by no more than a factor of {FAR:g}"
         for least, text, chosen in (
-            (ESTIMATED_WARNING_SHARE, "of the latency is estimated, not trained on the like", [p.estimated for _, p in busy]),
+            (ESTIMATED_WARNING_SHARE, "of the latency is estimated, not trained on the like", [p.uncovered for _, p in busy]),
             (ESTIMATED_WARNING_SHARE, "of the latency is perhaps not trained on the like", [p.unknown for _, p in busy]),
             (OUTSIDE_WARNING_SHARE, within, [p.covered and p.outside for _, p in busy]),
         ):
-            shares = [(kernel, price.latency_ms / whole_ms) for kernel, price in compress(busy, chosen)]
+            shares = [(kernel, estimate.latency_ms / whole_ms) for kernel, estimate in compress(busy, chosen)]
             share = sum(part for _, part in shares)
             if share > least:
                 found.append(f"{100 * share:.0f} % {text}: {self._reasons(shares)}")
@@ -264,15 +287,16 @@ class PlatformPredictor:
             said.append(f"{name} {100 * shares[name]:.0f} % ({reason})")
         return ", ".join(said) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
-    def _breakdown(self, kernels: Sequence[Kernel], prices: _Prices, factor: float) -> tuple[KernelLatency, ...]:
+    def _breakdown(self, kernels: Sequence[Kernel], estimate_of: _EstimateOf, factor: float) -> tuple[KernelLatency, ...]:
         listed = []
         for kernel in kernels:
-            price = _FREE if kernel.free else prices[kernel.key]
+            estimate = _FREE if kernel.free else estimate_of[kernel.key]
             fields = kernel_type(kernel.kernel_type).fields
             listed.append(
                 KernelLatency(
                     kernel.name, kernel.kernel_type, kernel.operators,
-                    dict(zip(fields, kernel.configuration, strict=True)), factor * price.latency_ms, price.covered, price.unknown,
+                    dict(zip(fields, kernel.configuration, strict=True)), factor * estimate.latency_ms,
+                    estimate.covered, estimate.unknown,
                 )
             )  # fmt: skip
         return tuple(listed)
@@ -286,8 +310,8 @@ def _called(kernel: Kernel) -> str:
     return "+".join(kernel.operators) if kernel.kernel_type == "other" else kernel.kernel_type
 
 
-def _coverage(graph: Graph, kernels: Sequence[Kernel], share: float, prices: _Prices) -> Coverage:
+def _coverage(graph: Graph, kernels: Sequence[Kernel], share: float, estimate_of: _EstimateOf) -> Coverage:
     busy = [kernel for kernel in kernels if not kernel.free]
-    estimated = {name for kernel in busy if prices[kernel.key].estimated for name in kernel.operators}
-    unknown = {name for kernel in busy if prices[kernel.key].unknown for name in kernel.operators}
+    estimated = {name for kernel in busy if estimate_of[kernel.key].uncovered for name in kernel.operators}
+    unknown = {name for kernel in busy if estimate_of[kernel.key].unknown for name in kernel.operators}
     return Coverage(share, tuple(sorted(estimated | set(unknown_operators(graph)))), tuple(sorted(unknown)))

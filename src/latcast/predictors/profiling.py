@@ -15,12 +15,11 @@ from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
-from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData
 from latcast.predictors.stored import collect_stored, environment_of, trained_with_card
-from latcast.predictors.training import WAYS
+from latcast.predictors.training import chosen_model
 from latcast.records import Platform
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
 
@@ -46,7 +45,7 @@ LONGEST_BATCH_SHARE = 1 / 12
 MORE_UNTIL_SHARE = 0.8
 """Where everything drawn is measured before this part of the budget is spent, more is drawn."""
 
-COMPANY_SHARE = 0.2
+WHOLE_NETWORKS_SHARE = 0.2
 """Part of the budget that learning from isolated kernels spends on whole networks, for the overhead and the interval."""
 
 CALIBRATION_SHARE = 0.15
@@ -90,13 +89,13 @@ class ProfileResult:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> list[tuple[list[CampaignItem], float]]:
+def campaign_items(learn_from: str, budget_s: float, seed: int, rules: FusionRules) -> list[tuple[list[CampaignItem], float]]:
     """The networks that a way of learning measures: lists of items, each with its part of the budget in seconds.
 
     Single kernels are chosen in rounds, from what was measured before (:mod:`latcast.predictors.kernel_rounds`).
 
     Raises:
-        TrainingError: An unknown way.
+        TrainingError: An unknown learn_from.
     """
     from latcast.spaces import build
     from latcast.spaces.training_mix import training_mix
@@ -110,11 +109,10 @@ def campaign_items(way: str, budget_s: float, seed: int, rules: FusionRules) -> 
         batch_size = min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size)
         return [CampaignItem(reference, "network", replace(plan, batch_size=batch_size)) for reference in chosen], part_s
 
-    if way not in WAYS:
-        raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
-    if way == "kernels":
-        return [networks(WHOLE_PLAN, COMPANY_SHARE * budget_s)]
-    return [networks(WHOLE_PLAN if way == "networks" else OPERATOR_PLAN, budget_s)]
+    chosen_model(learn_from)
+    if learn_from == "kernels":
+        return [networks(WHOLE_PLAN, WHOLE_NETWORKS_SHARE * budget_s)]
+    return [networks(WHOLE_PLAN if learn_from == "networks" else OPERATOR_PLAN, budget_s)]
 
 
 def measure_for_training(
@@ -122,7 +120,7 @@ def measure_for_training(
     store: Any,
     *,
     budget_s: float,
-    way: str = "operators",
+    learn_from: str = "operators",
     seed: int = 0,
     rules: FusionRules | None = None,
     rounds: KernelRounds | None = None,
@@ -135,7 +133,7 @@ def measure_for_training(
         settings: The platform.
         store: A :class:`latcast.datasets.store.Store`.
         budget_s: Seconds of measuring.
-        way: One of :data:`latcast.predictors.training.WAYS`.
+        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
         seed: Which networks and kernels.
         rules: Fusion rules; the shipped ones of the runtime where None.
         rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
@@ -144,13 +142,13 @@ def measure_for_training(
     """
     rules = rules or rules_for(settings.runtime, settings.precision)
     reports = []
-    if way == "kernels":
-        reports += _measure_kernels(settings, store, (1 - COMPANY_SHARE) * budget_s, seed, rules, rounds, watch)
+    if learn_from == "kernels":
+        reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
-    parts = campaign_items(way, budget_s, seed, rules)
+    parts = campaign_items(learn_from, budget_s, seed, rules)
     drawing_s = time.monotonic() - start
-    again = 0 if way == "kernels" or not calibrate else calibration_count(budget_s)
+    again = 0 if learn_from == "kernels" or not calibrate else calibration_count(budget_s)
     measured: list[CampaignItem] = []
     for index, (items, whole_part_s) in enumerate(parts):
         part_s = whole_part_s * (1 - CALIBRATION_SHARE) if again else whole_part_s
@@ -165,7 +163,7 @@ def measure_for_training(
             if reports[-1].complete and spent_s < MORE_UNTIL_SHARE * part_s:
                 # All were quick, or known from before: more of the kind, from a seed that nobody chooses.
                 portion += 1
-                items = campaign_items(way, budget_s, seed + portion * 1_000_003, rules)[index][0]
+                items = campaign_items(learn_from, budget_s, seed + portion * 1_000_003, rules)[index][0]
     if again:
         platform = reports[0].platform
         reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
@@ -186,7 +184,7 @@ def rounds_of_kernels(
     """
     from latcast.spaces.kernel_zoo import kernel_zoo
 
-    count = round(KERNELS_PER_SECOND * (1 - COMPANY_SHARE) * budget_s)
+    count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * budget_s)
     return KernelRounds(rules, kernel_zoo(rules, seed=seed), count, sampler=sampler, seed=seed, target_error=target_error)
 
 
@@ -202,7 +200,7 @@ def _measure_kernels(
     start = time.monotonic()
     if rounds is None:
         watch(Stage("choosing kernels", 0.0))
-        rounds = rounds_of_kernels(budget_s / (1 - COMPANY_SHARE), rules, seed=seed)
+        rounds = rounds_of_kernels(budget_s / (1 - WHOLE_NETWORKS_SHARE), rules, seed=seed)
 
     def spent() -> float:
         return (time.monotonic() - start) / budget_s
@@ -280,8 +278,8 @@ def profile(
     *,
     store: Any,
     budget_s: float = 300.0,
-    way: str = "operators",
-    model: str = RESIDUAL,
+    learn_from: str = "operators",
+    model: str | None = None,
     seed: int = 0,
     rules: FusionRules | None = None,
     sampler: str = DEFAULT_SAMPLER,
@@ -295,8 +293,8 @@ def profile(
         settings: Runtime, threads, precision; ONNX Runtime on one thread by default.
         store: Keeps every measurement, so that an interrupted profile goes on where it was.
         budget_s: Seconds for everything, training included.
-        way: One of :data:`latcast.predictors.training.WAYS`.
-        model: How a kernel type is modelled.
+        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
+        model: How a kernel type is modelled; see :func:`latcast.predictors.training.chosen_model`.
         seed: For every random choice.
         rules: Fusion rules; the shipped ones of the runtime where None.
         sampler: What chooses the kernels that learning from kernels measures.
@@ -313,12 +311,12 @@ def profile(
     rules = rules or rules_for(settings.runtime, settings.precision)
     measuring_s = budget_s * (1 - TRAINING_SHARE)
     rounds = None
-    if way == "kernels":
+    if learn_from == "kernels":
         watch(Stage("choosing kernels", 0.0))
         rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
         measuring_s -= min(time.monotonic() - start, measuring_s / 2)
     reports = measure_for_training(
-        settings, store, budget_s=measuring_s, way=way, seed=seed, rules=rules, rounds=rounds, watch=watch
+        settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds, watch=watch
     )
     watch(Stage("training", 1.0))
     platform = reports[0].platform
@@ -327,8 +325,8 @@ def profile(
     if failures and not data.networks:
         name, error = next(iter(failures.items()))
         raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
-    predictor = trained_with_card(data, platform, rules, way=way, model=model, seed=seed, seconds=time.monotonic() - start,
-                                  environment=environment_of(store, platform))  # fmt: skip
+    predictor = trained_with_card(data, platform, rules, learn_from=learn_from, model=model, seed=seed,
+                                  seconds=time.monotonic() - start, environment=environment_of(store, platform))  # fmt: skip
     if rounds is not None:
         predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
     path = save_bundle(predictor, bundle) if bundle is not None else None

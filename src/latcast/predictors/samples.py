@@ -178,8 +178,8 @@ def profiler_overhead_ms(measurements: Sequence[Measurement]) -> float:
     latency_ms = np.array([found.latency_ms for found in measurements], dtype=np.float64)
     left = np.maximum(whole - PROFILER_OVERHEADS_MS[:, None] * counts, LEAST_LEFT * whole)
     ratio = np.log(latency_ms / left)
-    spread = np.abs(ratio - np.median(ratio, axis=1, keepdims=True))
-    return float(PROFILER_OVERHEADS_MS[np.argmin(np.minimum(spread, 0.5).mean(axis=1))])
+    dispersion = np.abs(ratio - np.median(ratio, axis=1, keepdims=True))
+    return float(PROFILER_OVERHEADS_MS[np.argmin(np.minimum(dispersion, 0.5).mean(axis=1))])
 
 
 def _without_overhead(measurement: Measurement, overhead_ms: float) -> Measurement:

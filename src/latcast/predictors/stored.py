@@ -13,11 +13,10 @@ from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, held_out_by
 from latcast.predictors.intervals import HeldOut, calibrate, calibration_networks, lineages_of, unseen_bounds_ms
-from latcast.predictors.kernel_predictor import ANALYTICAL, RESIDUAL
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
-from latcast.predictors.training import cross_predict, train
+from latcast.predictors.training import chosen_model, cross_predict, train
 from latcast.records import Platform
 
 OWN_MEASUREMENTS = "measured by the owner of this bundle"
@@ -37,8 +36,8 @@ def train_stored(
     store: Any,
     platform: Platform,
     *,
-    way: str = "operators",
-    model: str = RESIDUAL,
+    learn_from: str = "operators",
+    model: str | None = None,
     seed: int = 0,
     tune: bool = False,
     leave_out: Collection[str] = (),
@@ -50,7 +49,7 @@ def train_stored(
     Args:
         store: A :class:`latcast.datasets.store.Store`.
         platform: What to predict for.
-        way, model, seed, tune: As for :func:`latcast.predictors.training.train`.
+        learn_from, model, seed, tune: As for :func:`latcast.predictors.training.train`.
         leave_out: Families, spaces or lineages not to train on.
         licence: Of the measurements, for the card.
         rules: Fusion rules; the shipped ones of the platform where None.
@@ -67,7 +66,7 @@ def train_stored(
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
     predictor = trained_with_card(
         restrict(data, lambda sample: not {sample.family, sample.lineage} & set(leave_out)), platform, rules,
-        way=way, model=model, seed=seed, tune=tune, environment=environment_of(store, platform),
+        learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment_of(store, platform),
     )  # fmt: skip
     return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
 
@@ -86,8 +85,8 @@ def trained_with_card(
     platform: Platform,
     rules: FusionRules,
     *,
-    way: str = "operators",
-    model: str = RESIDUAL,
+    learn_from: str = "operators",
+    model: str | None = None,
     seed: int = 0,
     tune: bool = False,
     seconds: float | None = None,
@@ -97,11 +96,11 @@ def trained_with_card(
 
     Both rest on the networks that several processes measured, where there are enough of them.
     """
-    predictor = train(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
+    predictor = train(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
     card: dict[str, Any] = {
-        "trained_on": _what(data, way),
-        "way": way,
-        "model": ANALYTICAL if way == "networks" and model != RESIDUAL else model,
+        "trained_on": _what(data, learn_from),
+        "learn_from": learn_from,
+        "model": chosen_model(learn_from, model),
         TRAINING_KEYS: sorted(sample.reference.key for sample in data.networks),
         TRAINING_LINEAGES: sorted({sample.lineage for sample in data.networks}),
         "measurements": len(data.networks) + len(data.isolated),
@@ -109,7 +108,7 @@ def trained_with_card(
         "licence": OWN_MEASUREMENTS,
         "environment": environment or {},
     }
-    held_out = _held_out(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
+    held_out = _held_out(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
     if held_out is not None:
         predictor, figures = calibrated(predictor, data.networks, held_out)
         held_out_groups = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
@@ -133,18 +132,18 @@ def calibrated(
 
 
 def _held_out(
-    data: TrainingData, platform: Platform, rules: FusionRules, *, way: str, model: str, seed: int, tune: bool
+    data: TrainingData, platform: Platform, rules: FusionRules, *, learn_from: str, model: str | None, seed: int, tune: bool
 ) -> HeldOut | None:
     """Predictions of the training networks by predictors that saw nothing of their lineage; None where they are too few."""
     if len(data.networks) < 10:
         return None
     try:
-        return cross_predict(data, platform, rules, way=way, model=model, seed=seed, tune=tune)
+        return cross_predict(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
     except TrainingError:
         return None  # enough to train on all, not enough to train on all but a part; the card then has no figures
 
 
-def _what(data: TrainingData, way: str) -> str:
+def _what(data: TrainingData, learn_from: str) -> str:
     counts: dict[str, int] = {}
     for sample in data.networks:
         counts[sample.family] = counts.get(sample.family, 0) + 1
@@ -154,4 +153,4 @@ def _what(data: TrainingData, way: str) -> str:
         "operators": f"; {len(data.profiled)} kernels timed inside networks",
         "averaged": f"; {len(data.profiled)} kernels timed inside networks",
     }
-    return f"{len(data.networks)} networks ({listed}){kernels.get(way, '')}"
+    return f"{len(data.networks)} networks ({listed}){kernels.get(learn_from, '')}"

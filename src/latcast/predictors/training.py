@@ -1,9 +1,9 @@
-"""Training a platform's predictor, three ways that share one piece of code for the analytical terms.
+"""Training a platform's predictor. All that is learned from shares one piece of code for the analytical terms.
 
 ``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
 runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,
-its terms are not. Each then fits the network model (overhead, and what running in company changes). ``averaged``: the mean
-of what operators and whole networks teach (:mod:`latcast.predictors.averaged`).
+its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.calibration_terms`). ``averaged``: the mean of
+what operators and whole networks teach (:mod:`latcast.predictors.averaged`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,25 @@ from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels, fit_from_networks, network_design
 from latcast.predictors.averaged import averaged
+from latcast.predictors.calibration_terms import (
+    FEWEST_FOR_CORRECTION,
+    CalibrationTerms,
+    ShortNetworkCorrection,
+    confirmed_short_network_correction,
+    correction_level,
+    fit_calibration_terms,
+    sums_by_type,
+)
 from latcast.predictors.folds import FOLDS, group_folds
 from latcast.predictors.intervals import HeldOut
-from latcast.predictors.kernel_predictor import ANALYTICAL, RESIDUAL, KernelPredictor, Seen, fit_kernel_predictor
-from latcast.predictors.network_model import NetworkModel, fit_network_model, sums_by_type
+from latcast.predictors.kernel_predictor import (
+    ANALYTICAL,
+    ANALYTICAL_GBDT,
+    ANALYTICAL_GP,
+    KernelPredictor,
+    Seen,
+    fit_kernel_predictor,
+)
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import (
@@ -31,15 +46,35 @@ from latcast.predictors.samples import (
     kernel_samples,
     restrict,
 )
-from latcast.predictors.short_networks import FEWEST_FOR_CACHES, ShortNetworkCorrection, confirmed_short_network_correction, level
-from latcast.predictors.whole_networks import learn
-from latcast.predictors.whole_networks import predictors as whole_network_parts
+from latcast.predictors.whole_networks import fit_whole_networks, predictor_parts
 from latcast.records import Platform
 
-CACHE_FOLDS = 3
-"""Parts of the training networks whose kernels are predicted by the others, for what warm caches save."""
+CORRECTION_FOLDS = 3
+"""Parts of the training networks whose kernels are predicted by the others, for the short-network correction."""
 
-WAYS = ("operators", "kernels", "networks", "averaged")
+LEARN_FROM = ("operators", "kernels", "networks", "averaged")
+
+
+def chosen_model(learn_from: str, model: str | None = None) -> str:
+    """How kernel types are modelled: as asked for, or, where None, as suits what is learned from.
+
+    Whole networks teach ``analytical_gp`` (their default) and ``analytical``; timed kernels teach everything else,
+    ``analytical_gbdt`` by default.
+
+    Raises:
+        TrainingError: Nothing known to learn from, or a model that it does not teach.
+    """
+    if learn_from not in LEARN_FROM:
+        raise TrainingError(f"cannot learn from '{learn_from}'; expected one of {', '.join(LEARN_FROM)}")
+    if model is None:
+        return ANALYTICAL_GP if learn_from == "networks" else ANALYTICAL_GBDT
+    if learn_from == "networks" and model not in (ANALYTICAL_GP, ANALYTICAL):
+        raise TrainingError(f"whole networks do not teach the model '{model}'; expected {ANALYTICAL_GP} or {ANALYTICAL}")
+    if learn_from != "networks" and model == ANALYTICAL_GP:
+        raise TrainingError(
+            f"the model '{model}' is learned from whole networks; expected learn_from 'networks', found '{learn_from}'"
+        )
+    return model
 
 
 def train(
@@ -47,8 +82,8 @@ def train(
     platform: Platform,
     rules: FusionRules,
     *,
-    way: str = "operators",
-    model: str = RESIDUAL,
+    learn_from: str = "operators",
+    model: str | None = None,
     seed: int = 0,
     tune: bool = False,
 ) -> PlatformPredictor:
@@ -58,37 +93,43 @@ def train(
         data: Samples of the platform.
         platform: What it will predict for.
         rules: Fusion rules the samples were collected under.
-        way: One of :data:`WAYS`.
-        model: How a kernel type is modelled (:func:`latcast.predictors.kernel_predictor.kernel_models`); ``networks`` knows
-            analytical terms, and for ``physical_residual`` factors on them that are smooth in a kernel's sizes.
+        learn_from: One of :data:`LEARN_FROM`.
+        model: How a kernel type is modelled, see :func:`chosen_model`.
         seed: For every random choice.
         tune: Whether to choose hyper-parameters by cross-validation.
 
     Raises:
-        TrainingError: An unknown way, or too few measurements for it.
+        TrainingError: Nothing known to learn from, a model that it does not teach, or too few measurements.
     """
-    if way not in WAYS:
-        raise TrainingError(f"'{way}' is no way to learn; expected one of {', '.join(WAYS)}")
-    if way == "networks":
+    model = chosen_model(learn_from, model)
+    if learn_from == "networks":
         return _fit_from_networks(data.networks, platform, rules, model)
-    if way == "averaged":
+    if learn_from == "averaged":
         # A mean of two sums is a sum over kernels; one with a factor on it is not.
         return averaged(
-            _fit_from_observations(data, platform, rules, "operators", model, seed, tune, warm=False),
-            train(data, platform, rules, way="networks", model=model, seed=seed, tune=tune),
+            _fit_from_observations(data, platform, rules, "operators", model, seed, tune, correct=False),
+            _fit_from_networks(data.networks, platform, rules, ANALYTICAL_GP if model == ANALYTICAL_GBDT else ANALYTICAL),
         )
-    return _fit_from_observations(data, platform, rules, way, model, seed, tune, warm=True)
+    return _fit_from_observations(data, platform, rules, learn_from, model, seed, tune, correct=True)
 
 
 def _fit_from_observations(
-    data: TrainingData, platform: Platform, rules: FusionRules, way: str, model: str, seed: int, tune: bool, *, warm: bool
+    data: TrainingData,
+    platform: Platform,
+    rules: FusionRules,
+    learn_from: str,
+    model: str,
+    seed: int,
+    tune: bool,
+    *,
+    correct: bool,
 ) -> PlatformPredictor:
-    """From timed kernels; ``warm`` tells whether to look for what warm caches save."""
-    observations = data.isolated if way == "kernels" else data.profiled
+    """From timed kernels; ``correct`` tells whether to look for a short-network correction."""
+    observations = data.isolated if learn_from == "kernels" else data.profiled
     if len(observations) < 10:
-        needed = "isolated kernels" if way == "kernels" else "profiled operators"
+        needed = "isolated kernels" if learn_from == "kernels" else "profiled operators"
         raise TrainingError(
-            f"learning from {way} needs at least 10 {needed} of {platform}, found {len(observations)}; "
+            f"learning from {learn_from} needs at least 10 {needed} of {platform}, found {len(observations)}; "
             "measure more (latcast profile)"
         )
     analytical, kernels = _fit_kernels(observations, model, seed, tune)
@@ -96,25 +137,29 @@ def _fit_from_observations(
     if len(data.networks) < 5:
         return predictor
     predictor = replace(
-        predictor, network=company_model(predictor, data.networks, seed, None if warm else ShortNetworkCorrection())
+        predictor, network=fit_calibration(predictor, data.networks, seed, None if correct else ShortNetworkCorrection())
     )
-    if warm and way == "operators" and len(data.networks) >= FEWEST_FOR_CACHES:
-        predictor = replace(predictor, network=_with_unseen_caches(predictor, data, model, seed, tune))
+    if correct and learn_from == "operators" and len(data.networks) >= FEWEST_FOR_CORRECTION:
+        predictor = replace(predictor, network=_with_unseen_correction(predictor, data, model, seed, tune))
     return predictor
 
 
-def _with_unseen_caches(predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool) -> NetworkModel:
-    """The network model with what warm caches save as kernel predictors show it that did not see the networks.
+def _with_unseen_correction(
+    predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool
+) -> CalibrationTerms:
+    """Calibration terms with the short-network correction that kernel predictors show which did not see the networks.
 
-    In the networks that its kernels were timed in, a kernel predictor knows already what is saved there, so that the factor
+    In the networks that its kernels were timed in, a kernel predictor holds part of the correction already, so that the factor
     found with them is too weak; the weights of types that come with it are kept, but for one level.
     """
     unseen_ms = _unseen_sums_ms(predictor, data, model, seed, tune)
     latency_ms = np.array([sample.latency_ms for sample in data.networks])
-    caches = confirmed_short_network_correction(unseen_ms, latency_ms, [sample.lineage for sample in data.networks], seed=seed)
-    if not caches.exponents:
-        return company_model(predictor, data.networks, seed, caches)
-    return replace(predictor.network, caches=caches).scaled(level(unseen_ms, latency_ms, caches))
+    correction = confirmed_short_network_correction(
+        unseen_ms, latency_ms, [sample.lineage for sample in data.networks], seed=seed
+    )
+    if not correction.exponents:
+        return fit_calibration(predictor, data.networks, seed, correction)
+    return replace(predictor.network, short_networks=correction).scaled(correction_level(unseen_ms, latency_ms, correction))
 
 
 def _fit_kernels(
@@ -129,21 +174,23 @@ def _fit_kernels(
     return analytical, kernels
 
 
-def company_model(
-    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, caches: ShortNetworkCorrection | None = None
-) -> NetworkModel:
-    """The network model that a predictor's kernels need to give the latencies of whole networks.
+def fit_calibration(
+    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, correction: ShortNetworkCorrection | None = None
+) -> CalibrationTerms:
+    """The calibration terms by which a predictor's kernels give the latencies of whole networks.
 
     Args:
-        predictor: Its kernel predictors are used, its network model is not.
+        predictor: Its kernel predictors are used, its calibration terms are not.
         networks: Measured.
         seed: Of folds.
-        caches: As for :func:`latcast.predictors.network_model.fit_network_model`.
+        correction: As for :func:`latcast.predictors.calibration_terms.fit_calibration_terms`.
     """
     table = KernelTable.of([sample.kernels for sample in networks])
     sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
     latency_ms = np.array([sample.latency_ms for sample in networks])
-    return fit_network_model(sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed, caches=caches)
+    return fit_calibration_terms(
+        sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed, correction=correction
+    )
 
 
 def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool) -> np.ndarray:
@@ -152,8 +199,8 @@ def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str
     Nor its lineage, unless that is larger than half of all. Where all kernels were timed in one part, it is predicted by what
     saw it.
     """
-    predictor = replace(predictor, network=replace(predictor.network, caches=ShortNetworkCorrection()))
-    fold = group_folds([sample.lineage for sample in data.networks], CACHE_FOLDS, seed)
+    predictor = replace(predictor, network=replace(predictor.network, short_networks=ShortNetworkCorrection()))
+    fold = group_folds([sample.lineage for sample in data.networks], CORRECTION_FOLDS, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     sums_ms = np.zeros(len(fold))
     for part in np.unique(fold):
@@ -163,7 +210,7 @@ def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str
         if seen:
             analytical, kernels = _fit_kernels(seen, model, seed, tune)
             blind = replace(predictor, analytical=analytical, kernels=kernels)
-        sums_ms[rows] = blind.price([data.networks[row].kernels for row in rows]).latency_ms
+        sums_ms[rows] = blind.estimate([data.networks[row].kernels for row in rows]).latency_ms
     return sums_ms
 
 
@@ -176,9 +223,9 @@ def _fit_from_networks(
             "measure more (latcast profile)"
         )
     latency_ms = np.array([sample.latency_ms for sample in networks])
-    if model == RESIDUAL:
+    if model == ANALYTICAL_GP:
         terms = NetworkTerms.of([sample.kernels for sample in networks])
-        return PlatformPredictor(platform, rules, *whole_network_parts(learn(terms, latency_ms, platform), terms))
+        return PlatformPredictor(platform, rules, *predictor_parts(fit_whole_networks(terms, latency_ms, platform), terms))
     table = KernelTable.of([sample.kernels for sample in networks])
     design, names = network_design(table.configurations)
     analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)
@@ -187,7 +234,7 @@ def _fit_from_networks(
         for name, rows in table.configurations.items()
         if name != "other"
     }
-    return PlatformPredictor(platform, rules, analytical, kernels, NetworkModel(constant_ms=overhead_ms))
+    return PlatformPredictor(platform, rules, analytical, kernels, CalibrationTerms(constant_ms=overhead_ms))
 
 
 def cross_predict(
@@ -195,8 +242,8 @@ def cross_predict(
     platform: Platform,
     rules: FusionRules,
     *,
-    way: str,
-    model: str = RESIDUAL,
+    learn_from: str,
+    model: str | None = None,
     seed: int = 0,
     tune: bool = False,
     parts: int = FOLDS,
@@ -215,7 +262,7 @@ def cross_predict(
         if not len(rows):
             continue
         rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
-        trained = train(rest, platform, rules, way=way, model=model, seed=seed, tune=tune)
-        priced = trained.price([data.networks[row].kernels for row in rows])
-        predicted.latency_ms[rows], predicted.outside_share[rows] = priced.latency_ms, priced.outside_share
+        trained = train(rest, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+        estimates = trained.estimate([data.networks[row].kernels for row in rows])
+        predicted.latency_ms[rows], predicted.outside_share[rows] = estimates.latency_ms, estimates.outside_share
     return predicted

@@ -19,8 +19,8 @@ import numpy as np
 
 from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms, fit_nonnegative
-from latcast.predictors.kernel_predictor import RESIDUAL, KernelPredictor, Seen
-from latcast.predictors.network_model import NetworkModel
+from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.kernel_predictor import ANALYTICAL_GP, KernelPredictor, Seen
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
 from latcast.predictors.prior_rates import prior_coefficients
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
@@ -51,8 +51,8 @@ MOST_FOR_NOISE = 400
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What whole networks taught.
+class WholeNetworkFit:
+    """Analytical terms and corrections fitted to whole networks.
 
     Attributes:
         coefficients: Coarse class to (len(TERMS),) milliseconds a unit.
@@ -73,14 +73,16 @@ class Learned:
         return found
 
 
-def learn(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform, related: Learned | None = None) -> Learned:
-    """Learns from whole networks.
+def fit_whole_networks(
+    terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform, related: WholeNetworkFit | None = None
+) -> WholeNetworkFit:
+    """Fits analytical terms and corrections to whole networks.
 
     Args:
         terms: The networks.
         latency_ms: (networks,).
         platform: What they were measured on.
-        related: What platforms of the same kind taught, whose level may be another; the general prior where None.
+        related: The fit of platforms of the same kind, whose level may be another; the general prior where None.
     """
     general, deviation = prior_coefficients(platform, list(terms.classes))
     sums = terms.class_sums
@@ -94,37 +96,37 @@ def learn(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform, relat
     coefficients = fit_nonnegative(sums, latency_ms, level * prior, strength, 1 / (deviation * level * prior))
     if related is None:
         coefficients = np.maximum(coefficients, LEAST_SHARE_OF_PRIOR * general)
-    prices = np.maximum(terms.prices_ms(coefficients[:-1]) * np.exp(known), 1e-7 * float(np.median(latency_ms)))
+    kernels_ms = np.maximum(terms.kernel_latency_ms(coefficients[:-1]) * np.exp(known), 1e-7 * float(np.median(latency_ms)))
     overhead_ms = max(float(coefficients[-1]), 1e-3 * float(latency_ms.min()))
-    process = _Process(terms, prices, overhead_ms, latency_ms)
+    process = _Process(terms, kernels_ms, overhead_ms, latency_ms)
     weights, overhead_factor = process.fit(_choose_noise(process))
-    own = Learned(
+    own = WholeNetworkFit(
         dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(TERMS)), strict=True)),
         overhead_ms * overhead_factor,
         {kernels.name: kernels.factor(found) for kernels, found in zip(terms.types, weights, strict=True)},
     )
-    return own if related is None else _together(related, level, own)
+    return own if related is None else _combined(related, level, own)
 
 
 def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float:
-    """What a prior is to be multiplied by, so that the median network is priced right."""
+    """What a prior is to be multiplied by, so that the median network comes out right."""
     return float(np.exp(np.median(np.log(latency_ms / (sums @ prior)))))
 
 
-def _from_related(related: Learned, terms: NetworkTerms, general: np.ndarray) -> np.ndarray:
+def _from_related(related: WholeNetworkFit, terms: NetworkTerms, general: np.ndarray) -> np.ndarray:
     """Coefficients of related platforms, general ones for classes that those had not; then the overhead."""
     rows = general[:-1].reshape(len(terms.classes), len(TERMS))
     known = [related.coefficients.get(name, row) for name, row in zip(terms.classes, rows, strict=True)]
     return np.concatenate([*known, [related.overhead_ms]])
 
 
-def _together(related: Learned, level: float, own: Learned) -> Learned:
-    """What a platform adds to related ones; what it says nothing of stays as theirs, at its level."""
+def _combined(related: WholeNetworkFit, level: float, own: WholeNetworkFit) -> WholeNetworkFit:
+    """The fit of related platforms, at a platform's level, with its own on it."""
     coefficients = {name: level * values for name, values in related.coefficients.items()}
     factors = dict(related.factors)
     for name, factor in own.factors.items():
         factors[name] = factor if name not in factors else factors[name].times(factor)
-    return Learned({**coefficients, **own.coefficients}, own.overhead_ms, factors)
+    return WholeNetworkFit({**coefficients, **own.coefficients}, own.overhead_ms, factors)
 
 
 @dataclass(frozen=True)
@@ -145,21 +147,21 @@ class _Solution:
 class _Process:
     """The posterior of the kernels' factors, given networks."""
 
-    def __init__(self, terms: NetworkTerms, prices_ms: np.ndarray, overhead_ms: float, latency_ms: np.ndarray) -> None:
+    def __init__(self, terms: NetworkTerms, kernels_ms: np.ndarray, overhead_ms: float, latency_ms: np.ndarray) -> None:
         from scipy.sparse import csr_matrix
 
-        self.terms, self.prices_ms, self.overhead_ms = terms, prices_ms, overhead_ms
+        self.terms, self.kernels_ms, self.overhead_ms = terms, kernels_ms, overhead_ms
         self.log_latency = np.log(latency_ms)
         # One column a point: kernels of one point share a factor.
         starts = np.cumsum([0, *(len(kernels.points) for kernels in terms.types)])
         column = np.concatenate([kernels.point_of + start for kernels, start in zip(terms.types, starts, strict=False)])
         counts = terms.counts
-        spent = counts.data * prices_ms[counts.indices]
+        spent = counts.data * kernels_ms[counts.indices]
         # Adding duplicates up changes the arrays in place, and the terms are still needed.
         merged = csr_matrix((spent, column[counts.indices], counts.indptr.copy()), shape=(counts.shape[0], int(starts[-1])))
         merged.sum_duplicates()
         self.spent = merged
-        """(networks, points): milliseconds at the prices to begin with."""
+        """(networks, points): milliseconds at the latencies to begin with."""
         self.blocks = [slice(int(start), int(end)) for start, end in pairwise(starts)]
 
     def fit(self, solution: _Solution) -> tuple[list[np.ndarray], float]:
@@ -243,8 +245,10 @@ def _choose_noise(process: _Process) -> _Solution:
     return found[best] if rows is None else process.solve(NOISES[best])
 
 
-def predictors(learned: Learned, terms: NetworkTerms) -> tuple[AnalyticalTerms, dict[str, KernelPredictor], NetworkModel]:
-    """What was learned, as the parts of a platform predictor; ranges are those of the networks' kernels."""
+def predictor_parts(
+    learned: WholeNetworkFit, terms: NetworkTerms
+) -> tuple[AnalyticalTerms, dict[str, KernelPredictor], CalibrationTerms]:
+    """A fit as the parts of a platform predictor; ranges are those of the networks' kernels."""
     pooled = _pooled(learned, terms)
     kernels = {}
     for found in terms.types:
@@ -254,14 +258,14 @@ def predictors(learned: Learned, terms: NetworkTerms) -> tuple[AnalyticalTerms, 
         sizes = tuple(size_lengths(kernel_type(found.name)))
         seen = Seen.of(found.name, found.configurations)
         factors = learned.factors[found.name]
-        kernels[found.name] = KernelPredictor(found.name, RESIDUAL, factors, low, high, 0, sizes, seen=seen)
+        kernels[found.name] = KernelPredictor(found.name, ANALYTICAL_GP, factors, low, high, 0, sizes, seen=seen)
     return (
-        AnalyticalTerms({POOLED: pooled, **learned.coefficients}), kernels, NetworkModel(constant_ms=learned.overhead_ms)
+        AnalyticalTerms({POOLED: pooled, **learned.coefficients}), kernels, CalibrationTerms(constant_ms=learned.overhead_ms)
     )  # fmt: skip
 
 
-def _pooled(learned: Learned, terms: NetworkTerms) -> np.ndarray:
-    """Coefficients of all classes together, which prices what is of no known class: milliseconds by term over units of it."""
+def _pooled(learned: WholeNetworkFit, terms: NetworkTerms) -> np.ndarray:
+    """Coefficients of all classes together, for what is of no known class: milliseconds by term over units of it."""
     width = len(TERMS)
     units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), width)
     table = np.stack([learned.coefficients[name] for name in terms.classes])

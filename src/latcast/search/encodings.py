@@ -1,6 +1,6 @@
-"""Latencies of encodings: a million architectures of a search space, priced without building one.
+"""Latencies of encodings: a million architectures of a search space, estimated without building one.
 
-Each segment of the space is priced once, from its kernels; the latency of a network is the sum of its segments' and of the
+Each segment of the space is estimated once, from its kernels; the latency of a network is the sum of its segments' and of the
 platform's constant overhead, times the factor of short networks. The result is that of predicting each graph by itself, up to
 rounding.
 """
@@ -47,8 +47,8 @@ class EncodingPredictor:
         self.predictor = predictor
         self.supernet = SUPERNETS.get(supernet) if isinstance(supernet, str) else supernet
         self.kernels = kernels if kernels is not None else kernels_of(self.supernet, predictor.rules)
-        self._priced = np.zeros((0, 3))
-        """(segments in context, 3): latency, the part of it that is covered, and that is outside the training range."""
+        self._sums_ms = np.zeros((0, 3))
+        """(segments in context, 3): see :class:`latcast.predictors.platform_predictor.Estimates`."""
 
     def predict_many(self, encodings: np.ndarray, *, watch: Callable[[int], None] | None = None) -> EncodedLatencies:
         """Latencies of encodings.
@@ -68,14 +68,9 @@ class EncodingPredictor:
             done += part.shape[1]
             if watch is not None:
                 watch(done)
-        network = self.predictor.network
-        whole = sums[0] + network.constant_ms
-        latency_ms = network.short_network_factor(sums[0]) * whole
-        priceless = whole <= 0  # a network of views alone
-        whole = np.where(priceless, 1.0, whole)
-        low_ms, high_ms = self.predictor.interval.bounds_ms(latency_ms, sums[2] / whole)
-        covered = np.where(priceless, 1.0, (sums[1] + network.constant_ms) / whole)
-        return EncodedLatencies(latency_ms, low_ms, high_ms, covered)
+        found = self.predictor.network_estimates(sums.T)
+        low_ms, high_ms = self.predictor.bounds_ms(found)
+        return EncodedLatencies(found.latency_ms, low_ms, high_ms, found.covered_share)
 
     def latencies_ms(self, encodings: np.ndarray) -> np.ndarray:
         """Point predictions alone, (networks,)."""
@@ -89,18 +84,15 @@ class EncodingPredictor:
         """Sums of the networks of one chunk after the other, each (3, networks of the chunk)."""
         for start in range(0, len(encodings), AT_ONCE):
             found = self.kernels.lookup(encodings[start : start + AT_ONCE])
-            self._price_new()
-            yield np.stack([_sum_of_places(self._priced[:, column], found) for column in range(3)])
+            self._estimate_new()
+            yield np.stack([_sum_of_places(self._sums_ms[:, column], found) for column in range(3)])
 
-    def _price_new(self) -> None:
-        """Prices the segments that were found since the last time."""
-        first = len(self._priced)
-        if first == self.kernels.segments:
-            return
-        table = self.kernels.segment_table(first)
-        priced = self.predictor.price_table(table)
-        each = np.stack([priced.kernel_ms, priced.kernel_ms * priced.covered, priced.kernel_ms * priced.outside], axis=1)
-        self._priced = np.concatenate([self._priced, table.sum_by_network(each)])
+    def _estimate_new(self) -> None:
+        """Estimates the segments that were found since the last time."""
+        first = len(self._sums_ms)
+        if first < self.kernels.segments:
+            estimates = self.predictor.estimate_table(self.kernels.segment_table(first))
+            self._sums_ms = np.concatenate([self._sums_ms, estimates.sums_ms])
 
 
 def _sum_of_places(values: np.ndarray, found: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """A differentiable stand-in for the predictor over one search space, for searches by gradient (torch).
 
 A small network learns the logarithm of predicted latencies from one-hot choices. Fed with probabilities instead, it gives a
-latency that gradients flow through. What it learns from costs nothing: hundred thousands of priced encodings a second.
+latency that gradients flow through. What it learns from costs nothing: hundred thousands of estimated encodings a second.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def fit_surrogate(predictor: EncodingPredictor, *, networks: int = 20_000, epoch
     encodings = supernet.sample_encodings(networks, seed)
     logs = np.log(predictor.latencies_ms(encodings))
     held_out = max(1, int(TEST_SHARE * networks))
-    centre, spread = float(logs[held_out:].mean()), float(logs[held_out:].std()) or 1.0
+    centre, deviation = float(logs[held_out:].mean()), float(logs[held_out:].std()) or 1.0
 
     class LogLatency(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         """Two hidden layers; the output is the exponential of a standardised logarithm."""
@@ -81,7 +81,7 @@ def fit_surrogate(predictor: EncodingPredictor, *, networks: int = 20_000, epoch
             )  # fmt: skip
 
         def forward(self, choices: torch.Tensor) -> torch.Tensor:
-            return torch.exp(self.layers(choices)[:, 0] * spread + centre)
+            return torch.exp(self.layers(choices)[:, 0] * deviation + centre)
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -55,7 +55,7 @@ def test_overhead_is_learned_from_networks_of_other_families(target: Target) -> 
     networks = [replace(each, latency_ms=2 * each.latency_ms) for each in target.data.networks]
     actual_ms = np.array([each.latency_ms for each in networks])
 
-    as_sums = predictor.price([each.kernels for each in networks]).latency_ms
+    as_sums = predictor.estimate([each.kernels for each in networks]).latency_ms
     together = held_out_by_kernels(predictor, networks).latency_ms
 
     assert (as_sums < 0.7 * actual_ms).all()

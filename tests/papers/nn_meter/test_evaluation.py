@@ -10,7 +10,7 @@ import pytest
 from latcast.errors import LatcastError, MissingExtraError
 from latcast.predictors.profiling import Stage
 from papers.comparison import Comparison
-from papers.nn_meter.evaluation import FROM_STORE, ITEMS, Way, reproduce
+from papers.nn_meter.evaluation import FROM_STORE, ITEMS, Learning, reproduce
 from papers.nn_meter.measured import MeasuredBenchmark
 from papers.nn_meter.plots import draw
 
@@ -26,7 +26,7 @@ def test_items_are_in_the_papers_order() -> None:
 
 def test_everything_a_store_allows_is_made_in_order(benchmark: MeasuredBenchmark) -> None:
     stages: list[Stage] = []
-    found = reproduce(benchmark, QUICK, learned=Way(model="analytical"), watch=stages.append)
+    found = reproduce(benchmark, QUICK, learned=Learning(model="analytical"), watch=stages.append)
     assert [comparison.name for comparison in found] == list(QUICK)
     assert [stage.share for stage in stages] == sorted(stage.share for stage in stages)
 
@@ -39,7 +39,7 @@ def test_tables_that_need_no_predictor_train_none(benchmark: MeasuredBenchmark) 
 
 
 def test_another_platform_adds_its_table(benchmark: MeasuredBenchmark, other: MeasuredBenchmark) -> None:
-    [found] = reproduce(benchmark, ["table 11"], learned=Way(model="analytical"), other=other)
+    [found] = reproduce(benchmark, ["table 11"], learned=Learning(model="analytical"), other=other)
     assert found.name == "table 11"
 
 

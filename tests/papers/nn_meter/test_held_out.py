@@ -41,17 +41,17 @@ def test_single_operators_add_up_to_more_than_kernels(held: list[HeldOutFamily])
 
 def test_every_family_is_announced(benchmark: MeasuredBenchmark) -> None:
     seen: list[tuple[str, int]] = []
-    hold_out_each(benchmark, way="networks", watch=lambda family, done: seen.append((family, done)))
+    hold_out_each(benchmark, learn_from="networks", watch=lambda family, done: seen.append((family, done)))
     assert seen == [(family, index) for index, family in enumerate(benchmark.families)]
 
 
 def test_kernels_alone_know_nothing_of_networks(benchmark: MeasuredBenchmark) -> None:
-    predictor = train_without(isolated(benchmark), "squeezenet", way=ALONE, model="analytical")
+    predictor = train_without(isolated(benchmark), "squeezenet", learn_from=ALONE, model="analytical")
     assert predictor.network.constant_ms == 0
     assert not predictor.network.weights
     [sample, *_] = benchmark.tests["squeezenet"]
     expected = sum(true_ms(kernel) for kernel in sample.kernels if not kernel.free)
-    assert predictor.price([sample.kernels]).latency_ms[0] == pytest.approx(expected, rel=0.02)
+    assert predictor.estimate([sample.kernels]).latency_ms[0] == pytest.approx(expected, rel=0.02)
     assert sample.latency_ms == pytest.approx(expected + OVERHEAD_MS)
 
 

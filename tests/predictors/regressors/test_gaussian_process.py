@@ -53,7 +53,7 @@ def test_a_product_of_factors_multiplies_what_they_say() -> None:
 def test_it_comes_back_from_its_arrays() -> None:
     factor = GaussianProcessCorrection.of(COVARIANCE, np.array([[64, 128, 3], [32, 32, 1]]), np.array([0.5, -1.0]))
 
-    again = regressor_from_arrays("smooth_factor", factor.arrays())
+    again = regressor_from_arrays("gaussian_process", factor.arrays())
 
     kernels = np.array([[48.0, 100.0, 3.0], [7.0, 7.0, 7.0]])
     assert again.predict(kernels).tolist() == factor.predict(kernels).tolist()

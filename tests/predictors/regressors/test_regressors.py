@@ -29,8 +29,8 @@ def regressor(request: pytest.FixtureRequest) -> Regressor:
 
 
 def test_every_regressor_that_learns_from_kernels_is_tested_here() -> None:
-    """``smooth_factor``, which learns from whole networks, has tests of its own."""
-    assert REGRESSORS.names() == ["gbdt", "lasso", "log_residual", "mlp", "random_forest", "smooth_factor"]
+    """``gaussian_process``, which learns from whole networks, has tests of its own."""
+    assert REGRESSORS.names() == ["gaussian_process", "gbdt", "lasso", "log_residual", "mlp", "random_forest"]
 
 
 class TestContract:

@@ -73,7 +73,7 @@ class GaussianProcessCorrection:
     covariance: SizeCovariance
     points: np.ndarray
     weights: np.ndarray
-    kind: ClassVar[str] = "smooth_factor"
+    kind: ClassVar[str] = "gaussian_process"
 
     @classmethod
     def of(cls, covariance: SizeCovariance, points: np.ndarray, weights: np.ndarray) -> GaussianProcessCorrection:
@@ -92,7 +92,7 @@ class GaussianProcessCorrection:
     @classmethod
     def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
         """Refuses: it is learned from whole networks, not from kernels."""
-        raise TrainingError("a smooth factor is learned from whole networks (way 'networks'), not from timed kernels")
+        raise TrainingError("a Gaussian-process correction is learned from whole networks, not from timed kernels")
 
     def log_factor(self, sizes: np.ndarray) -> np.ndarray:
         """Logarithm of the factor, (kernels,), from sizes, (kernels, sizes)."""

@@ -142,9 +142,9 @@ class MultiLayerPerceptron:
     @classmethod
     def _fit(cls, layers: tuple[int, ...], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> MultiLayerPerceptron:
         logs = np.log1p(np.maximum(features, 0))
-        mean, spread = logs.mean(axis=0), logs.std(axis=0)
+        mean, dispersion = logs.mean(axis=0), logs.std(axis=0)
         # Divided by almost nothing, the first other value of a feature that was constant would outweigh all others.
-        deviation = np.where(spread > CONSTANT, spread, np.inf)
+        deviation = np.where(dispersion > CONSTANT, dispersion, np.inf)
         target = np.log(latency_ms)
         network = _train(layers, (logs - mean) / deviation, target, seed)
         return cls(

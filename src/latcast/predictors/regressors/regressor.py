@@ -44,12 +44,12 @@ REGRESSORS: Registry[type[Regressor]] = Registry(
         "gbdt": "latcast.predictors.regressors.forest:GradientBoosting",
         "mlp": "latcast.predictors.regressors.mlp:MultiLayerPerceptron",
         "log_residual": "latcast.predictors.regressors.residual:LogResidual",
-        "smooth_factor": "latcast.predictors.regressors.gaussian_process:GaussianProcessCorrection",
+        "gaussian_process": "latcast.predictors.regressors.gaussian_process:GaussianProcessCorrection",
     },
     group="latcast.regressors",
 )
 
-INTERNAL_REGRESSORS = frozenset({"log_residual", "smooth_factor"})
+INTERNAL_REGRESSORS = frozenset({"log_residual", "gaussian_process"})
 """Regressors that learn a factor on analytical terms; they do not stand alone."""
 
 

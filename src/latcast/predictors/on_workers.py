@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from latcast.cluster import PREDICTS, connected, spread
+from latcast.cluster import PREDICTS, connected, map_over_workers
 from latcast.graph.ir import Graph
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -38,7 +38,7 @@ def predict_part(content: bytes, part: tuple[tuple[Graph, ...], bool]) -> list[P
     return predictor_of(content).predict_many(list(graphs), breakdown=breakdown)
 
 
-def predict_spread(
+def predict_on_workers(
     predictor: PlatformPredictor,
     graphs: Sequence[Graph],
     scheduler: str,
@@ -62,7 +62,7 @@ def predict_spread(
     parts = [(tuple(graphs[start : start + GRAPHS_AT_ONCE]), breakdown) for start in starts]
     found: dict[int, list[Prediction]] = {}
     with connected(scheduler) as client:
-        for part, predictions in spread(client, predict_part, parts, PREDICTS, shared=bundle_bytes(predictor)):
+        for part, predictions in map_over_workers(client, predict_part, parts, PREDICTS, shared=bundle_bytes(predictor)):
             found[part] = predictions
             watch(sum(map(len, found.values())))
     return [prediction for part in range(len(parts)) for prediction in found[part]]

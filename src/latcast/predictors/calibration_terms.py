@@ -1,0 +1,292 @@
+"""From the latencies of kernels to that of a network: calibration terms, fitted to measured networks.
+
+Kernels timed alone, or under a profiler, do not take what they take in a running network: caches are warmer or colder, the
+profiler costs, layouts change in between. Network latency is modelled as ``constant + Σ over types (weight · sum of its
+kernels) + per_kernel · kernels``, all non-negative, the weights drawn towards 1. Li et al. (§4.2) add a constant alone; an affine
+overhead halves what that leaves.
+
+The sum is multiplied by a short-network correction. Most kernels are timed inside networks that take long. The sooner a kernel
+runs again, the more of its weights, of its inputs and of the code that it needs is still in the caches: on one core under ONNX
+Runtime a convolution of 10 µs takes 1.3 times as long inside networks of long kernels, and 0.85 times inside networks of a few
+milliseconds. How long ago a kernel ran last is what the network takes, so the correction is a function of the sum alone, and
+encodings of a search space have it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from latcast.kernels.kernel import KernelTable
+from latcast.predictors.analytical import fit_nonnegative
+from latcast.predictors.folds import FOLDS, group_folds
+
+STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
+"""How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's
+latency cannot pull its weight away from 1, whatever the noise."""
+
+CORRECTION_ROUNDS = 3
+"""How often weights are fitted anew to what the short-network correction leaves of their last sums."""
+
+KNOTS = (0.1, 0.3, 0.6)
+"""Parts of the training networks that are shorter than the sums at which the factor bends."""
+
+RIDGE = 0.1
+"""Weight of the squared exponents against the squared errors, as of networks."""
+
+MOST_EXPONENT = 1.0
+"""The exponents together: with more, a longer sum would be a shorter latency."""
+
+FEWEST_FOR_CORRECTION = 30
+"""Networks below which short ones are taken to be as long ones."""
+
+LEAST_GAIN = 0.002
+"""What the factor must take off the error on networks left out to be kept."""
+
+
+@dataclass(frozen=True)
+class ShortNetworkCorrection:
+    """A factor of at most 1 on the sum over a network's kernels, the smaller the shorter the network.
+
+    ``factor = Π over knots min(max(sum, shortest) / knot, 1) ^ exponent``.
+
+    Attributes:
+        knots_ms: (knots,) Sums below which the factor falls.
+        exponents: (knots,) How fast, each positive; empty where short networks are as long ones.
+        shortest_ms: Sum below which it stays; shorter networks were not measured.
+    """
+
+    knots_ms: tuple[float, ...] = ()
+    exponents: tuple[float, ...] = ()
+    shortest_ms: float = 0.0
+
+    def factor(self, sum_ms: np.ndarray) -> np.ndarray:
+        """What sums are multiplied by, (networks,)."""
+        if not self.exponents:
+            return np.ones(len(sum_ms))
+        return np.exp(-_shortfalls(sum_ms, self.knots_ms, self.shortest_ms) @ np.array(self.exponents))
+
+    @property
+    def least_factor(self) -> float:
+        """The factor of the shortest networks."""
+        return float(self.factor(np.array([self.shortest_ms]))[0])
+
+    def scaled(self, level: float) -> ShortNetworkCorrection:
+        """The same factor for sums that are ``level`` times as long."""
+        return ShortNetworkCorrection(tuple(level * knot for knot in self.knots_ms), self.exponents, level * self.shortest_ms)
+
+    def to_json(self) -> dict[str, object]:
+        return {"knots_ms": list(self.knots_ms), "exponents": list(self.exponents), "shortest_ms": self.shortest_ms}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> ShortNetworkCorrection:
+        """Raises:
+        ValueError: Numbers that no fit gives.
+        """
+        knots, exponents, shortest = data["knots_ms"], data["exponents"], data["shortest_ms"]
+        if not isinstance(knots, list) or not isinstance(exponents, list) or len(knots) != len(exponents):
+            raise ValueError(f"found the knots {knots} with the exponents {exponents}, expected two lists of one length")
+        numbers = [*knots, *exponents, shortest]
+        if not all(isinstance(number, (int, float)) and 0 < number < float("inf") for number in numbers):
+            raise ValueError(f"found the knots {knots}, the exponents {exponents} and {shortest} ms, expected positive numbers")
+        model = cls(tuple(map(float, knots)), tuple(map(float, exponents)), float(shortest))  # type: ignore[arg-type]
+        if (
+            sum(model.exponents) > MOST_EXPONENT * (1 + 1e-9)
+            or min(model.knots_ms, default=model.shortest_ms) < model.shortest_ms
+        ):
+            raise ValueError(
+                f"found exponents of {sum(model.exponents):.3g} together above {model.shortest_ms} ms with the knots {knots}, "
+                f"expected at most {MOST_EXPONENT} and no knot below the shortest network"
+            )
+        return model
+
+
+def fit_short_network_correction(sum_ms: np.ndarray, latency_ms: np.ndarray) -> ShortNetworkCorrection:
+    """The factor that short networks show against long ones.
+
+    Non-negative least squares of ``log(latency / sum)``, the exponents drawn towards 0, with a constant for what all networks
+    are off by. Networks that add up to nothing are left out.
+
+    Args:
+        sum_ms: (networks,) sums over kernels with overhead.
+        latency_ms: (networks,).
+    """
+    from scipy.optimize import nnls
+
+    positive = sum_ms > 0
+    if not positive.any():
+        return ShortNetworkCorrection()
+    sum_ms, latency_ms = sum_ms[positive], latency_ms[positive]
+    knots = np.quantile(sum_ms, KNOTS)
+    shortest = float(sum_ms.min())
+    ones = np.ones((len(sum_ms), 1))
+    design = np.hstack([-_shortfalls(sum_ms, knots, shortest), ones, -ones])
+    held = np.sqrt(RIDGE) * np.eye(len(knots), design.shape[1])
+    target = np.concatenate([np.log(latency_ms / sum_ms), np.zeros(len(knots))])
+    exponents = nnls(np.vstack([design, held]), target)[0][: len(knots)]
+    exponents *= min(MOST_EXPONENT / max(exponents.sum(), 1e-12), 1.0)
+    used = exponents > 0
+    if not used.any():
+        return ShortNetworkCorrection()
+    return ShortNetworkCorrection(tuple(map(float, knots[used])), tuple(map(float, exponents[used])), shortest)
+
+
+def confirmed_short_network_correction(
+    sum_ms: np.ndarray, latency_ms: np.ndarray, groups: Sequence[str], *, seed: int = 0
+) -> ShortNetworkCorrection:
+    """The factor of short networks; none where networks of other lineages do not confirm it.
+
+    Args:
+        sum_ms, latency_ms: As for :func:`fit_short_network_correction`.
+        groups: (networks,) lineage or space of each network; whole groups are left out.
+        seed: Order of the groups.
+    """
+    positive = sum_ms > 0
+    sum_ms, latency_ms = sum_ms[positive], latency_ms[positive]
+    fold = group_folds([group for group, kept in zip(groups, positive, strict=True) if kept], FOLDS, seed)
+    if not len(fold):
+        return ShortNetworkCorrection()
+    ratio = np.log(latency_ms / sum_ms)
+    plain, warmed = np.zeros(len(fold)), np.zeros(len(fold))
+    for part in np.unique(fold):
+        rest, left_out = fold != part, fold == part
+        if rest.any():
+            factor = np.log(fit_short_network_correction(sum_ms[rest], latency_ms[rest]).factor(sum_ms))
+            plain[left_out] = ratio[left_out] - np.median(ratio[rest])
+            warmed[left_out] = (ratio - factor)[left_out] - np.median((ratio - factor)[rest])
+    # Each with the level that suits it, as the network model has it in the end.
+    gain = np.abs(np.expm1(-plain)).mean() - np.abs(np.expm1(-warmed)).mean()
+    return fit_short_network_correction(sum_ms, latency_ms) if gain > LEAST_GAIN else ShortNetworkCorrection()
+
+
+def correction_level(sum_ms: np.ndarray, latency_ms: np.ndarray, correction: ShortNetworkCorrection) -> float:
+    """Median ratio of latencies to corrected sums, over the networks whose sum is positive; 1 where there is none."""
+    positive = sum_ms > 0
+    if not positive.any():
+        return 1.0
+    return float(np.median(latency_ms[positive] / (sum_ms * correction.factor(sum_ms))[positive]))
+
+
+def _shortfalls(sum_ms: np.ndarray, knots_ms: Sequence[float], shortest_ms: float) -> np.ndarray:
+    """Logarithms of how far sums are below knots, (networks, knots), 0 above."""
+    inside = np.maximum(np.asarray(sum_ms, dtype=np.float64), shortest_ms)
+    return np.maximum(np.log(np.array(knots_ms)) - np.log(np.maximum(inside, 1e-12))[:, None], 0.0)
+
+
+@dataclass(frozen=True)
+class CalibrationTerms:
+    """Attributes:
+    constant_ms: Overhead of a network.
+    per_kernel_ms: Overhead of a kernel.
+    weights: Kernel type to the factor on its kernels' latencies; 1 where it is not named.
+    short_networks: The factor on the sum in short networks.
+    """
+
+    constant_ms: float = 0.0
+    per_kernel_ms: float = 0.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    short_networks: ShortNetworkCorrection = field(default_factory=ShortNetworkCorrection)
+
+    def kernel_latency_ms(self, types: Sequence[str], latency_ms: np.ndarray) -> np.ndarray:
+        """Latency of each kernel inside a long network, (kernels,)."""
+        factor = np.array([self.weights.get(name, 1.0) for name in types])
+        return factor * latency_ms + self.per_kernel_ms
+
+    def short_network_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
+        """Short-network correction of each network, (networks,).
+
+        Args:
+            kernels_ms: (networks,) sums of :meth:`kernel_latency_ms`.
+        """
+        return self.short_networks.factor(kernels_ms + self.constant_ms)
+
+    def scaled(self, level: float) -> CalibrationTerms:
+        """The model of a device that takes ``level`` times as long for everything; types without a weight stay as they are."""
+        weights = {name: level * weight for name, weight in self.weights.items()}
+        return CalibrationTerms(level * self.constant_ms, level * self.per_kernel_ms, weights, self.short_networks.scaled(level))
+
+    def to_json(self) -> dict[str, object]:
+        affine = {
+            "constant_ms": self.constant_ms,
+            "per_kernel_ms": self.per_kernel_ms,
+            "weights": {name: float(weight) for name, weight in sorted(self.weights.items())},
+        }
+        return {**affine, "caches": self.short_networks.to_json()} if self.short_networks.exponents else affine
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> CalibrationTerms:
+        weights: Mapping[str, float] = data["weights"]  # type: ignore[assignment]
+        return cls(
+            float(data["constant_ms"]),  # type: ignore[arg-type]
+            float(data["per_kernel_ms"]),  # type: ignore[arg-type]
+            {name: float(value) for name, value in weights.items()},
+            ShortNetworkCorrection.from_json(data["caches"]) if "caches" in data else ShortNetworkCorrection(),  # type: ignore[arg-type]
+        )
+
+
+def sums_by_type(table: KernelTable, kernel_latency_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Summed kernel latency of each type in each network, (networks, types + 1); the last column counts kernels."""
+    names = list(table.configurations)
+    types = table.kernel_types
+    columns = np.zeros((len(types), len(names) + 1))
+    place = {name: index for index, name in enumerate(names)}
+    columns[np.arange(len(types)), [place[name] for name in types]] = kernel_latency_ms
+    columns[:, -1] = 1.0
+    return table.sum_by_network(columns), names
+
+
+def fit_calibration_terms(
+    sums: np.ndarray,
+    names: Sequence[str],
+    latency_ms: np.ndarray,
+    groups: Sequence[str],
+    *,
+    seed: int = 0,
+    correction: ShortNetworkCorrection | None = None,
+) -> CalibrationTerms:
+    """Fits overhead and weights to measured networks.
+
+    Args:
+        sums: (networks, types + 1) from :func:`sums_by_type`.
+        names: The types.
+        latency_ms: (networks,).
+        groups: (networks,) lineage or space of each network; cross-validation leaves whole groups out.
+        seed: Order of the groups.
+        correction: The short-network correction; found from these networks where None.
+    """
+    design = np.hstack([sums, np.ones((len(sums), 1))])
+    fold = group_folds(groups, FOLDS, seed)
+
+    def held_out_error(strength: float) -> float:
+        errors = []
+        for part in np.unique(fold):
+            rest = fold != part
+            if rest.any():
+                sums_ms = design[~rest] @ _fit(design[rest], latency_ms[rest], strength, ShortNetworkCorrection())
+                errors.append(np.abs(sums_ms / latency_ms[~rest] - 1))
+        return float(np.mean(np.concatenate(errors))) if errors else 0.0
+
+    strength = STRENGTHS[int(np.argmin([held_out_error(strength) for strength in STRENGTHS]))]
+    if correction is None:
+        sums_ms = design @ _fit(design, latency_ms, strength, ShortNetworkCorrection())
+        enough = len(latency_ms) >= FEWEST_FOR_CORRECTION
+        correction = (
+            confirmed_short_network_correction(sums_ms, latency_ms, groups, seed=seed) if enough else ShortNetworkCorrection()
+        )
+    fitted = _fit(design, latency_ms, strength, correction)
+    weights = {name: float(weight) for name, weight in zip(names, fitted[: len(names)], strict=True)}
+    return CalibrationTerms(float(fitted[-1]), float(fitted[-2]), weights, correction)
+
+
+def _fit(design: np.ndarray, latency_ms: np.ndarray, strength: float, correction: ShortNetworkCorrection) -> np.ndarray:
+    """Coefficients of the columns: a weight a type, overhead a kernel, overhead; the short-network correction divided out."""
+    types = design.shape[1] - 2
+    prior = np.concatenate([np.ones(types), [0.0, 0.0]])
+    prior_scale = np.concatenate([np.ones(types), [np.nan, np.nan]])
+    coefficients = fit_nonnegative(design, latency_ms, prior, strength, prior_scale)
+    for _ in range(CORRECTION_ROUNDS if correction.exponents else 0):
+        long_ms = latency_ms / correction.factor(design @ coefficients)
+        coefficients = fit_nonnegative(design, long_ms, prior, strength, prior_scale)
+    return coefficients
