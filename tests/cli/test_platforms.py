@@ -1,7 +1,8 @@
-"""``latcast platforms``: the list, a card, two platforms side by side."""
+"""``latcast platforms`` and ``latcast models``: the lists and what matches, a card, two platforms side by side."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,3 +106,59 @@ def test_three_platforms_are_too_many(latcast: Latcast) -> None:
 
 def test_an_unknown_platform_is_one_line(latcast: Latcast) -> None:
     assert latcast("platforms", "show", "pixel4").reason.startswith("no predictor for 'pixel4': found no bundles in ")
+
+
+class TestPatterns:
+    @pytest.mark.usefixtures("two")
+    @pytest.mark.parametrize("pattern", ["openvino", "*/openvino-*/cpu1/*", TWICE_AS_FAST])
+    def test_the_platforms_that_match_are_listed(self, latcast: Latcast, pattern: str) -> None:
+        assert [each["id"] for each in latcast("platforms", pattern, "--json").json] == [TWICE_AS_FAST]
+        assert latcast("platforms", "list", pattern).out == latcast("platforms", pattern).out
+
+    @pytest.mark.usefixtures("two")
+    @pytest.mark.parametrize(
+        "command", [("platforms",), ("predict", "resnet18", "--on"), ("compare", "resnet18", "alexnet", "--on")]
+    )
+    def test_one_that_matches_nothing_is_answered_with_the_nearest(self, latcast: Latcast, command: tuple[str, ...]) -> None:
+        reason = latcast(*command, "local/openvinoo-*").reason
+
+        assert reason == f"no platform matches 'local/openvinoo-*'; nearest: {TWICE_AS_FAST}, {PLATFORM}"
+
+    @pytest.mark.usefixtures("two")
+    def test_a_pattern_stands_for_its_platforms_in_a_prediction(self, latcast: Latcast, model_file: Path) -> None:
+        found = latcast("predict", model_file, "--on", f"*/cpu1/*,{PLATFORM}", "--json").json["predictions"]
+
+        assert [each["platform"] for each in found] == [PLATFORM, TWICE_AS_FAST]
+
+    def test_networks_are_listed_with_their_published_figures(self, latcast: Latcast) -> None:
+        found = latcast("models", "resnet*").out.splitlines()
+
+        assert found[0].split() == ["model", "family", "million", "parameters", "million", "MACs"]
+        assert ["resnet50", "resnet", "25.56", "4089"] in [line.split() for line in found]
+        [network] = latcast("models", "squeezenet1_1", "--json").json
+        assert (network["name"], network["family"], network["million_macs"]) == ("squeezenet1_1", "squeezenet", 349)
+        assert latcast("models", "resnet19").reason.startswith("no published network matches 'resnet19'; nearest: resnet18, ")
+
+
+class TestNarrowTerminals:
+    @pytest.fixture(autouse=True)
+    def terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "60")
+        monkeypatch.setenv("TTY_COMPATIBLE", "1")
+        monkeypatch.setenv("NO_COLOR", "1")
+
+    @pytest.mark.usefixtures("two")
+    def test_ids_stay_in_one_piece_and_columns_are_left_out(self, latcast: Latcast) -> None:
+        lines = re.sub(r"\x1b\[\d*m", "", latcast("platforms").out).splitlines()
+
+        assert max(map(len, lines)) <= 60
+        assert "licence" not in lines[0]
+        assert [line.split()[0] for line in lines[1:]] == [PLATFORM, TWICE_AS_FAST]
+
+    @pytest.mark.usefixtures("two")
+    def test_every_command_prints_names_whole(self, latcast: Latcast, model_file: Path) -> None:
+        found = latcast("predict", model_file, "--on", PLATFORM).out + latcast("compare", model_file, "alexnet", "--on", "*").out
+
+        assert found.split().count(str(model_file)) == 2
+        assert found.split().count(PLATFORM) == 2
+        assert TWICE_AS_FAST in found.split()

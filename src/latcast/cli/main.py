@@ -17,7 +17,8 @@ from latcast.errors import LatcastError
 
 SECTIONS: Sections = {
     "Commands": {
-        "predict": ("latcast.cli.predict", "Latency of models on platforms, with interval and breakdown."),
+        "predict": ("latcast.cli.predict:predict", "Latency of models on platforms, with interval and breakdown."),
+        "compare": ("latcast.cli.predict:compare", "Which of two models is faster, by how much, how surely."),
         "platforms": ("latcast.cli.platforms:app", "What can be predicted for, and how well."),
         "models": ("latcast.cli.platforms:models", "Published networks that can be predicted by name."),
         "measure": ("latcast.cli.measure", "The real latency here."),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,7 +12,7 @@ import typer
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.measure.settings import WorkerSettings
 from latcast.records import PRECISIONS
-from latcast.registry import nearest_names
+from latcast.registry import matching, nearest_names
 
 if TYPE_CHECKING:
     from latcast.records import Reference
@@ -106,6 +105,14 @@ LibraryPath = Annotated[
         "--library-path",
         help="Folder with another version of the runtime's library, as pip install --no-deps --target FOLDER puts it there.",
         metavar="FOLDER",
+    ),
+]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="PLATFORM,...",
+        help="Platform ids, beginnings of them, patterns in quotes, or paths of bundles, with commas between.",
     ),
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]
@@ -218,29 +225,22 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def is_pattern(text: str) -> bool:
-    """Whether a text stands for the names that are like it, ``*`` for any characters."""
-    return any(sign in text for sign in "*?[")
-
-
-def matching(text: str, names: Sequence[str], kind: str) -> list[str]:
-    """The names that a pattern stands for, or that a text is part of.
+def matched(pattern: str, names: Iterable[str], kind: str) -> list[str]:
+    """The names that a pattern stands for: see :func:`latcast.registry.matching`.
 
     Args:
-        text: With ``*``, ``?`` or ``[``, the pattern of whole names; otherwise a part, in any case.
+        pattern: Part of a name, or a glob.
         names: All of them.
         kind: What they are, in the singular: "platform".
 
     Raises:
         UnknownNameError: There is none; the message lists the nearest.
     """
-    if is_pattern(text):
-        found = [name for name in names if fnmatchcase(name, text)]
-    else:
-        found = [name for name in names if text.lower() in name.lower()]
+    known = list(names)
+    found = matching(pattern, known)
     if not found:
-        near = nearest_names(text, list(names))
-        raise UnknownNameError(f"no {kind} matches '{text}'" + (f"; nearest: {', '.join(near)}" if near else ""))
+        near = nearest_names(pattern, known)
+        raise UnknownNameError(f"no {kind} matches '{pattern}'" + (f"; nearest: {', '.join(near)}" if near else ""))
     return found
 
 
@@ -254,8 +254,8 @@ def platforms_in(on: str) -> list[str]:
 
     found: dict[str, None] = {}
     for name in names_in(on):
-        if is_pattern(name) and not Path(name).exists():
-            found.update(dict.fromkeys(matching(name, [each.platform for each in available_platforms()], "platform")))
+        if any(sign in name for sign in "*?[") and not Path(name).exists():
+            found.update(dict.fromkeys(matched(name, [each.platform for each in available_platforms()], "platform")))
         else:
             found[name] = None
     if not found:

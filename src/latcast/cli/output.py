@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 PIPE_WIDTH = 1000
 """Columns of output that is not a terminal: nothing is folded there."""
 
-_NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]\d+)?( to \d[\d.,]*)?|-|")
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]\d+)?( to [-+]?\d[\d.,]*)?|-|")
 
 
 _SPELT = {"±": "+-"}

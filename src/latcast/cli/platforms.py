@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from latcast.cli.lazy_group import CommandGroup, command_group
-from latcast.cli.options import AsJson, matching
+from latcast.cli.options import AsJson, matched
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 
@@ -58,14 +59,14 @@ def list_platforms(
     from latcast.folders import bundles_folder
     from latcast.predictors.bundle_index import platforms, scan_bundles
 
-    found = [each.to_json() for each in platforms()]
+    found = platforms()
     for problem in scan_bundles().problems:
         warn(problem)
     if pattern and found:
-        chosen = set(matching(pattern, [each["id"] for each in found], "platform"))
-        found = [each for each in found if each["id"] in chosen]
+        chosen = matched(pattern, [each.id for each in found], "platform")
+        found = [each for each in found if each.id in chosen]
     if as_json:
-        print_json(found)
+        print_json([each.to_json() for each in found])
         return
     if not found:
         warn(f"no predictors yet in {bundles_folder()}; make one of this machine with: latcast demo, or latcast profile")
@@ -75,11 +76,11 @@ def list_platforms(
         ("platform", "MAPE %", "±5 %", "±10 %", "in interval %", "trained on", "licence", "source"),
         [
             (
-                each["id"],
-                *(percent(each[key]) for key in ("mape", "within_5", "within_10", "interval_coverage")),
-                _shortened(each["trained_on"]),
-                str(each["licence"] or "not stated"),
-                each["source"],
+                each.id,
+                *map(percent, (each.mape, each.within_5, each.within_10, each.interval_coverage)),
+                _shortened(each.trained_on),
+                str(each.licence or "not stated"),
+                each.source,
             )
             for each in found
         ],
@@ -239,31 +240,18 @@ def models(
       latcast models mobilenet
       latcast models 'resnet*'
     """
-    from latcast.spaces.catalogue import families, family
+    from latcast.spaces import models as named
 
-    published = {name: (each, model) for each in families() for name, model in family(each).published.items()}
-    names = matching(pattern, list(published), "published network") if pattern else list(published)
+    networks = {network.name: network for network in named.models()}
+    found = [networks[name] for name in matched(pattern, networks, "published network")]
     if as_json:
-        print_json(
-            [
-                {
-                    "name": name, "family": published[name][0], "million_parameters": published[name][1].million_parameters,
-                    "million_macs": published[name][1].million_macs, "source": published[name][1].source,
-                }
-                for name in names
-            ]
-        )  # fmt: skip
+        print_json([asdict(network) for network in found])
         return
     print_table(
         "",
         ("model", "family", "million parameters", "million MACs"),
         [
-            (
-                name,
-                published[name][0],
-                f"{published[name][1].million_parameters:.2f}",
-                percent(published[name][1].million_macs, 0),
-            )
-            for name in names
+            (network.name, network.family, f"{network.million_parameters:.2f}", percent(network.million_macs, 0))
+            for network in found
         ],
     )

@@ -1,30 +1,29 @@
-"""``latcast predict``."""
+"""``latcast predict`` and ``latcast compare``."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, Models, Scheduler, Shape, Trust, parse_shapes, platforms_in
+from latcast.cli.options import AsJson, Models, On, Scheduler, Shape, Trust, parse_shapes, platforms_in
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.graph.ir import Graph
 from latcast.predictors.prediction import Prediction
 
+if TYPE_CHECKING:
+    from latcast.report.compare import Comparison
 
-def command(
+
+Strict = Annotated[bool, typer.Option("--strict", help="An unknown operator is an error.")]
+
+
+def predict(
     models: Models,
-    on: Annotated[
-        str,
-        typer.Option(
-            "--on",
-            metavar="PLATFORM,...",
-            help="Platform ids, beginnings of them, patterns in quotes, or paths of bundles, with commas between.",
-        ),
-    ],
+    on: On,
     shape: Shape = None,
     breakdown: Annotated[bool, typer.Option("--breakdown", help="Show every kernel.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="An unknown operator is an error.")] = False,
+    strict: Strict = False,
     trust: Trust = False,
     scheduler: Scheduler = "",
     as_json: AsJson = False,
@@ -58,7 +57,7 @@ def command(
     if as_json:
         print_json({"predictions": [found.to_json(breakdown=breakdown) for found in predictions]})
     elif predictions:
-        _print(predictions, breakdown=breakdown)
+        _print_predictions(predictions, breakdown=breakdown)
     for found in predictions:
         for text in found.warnings:
             warn(f"{found.model} on {found.platform}: {text}")
@@ -66,7 +65,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _print(predictions: list[Prediction], *, breakdown: bool) -> None:
+def _print_predictions(predictions: list[Prediction], *, breakdown: bool) -> None:
     heading, intervals = interval_column([(found.low_ms, found.high_ms, found.level) for found in predictions])
     print_table(
         "",
@@ -94,3 +93,64 @@ def _print_kernels(found: Prediction) -> None:
         for kernel in found.kernels
     ]
     print_table(f"\n{found.model} on {found.platform}", ("kernel", "type", "operators", "ms", "% of all"), rows)
+
+
+def compare(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2) or a name that latcast models lists.")
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    on: On,
+    shape: Shape = None,
+    breakdown: Annotated[bool, typer.Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
+    strict: Strict = False,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Which of two models is faster on platforms, by how much, and how sure that is.
+
+    The errors of both predictions are taken for independent.
+
+    \b
+    Examples:
+      latcast compare resnet50 mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16
+      latcast compare old.onnx new.onnx --on 'pixel4/*/gpu/*' --breakdown
+    """
+    from latcast.report.compare import compare as compared
+
+    found = compared(a, b, platforms_in(on), shapes=parse_shapes(shape) or None, strict=strict, trust=trust)
+    if as_json:
+        print_json({"pairs": [each.to_json() for each in found]})
+    else:
+        _print_comparisons(found, breakdown=breakdown)
+
+
+def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
+    known = [(each.low_ms, each.high_ms, each.level) for each in found if each.low_ms is not None and each.high_ms is not None]
+    heading, intervals = interval_column(known)
+    shown = iter(intervals)
+    print(f"A: {found[0].a}\nB: {found[0].b}\n")
+    print_table(
+        "",
+        ("platform", "A ms", "B ms", "B - A ms", heading, "B faster %"),
+        [
+            (
+                each.platform, milliseconds(each.a_ms), milliseconds(each.b_ms), milliseconds(each.difference_ms),
+                "-" if each.low_ms is None else next(shown),
+                percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
+            )
+            for each in found
+        ],
+    )  # fmt: skip
+    for each in found if breakdown else ():
+        print_table(
+            f"\n{each.platform}",
+            ("kernel type", "of A", "of B", "A ms", "B ms", "B - A ms"),
+            [
+                (
+                    kind.kernel_type, str(kind.a_count), str(kind.b_count), milliseconds(kind.a_ms), milliseconds(kind.b_ms),
+                    milliseconds(kind.difference_ms),
+                )
+                for kind in each.kernels
+            ],
+        )  # fmt: skip

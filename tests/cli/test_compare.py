@@ -1,0 +1,40 @@
+"""``latcast compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Latcast
+from tests.cli.dataset import PLATFORM
+
+pytestmark = pytest.mark.usefixtures("bundle")
+
+
+def test_both_latencies_are_the_predictions_and_the_interval_is_of_the_difference(latcast: Latcast, model_file: Path) -> None:
+    [pair] = latcast("compare", model_file, "alexnet", "--on", PLATFORM, "--json").json["pairs"]
+    predicted = latcast("predict", model_file, "alexnet", "--on", PLATFORM, "--json").json["predictions"]
+
+    assert (pair["a"], pair["b"], pair["platform"]) == (str(model_file), "alexnet", PLATFORM)
+    assert [pair["a_ms"], pair["b_ms"]] == [each["latency_ms"] for each in predicted]
+    assert pair["difference_ms"] == pytest.approx(pair["b_ms"] - pair["a_ms"])
+    assert pair["low_ms"] < pair["difference_ms"] < pair["high_ms"]
+
+
+def test_the_table_has_a_row_for_each_platform_and_a_breakdown_by_kernel_type(latcast: Latcast, model_file: Path) -> None:
+    head_a, head_b, _, columns, row, _, title, types, *kernels = latcast(
+        "compare", model_file, "alexnet", "--on", PLATFORM, "--breakdown"
+    ).out.splitlines()
+
+    assert (head_a, head_b) == (f"A: {model_file}", "B: alexnet")
+    assert columns.split()[:5] == ["platform", "A", "ms", "B", "ms"]
+    assert row.split()[0] == PLATFORM
+    assert (title, types.split()[:2]) == (PLATFORM, ["kernel", "type"])
+    assert "conv" in [line.split()[0] for line in kernels]
+
+
+def test_equal_networks_differ_by_nothing_and_have_no_interval(latcast: Latcast) -> None:
+    found = latcast("compare", "squeezenet1_1", "squeezenet1_1", "--on", PLATFORM)
+
+    assert found.out.splitlines()[-1].split()[-3:] == ["0.000", "-", "50"]
