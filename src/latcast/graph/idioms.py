@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from latcast.errors import LatcastError
 from latcast.graph.ir import AttributeValue, Graph, Node
+from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.operators.table import view_of
 
 COMMUTATIVE = frozenset({"Add", "Mul"})
@@ -320,24 +321,15 @@ def _scalar(graph: Graph, tensor: str) -> float | None:
     return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
 
-def clip_bounds(graph: Graph, node: Node) -> tuple[float | None, float | None]:
-    """Constant bounds of a Clip, given as inputs or, in old files, as attributes; None where it has none."""
-    bounds = []
-    for position, key in ((1, "min"), (2, "max")):
-        given = node.attributes.get(key)
-        if len(node.inputs) > position and node.inputs[position]:
-            bounds.append(_scalar(graph, node.inputs[position]))
-        else:
-            bounds.append(float(given) if isinstance(given, (int, float)) else None)
-    return bounds[0], bounds[1]
-
-
 def _hard_sigmoid(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes | None:
     """clip(scale (x + shift), 0, 1) is clip(alpha x + beta, 0, 1)."""
     for node in nodes:
         if node.op_type == "HardSigmoid":
             return {"alpha": node.attributes.get("alpha", 0.2), "beta": node.attributes.get("beta", 0.5)}
-    low, high = next(clip_bounds(graph, node) for node in nodes if node.op_type == "Clip")
+    clip = next(node for node in nodes if node.op_type == "Clip")
+    if not graph.constants.keys() >= set(filter(None, clip.inputs[1:])):
+        return None
+    low, high = clip_bounds(clip, graph.constants)
     scale, shift = bound.numbers.get("scale"), bound.numbers.get("shift")
     if scale is None or shift is None or low != 0.0 or high is None or not isclose(scale * high, 1.0, rel_tol=_TOLERANCE):
         return None

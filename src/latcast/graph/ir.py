@@ -139,6 +139,11 @@ class Graph:
     def _idioms(self) -> dict[str, Idioms]:
         return {}
 
+    def sole_reader(self, tensor: str) -> Node | None:
+        """The only node that reads a tensor, where it reads it once and the tensor does not leave the network."""
+        readers = self.consumers.get(tensor, [])
+        return readers[0] if len(readers) == 1 and tensor not in self.outputs else None
+
     def shape(self, tensor: str) -> Shape:
         return self.tensors[tensor].shape
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from latcast.graph.idioms import choose_idioms
-from latcast.graph.ir import Graph, Node
+from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx_qdq import original_tensor
 from latcast.runtimes.kernel_assignment import Assignment
 
@@ -157,25 +157,21 @@ class _Names:
             return None
         return self._past_fused(kernel, node.outputs[index])
 
-    def _only_reader(self, tensor: str) -> Node | None:
-        readers = self.graph.consumers.get(tensor, [])
-        return readers[0] if len(readers) == 1 and tensor not in self.graph.outputs else None
-
     def _past_fused(self, kernel: OptimisedNode, tensor: str) -> str:
         """The tensor after the operators that a kernel computes beyond the one it is named after."""
         if self._is_integer(kernel):
-            reader = self._only_reader(tensor)
+            reader = self.graph.sole_reader(tensor)
             while reader is not None and reader.op_type in ("BatchNormalization", *_CLAMPS):
                 tensor = reader.outputs[0]
-                reader = self._only_reader(tensor)
+                reader = self.graph.sole_reader(tensor)
             return tensor
         made_by = self.graph.producers[tensor].op_type
         if kernel.op_type == "Conv" and len(kernel.inputs) > 3 and kernel.inputs[3]:
-            reader = self._only_reader(tensor)
+            reader = self.graph.sole_reader(tensor)
             if reader is not None and reader.op_type in ("Add", "Sum"):
                 tensor, made_by = reader.outputs[0], reader.op_type
         if kernel.activation and kernel.activation != made_by:
-            reader = self._only_reader(tensor)
+            reader = self.graph.sole_reader(tensor)
             if reader is not None and reader.op_type == kernel.activation:
                 tensor = reader.outputs[0]
         return tensor

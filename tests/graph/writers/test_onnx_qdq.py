@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph
-from latcast.graph.writers.batch_norm import fold_batch_norms
+from latcast.graph.writers.folding import fold_batch_norms
 from latcast.graph.writers.onnx import OnnxFile, to_onnx, typed_weights
 from latcast.graph.writers.onnx_qdq import (
     INPUT_STYLE,

@@ -19,6 +19,7 @@ from latcast.graph.limits import Budget, Resource, check_graph, check_tensor
 from latcast.graph.operators import Operator, OperatorView, lookup
 from latcast.graph.operators.evaluation import MAX_ELEMENTS, evaluate
 from latcast.graph.operators.movement import REDUCTIONS
+from latcast.graph.passes.rewire import live_nodes
 
 Array = np.ndarray[Any, Any]
 LoadValue = Callable[[str], "Array | None"]
@@ -294,7 +295,7 @@ class Assembly:
             if self.resolve(name) not in self.tensors:
                 raise ModelError(f"output '{name}' is made by no node; the file is incomplete")
         wanted = [name for name in wanted if not self.is_static(name)]
-        nodes = self._live_nodes({self.resolve(name) for name in wanted})
+        nodes = live_nodes(self.nodes, map(self.resolve, wanted))
         if not nodes:
             raise ModelError("the network has no operator that depends on an input; there is nothing to predict")
         final = self._output_names(wanted, {name for node in nodes for name in node.outputs})
@@ -323,15 +324,6 @@ class Assembly:
             precision=precision,
         )
         return check_graph(graph)
-
-    def _live_nodes(self, needed: set[str]) -> list[Node]:
-        live: list[Node] = []
-        for node in reversed(self.nodes):
-            if any(name in needed for name in node.outputs):
-                live.append(node)
-                needed.update(node.inputs)
-        live.reverse()
-        return live
 
     def _output_names(self, outputs: list[str], produced: set[str]) -> dict[str, str]:
         """Tensors that take the name of the graph output that stood behind an identity."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latcast.graph.ir import DTYPE_BYTES, Tensor
+import numpy as np
+
+from latcast.errors import UnsupportedOperatorError
+from latcast.graph.ir import DTYPE_BYTES, Node, Tensor
 from latcast.graph.operators.linear import broadcast
 from latcast.graph.operators.table import CountFlops, InferShapes, OperatorView, define
 
@@ -156,3 +159,25 @@ def is_quantized(dtype: str) -> bool:
 define("QuantizeLinear", infer=infer_quantize, flops=flops_per_element(3))
 define("DequantizeLinear", infer=infer_dequantize, flops=flops_per_element(2))
 define("DynamicQuantizeLinear", infer=infer_dynamic_quantize, flops=flops_per_element(5))
+
+
+def clip_bounds(node: Node, values: Mapping[str, np.ndarray]) -> tuple[float | None, float | None]:
+    """Lower and upper bound of a Clip, given as inputs or, in old files, as attributes; None where it has none.
+
+    Raises:
+        UnsupportedOperatorError: A bound is computed at run time.
+    """
+    bounds: list[float | None] = []
+    for index, attribute in ((1, "min"), (2, "max")):
+        given = node.attributes.get(attribute)
+        name = node.inputs[index] if index < len(node.inputs) else ""
+        if name and name not in values:
+            raise UnsupportedOperatorError(
+                f"node '{node.name}' ({node.op_type}): its bound '{name}' is computed at run time; make it a constant"
+            )
+        number = float(values[name].reshape(-1)[0]) if name else None
+        if isinstance(given, (int, float)):
+            number = float(given)
+        # Exporters write a missing bound as the largest float.
+        bounds.append(None if number is None or abs(number) >= 3e38 else number)
+    return bounds[0], bounds[1]

@@ -23,11 +23,12 @@ MAX_ELEMENTS = 4096
 """Larger results are not worked out: they are data, not arithmetic on shapes."""
 
 
-def evaluate(view: OperatorView) -> list[Array] | None:
+def evaluate(view: OperatorView, limit: int | None = MAX_ELEMENTS) -> list[Array] | None:
     """The outputs of an operator whose inputs are all known, or None where they cannot be or need not be known.
 
     Args:
         view: The node; ``values`` holds an array for every input that is not left out.
+        limit: Most elements of a result; None for any number.
     """
     function = _FUNCTIONS.get(view.node.op_type)
     if function is None:
@@ -36,7 +37,7 @@ def evaluate(view: OperatorView) -> list[Array] | None:
     if any(value is None and name for value, name in zip(given, view.node.inputs, strict=True)):
         return None
     try:
-        if _result_elements(view, given) > MAX_ELEMENTS:
+        if limit is not None and _result_elements(view, given) > limit:
             return None
         with np.errstate(all="ignore"):
             result = function(view, given)
@@ -44,14 +45,11 @@ def evaluate(view: OperatorView) -> list[Array] | None:
         # Wrong operands: the shape inference that comes next says so in the words of the model.
         return None
     outputs = [np.asarray(value) for value in (result if isinstance(result, (list, tuple)) else [result])]
-    return outputs if all(value.size <= MAX_ELEMENTS for value in outputs) else None
+    return outputs if limit is None or all(value.size <= limit for value in outputs) else None
 
 
 def _result_elements(view: OperatorView, given: Sequence[Any]) -> int:
-    """Elements of a result that may be larger than all the inputs, before it is computed.
-
-    Expand, Tile and Range, which compute their size from values, look for themselves.
-    """
+    """Elements of a result that may be larger than all the inputs, before it is computed."""
     shapes = [value.shape for value in given if value is not None]
     op_type = view.node.op_type
     if op_type in _BROADCASTING:
@@ -61,6 +59,13 @@ def _result_elements(view: OperatorView, given: Sequence[Any]) -> int:
         return prod(shapes[1]) * prod(size for index, size in enumerate(shapes[0]) if index != axis % len(shapes[0]))
     if op_type == "Concat":
         return sum(prod(shape) for shape in shapes)
+    if op_type == "Expand":
+        return prod(np.broadcast_shapes(shapes[0], tuple(int(size) for size in given[1].reshape(-1))))
+    if op_type == "Tile":
+        return int(given[0].size) * prod(int(count) for count in given[1].reshape(-1))
+    if op_type == "Range":
+        start, end, step = (float(value.reshape(-1)[0]) for value in given)
+        return int(abs((end - start) / step))
     return 0
 
 
@@ -161,21 +166,15 @@ def _transpose(view: OperatorView, given: list[Any]) -> Array:
 
 def _expand(view: OperatorView, given: list[Any]) -> Array:
     shape = np.broadcast_shapes(given[0].shape, tuple(int(size) for size in given[1].reshape(-1)))
-    if prod(shape) > MAX_ELEMENTS:
-        raise ValueError("too large")
     return np.array(np.broadcast_to(given[0], shape))
 
 
 def _tile(view: OperatorView, given: list[Any]) -> Array:
-    if given[0].size * prod(int(count) for count in given[1].reshape(-1)) > MAX_ELEMENTS:
-        raise ValueError("too large")
     return np.tile(given[0], given[1].reshape(-1))
 
 
 def _range(view: OperatorView, given: list[Any]) -> Array:
     start, limit, step = (value.reshape(-1)[0] for value in given)
-    if abs((float(limit) - float(start)) / float(step)) > MAX_ELEMENTS:
-        raise ValueError("too large")
     return np.arange(start, limit, step, dtype=given[0].dtype)
 
 
@@ -274,6 +273,7 @@ _FUNCTIONS: Mapping[str, Evaluate] = {
     "Reciprocal": _plain(lambda x: 1 / x),
     "Exp": _plain(np.exp),
     "Log": _plain(np.log),
+    "Tanh": _plain(np.tanh),
     "Floor": _plain(np.floor),
     "Ceil": _plain(np.ceil),
     "Round": _plain(np.rint),

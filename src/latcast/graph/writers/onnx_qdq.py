@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
-from latcast.graph.writers.batch_norm import fold_batch_norms
+from latcast.graph.writers.folding import fold_batch_norms
 from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
 from latcast.graph.writers.ranges import activation_ranges
 
@@ -126,8 +126,8 @@ def quantised_tensors(graph: Graph, style: QuantisationStyle = OPERATOR_STYLE) -
         chosen = {_before_moves(graph, name) for name in chosen}
     for node in graph.nodes:
         for name in node.outputs:
-            readers = graph.consumers.get(name, [])
-            if name not in graph.outputs and len(readers) == 1 and readers[0].op_type in style.fused_activations:
+            reader = graph.sole_reader(name)
+            if reader is not None and reader.op_type in style.fused_activations:
                 chosen.discard(name)
     return frozenset(name for name in chosen if graph.tensors[name].dtype == "float32")
 

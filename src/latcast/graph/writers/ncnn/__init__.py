@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 from latcast.errors import LatcastError, UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
+from latcast.graph.passes import remove_dead_nodes
 from latcast.graph.weights import synthetic_weights
+from latcast.graph.writers.folding import check_shapes, fold_constants
 from latcast.graph.writers.ncnn import elementwise, linear, movement
-from latcast.graph.writers.ncnn.known_values import check_shapes, fold
 from latcast.graph.writers.ncnn.layers import activation_scales, hand_on_int8, nodes_by_layer, to_bin, to_param, with_splits
 from latcast.graph.writers.ncnn.lowering import LOWERINGS, Lowering, blob_shape, failure
 from latcast.graph.writers.ncnn.rewriting import rewrite
@@ -64,8 +65,8 @@ def to_ncnn_with_map(graph: Graph, *, precision: str = "fp32", seed: int = 0) ->
     _check(graph)
     weights = synthetic_weights(graph, seed=seed)
     scales = activation_scales(graph, weights, seed=seed) if precision == "int8" else None
-    folded, values = fold(graph, weights)
-    rewritten, origins = rewrite(folded, values)
+    folded, values = fold_constants(graph, weights)
+    rewritten, origins = rewrite(remove_dead_nodes(folded), values)
     order = {node.name: index for index, node in enumerate(graph.nodes)}
     ctx = Lowering(rewritten, values, origins, order, scales)
     for index, tensor in enumerate(rewritten.inputs):

@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
-from latcast.graph.writers.ncnn.known_values import number
+from latcast.graph.operators.elementwise import clip_bounds
+from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, plain
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
 
@@ -29,23 +30,6 @@ _BINARY_OP: Mapping[str, tuple[int, int]] = {
 """Operator to parameter 0 of ncnn's BinaryOp, and the one with the operands exchanged."""
 
 
-def clip_range(ctx: Lowering, node: Node) -> tuple[float | None, float | None]:
-    """Bounds of a Clip; None where it has none.
-
-    Raises:
-        UnsupportedOperatorError: A bound is computed at run time.
-    """
-    bounds: list[float | None] = []
-    for position, key in ((1, "min"), (2, "max")):
-        value = ctx.weight(node, position)
-        if value is not None:
-            bounds.append(float(value.reshape(-1)[0]))
-        else:
-            given = node.attributes.get(key)
-            bounds.append(None if given is None else number(given, 0.0))
-    return bounds[0], bounds[1]
-
-
 def _write_unary(ctx: Lowering, node: Node, kind: str, params: Mapping[int, ParamValue] | None = None) -> None:
     """Elements do not care in what shape they lie, so no reshape comes before."""
     blob = ctx.blob(node.inputs[0])
@@ -64,12 +48,12 @@ def lower_own_layer(ctx: Lowering, node: Node) -> None:
 
 @lowers("LeakyRelu")
 def lower_leaky_relu(ctx: Lowering, node: Node) -> None:
-    _write_unary(ctx, node, "ReLU", {0: number(node.attributes.get("alpha"), 0.01)})
+    _write_unary(ctx, node, "ReLU", {0: number_of(node, "alpha", 0.01)})
 
 
 @lowers("Clip")
 def lower_clip(ctx: Lowering, node: Node) -> None:
-    low, high = clip_range(ctx, node)
+    low, high = clip_bounds(node, ctx.values)
     if low == 0.0 and high is None:
         _write_unary(ctx, node, "ReLU")
         return
@@ -83,30 +67,30 @@ def lower_clip(ctx: Lowering, node: Node) -> None:
 
 @lowers("Elu", "Celu")
 def lower_elu(ctx: Lowering, node: Node) -> None:
-    _write_unary(ctx, node, node.op_type.upper(), {0: number(node.attributes.get("alpha"), 1.0)})
+    _write_unary(ctx, node, node.op_type.upper(), {0: number_of(node, "alpha", 1.0)})
 
 
 @lowers("Selu")
 def lower_selu(ctx: Lowering, node: Node) -> None:
-    alpha, gamma = node.attributes.get("alpha"), node.attributes.get("gamma")
-    _write_unary(ctx, node, "SELU", {0: number(alpha, 1.67326319217681884765625), 1: number(gamma, 1.05070102214813232421875)})
+    alpha, gamma = number_of(node, "alpha", 1.67326319217681884765625), number_of(node, "gamma", 1.05070102214813232421875)
+    _write_unary(ctx, node, "SELU", {0: alpha, 1: gamma})
 
 
 @lowers("HardSigmoid")
 def lower_hard_sigmoid(ctx: Lowering, node: Node) -> None:
-    alpha, beta = number(node.attributes.get("alpha"), 0.2), number(node.attributes.get("beta"), 0.5)
+    alpha, beta = number_of(node, "alpha", 0.2), number_of(node, "beta", 0.5)
     _write_unary(ctx, node, "HardSigmoid", {0: alpha, 1: beta})
 
 
 @lowers("HardSwish")
 def lower_hard_swish(ctx: Lowering, node: Node) -> None:
-    alpha, beta = number(node.attributes.get("alpha"), 1 / 6), number(node.attributes.get("beta"), 0.5)
+    alpha, beta = number_of(node, "alpha", 1 / 6), number_of(node, "beta", 0.5)
     _write_unary(ctx, node, "HardSwish", {0: alpha, 1: beta})
 
 
 @lowers("Swish")
 def lower_swish(ctx: Lowering, node: Node) -> None:
-    if number(node.attributes.get("alpha"), 1.0) != 1.0:
+    if number_of(node, "alpha", 1.0) != 1.0:
         raise failure(node, "only x * sigmoid(x), with alpha 1, is a layer")
     _write_unary(ctx, node, "Swish")
 
@@ -210,7 +194,7 @@ def lower_batch_norm(ctx: Lowering, node: Node) -> None:
     blob = ctx.blob(node.inputs[0])
     if blob.shape[0] != shape[1]:
         blob = ctx.canonical(node.inputs[0])
-    params: dict[int, ParamValue] = {0: shape[1], 1: number(node.attributes.get("epsilon"), 1e-5)}
+    params: dict[int, ParamValue] = {0: shape[1], 1: number_of(node, "epsilon", 1e-5)}
     ctx.emit("BatchNorm", [blob], {node.outputs[0]: blob.shape}, [node], params, data)
 
 
@@ -232,7 +216,7 @@ def lower_layer_norm(ctx: Lowering, node: Node) -> None:
         data = [plain(scale)]
         if has_bias:
             data.append(plain(np.zeros(size) if bias is None else bias))
-    params: dict[int, ParamValue] = {0: size, 1: number(node.attributes.get("epsilon"), 1e-5), 2: int(scale is not None)}
+    params: dict[int, ParamValue] = {0: size, 1: number_of(node, "epsilon", 1e-5), 2: int(scale is not None)}
     kind = "LayerNorm" if has_bias else "RMSNorm"
     ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params, data)
 
@@ -243,7 +227,7 @@ def lower_group_norm(ctx: Lowering, node: Node) -> None:
     scale, bias = ctx.weight(node, 1), ctx.weight(node, 2)
     if scale is None or bias is None or len(shape) != 4 or scale.size != shape[1]:
         raise failure(node, "it needs a (1, C, H, W) input, and a scale and a bias for each channel")
-    epsilon = number(node.attributes.get("epsilon"), 1e-5)
+    epsilon = number_of(node, "epsilon", 1e-5)
     params: dict[int, ParamValue] = {0: shape[1], 1: epsilon, 2: 1}
     if node.op_type == "GroupNormalization":
         params = {0: ctx.view(node).int_attribute("num_groups", 1), 1: shape[1], 2: epsilon, 3: 1}
@@ -255,13 +239,13 @@ def lower_group_norm(ctx: Lowering, node: Node) -> None:
 @lowers("LRN")
 def lower_lrn(ctx: Lowering, node: Node) -> None:
     """Across channels."""
-    attributes, shape = node.attributes, ctx.shape(node.inputs[0])
+    shape = ctx.shape(node.inputs[0])
     params: dict[int, ParamValue] = {
         0: 0,
         1: ctx.view(node).int_attribute("size", 5),
-        2: number(attributes.get("alpha"), 1e-4),
-        3: number(attributes.get("beta"), 0.75),
-        4: number(attributes.get("bias"), 1.0),
+        2: number_of(node, "alpha", 1e-4),
+        3: number_of(node, "beta", 0.75),
+        4: number_of(node, "bias", 1.0),
     }
     bottom = ctx.shaped(node.inputs[0], shape[1:])
     ctx.emit("LRN", [bottom], {node.outputs[0]: shape[1:]}, [node], params)

@@ -11,9 +11,9 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
+from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.operators.linear import spatial_pads, window_output
-from latcast.graph.writers.ncnn.elementwise import clip_range
-from latcast.graph.writers.ncnn.known_values import number
+from latcast.graph.writers.folding import batch_norm_terms, number_of
 from latcast.graph.writers.ncnn.layers import Layer, ParamValue, plain, quantise, quantised, tagged
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
 
@@ -40,17 +40,17 @@ class Affine:
 
     def absorb_batch_norm(self, ctx: Lowering) -> None:
         """Scales the weights by a BatchNormalization that alone reads the output."""
-        node = ctx.sole_consumer(self.output)
+        node = ctx.graph.sole_reader(self.output)
         if node is None or node.op_type != "BatchNormalization" or node.inputs[0] != self.output:
             return
-        scale, shift = batch_norm_terms(ctx, node)
+        scale, shift = batch_norm_terms(node, ctx.values)
         self.weight = self.weight * scale.reshape(-1, *(1,) * (self.weight.ndim - 1))
         self.bias = shift if self.bias is None else self.bias * scale + shift
         self._take(node)
 
     def absorb_activation(self, ctx: Lowering) -> None:
         """Takes in an activation that alone reads the output, where ncnn computes it along with the layer."""
-        node = ctx.sole_consumer(self.output)
+        node = ctx.graph.sole_reader(self.output)
         found = None if node is None else fused_activation(ctx, node)
         if node is not None and found is not None:
             self.activation = found
@@ -64,25 +64,14 @@ class Affine:
         return [] if self.bias is None else [plain(self.bias)]
 
 
-def batch_norm_terms(ctx: Lowering, node: Node) -> tuple[np.ndarray, np.ndarray]:
-    """Factor and term for each channel that a BatchNormalization amounts to."""
-    parts = [ctx.weight(node, index) for index in range(1, 5)]
-    if any(part is None for part in parts):
-        raise failure(node, "a scale, bias, mean or variance is missing")
-    gamma, beta, mean, variance = (np.asarray(part, dtype=np.float64) for part in parts)
-    scale = gamma / np.sqrt(variance + number(node.attributes.get("epsilon"), 1e-5))
-    return scale, beta - mean * scale
-
-
 def fused_activation(ctx: Lowering, node: Node) -> dict[int, ParamValue] | None:
     """Parameters 9 (type) and 10 (numbers) for an activation that ncnn's linear layers compute, else None."""
-    attributes = node.attributes
     if node.op_type == "Relu":
         return {9: 1}
     if node.op_type == "LeakyRelu":
-        return {9: 2, 10: (number(attributes.get("alpha"), 0.01),)}
+        return {9: 2, 10: (number_of(node, "alpha", 0.01),)}
     if node.op_type == "Clip":
-        low, high = clip_range(ctx, node)
+        low, high = clip_bounds(node, ctx.values)
         if low == 0.0 and high is None:
             return {9: 1}
         return {9: 3, 10: (-FLOAT_MAX if low is None else low, FLOAT_MAX if high is None else high)}
@@ -91,7 +80,7 @@ def fused_activation(ctx: Lowering, node: Node) -> dict[int, ParamValue] | None:
     if node.op_type == "Mish":
         return {9: 5}
     if node.op_type == "HardSwish":
-        return {9: 6, 10: (number(attributes.get("alpha"), 1 / 6), number(attributes.get("beta"), 0.5))}
+        return {9: 6, 10: (number_of(node, "alpha", 1 / 6), number_of(node, "beta", 0.5))}
     return None
 
 
@@ -137,7 +126,7 @@ def lower_conv(ctx: Lowering, node: Node) -> None:
     }
     if groups > 1:
         params[7] = groups
-    pad_value = number(node.attributes.get("pad_value"), 0.0)
+    pad_value = number_of(node, "pad_value", 0.0)
     if pad_value:
         params[18] = pad_value
     kind = ("Convolution" if groups == 1 else "ConvolutionDepthWise") + ("1D" if rank == 1 else "")
@@ -241,7 +230,7 @@ def lower_gemm(ctx: Lowering, node: Node) -> None:
     bias = None if term is None else channel_bias(term, weight.shape[0])
     if term is not None and bias is None:
         raise failure(node, f"its third operand of shape {list(term.shape)} differs from row to row")
-    alpha, beta = (number(node.attributes.get(name), 1.0) for name in ("alpha", "beta"))
+    alpha, beta = (number_of(node, name, 1.0) for name in ("alpha", "beta"))
     affine = Affine(weight * alpha, None if bias is None else bias * beta, [node], node.outputs[0], {})
     write_linear(ctx, node.inputs[0], affine)
 
@@ -254,7 +243,7 @@ def lower_matmul(ctx: Lowering, node: Node) -> None:
         _write_matmul(ctx, node)
         return
     affine = Affine(weight if ctx.view(node).int_attribute("transB", 0) else weight.T, None, [node], node.outputs[0], {})
-    add = ctx.sole_consumer(node.outputs[0])
+    add = ctx.graph.sole_reader(node.outputs[0])
     if add is not None and add.op_type == "Add":
         other = add.inputs[1] if add.inputs[0] == node.outputs[0] else add.inputs[0]
         term = ctx.known(other)

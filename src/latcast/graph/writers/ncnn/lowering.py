@@ -124,11 +124,6 @@ class Lowering:
             raise failure(node, f"its input {index} ('{name}') is not a weight; ncnn needs it when it loads the network")
         return value
 
-    def sole_consumer(self, tensor: str) -> Node | None:
-        """The only reader of a tensor that does not leave the network."""
-        readers = self.graph.consumers.get(tensor, [])
-        return readers[0] if len(readers) == 1 and tensor not in self.graph.outputs else None
-
     def is_done(self, node: Node) -> bool:
         """Whether an earlier layer computes the node too."""
         return node.name in self._done

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node, Shape
-from latcast.graph.writers.ncnn.known_values import number
+from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, dims_params
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers
 
@@ -267,7 +267,7 @@ def lower_pad(ctx: Lowering, node: Node) -> None:
     names = {1: ("w",), 2: ("h", "w"), 3: ("c", "h", "w"), 4: ("", "c", "h", "w")}[len(axes)]
     numbers = {"h": (0, 1), "w": (2, 3), "c": (7, 8)}
     value = ctx.weight(node, 2)
-    fill = float(value.reshape(-1)[0]) if value is not None else number(node.attributes.get("value"), 0.0)
+    fill = float(value.reshape(-1)[0]) if value is not None else number_of(node, "value", 0.0)
     params: dict[int, ParamValue] = {4: _PAD_MODES[mode], 5: fill}
     for axis, amount in amounts.items():
         name = names[axes.index(axis)]

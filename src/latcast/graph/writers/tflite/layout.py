@@ -111,14 +111,14 @@ def through_reshape(shape: Shape, order: Order, target: Shape, preferred: Order 
     return _with_short_axes(result, target, (preferred,))
 
 
-def wished_orders(graph: Graph, nodes: Iterable[Node]) -> Mapping[str, Order]:
+def wished_orders(graph: Graph) -> Mapping[str, Order]:
     """For each tensor the order that its readers would like, found from the outputs backwards.
 
     Only transposes, inputs and reshapes are free to follow a wish; all others hold what they compute.
     """
     # An image that nobody reads any more is one for whoever runs the network.
     wishes: dict[str, Order] = {name: CHANNELS_LAST for name in graph.outputs if len(graph.shape(name)) == 4}
-    for node in reversed(list(nodes)):
+    for node in reversed(graph.nodes):
         for index, name in enumerate(node.inputs):
             if not graph.is_activation(name):
                 continue

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from latcast.errors import ModelError, UnsupportedOperatorError
+from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Shape
-from latcast.graph.operators import OperatorView, lookup, view_of
+from latcast.graph.operators import OperatorView, view_of
+from latcast.graph.writers.folding import check_shapes, fold_constants
 from latcast.graph.writers.tflite.flatbuffer import TfliteModel, TfliteOperator, TfliteTensor
-from latcast.graph.writers.tflite.folding import Step, fold_constants, plan_steps, unsupported
 from latcast.graph.writers.tflite.layout import (
     CHANNELS_LAST,
     Order,
@@ -22,6 +22,7 @@ from latcast.graph.writers.tflite.layout import (
     wished_orders,
 )
 from latcast.graph.writers.tflite.schema import TensorType
+from latcast.graph.writers.tflite.steps import Step, plan_steps, unsupported
 
 Emit = Callable[["GraphWriter", Step], None]
 
@@ -51,31 +52,11 @@ def emits(*op_types: str) -> Callable[[Emit], Emit]:
     return register
 
 
-def check_shapes(graph: Graph) -> None:
-    """Works out every shape again, because TFLite runs a convolution whose weight has a wrong shape without a word.
-
-    Raises:
-        ModelError: A node's inputs do not fit together, or do not give the shape that the graph says.
-        UnsupportedOperatorError: An operator of which nothing is known.
-    """
-    for node in graph.nodes:
-        entry = lookup(node.op_type)
-        if entry is None:
-            raise unsupported(node, f"its operator '{node.op_type}' is unknown")
-        found = [tensor.shape for tensor in entry.infer(view_of(graph, node))]
-        for name, shape in zip(node.outputs, found, strict=False):
-            if name and graph.shape(name) != shape:
-                raise ModelError(
-                    f"node '{node.name}' ({node.op_type}) makes {list(shape)}, but the graph says that '{name}' is "
-                    f"{list(graph.shape(name))}; infer the shapes again before writing"
-                )
-
-
 class GraphWriter:
     """State of one graph being written. Emitters see this and nothing else.
 
     Attributes:
-        graph: What is written.
+        graph: What is written, without what depends on constants alone.
         values: All constants: weights, small constants, and what is computed from them alone.
         model: What has been written so far.
         orders: How each written tensor lies.
@@ -86,13 +67,15 @@ class GraphWriter:
         for module in ("elementwise", "linear", "movement"):
             importlib.import_module(f"latcast.graph.writers.tflite.operators.{module}")
         check_shapes(graph)
-        self.graph = graph
-        self.values, nodes = fold_constants(graph, weights)
-        self.steps = plan_steps(graph, nodes, self.values)
+        self.graph, self.values = fold_constants(graph, weights)
+        for node in self.graph.nodes:
+            if any(node.inputs) and not self.graph.activation_inputs(node):
+                raise unsupported(node, "it reads constants only, and this operator is not folded")
+        self.steps = plan_steps(self.graph, self.values)
         for step in self.steps:
             if step.op_type not in EMITTERS:
                 raise unsupported(step.node, f"TFLite has no '{step.op_type}', nor has the writer a way to compose it")
-        self.wishes = wished_orders(graph, nodes)
+        self.wishes = wished_orders(self.graph)
         self.model = TfliteModel(graph.name)
         self.orders: dict[str, Order] = {}
         self.feature_order: dict[str, np.ndarray] = {}

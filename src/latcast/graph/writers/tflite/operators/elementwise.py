@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from latcast.graph.ir import Shape
-from latcast.graph.writers.tflite.folding import Step, clip_bounds, number_of, unsupported
+from latcast.graph.operators.elementwise import clip_bounds
+from latcast.graph.writers.folding import batch_norm_terms, number_of
 from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
-from latcast.graph.writers.tflite.operators.linear import normalisation_terms
 from latcast.graph.writers.tflite.schema import Activation, TensorType
+from latcast.graph.writers.tflite.steps import Step, unsupported
 from latcast.graph.writers.tflite.writer import GraphWriter, emits
 
 UNARY: Mapping[str, str] = {
@@ -82,7 +83,7 @@ def clip(writer: GraphWriter, step: Step) -> None:
     """One of TFLite's clamped ReLUs where the bounds are theirs, else MAXIMUM and MINIMUM."""
     order = writer.orders[step.inputs[0]]
     source = writer.operand(step.inputs[0], order)
-    low, high = clip_bounds(writer.graph, step.node, writer.values)
+    low, high = clip_bounds(step.node, writer.values)
     if (low, high) in _CLAMPS:
         writer.finish(_CLAMPS[low, high], (source,), step, order)
         return
@@ -227,7 +228,7 @@ def batch_normalization(writer: GraphWriter, step: Step) -> None:
     order = CHANNELS_LAST if rank == 4 else writer.orders[step.inputs[0]]
     if rank not in (2, 4):
         raise unsupported(step.node, f"its input has rank {rank}; 2 and 4 are written")
-    scale, shift = normalisation_terms(writer, step, step.node)
+    scale, shift = (terms.astype(np.float32) for terms in batch_norm_terms(step.node, writer.values))
     source = writer.operand(step.inputs[0], order)
     shape = physical_shape(writer.shape(step.output), order)
     scaled = writer.add("MUL", (source, writer.constant(scale, step.inputs[1])), shape, f"{step.output}/scaled")

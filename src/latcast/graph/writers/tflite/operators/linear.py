@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from latcast.graph.ir import Node, Shape
+from latcast.graph.ir import Shape
 from latcast.graph.operators.linear import spatial_pads
-from latcast.graph.writers.tflite.folding import Step, number_of, unsupported
+from latcast.graph.writers.folding import batch_norm_terms, number_of
 from latcast.graph.writers.tflite.layout import CHANNELS_LAST, Order, logical, physical_shape
 from latcast.graph.writers.tflite.schema import Activation, Padding
+from latcast.graph.writers.tflite.steps import Step, unsupported
 from latcast.graph.writers.tflite.writer import GraphWriter, emits
 
 
@@ -42,17 +43,10 @@ def _folded(writer: GraphWriter, step: Step, weight: np.ndarray, channels: int, 
     bias = writer.weight(step, name) if name else np.zeros(channels, dtype=np.float32)
     if step.batch_norm is None:
         return weight, bias
-    scale, shift = normalisation_terms(writer, step, step.batch_norm)
+    scale, shift = (terms.astype(np.float32) for terms in batch_norm_terms(step.batch_norm, writer.values))
     broadcast = [1] * weight.ndim
     broadcast[axis] = channels
     return weight * scale.reshape(broadcast), bias * scale + shift
-
-
-def normalisation_terms(writer: GraphWriter, step: Step, node: Node) -> tuple[np.ndarray, np.ndarray]:
-    """Batch normalisation as y = scale x + shift, one pair a channel."""
-    gamma, beta, mean, variance = (writer.weight(step, name).astype(np.float64) for name in node.inputs[1:5])
-    scale = gamma / np.sqrt(variance + number_of(node, "epsilon", 1e-5))
-    return scale.astype(np.float32), (beta - mean * scale).astype(np.float32)
 
 
 @emits("Conv")

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from latcast.graph.ir import Node
-from latcast.graph.writers.tflite.folding import Step, number_of, unsupported
+from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.tflite.layout import (
     CHANNELS_LAST,
     Order,
@@ -24,6 +24,7 @@ from latcast.graph.writers.tflite.layout import (
     transpose_perm,
 )
 from latcast.graph.writers.tflite.operators.elementwise import common_order
+from latcast.graph.writers.tflite.steps import Step, unsupported
 from latcast.graph.writers.tflite.writer import GraphWriter, emits
 
 REDUCTIONS: Mapping[str, str] = {

@@ -1,11 +1,11 @@
-"""What a converter does before it writes: folds constants and batch normalisation, fuses activations and idioms.
+"""What a converter fuses before it writes: batch normalisation, biases, activations and idioms.
 
 A *step* is what one emitter writes: a node with those that disappear into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isclose
 from typing import cast
@@ -15,7 +15,7 @@ import numpy as np
 from latcast.errors import UnsupportedOperatorError
 from latcast.graph.idioms import Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators import view_of
+from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.writers.tflite.schema import Activation
 
 CARRIES_ACTIVATION = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "Add", "Sub", "Mul", "Div"})
@@ -71,11 +71,6 @@ class Step:
         return self.outputs[0]
 
 
-def number_of(node: Node, attribute: str, default: float) -> float:
-    """A float attribute."""
-    return float(cast(float, node.attributes.get(attribute, default)))
-
-
 def unsupported(node: Node, reason: str) -> UnsupportedOperatorError:
     """The error for a node that TFLite cannot express."""
     return UnsupportedOperatorError(
@@ -84,73 +79,14 @@ def unsupported(node: Node, reason: str) -> UnsupportedOperatorError:
     )
 
 
-def fold_constants(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Node]]:
-    """All values known before the network runs, and the nodes that are left.
-
-    Raises:
-        UnsupportedOperatorError: A node of constants alone that this does not know how to compute.
-    """
-    values: dict[str, np.ndarray] = {**weights, **graph.constants}
-    left: list[Node] = []
-    for node in graph.nodes:
-        if any(name and name not in values for name in node.inputs) or not node.inputs:
-            left.append(node)
-        else:
-            values[node.outputs[0]] = _evaluate(graph, node, [values[name] for name in node.inputs if name])
-    return values, left
-
-
-def _gather(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.take(inputs[0], inputs[1], axis=view_of(graph, node).int_attribute("axis", 0))
-
-
-def _transpose(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.transpose(inputs[0], view_of(graph, node).ints("perm", tuple(reversed(range(inputs[0].ndim)))))
-
-
-def _concatenate(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(inputs, axis=view_of(graph, node).int_attribute("axis", 0))
-
-
-def _reshape(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return inputs[0].reshape(graph.shape(node.outputs[0]))
-
-
-def _expand(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.broadcast_to(inputs[0], graph.shape(node.outputs[0]))
-
-
-def _cast(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return inputs[0].astype(graph.tensors[node.outputs[0]].dtype)
-
-
-_BINARY: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power,
-}  # fmt: skip
-
-_CONSTANT: Mapping[str, Callable[[Graph, Node, list[np.ndarray]], np.ndarray]] = {
-    "Gather": _gather, "Transpose": _transpose, "Concat": _concatenate, "Reshape": _reshape, "Flatten": _reshape,
-    "Squeeze": _reshape, "Unsqueeze": _reshape, "Expand": _expand, "Cast": _cast, "Identity": _reshape,
-}  # fmt: skip
-
-
-def _evaluate(graph: Graph, node: Node, inputs: list[np.ndarray]) -> np.ndarray:
-    if node.op_type in _BINARY:
-        return _BINARY[node.op_type](*inputs).astype(inputs[0].dtype)
-    if node.op_type not in _CONSTANT or len(node.outputs) != 1:
-        raise unsupported(node, "it reads constants only, and this operator is not folded")
-    return _CONSTANT[node.op_type](graph, node, inputs)
-
-
-def plan_steps(graph: Graph, nodes: Iterable[Node], values: Mapping[str, np.ndarray]) -> list[Step]:
+def plan_steps(graph: Graph, values: Mapping[str, np.ndarray]) -> list[Step]:
     """Groups the nodes into steps, in the graph's order."""
-    return _Planner(graph, list(nodes), values).plan()
+    return _Planner(graph, values).plan()
 
 
 class _Planner:
-    def __init__(self, graph: Graph, nodes: list[Node], values: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, graph: Graph, values: Mapping[str, np.ndarray]) -> None:
         self.graph = graph
-        self.nodes = nodes
         self.values = values
         self.taken: set[str] = set()
 
@@ -162,24 +98,22 @@ class _Planner:
             self.taken.update(names)
             idioms[names[0]] = Step(_IDIOMS[idiom.name], first, names, idiom.inputs, (idiom.output,))
         steps = []
-        for node in self.nodes:
+        for node in self.graph.nodes:
             if node.name in idioms:
                 steps.append(idioms[node.name])
             elif node.name not in self.taken:
                 steps.append(self._step(node))
         return steps
 
-    def only_reader(self, tensor: str) -> Node | None:
-        """The node that a tensor is made for, if it is read once and nowhere shown."""
-        readers = self.graph.consumers.get(tensor, [])
-        if len(readers) != 1 or tensor in self.graph.outputs or readers[0].name in self.taken:
-            return None
-        return readers[0]
+    def sole_reader(self, tensor: str) -> Node | None:
+        """The node that a tensor is made for, where no other step has it."""
+        reader = self.graph.sole_reader(tensor)
+        return None if reader is None or reader.name in self.taken else reader
 
     def _step(self, node: Node) -> Step:
         nodes = [node]
         batch_norm, bias, activation = None, None, Activation.NONE
-        following = self.only_reader(node.outputs[0])
+        following = self.sole_reader(node.outputs[0])
         if following is not None and self._normalises(node, following):
             batch_norm = following
         elif following is not None and node.op_type == "MatMul":
@@ -187,7 +121,7 @@ class _Planner:
         if batch_norm is not None or bias is not None:
             assert following is not None
             nodes.append(following)
-            following = self.only_reader(following.outputs[0])
+            following = self.sole_reader(following.outputs[0])
         if following is not None and node.op_type in CARRIES_ACTIVATION and self._is_dense(node):
             activation = self._activation(following)
             if activation is not Activation.NONE:
@@ -224,26 +158,6 @@ class _Planner:
         if node.op_type == "Relu":
             return Activation.RELU
         if node.op_type == "Clip":
-            bounds = clip_bounds(self.graph, node, self.values)
+            bounds = clip_bounds(node, self.values)
             return _CLIPS.get(bounds, Activation.NONE)
         return Activation.NONE
-
-
-def clip_bounds(graph: Graph, node: Node, values: Mapping[str, np.ndarray]) -> tuple[float | None, float | None]:
-    """Lower and upper bound of a Clip, None where it has none.
-
-    Raises:
-        UnsupportedOperatorError: A bound is computed at run time.
-    """
-    bounds: list[float | None] = []
-    for index, attribute in ((1, "min"), (2, "max")):
-        given = node.attributes.get(attribute)
-        name = node.inputs[index] if index < len(node.inputs) else ""
-        if name and name not in values:
-            raise unsupported(node, f"its bound '{name}' is computed at run time")
-        number = float(values[name].reshape(-1)[0]) if name else None
-        if isinstance(given, (int, float)):
-            number = float(given)
-        # Exporters write a missing bound as the largest float.
-        bounds.append(None if number is None or abs(number) >= 3e38 else number)
-    return bounds[0], bounds[1]
