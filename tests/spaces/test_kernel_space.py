@@ -13,7 +13,6 @@ from latcast.errors import UnknownNameError, UnsupportedOperatorError
 from latcast.kernels import KERNEL_TYPES, find_kernels
 from latcast.kernels.rules import FusionRules, load_rules
 from latcast.spaces.catalogue import build
-from latcast.spaces.kernel_layouts import LAYOUTS
 from latcast.spaces.kernel_space import (
     MOST_ELEMENTS,
     MOST_FLOPS,
@@ -22,6 +21,7 @@ from latcast.spaces.kernel_space import (
     kernel_reference,
     kernel_spaces,
 )
+from latcast.spaces.parametrisations import PARAMETRISATIONS
 
 ONNXRUNTIME = load_rules("onnxruntime")
 EVERYTHING = FusionRules(
@@ -51,12 +51,12 @@ def test_every_kernel_that_a_network_of_table_6_has_can_be_drawn_and_a_few_more(
                "transpose", "copy", "conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft",
                "nms"}  # fmt: skip
 
-    assert set(kernel_spaces(EVERYTHING)) == paper | further == set(LAYOUTS)
+    assert set(kernel_spaces(EVERYTHING)) == paper | further == set(PARAMETRISATIONS)
     # One that stands for operators without a form, and one that no runtime here has.
-    assert set(KERNEL_TYPES) - set(LAYOUTS) == {"other", "depthwise_pointwise"}
+    assert set(KERNEL_TYPES) - set(PARAMETRISATIONS) == {"other", "depthwise_pointwise"}
 
 
-@pytest.mark.parametrize("type_name", sorted(LAYOUTS))
+@pytest.mark.parametrize("type_name", sorted(PARAMETRISATIONS))
 def test_what_is_drawn_is_one_kernel_of_its_own_configuration_when_built(type_name: str) -> None:
     space = KernelSpace(type_name, EVERYTHING)
 
@@ -70,7 +70,7 @@ def test_what_is_drawn_is_one_kernel_of_its_own_configuration_when_built(type_na
         assert space.contains(row)
 
 
-@pytest.mark.parametrize("type_name", sorted(LAYOUTS))
+@pytest.mark.parametrize("type_name", sorted(PARAMETRISATIONS))
 def test_nothing_larger_than_kernels_of_networks_is_drawn(type_name: str) -> None:
     space = KernelSpace(type_name, EVERYTHING)
     kind = KERNEL_TYPES[type_name]
@@ -82,7 +82,7 @@ def test_nothing_larger_than_kernels_of_networks_is_drawn(type_name: str) -> Non
     assert (q.weight_elements <= MOST_WEIGHTS).all()
 
 
-@pytest.mark.parametrize("type_name", sorted(LAYOUTS))
+@pytest.mark.parametrize("type_name", sorted(PARAMETRISATIONS))
 def test_a_configuration_read_in_dimensions_and_written_again_is_the_same(type_name: str) -> None:
     space = KernelSpace(type_name, EVERYTHING)
 

@@ -1,6 +1,6 @@
 """The benchmark of variants (nn-Meter §3, Table 2): twelve families of networks and the cells of NAS-Bench-201.
 
-2,000 variants of each family with every width and kernel size drawn anew (:mod:`latcast.spaces.redrawn`), and as many
+2,000 variants of each family with every width and kernel size drawn anew (:mod:`latcast.spaces.nn_meter_variants`), and as many
 cells: 26,000 networks, each a few JSON values from which its graph is built, and what is known of the graph without running it.
 """
 
@@ -25,9 +25,9 @@ from latcast.spaces.families.variants import VariantFamily
 from latcast.spaces.nas.nas_bench_201 import NAME as CELLS
 from latcast.spaces.nas.nas_bench_201 import SIZE as CELL_COUNT
 from latcast.spaces.nas.nas_bench_201 import SPACE as CELL_SPACE
-from latcast.spaces.redrawn import REDRAWN_FAMILIES
+from latcast.spaces.nn_meter_variants import NN_METER_FAMILIES
 
-FAMILIES = (*REDRAWN_FAMILIES, CELLS)
+FAMILIES = (*NN_METER_FAMILIES, CELLS)
 """The thirteen parts, in nn-Meter's order."""
 
 COUNT = 2000
@@ -137,7 +137,7 @@ def draw_variants(
             for reference in references:
                 keep(build(reference))
         else:
-            references = REDRAWN_FAMILIES[name].sample(count, seed, keep)
+            references = NN_METER_FAMILIES[name].sample(count, seed, keep)
         found += [Variant(name, index, *described) for index, described in enumerate(zip(references, facts, strict=True))]
     return found
 

@@ -28,7 +28,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from latcast.samplers import SAMPLERS
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -
 
 
 def representative_configurations(
-    space: KernelSpace, listed: Listed, count: int, *, sampler: str = "prior", seed: int = 0
+    space: KernelSpace, listed: ConfigurationCounts, count: int, *, sampler: str = "prior", seed: int = 0
 ) -> list[Configuration]:
     """Kernels by which a platform is recognised (§5.1): some as networks have them, the others in fine-grained sweeps.
 

@@ -10,7 +10,7 @@ from latcast.fusion.detection import Detection, PairAnswer
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.test_cases import PATTERNS, TestCase, pair_case, pattern_case
 from latcast.records import ExecutedKernel
-from latcast.spaces.operator_pairs import Step, chain_network
+from latcast.spaces.operator_pairs import ChainStep, chain_network
 
 NETWORKS_AT_ONCE = 100
 
@@ -200,10 +200,10 @@ def _named_together(case: TestCase, found: Sequence[ExecutedKernel]) -> bool | N
     return all(votes)
 
 
-def _questioned(case: TestCase, steps: Sequence[Step]) -> list[str]:
+def _questioned(case: TestCase, steps: Sequence[ChainStep]) -> list[str]:
     """The nodes of a block that one kernel would hold: all of a pattern; of a pair the first's last and all of the second."""
     waiting = list(steps)
-    found: list[Step] = []
+    found: list[ChainStep] = []
     for element in case.elements:
         step = next(step for step in waiting if step.element == element)
         waiting.remove(step)

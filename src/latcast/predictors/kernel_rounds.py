@@ -27,9 +27,9 @@ from latcast.predictors.metrics import Metrics, judge
 from latcast.records import Platform
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
-from latcast.spaces.kernel_layouts import LAYOUTS, RARE
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference, kernel_spaces
 from latcast.spaces.kernel_zoo import KernelZoo
+from latcast.spaces.parametrisations import PARAMETRISATIONS, RARE
 
 TEST_SHARE, INITIAL_SHARE, ROUND_SHARE = 0.2, 0.4, 0.1
 """Parts of the kernels that a campaign is planned for: the fixed test set, the initial samples, and each round. nn-Meter has
@@ -113,7 +113,7 @@ class KernelRounds:
     ) -> None:
         make = SAMPLERS.get(sampler)
         # Rare types are measured where networks of the zoo have them.
-        usual = [name for name in LAYOUTS if name not in RARE or name in zoo]
+        usual = [name for name in PARAMETRISATIONS if name not in RARE or name in zoo]
         spaces = kernel_spaces(rules, usual if types is None else types)
         if not spaces:
             raise TrainingError(f"none of {', '.join(types or ())} is a kernel type that {rules.runtime} has kernels of")

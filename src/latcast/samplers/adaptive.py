@@ -10,7 +10,7 @@ from latcast.kernels.kernel import Configuration
 from latcast.samplers.distinct import distinct
 from latcast.samplers.prior import PriorSampler
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 CHANNEL_RANGE = (0.4, 1.2)
 """Fine-grained samples have each number of channels between these parts of what it is at the inaccurate point (Algorithm 2,
@@ -41,7 +41,7 @@ class AdaptiveSampler:
     def __init__(
         self,
         space: KernelSpace,
-        listed: Listed,
+        listed: ConfigurationCounts,
         seed: int,
         *,
         samples_per_point: int = SAMPLES_PER_POINT,

@@ -16,7 +16,7 @@ from random import Random
 from latcast.kernels.kernel import Configuration
 from latcast.samplers.distinct import distinct
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 BEYOND_SHARE = 0.5
 """Part of the draws that lie between listed configurations."""
@@ -37,7 +37,7 @@ class PriorSampler:
         seed: Of every random choice.
     """
 
-    def __init__(self, space: KernelSpace, listed: Listed, seed: int) -> None:
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
         self._space = space
         self._rng = Random(f"prior/{space.name}/{seed}")
         self._seen: set[Configuration] = set()

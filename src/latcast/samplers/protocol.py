@@ -7,7 +7,7 @@ from typing import Protocol
 
 from latcast.kernels.kernel import Configuration
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 
 class Sampler(Protocol):
@@ -41,7 +41,7 @@ class Sampler(Protocol):
 class SamplerMaker(Protocol):
     """How samplers are made, whatever they learn from: the classes of samplers fulfil it."""
 
-    def __call__(self, space: KernelSpace, listed: Listed, seed: int) -> Sampler:
+    def __call__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> Sampler:
         """A sampler.
 
         Args:

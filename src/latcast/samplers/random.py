@@ -8,13 +8,13 @@ from random import Random
 from latcast.kernels.kernel import Configuration
 from latcast.samplers.distinct import distinct
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 
 class RandomSampler:
     """Draws evenly over the valid space; learns nothing."""
 
-    def __init__(self, space: KernelSpace, listed: Listed, seed: int) -> None:
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
         self._space = space
         self._rng = Random(f"random/{space.name}/{seed}")
         self._seen: set[Configuration] = set()

@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 
 from latcast.kernels.kernel import Configuration
-from latcast.spaces.kernel_layouts import CODES
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
+from latcast.spaces.parametrisations import CODES
 
 NEAREST = 20
 """A combination takes its channels from one of at least this many configurations that are nearest to it on the grid."""
@@ -19,7 +19,7 @@ CELL_DRAWS = 20
 """Draws of channels for a combination that has none yet: those of a small map may be too many for a large one."""
 
 
-def fixed_test_set(space: KernelSpace, listed: Listed, count: int, seed: int) -> list[Configuration]:
+def fixed_test_set(space: KernelSpace, listed: ConfigurationCounts, count: int, seed: int) -> list[Configuration]:
     """Configurations that predictors are judged on, the same ones in every round.
 
     Each pass goes over all combinations (HW, K, S) in an order drawn from the seed and gives each the rest of a configuration
@@ -49,9 +49,9 @@ def fixed_test_set(space: KernelSpace, listed: Listed, count: int, seed: int) ->
 
 
 class _Channels:
-    """Listed configurations by their place on the grid."""
+    """ConfigurationCounts configurations by their place on the grid."""
 
-    def __init__(self, space: KernelSpace, listed: Listed) -> None:
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts) -> None:
         self._space = space
         self._rows = [row for row in listed if space.within_limits(row)]
         self._names = [name for name in space.cells[0] if name not in CODES]

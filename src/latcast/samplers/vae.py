@@ -20,7 +20,7 @@ from latcast.samplers.distinct import distinct
 from latcast.samplers.prior import PriorSampler, grain, on_grain
 from latcast.samplers.vae_training import Decoder, trained_decoder
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
 
 FEWEST_ROWS = 10
 """Kernels in networks below which nothing is learned."""
@@ -40,7 +40,7 @@ class VaeSampler:
         MissingExtraError: torch is not installed, and no trained decoder is in the cache.
     """
 
-    def __init__(self, space: KernelSpace, listed: Listed, seed: int) -> None:
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
         self._space = space
         self._seed = seed
         self._prior = PriorSampler(space, listed, seed)

@@ -202,7 +202,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def network_named(name: str) -> Reference:
-    """The network that people mean by a name: one that known phones ran, a published one, or another one of pytorchcv.
+    """The network of a name: one measured on known phones, a published one, or another one of pytorchcv.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -222,7 +222,7 @@ def network_named(name: str) -> Reference:
 
 
 def is_model_name(text: str) -> bool:
-    """Whether a text can only be meant as the name of a published model, not as a path.
+    """Whether a text can only be the name of a published model, not a path.
 
     Raises:
         ModelError: It is neither, but an address.

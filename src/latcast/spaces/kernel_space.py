@@ -21,7 +21,7 @@ from latcast.kernels.single import kernel_graph
 from latcast.kernels.types import kernel_type
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.records import Reference
-from latcast.spaces.kernel_layouts import LAYOUTS, Values
+from latcast.spaces.parametrisations import PARAMETRISATIONS, Values
 
 MOST_FLOPS, MOST_ELEMENTS, MOST_WEIGHTS = 4e9, 1.6e7, 1.1e8
 """Of one kernel: FLOPs, elements read and written, weights. VGG16 has 3.7e9, 6.4e6 and 1.03e8; random sampling without a limit
@@ -56,18 +56,18 @@ class KernelSpace:
 
     Raises:
         UnknownNameError: No such kernel type.
-        UnsupportedOperatorError: The type has no layout: ``other`` stands for operators without a form of their own.
+        UnsupportedOperatorError: The type has no parametrisation: ``other`` stands for operators without a form of their own.
     """
 
     def __init__(self, type_name: str, rules: FusionRules) -> None:
         self.kernel_type = kernel_type(type_name)
         self.rules = rules
-        if type_name not in LAYOUTS:
+        if type_name not in PARAMETRISATIONS:
             raise UnsupportedOperatorError(
-                f"kernels of type '{type_name}' cannot be drawn: latcast/spaces/kernel_layouts does not describe them; "
-                f"it describes {', '.join(LAYOUTS)}"
+                f"kernels of type '{type_name}' cannot be drawn: latcast/spaces/parametrisations does not describe them; "
+                f"it describes {', '.join(PARAMETRISATIONS)}"
             )
-        self.layout = LAYOUTS[type_name]
+        self.parametrisation = PARAMETRISATIONS[type_name]
 
     @property
     def name(self) -> str:
@@ -116,10 +116,10 @@ class KernelSpace:
             None where this choice on the grid has no valid kernel, or hardly any.
         """
         chosen, fused = self._choice(rng), rng.choice(self.fused)
-        if not self.layout.sensible(chosen):
+        if not self.parametrisation.sensible(chosen):
             return None
         for _ in range(SPAN_DRAWS):
-            spans = {span.name: rng.randint(span.low, span.high) for span in self.layout.spans}
+            spans = {span.name: rng.randint(span.low, span.high) for span in self.parametrisation.spans}
             configuration = self._written({**chosen, **spans}, fused)
             if self.within_limits(configuration):
                 return self.canonical(configuration)
@@ -129,7 +129,7 @@ class KernelSpace:
     def fused(self) -> tuple[tuple[int, ...], ...]:
         """What the rules let be fused behind some kernel of this type, in the order of ``FUSED_FIELDS``."""
         rng = Random(0)
-        spans = {span.name: max(span.low, min(32, span.high)) for span in self.layout.spans}
+        spans = {span.name: max(span.low, min(32, span.high)) for span in self.parametrisation.spans}
         choices = [{**self._choice(rng), **spans} for _ in range(FUSED_TRIALS)]
         found = [fused for fused in FUSED if any(self.contains(self._written(choice, fused)) for choice in choices)]
         return tuple(found) or FUSED[:1]
@@ -142,8 +142,8 @@ class KernelSpace:
 
     def _choice(self, rng: Random) -> dict[str, int]:
         """A value on each axis."""
-        chosen: dict[str, int] = dict(self.layout.constants)
-        for axis in self.layout.axes:
+        chosen: dict[str, int] = dict(self.parametrisation.constants)
+        for axis in self.parametrisation.axes:
             chosen |= zip(axis.names, rng.choice(axis.values), strict=True)
         return chosen
 
@@ -162,10 +162,10 @@ class KernelSpace:
     # Moving about
 
     def dimensions(self, configuration: Configuration) -> dict[str, int]:
-        """A configuration in the dimensions of its layout; what is fused stays as it is."""
+        """A configuration in the dimensions of its parametrisation; what is fused stays as it is."""
         fields = self._fields(configuration)
         fused = {name: fields.pop(name) for name in FUSED_FIELDS}
-        return {**self.layout.read(fields), **fused}
+        return {**self.parametrisation.read(fields), **fused}
 
     def moved(self, configuration: Configuration, changes: Values) -> Configuration | None:
         """The configuration with some of its dimensions changed; None where there is no such kernel."""
@@ -176,18 +176,18 @@ class KernelSpace:
     def spans(self, configuration: Configuration) -> dict[str, int]:
         """The channels of a configuration."""
         values = self.dimensions(configuration)
-        return {span.name: values[span.name] for span in self.layout.spans}
+        return {span.name: values[span.name] for span in self.parametrisation.spans}
 
     @cached_property
     def cells(self) -> Sequence[Mapping[str, int]]:
         """Every sensible combination on the grid: (HW, K, S) of a convolution (nn-Meter §5.2)."""
-        axes = [axis for axis in self.layout.axes if axis.cell]
+        axes = [axis for axis in self.parametrisation.axes if axis.cell]
         found = []
         for choice in product(*(axis.values for axis in axes)):
             cell: dict[str, int] = {}
             for axis, values in zip(axes, choice, strict=True):
                 cell |= zip(axis.names, values, strict=True)
-            if self.layout.sensible({**self.layout.constants, **cell}):
+            if self.parametrisation.sensible({**self.parametrisation.constants, **cell}):
                 found.append(cell)
         return found
 
@@ -197,7 +197,7 @@ class KernelSpace:
         return dict(zip(self.kernel_type.fields, configuration, strict=True))
 
     def _written(self, values: Values, fused: tuple[int, ...]) -> Configuration:
-        fields = {**self.layout.write(values), **dict(zip(FUSED_FIELDS, fused, strict=True))}
+        fields = {**self.parametrisation.write(values), **dict(zip(FUSED_FIELDS, fused, strict=True))}
         return tuple(fields[name] for name in self.kernel_type.fields)
 
 
@@ -205,7 +205,7 @@ _MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "lin
 """Fields that are counts from zero on, codes or flags; all others are sizes."""
 
 
-def kernel_spaces(rules: FusionRules, types: Iterable[str] = tuple(LAYOUTS)) -> dict[str, KernelSpace]:
+def kernel_spaces(rules: FusionRules, types: Iterable[str] = tuple(PARAMETRISATIONS)) -> dict[str, KernelSpace]:
     """The spaces of those kernel types that a runtime with these rules has, by type."""
     spaces = [KernelSpace(name, rules) for name in types]
     return {space.name: space for space in spaces if space.drawable}

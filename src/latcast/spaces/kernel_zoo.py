@@ -1,4 +1,4 @@
-"""Kernel configurations as networks have them, from which the distribution of a type's configurations is learned.
+"""Kernel configurations that occur in networks, from which the distribution of a type's configurations is learned.
 
 The dimensions of a configuration depend on each other (a 7x7 filter on a 3-channel image, thousands of channels on a 7x7 map),
 so whole configurations are kept, never a distribution of each dimension.
@@ -16,11 +16,11 @@ from latcast.records import Reference
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.training_mix import TRAINING_FAMILIES, published_networks, shares_of
 
-Listed = Mapping[Configuration, int]
-"""Configurations of one kernel type, and how often networks have each."""
+ConfigurationCounts = Mapping[Configuration, int]
+"""Configurations of one kernel type, and how often each occurs in networks."""
 
-KernelZoo = Mapping[str, Listed]
-"""Listed configurations by kernel type."""
+KernelZoo = Mapping[str, ConfigurationCounts]
+"""Configurations and their counts by kernel type."""
 
 SYNTHETIC_SPACE = "random_mixed"
 """Brings the kinds of blocks that the training families lack."""
@@ -32,7 +32,7 @@ PUBLISHED_PER_FAMILY = 3
 def zoo_networks(count: int, seed: int) -> list[Reference]:
     """Networks of a zoo: published ones of the training families, then their variants and synthetic networks, half and half.
 
-    Families that predictors are judged on are left out, as for training on whole networks.
+    Families that predictors are evaluated on are left out, as for training on whole networks.
     """
     published = published_networks(TRAINING_FAMILIES, PUBLISHED_PER_FAMILY)[:count]
     rest = count - len(published)

@@ -1,6 +1,4 @@
-"""Networks that were measured and published without what it takes to build them: their latencies can be stored, compared and
-used as they are, but no kernel of theirs is known. :func:`can_build` tells them apart.
-"""
+"""Networks whose latencies were published without their graphs: they are stored and compared, but have no known kernels."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ MEASURED_ONLY: Mapping[str, str] = MappingProxyType({name: f"{__name__}:{name.up
 
 
 def can_build(reference: Reference) -> bool:
-    """Whether a reference is meant to be built, rather than only to name what was measured."""
+    """Whether a reference has a graph; otherwise only its latencies are known."""
     return reference.space not in _SPACES
 
 

@@ -40,7 +40,7 @@ before and adds their results."""
 
 
 @dataclass(frozen=True)
-class Step:
+class ChainStep:
     """One element of a built chain.
 
     Attributes:
@@ -59,7 +59,7 @@ class ChainBuilder(GraphBuilder):
 
     def __init__(self, name: str, wall: Callable[[ChainBuilder, str], str]) -> None:
         super().__init__(name)
-        self.steps: list[Step] = []
+        self.steps: list[ChainStep] = []
         self._wall = wall
         self._operands: dict[Shape, str] = {}
         self._operand_nodes: set[str] = set()
@@ -90,7 +90,7 @@ class ChainBuilder(GraphBuilder):
         if isinstance(element, str):
             start = len(self._nodes)
             y = self.wall(x) if element == WALL else operator(element).add(self, x)
-            self.steps.append(Step(block, element, self._nodes_since(start)))
+            self.steps.append(ChainStep(block, element, self._nodes_since(start)))
             return y
         join, *branches = element
         ends = []
@@ -101,7 +101,7 @@ class ChainBuilder(GraphBuilder):
             ends.append(y)
         start = len(self._nodes)
         y = self.concat(ends) if join == "concat" else self.op(join.capitalize(), ends)[0]
-        self.steps.append(Step(block, join, self._nodes_since(start)))
+        self.steps.append(ChainStep(block, join, self._nodes_since(start)))
         return y
 
     def restore(self, x: str, shape: Shape) -> str:
@@ -123,7 +123,7 @@ Adder = Callable[[ChainBuilder, str], str]
 
 
 @dataclass(frozen=True)
-class Operator:
+class ChainOperator:
     """How an operator is added to a chain.
 
     Attributes:
@@ -141,16 +141,16 @@ class Operator:
     members: tuple[str, ...] = ()
 
 
-def _unary(op_type: str) -> Operator:
-    return Operator(lambda b, x: b.op(op_type, [x])[0])
+def _unary(op_type: str) -> ChainOperator:
+    return ChainOperator(lambda b, x: b.op(op_type, [x])[0])
 
 
-def _with_scalar(op_type: str, value: float) -> Operator:
-    return Operator(lambda b, x: b.op(op_type, [x, b.constant(value, dtype="float32")])[0])
+def _with_scalar(op_type: str, value: float) -> ChainOperator:
+    return ChainOperator(lambda b, x: b.op(op_type, [x, b.constant(value, dtype="float32")])[0])
 
 
-def _activation(name: str, *members: str) -> Operator:
-    return Operator(lambda b, x: b.activation(x, name), members=members)
+def _activation(name: str, *members: str) -> ChainOperator:
+    return ChainOperator(lambda b, x: b.activation(x, name), members=members)
 
 
 def _channel_weight(b: ChainBuilder, x: str, stem: str) -> str:
@@ -220,20 +220,20 @@ def _attention(b: ChainBuilder, x: str) -> str:
     return b.matmul(b.softmax(b.matmul(x, _swap_last_axes(b, other))), other)
 
 
-OPERATORS: Mapping[str, Operator] = {
-    "conv": Operator(lambda b, x: b.conv(x, b.channels(x), 1, bias=True), (MAP,)),
-    "depthwise_conv": Operator(lambda b, x: b.depthwise_conv(x, 3, bias=True), (MAP,)),
-    "grouped_conv": Operator(lambda b, x: b.conv(x, b.channels(x), 1, groups=2, bias=True), (MAP,)),
-    "conv_transpose": Operator(_conv_transpose, (MAP,)),
-    "linear": Operator(lambda b, x: b.linear(x, b.shape(x)[-1], bias=len(b.shape(x)) == 2), VECTORS),
-    "matmul": Operator(lambda b, x: b.matmul(x, b.operand(x)), two_inputs=True),
-    "batch_normalization": Operator(lambda b, x: b.batch_norm(x), (MAP,)),
-    "layer_normalization": Operator(lambda b, x: b.layer_norm(x)),
+OPERATORS: Mapping[str, ChainOperator] = {
+    "conv": ChainOperator(lambda b, x: b.conv(x, b.channels(x), 1, bias=True), (MAP,)),
+    "depthwise_conv": ChainOperator(lambda b, x: b.depthwise_conv(x, 3, bias=True), (MAP,)),
+    "grouped_conv": ChainOperator(lambda b, x: b.conv(x, b.channels(x), 1, groups=2, bias=True), (MAP,)),
+    "conv_transpose": ChainOperator(_conv_transpose, (MAP,)),
+    "linear": ChainOperator(lambda b, x: b.linear(x, b.shape(x)[-1], bias=len(b.shape(x)) == 2), VECTORS),
+    "matmul": ChainOperator(lambda b, x: b.matmul(x, b.operand(x)), two_inputs=True),
+    "batch_normalization": ChainOperator(lambda b, x: b.batch_norm(x), (MAP,)),
+    "layer_normalization": ChainOperator(lambda b, x: b.layer_norm(x)),
     "relu": _activation("relu"),
     "relu6": _activation("relu6"),
-    "clip": Operator(lambda b, x: b.clip(x, -1.0, 1.0)),
+    "clip": ChainOperator(lambda b, x: b.clip(x, -1.0, 1.0)),
     "leaky_relu": _activation("leaky_relu"),
-    "p_relu": Operator(lambda b, x: b.op("PRelu", [x, _channel_weight(b, x, "slope")])[0]),
+    "p_relu": ChainOperator(lambda b, x: b.op("PRelu", [x, _channel_weight(b, x, "slope")])[0]),
     "hard_swish": _activation("hard_swish"),
     "hard_sigmoid": _activation("hard_sigmoid"),
     "sigmoid": _activation("sigmoid"),
@@ -241,40 +241,40 @@ OPERATORS: Mapping[str, Operator] = {
     "silu": _activation("silu", "sigmoid", "mul"),
     # TFLite has no error function that stands alone; a hyperbolic tangent takes as long.
     "gelu": _activation("gelu", "div_scalar", "tanh", "add_scalar", "mul", "mul_scalar"),
-    "mish": Operator(_mish, members=("softplus", "tanh", "mul")),
-    "decomposed_hard_swish": Operator(lambda b, x: b.mul(x, b.hard_sigmoid(x)), members=("hard_sigmoid", "mul")),
-    "decomposed_hard_sigmoid": Operator(_decomposed_hard_sigmoid, members=("add_scalar", "relu6", "div_scalar")),
+    "mish": ChainOperator(_mish, members=("softplus", "tanh", "mul")),
+    "decomposed_hard_swish": ChainOperator(lambda b, x: b.mul(x, b.hard_sigmoid(x)), members=("hard_sigmoid", "mul")),
+    "decomposed_hard_sigmoid": ChainOperator(_decomposed_hard_sigmoid, members=("add_scalar", "relu6", "div_scalar")),
     "softplus": _unary("Softplus"),
-    "add": Operator(lambda b, x: b.add(x, b.operand(x)), two_inputs=True),
-    "mul": Operator(lambda b, x: b.mul(x, b.operand(x)), two_inputs=True),
-    "bias_add": Operator(lambda b, x: b.add(x, _channel_weight(b, x, "bias"))),
+    "add": ChainOperator(lambda b, x: b.add(x, b.operand(x)), two_inputs=True),
+    "mul": ChainOperator(lambda b, x: b.mul(x, b.operand(x)), two_inputs=True),
+    "bias_add": ChainOperator(lambda b, x: b.add(x, _channel_weight(b, x, "bias"))),
     "add_scalar": _with_scalar("Add", 1.0),
     "mul_scalar": _with_scalar("Mul", 0.5),
     "div_scalar": _with_scalar("Div", 2.0),
-    "max_pool": Operator(lambda b, x: b.max_pool(x, 3, 1, 1), (MAP,)),
-    "average_pool": Operator(lambda b, x: b.average_pool(x, 3, 1, 1), (MAP,)),
-    "global_average_pool": Operator(lambda b, x: b.global_average_pool(x), (MAP,), keeps_shape=False),
-    "reduce_mean": Operator(lambda b, x: b.reduce_mean(x, (-1,)), keeps_shape=False),
-    "softmax": Operator(lambda b, x: b.softmax(x)),
-    "concat": Operator(lambda b, x: b.concat([x, b.operand(x)], _feature_axis(b, x)), keeps_shape=False, two_inputs=True),
-    "split": Operator(lambda b, x: b.split(x, _halves(b, x), _feature_axis(b, x))[0], keeps_shape=False),
-    "slice": Operator(lambda b, x: b.slice(x, [0], [_halves(b, x)[0]], [_feature_axis(b, x)]), keeps_shape=False),
-    "transpose": Operator(_swap_last_axes),
-    "resize": Operator(lambda b, x: b.resize(x, (2 * b.shape(x)[2], 2 * b.shape(x)[3])), (MAP,), keeps_shape=False),
-    "pad": Operator(lambda b, x: b.pad(x, (0, 0, 1, 1, 0, 0, 1, 1)), (MAP,), keeps_shape=False),
-    "reshape": Operator(_reshape, keeps_shape=False),
-    "flatten": Operator(_flatten),
-    "squeeze": Operator(_squeeze),
+    "max_pool": ChainOperator(lambda b, x: b.max_pool(x, 3, 1, 1), (MAP,)),
+    "average_pool": ChainOperator(lambda b, x: b.average_pool(x, 3, 1, 1), (MAP,)),
+    "global_average_pool": ChainOperator(lambda b, x: b.global_average_pool(x), (MAP,), keeps_shape=False),
+    "reduce_mean": ChainOperator(lambda b, x: b.reduce_mean(x, (-1,)), keeps_shape=False),
+    "softmax": ChainOperator(lambda b, x: b.softmax(x)),
+    "concat": ChainOperator(lambda b, x: b.concat([x, b.operand(x)], _feature_axis(b, x)), keeps_shape=False, two_inputs=True),
+    "split": ChainOperator(lambda b, x: b.split(x, _halves(b, x), _feature_axis(b, x))[0], keeps_shape=False),
+    "slice": ChainOperator(lambda b, x: b.slice(x, [0], [_halves(b, x)[0]], [_feature_axis(b, x)]), keeps_shape=False),
+    "transpose": ChainOperator(_swap_last_axes),
+    "resize": ChainOperator(lambda b, x: b.resize(x, (2 * b.shape(x)[2], 2 * b.shape(x)[3])), (MAP,), keeps_shape=False),
+    "pad": ChainOperator(lambda b, x: b.pad(x, (0, 0, 1, 1, 0, 0, 1, 1)), (MAP,), keeps_shape=False),
+    "reshape": ChainOperator(_reshape, keeps_shape=False),
+    "flatten": ChainOperator(_flatten),
+    "squeeze": ChainOperator(_squeeze),
     "identity": _unary("Identity"),
     "dropout": _unary("Dropout"),
     # The subtractions take as long as an addition or a bias, the square root as long as a sigmoid.
-    "layer_norm": Operator(
+    "layer_norm": ChainOperator(
         _layer_norm,
         members=("reduce_mean", "add", "mul_scalar", "reduce_mean", "add_scalar", "sigmoid", "mul", "bias_add", "bias_add"),
     ),
     # Flattening and back stands for the two reshapes.
-    "channel_shuffle": Operator(lambda b, x: b.channel_shuffle(x, 2), (MAP,), members=("flatten", "transpose")),
-    "unscaled_attention": Operator(
+    "channel_shuffle": ChainOperator(lambda b, x: b.channel_shuffle(x, 2), (MAP,), members=("flatten", "transpose")),
+    "unscaled_attention": ChainOperator(
         _attention, two_inputs=True, members=("transpose", "matmul", "softmax", "matmul")
     ),
 }  # fmt: skip
@@ -309,7 +309,7 @@ def stands_behind(wall: str, name: str, form: str) -> bool:
     return form == MAP and name not in ("reduce_mean", "reshape")
 
 
-def operator(name: str) -> Operator:
+def operator(name: str) -> ChainOperator:
     """The operator of this name.
 
     Raises:
@@ -326,7 +326,7 @@ class ChainNetwork:
     """A test network with what each element of its chain became."""
 
     graph: Graph
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
 
 
 def _wall(name: str, form: str) -> Adder:

@@ -23,9 +23,9 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import load_rules
 from latcast.samplers import SAMPLERS
 from latcast.samplers.protocol import Sampler
-from latcast.spaces.kernel_layouts import Axis, Span
 from latcast.spaces.kernel_space import KernelSpace
-from latcast.spaces.kernel_zoo import Listed
+from latcast.spaces.kernel_zoo import ConfigurationCounts
+from latcast.spaces.parametrisations import Axis, Span
 
 KERNEL_TYPES = ("conv", "depthwise_conv", "concat")
 
@@ -36,7 +36,7 @@ def space_of(type_name: str) -> KernelSpace:
     return KernelSpace(type_name, load_rules("onnxruntime"))
 
 
-def listed_in(space: KernelSpace, count: int = 30) -> Listed:
+def listed_in(space: KernelSpace, count: int = 30) -> ConfigurationCounts:
     """Configurations as if networks had them, the first ones more often."""
     rng = Random(5)
     drawn = [row for row in (space.draw(rng) for _ in range(4 * count)) if row is not None]
@@ -46,7 +46,7 @@ def listed_in(space: KernelSpace, count: int = 30) -> Listed:
 def small_space() -> KernelSpace:
     """Softmax over one row of 8 to 11 columns: four configurations."""
     space = space_of("softmax")
-    space.layout = replace(space.layout, axes=(Axis(("rows",), ((1,),)),), spans=(Span("columns", 8, 11),))
+    space.parametrisation = replace(space.parametrisation, axes=(Axis(("rows",), ((1,),)),), spans=(Span("columns", 8, 11),))
     return space
 
 

@@ -114,12 +114,12 @@ def shufflenet_v2(
     return b.linear(b.reduce_mean(b.conv_bn(x, head), (2, 3), keepdims=False), classes)
 
 
-def _published_shufflenet(size: str, million_parameters: float, million_macs: float, told: str) -> PublishedModel:
+def _published_shufflenet(size: str, million_parameters: float, million_macs: float, counted: str) -> PublishedModel:
     return PublishedModel(
         {"widths": _SHUFFLENET_WIDTHS[size], "head": 2048 if size == "2_0" else 1024},
         million_parameters,
         million_macs,
-        f"torchvision models table; MACs of convolutions and the linear layer ({told}; Ma et al. do not say what else "
+        f"torchvision models table; MACs of convolutions and the linear layer ({counted}; Ma et al. do not say what else "
         "they count)",
     )
 

@@ -1,8 +1,8 @@
-"""The kernels of every member of a small space in one table: nothing is built to price a member.
+"""The kernels of every member of a small space in one table: no member is built to estimate its latency.
 
 NAS-Bench-201 has 15,625 encodings, 9,445 different networks and some forty different kernels, so a table of counts is a few
 ten kilobytes. Tables for the fusion rules that latcast ships are shipped with it (``python -m benchmarks encodings --ship``
-writes them); for other rules a search that has looked at the whole space leaves one in the user's cache. A table carries a
+writes them); for other rules a search over the whole space keeps one in the user's cache. A table carries a
 fingerprint of what it was made from; one that does not fit is not used.
 """
 
@@ -31,7 +31,7 @@ from latcast.spaces.nas.segment_kernels import SegmentKernels, SegmentSizes
 from latcast.spaces.nas.supernet import Supernet, checked_encodings, radices
 
 SMALL_SPACE = 200_000
-"""Spaces of at most so many encodings are looked at whole, and have a table."""
+"""Spaces of at most so many encodings are searched exhaustively, and have a table."""
 
 SCHEMA = 1
 
@@ -148,7 +148,7 @@ def _agrees(table: MemberKernels) -> bool:
 
 
 def keep_table(kernels: SegmentKernels) -> None:
-    """Leaves the table of a space in the user's cache; where that cannot be written, nothing is kept."""
+    """Writes the table of a space to the user's cache; where that cannot be written, nothing is kept."""
     path = _cached_path(kernels.supernet, kernels.rules)
     content = table_bytes(make_table(kernels))
     part = path.with_name(f"{path.name}.{os.getpid()}.part")

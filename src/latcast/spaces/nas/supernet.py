@@ -114,8 +114,8 @@ def encoding_of_values(space: str, dimensions: Sequence[Dimension], values: Colu
         choices = np.asarray(dimension.choices)
         found = values[dimension.name][:, :, None] == choices
         if not found.any(axis=2).all():
-            strange = values[dimension.name][~found.any(axis=2)][0]
-            raise ModelError(f"'{dimension.name}' {strange} is no choice of the space '{space}': {list(dimension.choices)}")
+            unknown = values[dimension.name][~found.any(axis=2)][0]
+            raise ModelError(f"'{dimension.name}' {unknown} is no choice of the space '{space}': {list(dimension.choices)}")
         parts.append(found.argmax(axis=2))
     return np.concatenate(parts, axis=1).astype(np.int16)
 
@@ -123,10 +123,10 @@ def encoding_of_values(space: str, dimensions: Sequence[Dimension], values: Colu
 Row = tuple[int, ...]
 """A segment: the values of its space's fields. The first is its kind, 0 where there is no segment."""
 
-DRAWS_WITHOUT_NEWS = 1000
+MOST_FRUITLESS_DRAWS = 1000
 
 AT_ONCE = 32_768
-"""Networks whose choices are looked at together; bounds the memory whatever their number."""
+"""Networks that are decoded together; bounds the memory whatever their number."""
 
 
 def map_shape(row: Row) -> Shape:
@@ -230,10 +230,10 @@ class Supernet:
                 elif len(found) < count:
                     found[key] = row
                     fruitless = 0
-            if fruitless >= DRAWS_WITHOUT_NEWS:
+            if fruitless >= MOST_FRUITLESS_DRAWS:
                 raise LatcastError(
                     f"found {len(found)} different members of the space '{self.name}' and then none in "
-                    f"{DRAWS_WITHOUT_NEWS} draws, expected {count}; ask for fewer"
+                    f"{MOST_FRUITLESS_DRAWS} draws, expected {count}; ask for fewer"
                 )
         return np.stack(list(found.values())) if found else np.zeros((0, len(self.choices)), dtype=np.int16)
 

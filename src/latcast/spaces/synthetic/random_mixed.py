@@ -1,6 +1,6 @@
 """Random networks made of the blocks of all published ones: what a predictor for any network is trained on.
 
-A network is a stem, four or five stages at falling resolutions, and a head. Each network has a palette of a few kinds of
+A network is a stem, four or five stages at falling resolutions, and a head. Each network has a few kinds of
 blocks, and conventions of its own for activation, normalisation and the rounding of widths; input sizes, square or not,
 and widths are drawn too. A seed gives the structure; one multiplier scales the widths, so that sampling can aim at a
 number of multiply-accumulates and a reference stays two numbers.
@@ -134,7 +134,7 @@ HEADS: Mapping[str, tuple[Head, float]] = {
 """Heads and their shares in percent."""
 
 BLOCKS: Mapping[str, Block] = {**CONVOLUTIONAL, **TOKENS}
-PALETTE_WEIGHTS: Mapping[str, float] = {
+KIND_WEIGHTS: Mapping[str, float] = {
     **{kind: 1.2 if kind in TOKENS else 1.0 for kind in BLOCKS},
     "grouped_bottleneck": 1.5,
 }
@@ -181,7 +181,7 @@ def _assemble(
             raise ModelError(f"no kind of block is called '{kind}'; expected some of {', '.join(BLOCKS)}")
     rng = Random(seed)
     b = _Assembly(NAME, rng, width)
-    palette = tuple(kinds) if kinds else _palette(rng)
+    network_kinds = tuple(kinds) if kinds else _drawn_kinds(rng)
     drawn_size = _input_size(rng)
     x = b.input((1, 3, *(input_size or drawn_size)))
     input_height = b.size(x)[0]
@@ -194,10 +194,10 @@ def _assemble(
         stride = 2 if shrinks else 1
         # Widths grow with the total stride about as they do from VGG's first stage to ResNet's last.
         base = log_uniform(rng, 8, 64) * (total_stride * stride) ** rng.uniform(0.6, 0.95)
-        favoured = rng.sample(palette, min(len(palette), rng.choice((1, 2, 2, 3))))
+        favoured = rng.sample(network_kinds, min(len(network_kinds), rng.choice((1, 2, 2, 3))))
         for index in range(rng.choice((1, 2, 2, 3, 3, 4))):
             wanted = base if rng.random() < 0.75 else base * log_uniform(rng, 0.5, 2)
-            x = _add_block(b, x, b.scaled(wanted), stride if index == 0 else 1, favoured, palette, rng)
+            x = _add_block(b, x, b.scaled(wanted), stride if index == 0 else 1, favoured, network_kinds, rng)
     head = weighted(rng, {kind: share for kind, (_, share) in HEADS.items()})
     b.kinds.append(head)
     x = HEADS[head][0](b, x, weighted(rng, CLASSES), _branch(rng))
@@ -210,13 +210,13 @@ def _branch(rng: Random) -> Random:
     return Random(rng.getrandbits(64))
 
 
-def _palette(rng: Random) -> tuple[str, ...]:
+def _drawn_kinds(rng: Random) -> tuple[str, ...]:
     """Four to seven different kinds."""
-    waiting = dict(PALETTE_WEIGHTS)
+    left = dict(KIND_WEIGHTS)
     chosen = []
     for _ in range(rng.randint(4, 7)):
-        kind = weighted(rng, waiting)
-        del waiting[kind]
+        kind = weighted(rng, left)
+        del left[kind]
         chosen.append(kind)
     return tuple(chosen)
 
@@ -227,11 +227,11 @@ def _input_size(rng: Random) -> tuple[int, int]:
 
 
 def _add_block(
-    b: MixedBuilder, x: str, width: int, stride: int, favoured: Sequence[str], palette: Sequence[str], rng: Random
+    b: MixedBuilder, x: str, width: int, stride: int, favoured: Sequence[str], network_kinds: Sequence[str], rng: Random
 ) -> str:
     size = tuple(-(-side // stride) for side in b.size(x))
     fitting = [kind for kind in favoured if _fits(kind, (size[0], size[1]))]
-    fitting = fitting or [kind for kind in palette if _fits(kind, (size[0], size[1]))] or ["plain"]
+    fitting = fitting or [kind for kind in network_kinds if _fits(kind, (size[0], size[1]))] or ["plain"]
     stream = _branch(rng)
     kind = stream.choice(fitting)
     b.kinds.append(kind)

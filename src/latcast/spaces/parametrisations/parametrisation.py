@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Values = Mapping[str, int]
-"""A kernel in the dimensions of its layout, or in its type's fields."""
+"""A kernel in the dimensions of its parametrisation, or in its type's fields."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Span:
 
 
 def always(values: Values) -> bool:
-    """For layouts all of whose combinations make sense."""
+    """For parametrisations without impossible combinations."""
     return True
 
 
 @dataclass(frozen=True)
-class Layout:
+class Parametrisation:
     """What the configurations of a kernel type may be.
 
     Attributes:
@@ -53,9 +53,9 @@ class Layout:
 
     axes: tuple[Axis, ...]
     spans: tuple[Span, ...]
-    constants: Values
-    read: Callable[[Values], dict[str, int]]
-    write: Callable[[Values], dict[str, int]]
+    constants: Values = field(default_factory=dict)
+    read: Callable[[Values], dict[str, int]] = dict
+    write: Callable[[Values], dict[str, int]] = dict
     sensible: Callable[[Values], bool] = always
 
 

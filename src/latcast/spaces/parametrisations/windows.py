@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latcast.spaces.kernel_layouts.layout import (
+from latcast.spaces.parametrisations.parametrisation import (
     LEAST_CHANNELS,
     MAPS,
     MOST_CHANNELS,
     SIZES,
     Axis,
-    Layout,
+    Parametrisation,
     Span,
     Values,
     each,
@@ -123,8 +123,8 @@ def _write_volume(values: Values) -> dict[str, int]:
     return {**without(values, "pad", "pad_d", "pad_h", "pad_w"), **outs}
 
 
-def _pool(sizes: tuple[int, ...]) -> Layout:
-    return Layout(
+def _pool(sizes: tuple[int, ...]) -> Parametrisation:
+    return Parametrisation(
         (square(MAPS, "in_h", "in_w"), _kernel(sizes), _STRIDE_UP_TO_2),
         (Span("channels", LEAST_CHANNELS, MOST_CHANNELS),),
         {"batch": 1},
@@ -134,8 +134,8 @@ def _pool(sizes: tuple[int, ...]) -> Layout:
     )
 
 
-LAYOUTS: Mapping[str, Layout] = {
-    "conv": Layout(
+PARAMETRISATIONS: Mapping[str, Parametrisation] = {
+    "conv": Parametrisation(
         (_SIZE, _kernel((1, 3, 5, 7, 9)), _STRIDE),
         (Span("in_channels", LEAST_CHANNELS, MOST_CHANNELS), Span("out_channels", 16, 2048)),
         {**_PLAIN, "groups": 1},
@@ -143,7 +143,7 @@ LAYOUTS: Mapping[str, Layout] = {
         _write_dense,
         _fits,
     ),
-    "depthwise_conv": Layout(
+    "depthwise_conv": Parametrisation(
         (_SIZE, _kernel((3, 5, 7, 9)), _STRIDE),
         (Span("in_channels", 8, MOST_CHANNELS),),
         {**_PLAIN, "multiplier": 1},
@@ -151,7 +151,7 @@ LAYOUTS: Mapping[str, Layout] = {
         _write_depthwise,
         _fits,
     ),
-    "grouped_conv": Layout(
+    "grouped_conv": Parametrisation(
         (_SIZE, _kernel((1, 3, 5)), _STRIDE_UP_TO_2, each("groups", (2, 4, 8, 16, 32, 64), cell=False)),
         (Span("group_in", 2, 128), Span("group_out", 2, 128)),
         _PLAIN,
@@ -159,14 +159,14 @@ LAYOUTS: Mapping[str, Layout] = {
         _write_grouped,
         _fits,
     ),
-    "conv_transpose": Layout(
+    "conv_transpose": Parametrisation(
         (square((56, 32, 28, 16, 14, 8, 7, 4), "in_h", "in_w"), _DOUBLING),
         (Span("in_channels", 8, 1024), Span("out_channels", 8, 1024)),
         {**without(_PLAIN, "padded"), "groups": 1, "stride_h": 2, "stride_w": 2},
         _read_transposed,
         _write_transposed,
     ),
-    "conv_3d": Layout(
+    "conv_3d": Parametrisation(
         (
             _VOLUME,
             Axis(("kernel_d", "kernel_h", "kernel_w", "pad"), ((1, 1, 1, 0), (1, 3, 3, 0), (3, 3, 3, 1), (3, 1, 1, 1))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from latcast.kernels.types.elementwise import ACTIVATIONS, ARITHMETIC
-from latcast.spaces.kernel_layouts.layout import (
+from latcast.spaces.parametrisations.parametrisation import (
     LEAST_CHANNELS,
     MAP,
     MAPS,
@@ -14,7 +14,7 @@ from latcast.spaces.kernel_layouts.layout import (
     SIZES,
     TOKENS,
     Axis,
-    Layout,
+    Parametrisation,
     Span,
     Values,
     each,
@@ -27,27 +27,18 @@ from latcast.spaces.kernel_layouts.layout import (
 
 _HEADS = (1, 3, 4, 6, 8, 12, 16)
 
-_MATMUL = Layout((each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)), {}, dict, dict)
+_MATMUL = Parametrisation((each("batch", _HEADS), each("rows", TOKENS)), (Span("inner", 8, 512), Span("columns", 8, 512)))
 
-_PRODUCTS: Mapping[str, Layout] = {
-    "linear": Layout(
-        (each("rows", (1, *TOKENS)),), (Span("in_features", 8, 4096), Span("out_features", 8, 4096)), {}, dict, dict
-    ),
+_PRODUCTS: Mapping[str, Parametrisation] = {
+    "linear": Parametrisation((each("rows", (1, *TOKENS)),), (Span("in_features", 8, 4096), Span("out_features", 8, 4096))),
     "matmul": _MATMUL,
     "einsum": _MATMUL,
-    "linear_attention": Layout(
+    "linear_attention": Parametrisation(
         (each("key_heads", _HEADS), each("tokens", (1, *TOKENS)), each("sharing", (1, 4)), each("rule", (0, 1, 2, 3))),
         (Span("key_size", 8, 128), Span("value_size", 8, 128)),
-        {},
-        dict,
-        dict,
     ),
-    "attention": Layout(
-        (each("batch_heads", _HEADS), square(TOKENS, "queries", "keys")),
-        (Span("head_size", 8, 128),),
-        {"sharing_heads": 0},
-        dict,
-        dict,
+    "attention": Parametrisation(
+        (each("batch_heads", _HEADS), square(TOKENS, "queries", "keys")), (Span("head_size", 8, 128),), {"sharing_heads": 0}
     ),
 }
 
@@ -126,31 +117,29 @@ def _write_dft(values: Values) -> dict[str, int]:
 
 _CHANNELS = Span("channels", LEAST_CHANNELS, MOST_CHANNELS)
 
-_ELEMENTS: Mapping[str, Layout] = {
-    "activation": Layout(
+_ELEMENTS: Mapping[str, Parametrisation] = {
+    "activation": Parametrisation(
         (pixels(SIZES), each("function", tuple(range(len(ACTIVATIONS))))), (_CHANNELS,), {}, _read_elements, _write_elements
     ),
-    "arithmetic": Layout((pixels(SIZES), _OPERATIONS), (_CHANNELS,), {"small_elements": 1}, _read_arithmetic, _write_arithmetic),
-    "batch_norm": Layout((pixels(SIZES),), (_CHANNELS,), {}, _read_elements, _write_elements),
-    "softmax": Layout((each("rows", (1, 49, 196, 588, 1182, 2364)),), (Span("columns", 8, 1000),), {}, dict, dict),
-    "layer_norm": Layout((each("rows", (1, *TOKENS, 784, 3136)),), (Span("columns", 16, 2048),), {}, dict, dict),
-    "lrn": Layout((pixels(MAPS), each("size", (3, 5))), (_CHANNELS,), {}, _read_elements, _write_elements),
-    "cum_sum": Layout((each("outer", (1, 8, 64, 512)), each("inner", (1, 16, 64))), (Span("summed", 8, 2048),), {}, dict, dict),
-    "top_k": Layout(
-        (each("outer", (1, 8, 64, 512)), each("taken", (1, 5, 10, 100))),
-        (Span("searched", 100, 8400),),
-        {"inner": 1},
-        dict,
-        dict,
+    "arithmetic": Parametrisation(
+        (pixels(SIZES), _OPERATIONS), (_CHANNELS,), {"small_elements": 1}, _read_arithmetic, _write_arithmetic
     ),
-    "dft": Layout(
+    "batch_norm": Parametrisation((pixels(SIZES),), (_CHANNELS,), {}, _read_elements, _write_elements),
+    "softmax": Parametrisation((each("rows", (1, 49, 196, 588, 1182, 2364)),), (Span("columns", 8, 1000),)),
+    "layer_norm": Parametrisation((each("rows", (1, *TOKENS, 784, 3136)),), (Span("columns", 16, 2048),)),
+    "lrn": Parametrisation((pixels(MAPS), each("size", (3, 5))), (_CHANNELS,), {}, _read_elements, _write_elements),
+    "cum_sum": Parametrisation((each("outer", (1, 8, 64, 512)), each("inner", (1, 16, 64))), (Span("summed", 8, 2048),)),
+    "top_k": Parametrisation(
+        (each("outer", (1, 8, 64, 512)), each("taken", (1, 5, 10, 100))), (Span("searched", 100, 8400),), {"inner": 1}
+    ),
+    "dft": Parametrisation(
         (each("transforms", (1, 8, 64, 256)), each("width", (1, 2))), (Span("points", 16, 1024),), {}, _read_dft, _write_dft
     ),
-    "nms": Layout(
-        (each("classes", (1, 20, 80)), each("kept", (10, 100, 300))), (Span("boxes", 300, 8400),), {"images": 1}, dict, dict
+    "nms": Parametrisation(
+        (each("classes", (1, 20, 80)), each("kept", (10, 100, 300))), (Span("boxes", 300, 8400),), {"images": 1}
     ),
-    "reduce": Layout((_REDUCED,), (_CHANNELS,), {"rest": 1}, _read_reduce, _write_reduce),
-    "squeeze_excite": Layout(
+    "reduce": Parametrisation((_REDUCED,), (_CHANNELS,), {"rest": 1}, _read_reduce, _write_reduce),
+    "squeeze_excite": Parametrisation(
         (square(MAPS, "in_h", "in_w"), each("ratio", (4, 8, 16, 24))),
         (Span("channels", 16, MOST_CHANNELS),),
         {"batch": 1},
@@ -238,36 +227,36 @@ def _write_copy(values: Values) -> dict[str, int]:
     return {"elements": size * values["written"] // values["of"], "in_elements": size}
 
 
-_MOVEMENT: Mapping[str, Layout] = {
-    "concat": Layout(
+_MOVEMENT: Mapping[str, Parametrisation] = {
+    "concat": Parametrisation(
         (each("inputs", (2, 3, 4)), pixels(MAPS)),
         (Span("width", 6, MOST_CHANNELS),),
         {"form": MAP, "channels": 0},
         _read_concat,
         _write_concat,
     ),
-    "split": Layout(
+    "split": Parametrisation(
         (each("outputs", (1, 2, 3, 4)), each("outer", (1, 49, 196))), (Span("run", 8, 40_000),), {}, _read_split, _write_split
     ),
-    "transpose": Layout(
+    "transpose": Parametrisation(
         (each("form", (MAP, SEQUENCE)), each("rows", (*TOKENS, 784))),
         (Span("width", 8, 1024),),
         {"outer": 1},
         _read_transpose,
         _write_transpose,
     ),
-    "channel_shuffle": Layout(
+    "channel_shuffle": Parametrisation(
         (pixels(MAPS), each("groups", (2, 3, 4, 8))), (Span("group_channels", 2, 540),), {}, _read_shuffle, _write_shuffle
     ),
-    "resize": Layout((_ENLARGED, each("linear", (0, 1))), (Span("channels", 3, 1024),), {}, dict, dict),
-    "grid_sample": Layout(
+    "resize": Parametrisation((_ENLARGED, each("linear", (0, 1))), (Span("channels", 3, 1024),)),
+    "grid_sample": Parametrisation(
         (each("in_pixels", (196, 784, 3136, 12544)), each("out_pixels", (196, 784, 3136, 12544)), each("mode", (0, 1, 2))),
         (Span("channels", 3, 256),),
         {"axes": 2},
-        dict,
-        dict,
     ),
-    "copy": Layout((Axis(("written", "of"), ((5, 4), (1, 1))),), (Span("blocks", 4, 60_000),), {}, _read_copy, _write_copy),
+    "copy": Parametrisation(
+        (Axis(("written", "of"), ((5, 4), (1, 1))),), (Span("blocks", 4, 60_000),), {}, _read_copy, _write_copy
+    ),
 }
 
-LAYOUTS: Mapping[str, Layout] = {**_PRODUCTS, **_ELEMENTS, **_MOVEMENT}
+PARAMETRISATIONS: Mapping[str, Parametrisation] = {**_PRODUCTS, **_ELEMENTS, **_MOVEMENT}

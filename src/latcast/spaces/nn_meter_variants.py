@@ -26,17 +26,17 @@ MOST_PARAMETERS = 500_000_000
 Parameters = dict[str, Any]
 
 
-def redrawn_width(rng: Random, width: int) -> int:
+def drawn_width(rng: Random, width: int) -> int:
     """Any whole number from 0.2 to 1.8 times the published one."""
     low, high = WIDTH_RANGE
     return rng.randint(max(1, math.ceil(low * width)), math.floor(high * width))
 
 
-def _redrawn_kernel(rng: Random, kernel: int) -> int:
+def _drawn_kernel(rng: Random, kernel: int) -> int:
     return rng.choice(KERNEL_SIZES)
 
 
-def _redrawn_ratio(rng: Random, ratio: float) -> float:
+def _drawn_ratio(rng: Random, ratio: float) -> float:
     """A ratio of 1 stands for a layer that is not there, and stays."""
     return ratio if ratio == 1 else round(ratio * rng.uniform(*WIDTH_RANGE), 2)
 
@@ -44,14 +44,14 @@ def _redrawn_ratio(rng: Random, ratio: float) -> float:
 _WIDTHS = "widths inner hidden stem head growths expanded blocks squeezed pointwise spatial"
 
 _DRAWS: Mapping[str, Callable[[Random, Any], Any]] = {
-    **dict.fromkeys(_WIDTHS.split(), redrawn_width),
-    "kernels": _redrawn_kernel,
-    "expansions": _redrawn_ratio,
+    **dict.fromkeys(_WIDTHS.split(), drawn_width),
+    "kernels": _drawn_kernel,
+    "expansions": _drawn_ratio,
 }
 """Parameters of families that are channel counts, kernel sizes, or ratios that make a channel count by multiplication."""
 
 
-def redrawn(rng: Random, parameters: Mapping[str, Any]) -> Parameters:
+def drawn_parameters(rng: Random, parameters: Mapping[str, Any]) -> Parameters:
     """Parameters with every width, kernel size and expansion drawn anew; all others stay."""
     return {name: each(value, partial(_DRAWS[name], rng)) if name in _DRAWS else value for name, value in parameters.items()}
 
@@ -83,7 +83,7 @@ def _as_drawn(rng: Random, parameters: Parameters) -> Parameters:
 
 
 @dataclass(frozen=True)
-class RedrawnFamily:
+class NnMeterFamily:
     """A published network whose variants are drawn.
 
     Attributes:
@@ -114,7 +114,7 @@ class RedrawnFamily:
 
     def draw(self, rng: Random) -> Parameters:
         """Parameters of one variant."""
-        return self.tie(rng, redrawn(rng, self.published))
+        return self.tie(rng, drawn_parameters(rng, self.published))
 
     def sample(self, count: int, seed: int, keep: Callable[[Graph], None] = lambda graph: None) -> list[Reference]:
         """``count`` different variants with the base's operators and connections, the same for the same seed.
@@ -140,21 +140,21 @@ def structure_of(graph: Graph) -> list[tuple[str, tuple[str, ...]]]:
     return [(node.op_type, node.inputs) for node in graph.nodes]
 
 
-REDRAWN_FAMILIES: Mapping[str, RedrawnFamily] = {
+NN_METER_FAMILIES: Mapping[str, NnMeterFamily] = {
     found.name: found
     for found in (
-        RedrawnFamily("alexnet", "alexnet"),
-        RedrawnFamily("vgg", "vgg11"),
-        RedrawnFamily("densenet", "densenet121"),
-        RedrawnFamily("resnet", "resnet18", _stem_like_first_stage),
-        RedrawnFamily("squeezenet", "squeezenet1_0", _squeezenet_stem),
-        RedrawnFamily("googlenet", "googlenet"),
-        RedrawnFamily("mobilenet_v1", "mobilenet_v1"),
-        RedrawnFamily("mobilenet_v2", "mobilenet_v2"),
-        RedrawnFamily("mobilenet_v3", "mobilenet_v3_large", _unexpanded_first_block),
-        RedrawnFamily("shufflenet_v2", "shufflenet_v2_x1_5", _even_widths),
-        RedrawnFamily("mnasnet", "mnasnet_a1"),
-        RedrawnFamily("proxylessnas", "proxylessnas_gpu"),
+        NnMeterFamily("alexnet", "alexnet"),
+        NnMeterFamily("vgg", "vgg11"),
+        NnMeterFamily("densenet", "densenet121"),
+        NnMeterFamily("resnet", "resnet18", _stem_like_first_stage),
+        NnMeterFamily("squeezenet", "squeezenet1_0", _squeezenet_stem),
+        NnMeterFamily("googlenet", "googlenet"),
+        NnMeterFamily("mobilenet_v1", "mobilenet_v1"),
+        NnMeterFamily("mobilenet_v2", "mobilenet_v2"),
+        NnMeterFamily("mobilenet_v3", "mobilenet_v3_large", _unexpanded_first_block),
+        NnMeterFamily("shufflenet_v2", "shufflenet_v2_x1_5", _even_widths),
+        NnMeterFamily("mnasnet", "mnasnet_a1"),
+        NnMeterFamily("proxylessnas", "proxylessnas_gpu"),
     )
 }
 """The twelve of nn-Meter's Table 2. The paper does not say which member of a family it varies; this is the one whose variants

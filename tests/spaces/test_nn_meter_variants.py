@@ -1,4 +1,4 @@
-"""Redrawn variants: published structure, every width and kernel size anew."""
+"""Variants as nn-Meter draws them: published structure, every width and kernel size anew."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from latcast.graph.ir import Graph
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.families.variants import KERNEL_SIZES
-from latcast.spaces.redrawn import REDRAWN_FAMILIES, redrawn, redrawn_width, structure_of
+from latcast.spaces.nn_meter_variants import NN_METER_FAMILIES, drawn_parameters, drawn_width, structure_of
 
-EACH_FAMILY = pytest.mark.parametrize("name", sorted(REDRAWN_FAMILIES))
+EACH_FAMILY = pytest.mark.parametrize("name", sorted(NN_METER_FAMILIES))
 
 INPUT = (1, 3, 224, 224)
 
@@ -24,22 +24,22 @@ def flat(value: Any) -> list[Any]:
 
 
 def test_the_families_are_the_twelve_of_the_paper() -> None:
-    assert len(REDRAWN_FAMILIES) == 12
-    assert all(name == redrawing.name for name, redrawing in REDRAWN_FAMILIES.items())
+    assert len(NN_METER_FAMILIES) == 12
+    assert all(name == variants.name for name, variants in NN_METER_FAMILIES.items())
 
 
 @given(seed=st.integers(0, 2**32), width=st.integers(1, 5000))
 def test_a_width_stays_between_a_fifth_and_nine_fifths(seed: int, width: int) -> None:
-    assert 0.2 * width <= redrawn_width(Random(seed), width) <= 1.8 * width
+    assert 0.2 * width <= drawn_width(Random(seed), width) <= 1.8 * width
 
 
 def test_a_width_takes_every_whole_number_of_its_range() -> None:
-    assert {redrawn_width(Random(seed), 10) for seed in range(500)} == set(range(2, 19))
+    assert {drawn_width(Random(seed), 10) for seed in range(500)} == set(range(2, 19))
 
 
 def test_widths_kernels_and_ratios_are_drawn_and_all_else_stays() -> None:
     given_ = {"widths": [1000, 1000], "kernels": [[3, 3], [5]], "expansions": [1, 6], "strides": [1, 2], "activation": "relu"}
-    drawn = redrawn(Random(0), given_)
+    drawn = drawn_parameters(Random(0), given_)
     assert drawn["strides"] == [1, 2]
     assert drawn["activation"] == "relu"
     assert len(set(drawn["widths"])) == 2
@@ -51,30 +51,30 @@ def test_widths_kernels_and_ratios_are_drawn_and_all_else_stays() -> None:
 
 @EACH_FAMILY
 def test_the_base_is_the_published_network(name: str) -> None:
-    redrawing = REDRAWN_FAMILIES[name]
-    assert redrawing.structure == structure_of(build(model(redrawing.base)))
+    variants = NN_METER_FAMILIES[name]
+    assert variants.structure == structure_of(build(model(variants.base)))
 
 
 @EACH_FAMILY
 def test_variants_have_the_structure_of_the_published_network_and_other_sizes(name: str) -> None:
-    redrawing = REDRAWN_FAMILIES[name]
+    variants = NN_METER_FAMILIES[name]
     graphs: list[Graph] = []
-    references = redrawing.sample(3, 11, graphs.append)
+    references = variants.sample(3, 11, graphs.append)
     assert len({reference.key for reference in references}) == 3
     for reference, graph in zip(references, graphs, strict=True):
         assert build(reference).structure_key == graph.structure_key
-        assert structure_of(graph) == redrawing.structure
+        assert structure_of(graph) == variants.structure
         assert graph.shape(graph.inputs[0]) == INPUT
     assert len({graph.parameter_count for graph in graphs}) == 3
 
 
 @EACH_FAMILY
 def test_kernel_sizes_are_one_to_nine_and_widths_are_within_the_range(name: str) -> None:
-    redrawing = REDRAWN_FAMILIES[name]
-    [reference] = redrawing.sample(1, 3)
+    variants = NN_METER_FAMILIES[name]
+    [reference] = variants.sample(1, 3)
     sizes = flat(reference.parameters["kernels"])
     assert set(sizes) <= set(KERNEL_SIZES)
-    published = flat(redrawing.published["widths"]) if "widths" in redrawing.published else []
+    published = flat(variants.published["widths"]) if "widths" in variants.published else []
     tied = 1 if name == "mobilenet_v3" else 0
     for width, base in list(zip(flat(reference.parameters.get("widths", [])), published, strict=True))[tied:]:
         # An even number for ShuffleNetV2 may be one above the range.
@@ -84,7 +84,7 @@ def test_kernel_sizes_are_one_to_nine_and_widths_are_within_the_range(name: str)
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_the_stem_of_a_squeezenet_keeps_its_form(seed: int) -> None:
-    parameters = REDRAWN_FAMILIES["squeezenet"].draw(Random(seed))
+    parameters = NN_METER_FAMILIES["squeezenet"].draw(Random(seed))
     width, kernel = parameters["stem"]
     assert 0.2 * 96 <= width <= 1.8 * 96
     assert kernel in KERNEL_SIZES
@@ -92,12 +92,12 @@ def test_the_stem_of_a_squeezenet_keeps_its_form(seed: int) -> None:
 
 
 def test_fewer_variants_are_the_head_of_more_and_seeds_differ() -> None:
-    redrawing = REDRAWN_FAMILIES["alexnet"]
-    assert redrawing.sample(5, 0) == redrawing.sample(9, 0)[:5]
-    assert redrawing.sample(5, 0) != redrawing.sample(5, 1)
+    variants = NN_METER_FAMILIES["alexnet"]
+    assert variants.sample(5, 0) == variants.sample(9, 0)[:5]
+    assert variants.sample(5, 0) != variants.sample(5, 1)
 
 
 def test_no_variant_is_too_large_for_a_file() -> None:
     graphs: list[Graph] = []
-    REDRAWN_FAMILIES["vgg"].sample(60, 2, graphs.append)
+    NN_METER_FAMILIES["vgg"].sample(60, 2, graphs.append)
     assert max(graph.parameter_count for graph in graphs) <= 500_000_000

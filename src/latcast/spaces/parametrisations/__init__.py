@@ -1,0 +1,19 @@
+"""Kernel types in independent dimensions, from which their configurations are drawn.
+
+A configuration's fields depend on each other: a map's elements are its pixels times its channels, a depthwise convolution has
+one number of channels in three fields. A parametrisation writes a kernel in dimensions that do not: some on a grid of usual
+values, some over a range.
+"""
+
+from collections.abc import Mapping
+
+from latcast.spaces.parametrisations import tensors, windows
+from latcast.spaces.parametrisations.parametrisation import CODES, Axis, Parametrisation, Span, Values
+
+PARAMETRISATIONS: Mapping[str, Parametrisation] = {**windows.PARAMETRISATIONS, **tensors.PARAMETRISATIONS}
+"""By kernel type. ``other`` stands for operators without a form of their own and has none."""
+
+RARE = frozenset({"conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft", "nms"})
+"""Types that few networks have and few runtimes run."""
+
+__all__ = ["CODES", "PARAMETRISATIONS", "RARE", "Axis", "Parametrisation", "Span", "Values"]
