@@ -11,9 +11,9 @@ import numpy as np
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Shape
 from latcast.spaces.catalogue import PublishedModel
-from latcast.spaces.families.transformers import feed_forward, tokens_of
 from latcast.spaces.nas.inverted_residuals import beyond_depth
 from latcast.spaces.nas.supernet import Columns, Dimension, Row, Supernet
+from latcast.spaces.token_blocks import feed_forward, tokens_of
 
 EMBEDDING, BLOCK, HEAD = 1, 2, 3
 FIELDS = ("kind", "resolution", "tokens", "width", "heads", "hidden")

@@ -14,11 +14,10 @@ from random import Random
 from typing import TypeVar
 
 from latcast.graph.builder import GraphBuilder, Size, pair
-from latcast.spaces import blocks
+from latcast.spaces import blocks, token_blocks
 from latcast.spaces.blocks import SqueezeExcite
-from latcast.spaces.families import transformers
-from latcast.spaces.families.transformers import encoder_block, feed_forward, merge_patches, tokens_of
 from latcast.spaces.families.variants import round_channels
+from latcast.spaces.token_blocks import encoder_block, feed_forward, merge_patches, tokens_of
 
 WIDTH_LIMITS = (8, 2048)
 ACTIVATIONS: Mapping[str, float] = {
@@ -388,7 +387,7 @@ def window_attention(b: MixedBuilder, x: str, width: int, stride: int, rng: Rand
             y = b.attention(y, encoder.heads)
         else:
             shift = window // 2 if shifted and layer % 2 else 0
-            y = transformers.window_attention(
+            y = token_blocks.window_attention(
                 b, y, encoder.heads, extent=size, window=window, shift=(shift, shift), bias_stem="position_bias" if biased else ""
             )
         tokens = feed_forward(b, b.add(tokens, y), encoder.hidden, encoder.activation)
@@ -401,7 +400,7 @@ def unfold_attention(b: MixedBuilder, x: str, width: int, stride: int, rng: Rand
     depth, activation = rng.randint(1, 3), rng.choice(("silu", "silu", "relu"))
     if stride == 2:
         x = b.conv_bn(x, width, 3, stride=2, activation=activation)
-    return transformers.mobilevit_block(
+    return token_blocks.mobilevit_block(
         b, x, width, dim=encoder.dimension, depth=depth, heads=encoder.heads, hidden=encoder.hidden, activation=activation,
         hidden_activation=encoder.activation,
     )  # fmt: skip
