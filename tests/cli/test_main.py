@@ -138,6 +138,25 @@ def test_a_misspelt_command_is_answered_with_the_nearest(latcast: Latcast, wrong
     assert latcast("workgroups", "advize").err.endswith("Did you mean 'advise'?\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("latcast pre", ["predict"]),
+        ("latcast hub quarantine re", ["release"]),
+        ("latcast predict resnet15", ["resnet152"]),
+        ("latcast predict resnet18 --on pixel4/tflite-2.10/g", ["pixel4/tflite-2.10/gpu/fp16"]),
+        ("latcast platforms show pixel4/tflite-2.10/g", ["pixel4/tflite-2.10/gpu/fp16"]),
+        ("latcast predict resnet18 --on local,pixel4/tflite-2.10/g", ["local,pixel4/tflite-2.10/gpu/fp16"]),
+    ],
+)
+def test_the_shell_completes_commands_networks_and_platforms(words: str, expected: list[str]) -> None:
+    found = python(
+        "-m", "latcast.cli.main", _LATCAST_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" "))
+    )
+
+    assert (found.returncode, found.stdout.split()) == (0, expected)
+
+
 def test_the_version_is_the_packages(latcast: Latcast) -> None:
     assert latcast("--version").out == f"latcast {__version__}\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -53,6 +54,21 @@ def test_a_table_has_no_control_character(capsys: pytest.CaptureFixture[str]) ->
     assert set("".join(out.split("\n"))) & {"\x1b", "\x07", "\u202e"} == set()
     assert len(out.splitlines()) == 4
     assert r"a\u000ab" in out
+
+
+@pytest.mark.parametrize("available", [30, 40, 45, 60, 200])
+def test_a_narrow_terminal_parts_words_alone(available: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(available))
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    received = io.StringIO()
+    with redirect_stdout(received):
+        print_table("", ("model", "what it is", "90 % interval ms"), [("a/long/name.onnx", "three or more words", "1.2 to 3.4")])
+
+    lines = re.sub(r"\x1b\[\d*m", "", received.getvalue()).splitlines()
+    assert max(map(len, lines)) <= max(available, len("a/long/name.onnx  three  1.2 to 3.4"))
+    words = " ".join(lines).split()
+    assert {"a/long/name.onnx", "three", "interval"} <= set(words)
+    assert "1.2 to 3.4" in " ".join(lines)
 
 
 def test_plain_output_has_no_control_character_but_line_ends_and_tabs() -> None:

@@ -66,6 +66,21 @@ def _units() -> Sequence[str]:
     return ("", *MILLISECONDS)
 
 
+def complete_platforms(incomplete: str) -> list[str]:
+    """Ids of platforms for the shell to complete, after the last comma."""
+    from latcast.predictors.bundle_index import available_platforms
+
+    before, comma, _ = incomplete.rpartition(",")
+    return [before + comma + each.platform for each in available_platforms()]
+
+
+def complete_models(incomplete: str) -> list[str]:
+    """Names of published networks for the shell to complete."""
+    from latcast.spaces.models import models
+
+    return [network.name for network in models() if network.name.startswith(incomplete)]
+
+
 def _cpus(text: str) -> str:
     if text and not all(part.strip().isdecimal() for part in text.split(",")):
         raise typer.BadParameter(f"'{text}' is no list of CPU numbers such as 2,3")
@@ -73,7 +88,12 @@ def _cpus(text: str) -> str:
 
 
 Models = Annotated[
-    list[str], typer.Argument(metavar="MODEL...", help="Model files (.onnx, .tflite, .pt2) or names that latcast models lists.")
+    list[str],
+    typer.Argument(
+        metavar="MODEL...",
+        help="Model files (.onnx, .tflite, .pt2) or names that latcast models lists.",
+        autocompletion=complete_models,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
@@ -113,6 +133,7 @@ On = Annotated[
         "--on",
         metavar="PLATFORM,...",
         help="Platform ids, beginnings of them, patterns in quotes, or paths of bundles, with commas between.",
+        autocompletion=complete_platforms,
     ),
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]

@@ -106,7 +106,7 @@ def interval_column(intervals: Sequence[tuple[float, float, float | None]]) -> t
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
     """A table; columns that hold nothing but numbers are right-aligned.
 
-    Cells are wrapped between words alone, so that a name stays in one piece: a terminal that is too narrow for the longest
+    Texts are wrapped between words alone, so that a name stays in one piece: a terminal that is too narrow for the longest
     words wraps the rows.
 
     Args:
@@ -115,29 +115,21 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         rows: Cells.
         spare: Columns that are left out, in this order, where the terminal is too narrow for all.
     """
-    from rich.cells import cell_len
     from rich.table import Table
 
-    title, columns = _shown(title, sys.stdout, kept="\n"), [_shown(name, sys.stdout) for name in columns]
-    rows = [[_shown(cell, sys.stdout) for cell in row] for row in rows]
     terminal = console()
-    cells = {name: [row[index] for row in rows] for index, name in enumerate(columns)} if spare else {}
+    title = _shown(title, sys.stdout, kept="\n")
+    cells = [[_shown(text, sys.stdout) for text in column] for column in zip(columns, *rows, strict=True)]
     for name in spare:
-        if sum(2 + max(map(cell_len, [heading, *column])) for heading, column in cells.items()) - 2 <= terminal.width:
-            break
-        del cells[name]
-    if spare:
-        columns, rows = list(cells), list(map(list, zip(*cells.values(), strict=True)))
-    table = Table(box=None, pad_edge=False, show_header=any(columns))
-    least_width = 0
-    for index, name in enumerate(columns):
-        column = [row[index] for row in rows]
-        longest_word = max((cell_len(word) for cell in [name, *column] for word in cell.split()), default=1)
-        least_width += longest_word + 2
-        numbers = all(map(_NUMBER.fullmatch, column))
-        table.add_column(name, justify="right" if rows and numbers else "left", overflow="fold", min_width=longest_word)
-    terminal.width = max(terminal.width, least_width - 2)
-    for row in rows:
+        if sum(map(_width, cells)) + 2 * len(cells) - 2 > terminal.width:
+            cells = [column for column in cells if column[0] != name]
+    numeric = [len(column) > 1 and all(map(_NUMBER.fullmatch, column[1:])) for column in cells]
+    widths = _fitted_widths(cells, numeric, terminal.width)
+    terminal.width = max(terminal.width, sum(widths) + 2 * len(widths) - 2)
+    table = Table(box=None, pad_edge=False, show_header=any(columns), padding=(0, 2, 0, 0))
+    for column, numbers, width in zip(cells, numeric, widths, strict=True):
+        table.add_column(column[0], justify="right" if numbers else "left", overflow="fold", width=width)
+    for row in zip(*(column[1:] for column in cells), strict=True):
         table.add_row(*row)
     if title:
         terminal.print(title, style="bold")
@@ -147,6 +139,31 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     with terminal.capture() as captured:
         terminal.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _width(texts: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, texts), default=0)
+
+
+def _fitted_widths(cells: Sequence[Sequence[str]], numeric: Sequence[bool], available: int) -> list[int]:
+    """Widths of columns of which the first cell is the heading: first headings over numbers are wrapped, then texts.
+
+    No word is broken, and no number parted from its unit, even where the widths then add up to more than what is available.
+    """
+    widths = [_width(column) for column in cells]
+    least = []
+    for column, numbers in zip(cells, numeric, strict=True):
+        words = [word for text in (column[:1] if numbers else column) for word in text.split()]
+        least.append(max(1, _width([*words, *(column[1:] if numbers else ())])))
+    for kind in (True, False):
+        for _ in range(sum(widths) + 2 * len(widths) - 2 - available):
+            room = [(width - low) * (numbers == kind) for width, low, numbers in zip(widths, least, numeric, strict=True)]
+            if not any(room):
+                break
+            widths[room.index(max(room))] -= 1
+    return widths
 
 
 def warn(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latcast.cli.lazy_group import CommandGroup, command_group
-from latcast.cli.options import AsJson, matched
+from latcast.cli.options import AsJson, complete_platforms, matched
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 
@@ -98,7 +98,9 @@ def _shortened(text: str | None) -> str:
 
 @app.command()
 def show(
-    names: Annotated[list[str], typer.Argument(metavar="ID", help="One platform, or two to compare.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="One platform, or two to compare.", autocompletion=complete_platforms)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """The card of a platform, and what the device does well; two platforms side by side.

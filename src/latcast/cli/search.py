@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from latcast.cli.options import AsJson, Cpus, Realtime, Seed, one_of, worker_settings
+from latcast.cli.options import AsJson, Cpus, Realtime, Seed, complete_platforms, one_of, platforms_in, worker_settings
 from latcast.cli.output import (
     StageProgress,
     interval_column,
@@ -19,6 +19,7 @@ from latcast.cli.output import (
     print_table,
     warn,
 )
+from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
     from latcast.records import Measurement
@@ -43,7 +44,13 @@ def command(
         ),
     ],
     on: Annotated[
-        str, typer.Option("--on", metavar="PLATFORM", help="A platform id, the beginning of one, or the path of a bundle.")
+        str,
+        typer.Option(
+            "--on",
+            metavar="PLATFORM",
+            help="A platform id, the beginning of one, a pattern in quotes, or the path of a bundle.",
+            autocompletion=complete_platforms,
+        ),
     ],
     max_latency_ms: Annotated[float, typer.Option("--max-latency-ms", help="The limit, in milliseconds.", min=0.0)],
     objective: Annotated[
@@ -100,7 +107,10 @@ def command(
     from latcast.search.searching import EVALUATIONS, POPULATION, PROXY_EVALUATIONS, PROXY_POPULATION, SearchPlan, search
     from latcast.search.state import default_state_path
 
-    predictor = EncodingPredictor(load(on), space)
+    named = platforms_in(on)
+    if len(named) > 1:
+        raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(named[:8])}")
+    predictor = EncodingPredictor(load(named[0]), space)
     platform = predictor.predictor.platform
     # What the end needs is asked for before the search, not after it.
     if measure:

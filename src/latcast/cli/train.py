@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latcast.cli.options import AsJson, BundleOutput, KernelModel, LearnFrom, Replace, Rules, Seed, names_in
+from latcast.cli.options import AsJson, BundleOutput, KernelModel, LearnFrom, Replace, Rules, Seed, complete_platforms, names_in
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.cli.profile import described, keep, summarise
 
@@ -62,7 +62,12 @@ def train(
 
 
 def evaluate(
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="A bundle's path, or a platform id or its beginning.")],
+    bundle: Annotated[
+        str,
+        typer.Argument(
+            metavar="BUNDLE", help="A bundle's path, or a platform id or its beginning.", autocompletion=complete_platforms
+        ),
+    ],
     stores: Annotated[
         list[str],
         typer.Argument(metavar="STORE", help="SQLite files, JSON Lines files (.jsonl, .jsonl.gz) or database URLs."),
