@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from latcast.measure.settings import WorkerSettings
-from latcast.predictors.bundle import save_bundle
-from latcast.records import Measurement, Reference
+from latcast.predictors.bundle import load_bundle, save_bundle
+from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import build
 from tests.cli.conftest import Latcast
 from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_predictor
@@ -116,3 +117,15 @@ def test_a_zero_cost_proxy_is_searched_for_and_called_one(latcast: Latcast, made
     assert found.json["objective"] == "naswot"
     assert found.json["evaluations"] >= 12
     assert "'naswot' is a proxy at random weights, not an accuracy" in found.err
+
+
+def test_a_pattern_of_several_platforms_is_refused(latcast: Latcast, made_up: Path, home: Path) -> None:
+    for name in ("a", "b"):
+        (home / "bundles").mkdir(parents=True, exist_ok=True)
+        save_bundle(
+            replace(load_bundle(made_up), platform=Platform.parse(f"{name}/tflite-2.10/gpu/fp16")), home / f"bundles/{name}.zip"
+        )
+
+    reason = latcast("search", "autoformer", "--on", "*/gpu/*", "--max-latency-ms", 40).reason
+
+    assert reason == "--on '*/gpu/*' names 2 platforms, expected one: a/tflite-2.10/gpu/fp16, b/tflite-2.10/gpu/fp16"
