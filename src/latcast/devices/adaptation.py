@@ -74,7 +74,7 @@ class AdaptationResult:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one small network showed.
+    """Result of one small network.
 
     Attributes:
         platform: What the worker says it is.

@@ -1,4 +1,4 @@
-"""What to measure on a new platform, and what is transferred to it, in rounds (LitePred §5).
+"""Rounds of an adaptation: kernels to measure on a new platform, and predictors transferred to it (LitePred §5).
 
 The beginning holds representative kernels, by which the most similar predictors of the pool are found (§5.1), a fixed test set
 and a first round of samples, five times as many of the convolutions as of other kernels (500 and 100 in §6). Then predictors
@@ -82,7 +82,7 @@ def parse_target(text: str) -> AccuracyTarget:
 
 
 class AdaptationRounds(KernelRounds):
-    """What to measure next on a new platform, of all kernel types of its runtime.
+    """Kernels to measure next on a new platform, of all kernel types of its runtime.
 
     Args:
         rules: Fusion rules of the runtime.

@@ -90,7 +90,7 @@ def _kind(name: str) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class KnownRows:
-    """What is known of other platforms.
+    """Latencies of known platforms.
 
     Attributes:
         log_ms: (platforms, networks) measured or predicted logarithms.
@@ -206,7 +206,7 @@ def _platform_covariance(
 
 
 def _left_out(inverse: np.ndarray, weights: np.ndarray, devices: np.ndarray) -> np.ndarray:
-    """What is left unexplained of each platform when its whole device is left out, (platforms, networks)."""
+    """Residual of each platform when its whole device is left out, (platforms, networks)."""
     found = np.empty_like(weights)
     for device in np.unique(devices):
         rows = np.flatnonzero(devices == device)

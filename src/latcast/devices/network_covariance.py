@@ -1,9 +1,9 @@
-"""What is expected of a network's latency before any device ran it, and how far two networks go together.
+"""Prior mean of a network's latency before any device ran it, and covariance of two networks.
 
 A network's typical latency is the sum over its kernels of analytical terms (:mod:`latcast.predictors.analytical`), with
-coefficients fitted to the networks at hand. What a device makes differ from it is the sum over the kernels of how much
+coefficients fitted to the networks at hand. A device's deviation from it is the sum over the kernels of how much
 faster or slower they run than their terms say, each weighted by the share of the network's latency that the kernel has. So
-two networks go together as far as their latencies rest on kernels whose efficiencies do
+two networks covary as far as their latencies rest on kernels whose efficiencies do
 (:mod:`latcast.devices.kernel_covariance`).
 """
 

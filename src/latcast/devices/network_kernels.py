@@ -67,7 +67,7 @@ def common_rules(platforms: Iterable[str]) -> FusionRules:
 
 
 OPERATORS = ("conv", "depthwise_conv", "add", "activation", "pool")
-"""What the one-hot part of a layer tells apart, in its order."""
+"""Operators of the one-hot part of a layer, in its order."""
 
 WIDTH = 13
 """Numbers in a layer."""
@@ -76,7 +76,7 @@ _IN_SIDE, _OUT_SIDE, _IN_CHANNELS, _OUT_CHANNELS, _WINDOW, _STRIDE, _PADDING, _M
 
 
 def kernels_of_layers(layers: np.ndarray) -> list[Kernel]:
-    """The kernels that a mobile CPU runtime makes of a list of layers: an activation runs inside the layer before it.
+    """Kernels of a list of layers on a mobile CPU runtime: an activation runs inside the layer before it.
 
     Args:
         layers: (layers, 13).

@@ -1,4 +1,4 @@
-"""How little is known of a network that no known platform ran, from how unlike its kernels are to those that were.
+"""Uncertainty of a network that no known platform ran, from how unlike its kernels are to those of networks that were run.
 
 The same Gaussian process over kernels' sizes that learned the platforms (:mod:`latcast.predictors.whole_networks`): a network
 observes the mean of its kernels' logarithmic factors, weighted by their shares of its latency. What the known networks leave
@@ -65,7 +65,7 @@ class NetworkNovelty:
         return np.asarray(np.linalg.inv(found + NOISE_VARIANCE * np.eye(self.networks)))
 
     def left_open(self, terms: NetworkTerms, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What is not known of networks.
+        """Variance left of networks by those that are known.
 
         Args:
             terms: The networks, under the rules of the reference.

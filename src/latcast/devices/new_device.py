@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FEWEST_MEASURED = 3
 """With fewer measured networks, what a device is like is hardly known beyond how fast it is."""
 
-STRANGE_SHARE = 0.1
+UNKNOWN_KIND_SHARE = 0.1
 """Part of a network's latency on kinds of kernels that no known network has, from which on it is said."""
 
 MOST_NETWORKS = 400
@@ -67,7 +67,7 @@ class DeviceForecasts:
     nearest: Platform id of the known device that it is most like.
     distance: To that one, in units of the median distance of two known devices.
     usual_distance: Within which 95 % of the known devices have their nearest.
-    warnings: What makes the forecasts doubtful, a sentence each.
+    warnings: Reasons why the forecasts are uncertain, a sentence each.
     """
 
     forecasts: tuple[DeviceForecast, ...]
@@ -155,7 +155,9 @@ class KnownDevices:
         predicted, likeness = self.process.new_devices(chosen, np.array([list(measured.values())]), described)
         by_key = {reference.key: latency_ms for reference, latency_ms in measured.items()}
         calibration = self._calibrated(len(measured))
-        strange = {key: found for key, found in zip(others, self._strange(described), strict=True) if found} if others else {}
+        unknown = (
+            {key: found for key, found in zip(others, self._unknown_kinds(described), strict=True) if found} if others else {}
+        )
         level = 90.0 if calibration.predictions else None
         forecasts = []
         for name, network in wanted:
@@ -172,11 +174,11 @@ class KnownDevices:
             likeness.usual,
             (
                 *self._warnings(likeness, [reference.key in column for reference in measured], calibration),
-                *(f"{name}: {strange[key]}" for name, network in wanted if (key := _key(network)) in strange),
+                *(f"{name}: {unknown[key]}" for name, network in wanted if (key := _key(network)) in unknown),
             ),
         )
 
-    def _strange(self, described: Any) -> list[str]:
+    def _unknown_kinds(self, described: Any) -> list[str]:
         """Of networks that known devices did not run, what no known network has; empty where there is nothing of weight."""
         model = self.process.networks
         if not isinstance(model, LayerShareModel):
@@ -187,7 +189,7 @@ class KnownDevices:
             share = float(shares[unknown].sum())
             names = sorted(set(described.traits.classes[unknown & (shares > 0)]))
             reason = f"{100 * share:.0f} % of it are kernels of kinds that no known network has ({', '.join(names)})"
-            found.append(f"{reason}, estimated like all others" if share > STRANGE_SHARE else "")
+            found.append(f"{reason}, estimated like all others" if share > UNKNOWN_KIND_SHARE else "")
         return found
 
     def _warnings(self, likeness: Likeness, known: Sequence[bool], calibration: Calibration) -> list[str]:
@@ -211,7 +213,7 @@ class KnownDevices:
 def measured_latencies(
     location: Path | str, platform: str | None = None, *, tell: Callable[[str], None] = lambda note: None
 ) -> dict[str, dict[Reference, float]]:
-    """What was measured on a new device.
+    """Latencies measured on a new device.
 
     Args:
         location: A JSON Lines file, a store, or a CSV file with the header ``model,latency_ms``.

@@ -1,4 +1,4 @@
-"""What kernels cost on many platforms of one kind: their analytical terms side by side, as arrays over the platforms.
+"""Latencies of kernels on many platforms of one kind: their analytical terms as arrays over the platforms.
 
 Platforms that fuse alike run the same kernels. Each was learned from whole networks (:mod:`latcast.predictors.whole_networks`)
 over the same kernels, so that what is computed of a network's kernels serves all of them at once.

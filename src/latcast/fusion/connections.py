@@ -1,4 +1,4 @@
-"""What a runtime does where an operator reads several results, and where a result has several readers (nn-Meter §4.1, Fig. 4)."""
+"""Fusion where an operator reads several results, and where a result has several readers (nn-Meter §4.1, Fig. 4)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class CaseTimer(Protocol):
         """Times the networks of some cases."""
 
     def decide(self, case: TestCase) -> Answer | None:
-        """What the timings say of a case."""
+        """Answer from the timings of a case."""
 
 
 @dataclass(frozen=True)
 class Connections:
-    """Multi-inbound and multi-outbound rules with what they rest on.
+    """Multi-inbound and multi-outbound rules with their evidence.
 
     Attributes:
         multi_inbound: As in :class:`latcast.kernels.rules.FusionRules`.

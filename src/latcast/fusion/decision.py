@@ -26,8 +26,8 @@ CONFIDENCE = 0.99
 """Probability that an answer must have to count."""
 
 PLAUSIBLE = (-1.0, 1.5)
-"""What may be saved, as shares of the shorter operator's time. Separate operators save nothing, one kernel saves that time;
-anything far from both has another cause, a change of layout for instance."""
+"""Range of plausible savings, as shares of the shorter operator's time. Separate operators save nothing, one kernel saves that
+time; anything far from both has another cause, a change of layout for instance."""
 
 VISIBLE_ERRORS = 2.0
 """An operator is visible where its own time is this many standard errors above 0."""

@@ -79,7 +79,7 @@ def _fits(path: Path, runtime: str, wanted: Platform | None) -> bool:
 
 
 def _cap(platform: Platform) -> str:
-    """What qualifies the unit: the highest instruction set that was used, mostly nothing."""
+    """Qualifier of the unit: the highest instruction set that was used; empty where none was set."""
     return platform.unit.partition("+")[2]
 
 

@@ -59,7 +59,7 @@ class DetectionProgress:
 
 @dataclass(frozen=True)
 class PairAnswer:
-    """What is known of one pair.
+    """Answer of one pair.
 
     Attributes:
         case: The case by which it was decided, or the last one that was timed; None where none could be.
@@ -191,7 +191,7 @@ class Detector:
         self._watch, self._clock = watch, clock
         self._start_s = clock()
         self._levels_ms: dict[str, float] = {}
-        """What networks take in the host's state in which they were first timed, by key."""
+        """Latencies of networks in the state of the host in which they were first timed, by key."""
         self._earlier = [self._taken(batch) for batch in stopwatch.remembered()]
         self._batches: dict[tuple[tuple[str, ...], Setting], list[TimedBatch]] = {}
         """By question and setting, the batches that hold all its networks."""
@@ -229,7 +229,7 @@ class Detector:
         )  # fmt: skip
 
     def decide(self, case: TestCase) -> Answer | None:
-        """What all timings so far say of a case."""
+        """Answer from all timings so far."""
         key = (case.question, case.setting)
         if key not in self._answers:
             self._answers[key] = decide(
@@ -238,7 +238,7 @@ class Detector:
         return self._answers[key]
 
     def _hidden_ms(self, case: TestCase) -> float:
-        """What the operators of a pair may save by sharing a change of layout, where that is too much to be neglected."""
+        """Time that a pair may save by sharing a change of layout, where it is too much to be neglected."""
         found = self._surroundings
         if found is None or len(case.question) != 2 or len(case.elements) != 2:
             return 0.0

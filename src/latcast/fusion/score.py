@@ -143,7 +143,7 @@ Kernels = Mapping[str, Sequence[ExecutedKernel]]
 
 @dataclass(frozen=True)
 class Truth:
-    """What the executed kernels say of a case.
+    """Answer of the executed kernels to a case.
 
     Attributes:
         fused: Whether the operators ran as one kernel; None where the runtime does not say so clearly.

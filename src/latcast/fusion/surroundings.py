@@ -61,7 +61,7 @@ class Surroundings:
     failures: Mapping[str, str] = field(default_factory=dict)
 
     def intrinsic_ms(self, name: str, form: str) -> float:
-        """What an operator takes in the layout that suits it: the least over all sorts of walls that show it, errors added.
+        """Latency of an operator in the layout that suits it: the least over all walls that show it, errors added.
 
         A wall that swallows the operator says nothing of it.
         """
@@ -70,7 +70,7 @@ class Surroundings:
         return min((max(found.value, 0.0) + found.error for found in seen), default=0.0)
 
     def hidden_ms(self, setting: Setting, first: str, second: str) -> float:
-        """What neighbours may save by sharing a change of layout: the smaller of what theirs cost."""
+        """Time that neighbours may save by sharing a change of layout: the smaller of the two costs."""
         costs = []
         for name in (first, second):
             # What changes the shape is timed with what restores it, so that nothing is known of its own layout.
@@ -79,7 +79,7 @@ class Surroundings:
         return max(float(min(costs)), 0.0)
 
     def shrinking_ms(self, setting: Setting, second: str, own_ms: float) -> float:
-        """What an operator that reads a shrunken tensor takes beyond its time on a whole one: a layout's, or a broadcast's."""
+        """Extra latency of an operator that reads a shrunken tensor, over a whole one: a change of layout, or a broadcast."""
         intrinsic = self.intrinsic_ms(second, setting.form)
         return own_ms - intrinsic if own_ms > (1 + HIDDEN_SHARE) * intrinsic else 0.0
 
@@ -121,12 +121,12 @@ def choose_surroundings(
     """Times every operator alone between every sort of wall.
 
     Args:
-        stopwatch: What times.
-        operators: Whom.
+        stopwatch: Times the networks.
+        operators: Names of operators.
         earlier: Batches known already; one that holds all networks of a setting is not timed again.
 
     Returns:
-        What was found, and the batches that it rests on (all operators of one setting side by side).
+        The surroundings, and the batches behind them (all operators of one setting in the same rounds).
 
     Raises:
         MeasurementError: No wall works on this runtime.
@@ -186,7 +186,7 @@ def _single_operator_networks(setting: Setting, names: Sequence[str]) -> list[Re
 
 
 def _wall_ms(setting: Setting, batch: TimedBatch) -> float | None:
-    """What a wall takes; None where it cannot be seen, or where a runtime makes one of several neighbouring walls."""
+    """Latency of a wall; None where it cannot be seen, or where a runtime merges neighbouring walls."""
     second = estimate(wall_time(setting), [batch])
     longer, shorter = setting.network(WALL, WALL, WALL), setting.network(WALL, WALL)
     third = estimate(Combination.of(setting.blocks, (1, longer), (-1, shorter)), [batch])
@@ -225,7 +225,7 @@ def _smallest_setting(stopwatch: Stopwatch) -> Setting:
 
 
 def _clearness(case: TestCase, batch: TimedBatch) -> float:
-    """What the shorter operator takes, in standard errors of what the pair's fusion would save."""
+    """Latency of the shorter operator, in standard errors of the time that the pair's fusion would save."""
     saved, shares = estimate(case.saved, [batch]), [estimate(share, [batch]) for share in case.shares]
     if saved is None or saved.error <= 0:
         return 0.0

@@ -111,12 +111,12 @@ class TestCase:
 
 
 def wall_time(setting: Setting) -> Combination:
-    """What one more wall takes."""
+    """Latency of one more wall."""
     return Combination.of(setting.blocks, (1, setting.network(WALL, WALL)), (-1, setting.network(WALL)))
 
 
 def own_time(name: str, setting: Setting) -> Combination:
-    """What an operator takes between two walls; where it changes the shape, with what restores the shape, less a wall."""
+    """Latency of an operator between two walls; where it changes the shape, with the operators that restore it, less a wall."""
     found = operator(name)
     base = setting.network(WALL, operand=found.two_inputs)
     if found.keeps_shape:
@@ -190,7 +190,7 @@ def outbound_case(first: str, second: str, side: int, setting: Setting) -> TestC
 
 
 def view_time(name: str, setting: Setting) -> Combination:
-    """What a view takes; all but identity and dropout come in twos, there and back."""
+    """Latency of a view; all but identity and dropout come in twos, there and back."""
     network, blocks = setting.network, setting.blocks
     if not operator(name).keeps_shape:
         # The shape is restored by another view, behind a wall of its own.

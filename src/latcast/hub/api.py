@@ -33,7 +33,7 @@ _SAID: dict[str, Any] = {
 
 
 def _says(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """What OpenAPI shall know of the answers that refuse."""
+    """Refusals, for the OpenAPI document."""
     texts = {
         400: "The body cannot be read.",
         401: "No token, or one that is not valid.",

@@ -1,4 +1,4 @@
-"""What a browser needs to measure its device: the signature networks as ONNX files, and ONNX Runtime Web.
+"""Files for measuring in a browser: the signature networks as ONNX files, and ONNX Runtime Web.
 
 All devices run the same networks, so that their latencies compare (Ganesan et al., §III).
 
@@ -34,7 +34,7 @@ SIGNATURE = (
 """The quickest first, so that a device shows something soon."""
 
 CHECK = ("mobilenet_v2_0_75", "squeezenet1_0", "mobilenet_v3_large", "ghostnet_x1_0", "efficientnet_b0")
-"""What a device may run too, to check predictions by; not part of a signature."""
+"""Networks to check predictions by; not part of a signature."""
 
 KEPT_MANTISSA_BITS = 3
 """Of the made-up weights of networks that browsers fetch: noise cannot be compressed, and latency does not depend on it."""
@@ -51,7 +51,7 @@ def networks(names: tuple[str, ...] = SIGNATURE) -> dict[str, Reference]:
 
 
 def served_networks() -> dict[str, Reference]:
-    """What browsers may fetch as ONNX files, by key."""
+    """Networks that browsers may fetch as ONNX files, by key."""
     return networks(SIGNATURE + CHECK)
 
 

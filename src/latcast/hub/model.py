@@ -73,7 +73,7 @@ class Fitter(Protocol):
         """
 
     def load(self, content: Mapping[str, Any]) -> HubModel:
-        """What :meth:`HubModel.to_json` wrote."""
+        """Restores a model from :meth:`HubModel.to_json`."""
 
 
 NAME = "log-scale"

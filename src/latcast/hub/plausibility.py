@@ -1,4 +1,4 @@
-"""What a record must be to be believed. One that is not goes into quarantine with the first reason found."""
+"""Checks whether a record is plausible. One that is not goes into quarantine with the first reason found."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _runs(measurement: Measurement, latency_ms: float) -> str | None:
 
 
 def _statistics(measurement: Measurement, runs: np.ndarray) -> list[float]:
-    """What a latency may stand for beside the median of the runs: their mean, or the median of the rounds' medians."""
+    """Other statistics that a latency may be, beside the median of the runs: their mean, or the median of the rounds' medians."""
     values = [float(np.mean(runs))]
     if measurement.rounds:
         values.append(float(np.median(round_medians(normalised_runs(measurement), measurement.rounds))))

@@ -125,7 +125,7 @@ class HubReader:
         return {**network_json(reference), "parameters": dict(reference.parameters), "latencies": rows}
 
     def device_page(self, platform: str, predict: Predict) -> dict[str, Any]:
-        """What is known and what is predicted of one platform.
+        """Measured and predicted latencies of one platform.
 
         Args:
             platform: Its id.

@@ -58,7 +58,7 @@ _LOG = logging.getLogger("latcast.hub")
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit gave, as values that cross a process boundary."""
+    """Result of a fit, as values that cross a process boundary."""
 
     model: str
     content: Mapping[str, Any]

@@ -49,7 +49,7 @@ class UploadBatch:
 
 @dataclass
 class ShareReport:
-    """What became of a contribution."""
+    """Counts of a contribution."""
 
     sent: int = 0
     accepted: int = 0

@@ -1,4 +1,4 @@
-"""What a running server holds: the database, the model that serves, cached answers."""
+"""State of a running server: the database, the served model and its forecasts, cached answers."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Forecaster:
 
 @dataclass
 class ForecastRequest:
-    """What a device measured (ms, by network key), and the keys of what to predict; all networks known where empty."""
+    """Measured latencies of a device (ms, by network key), and the keys of networks to predict; all known ones where empty."""
 
     measured: Annotated[dict[str, Annotated[float, Gt(0), Le(1e6)]], Len(1, 1000)]
     networks: Annotated[list[str], Len(0, 1000)] = field(default_factory=list)

@@ -30,7 +30,7 @@ class TokenError(HubError):
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token without its secret. Times are ISO 8601 in UTC."""
+    """A stored token, without its secret. Times are ISO 8601 in UTC."""
 
     id: str
     contributor: str

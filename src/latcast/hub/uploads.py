@@ -1,4 +1,4 @@
-"""From what a stranger sent to measurements: sizes, types and texts are checked before anything is made of them.
+"""Reads uploads: the size of the body, then sizes, types and texts of the records are checked before any is used.
 
 What is malformed is refused whole, with the line; what is well-formed but hard to believe is a matter of
 :mod:`latcast.hub.plausibility`.
@@ -117,7 +117,7 @@ def _check_values(value: Any, depth: int = 0) -> None:
 
 
 def _checked(measurement: Measurement) -> Measurement:
-    """What the types alone do not say."""
+    """Checks beyond the types of the fields."""
     platform = Platform.parse(measurement.platform)
     if platform.device == "local":
         raise MalformedUploadError("the platform's device is 'local', which means another machine everywhere; name the device")

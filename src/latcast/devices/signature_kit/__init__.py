@@ -27,7 +27,7 @@ PRECISIONS = ("fp32", "int8")
 
 @dataclass(frozen=True)
 class Kit:
-    """What was written.
+    """A kit that was written.
 
     Attributes:
         folder: Where.
