@@ -41,20 +41,6 @@ def _input(node: Node, index: int) -> str:
     return node.inputs[index] if index < len(node.inputs) else ""
 
 
-def _chain(node: Node, assembly: Assembly, steps: list[tuple[str, list[str], Attributes]]) -> list[Node]:
-    """Nodes one after the other; "<" among a step's inputs is the output of the step before."""
-    nodes: list[Node] = []
-    previous = ""
-    for index, (op_type, inputs, attributes) in enumerate(steps):
-        last = index == len(steps) - 1
-        output = node.outputs[0] if last else assembly.fresh(f"{node.name or node.op_type}_{op_type.lower()}")
-        name = node.name if last else f"{node.name or node.op_type}_{op_type.lower()}"
-        names = tuple(previous if text == "<" else text for text in inputs)
-        nodes.append(Node(op_type, name, names, (output,), attributes))
-        previous = output
-    return nodes
-
-
 # Quantised operators: the plain operator and which of the inputs are its own (the others are scales and zero points)
 
 _QUANTIZED: Mapping[str, tuple[str, tuple[int, ...]]] = {
@@ -93,18 +79,16 @@ _ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _activation(node: Node, assembly: Assembly) -> list[tuple[str, list[str], Attributes]]:
-    """The activation that a fused convolution or product ends with, as a step of a chain."""
+def _end(build: _Steps, x: str) -> list[Node]:
+    """Lets a fused convolution or product end with its activation."""
+    node = build.node
     kind = str(node.attributes.get("activation", ""))
-    if not kind:
-        return []
     given = cast("tuple[float, ...]", node.attributes.get("activation_params", ()))
-    if kind == "Clip":
-        return [("Clip", ["<", *(assembly.constant(bound, "float32") for bound in given)], {})]
     names = _ACTIVATION_PARAMETERS.get(kind, ())
     parameters: Attributes = dict(zip(names, given, strict=False))
     parameters |= {name: node.attributes[f"activation_{name}"] for name in names if f"activation_{name}" in node.attributes}
-    return [(kind, ["<"], parameters)]
+    bounds = [build.assembly.constant(bound, "float32") for bound in given] if kind == "Clip" else []
+    return build.end(kind, x, *bounds, **parameters) if kind else build.end_with_last()
 
 
 def _own(node: Node) -> Attributes:
@@ -112,50 +96,48 @@ def _own(node: Node) -> Attributes:
 
 
 def _fused_conv(node: Node, assembly: Assembly) -> list[Node]:
-    steps: list[tuple[str, list[str], Attributes]] = [("Conv", list(node.inputs[:3]), _own(node))]
-    if _input(node, 3):
-        steps.append(("Add", ["<", node.inputs[3]], {}))
-    return _chain(node, assembly, steps + _activation(node, assembly))
+    build = _Steps(node, assembly)
+    x = build("Conv", *node.inputs[:3], **_own(node))
+    return _end(build, build("Add", x, node.inputs[3]) if _input(node, 3) else x)
 
 
 def _fused_gemm(node: Node, assembly: Assembly) -> list[Node]:
-    return _chain(node, assembly, [("Gemm", list(node.inputs), _own(node)), *_activation(node, assembly)])
+    build = _Steps(node, assembly)
+    return _end(build, build("Gemm", *node.inputs, **_own(node)))
 
 
 def _fused_matmul(node: Node, assembly: Assembly) -> list[Node] | None:
     if node.attributes.get("transBatchA", 0) or node.attributes.get("transBatchB", 0):
         return None
-    nodes: list[Node] = []
+    build = _Steps(node, assembly)
     sides = []
     for side, name in zip("AB", node.inputs, strict=True):
         rank = len(assembly.tensor(name).shape)
         if node.attributes.get(f"trans{side}", 0) and rank > 1:
             turned = assembly.fresh(f"{name}_transposed")
             order = (*range(rank - 2), rank - 1, rank - 2)
-            nodes.append(Node("Transpose", f"{node.name}_{side.lower()}", (name,), (turned,), {"perm": order}))
+            build.nodes.append(Node("Transpose", f"{node.name}_{side.lower()}", (name,), (turned,), {"perm": order}))
             name = turned
         sides.append(name)
-    steps: list[tuple[str, list[str], Attributes]] = [("MatMul", sides, {})]
     alpha = node.attributes.get("alpha", 1.0)
-    if alpha != 1.0:
-        steps.append(("Mul", ["<", assembly.constant(alpha, assembly.tensor(node.inputs[0]).dtype)], {}))
-    return nodes + _chain(node, assembly, steps)
+    if alpha == 1.0:
+        return build.end("MatMul", *sides)
+    return build.end("Mul", build("MatMul", *sides), assembly.constant(alpha, assembly.tensor(node.inputs[0]).dtype))
 
 
 def _bias_gelu(approximate: str) -> Expand:
     def function(node: Node, assembly: Assembly) -> list[Node]:
         attributes: Attributes = {"approximate": approximate} if approximate != "none" else {}
-        if not _input(node, 1):
-            return _chain(node, assembly, [("Gelu", [node.inputs[0]], attributes)])
-        return _chain(node, assembly, [("Add", list(node.inputs[:2]), {}), ("Gelu", ["<"], attributes)])
+        build = _Steps(node, assembly)
+        return build.end("Gelu", build("Add", *node.inputs[:2]) if _input(node, 1) else node.inputs[0], **attributes)
 
     return function
 
 
 def _quick_gelu(node: Node, assembly: Assembly) -> list[Node]:
-    x = node.inputs[0]
+    x, build = node.inputs[0], _Steps(node, assembly)
     alpha = assembly.constant(node.attributes.get("alpha", 1.702), assembly.tensor(x).dtype)
-    return _chain(node, assembly, [("Mul", [x, alpha], {}), ("Sigmoid", ["<"], {}), ("Mul", [x, "<"], {})])
+    return build.end("Mul", x, build("Sigmoid", build("Mul", x, alpha)))
 
 
 def _skip_normalization(op_type: str, bias_index: int) -> Expand:
@@ -260,8 +242,7 @@ def _standard_attention(node: Node, assembly: Assembly) -> list[Node] | None:
         mixed = build("Transpose", mixed, perm=(0, 2, 1, 3))
         target = (sizes.batch, sizes.queries, sizes.query_heads * sizes.value_size)
     # Of four axes and without shared heads a reshape to its own shape, which disappears.
-    build.nodes.append(Node("Reshape", node.name, (mixed, assembly.constant(target, "int64")), node.outputs[:1]))
-    return build.nodes
+    return build.end("Reshape", mixed, assembly.constant(target, "int64"))
 
 
 def _number(assembly: Assembly, value: float, dtype: str) -> str:
@@ -325,6 +306,16 @@ class _Steps:
     def __call__(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> str:
         return self.many(op_type, 1, *inputs, **attributes)[0]
 
+    def end(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> list[Node]:
+        """All nodes, with the one that makes the fused node's output."""
+        self.nodes.append(Node(op_type, self.node.name, inputs, self.node.outputs[:1], attributes))
+        return self.nodes
+
+    def end_with_last(self) -> list[Node]:
+        """All nodes; the last one so far makes the fused node's output."""
+        last = self.nodes.pop()
+        return self.end(last.op_type, *last.inputs, **last.attributes)
+
     def attend(self, q: str, k: str, v: str, shape: tuple[int, ...]) -> list[Node]:
         """softmax(q k^T scale) v, merged to ``shape``."""
         heads_size = shape[2] // int(cast(int, self.node.attributes["num_heads"]))
@@ -334,9 +325,7 @@ class _Steps:
         scores = self("Mul", scores, self.assembly.constant(scale, dtype))
         mixed = self("MatMul", self("Softmax", scores, axis=-1), v)
         mixed = self("Transpose", mixed, perm=(0, 2, 1, 3))
-        target = self.assembly.constant(shape, "int64")
-        self.nodes.append(Node("Reshape", self.node.name, (mixed, target), self.node.outputs[:1]))
-        return self.nodes
+        return self.end("Reshape", mixed, self.assembly.constant(shape, "int64"))
 
 
 def _split_heads(build: _Steps, name: str, batch: int, tokens: int, heads: int, size: int) -> str:

@@ -151,6 +151,15 @@ def _floor_division(c: Conversion) -> None:
     c.result("Floor", [c.op("Div", [c.input(0), c.input(1)])])
 
 
+def _same_inputs(op_type: str) -> Convert:
+    """An operator that reads what its counterpart reads."""
+
+    def convert(c: Conversion) -> None:
+        c.result(op_type, [c.input(position) for position in range(len(c))])
+
+    return convert
+
+
 def _unary(op_type: str, **attributes: float) -> Convert:
     def convert(c: Conversion) -> None:
         c.result(op_type, [c.input(0)], dict(attributes))
@@ -167,10 +176,6 @@ def _bounded(low: float, high: float) -> Convert:
 
 def _leaky_relu(c: Conversion) -> None:
     c.result("LeakyRelu", [c.input(0)], {"alpha": float(f"{c.options('LeakyReluOptions').Alpha():.7g}")})
-
-
-def _prelu(c: Conversion) -> None:
-    c.result("PRelu", [c.input(0), c.input(1)])
 
 
 def _gelu(c: Conversion) -> None:
@@ -232,14 +237,6 @@ def _cumsum(c: Conversion) -> None:
     c.result("CumSum", [c.input(0), c.constant(c.ints(1)[0])], attributes)
 
 
-def _sum_of_many(c: Conversion) -> None:
-    c.result("Sum", [c.input(position) for position in range(len(c))])
-
-
-def _where(c: Conversion) -> None:
-    c.result("Where", [c.input(0), c.input(1), c.input(2)])
-
-
 def _quantize(c: Conversion) -> None:
     """From reals to integers, or from one scale of integers to another."""
     index = c.operator.outputs[0]
@@ -272,7 +269,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     **MOVEMENT,
     "ABS": _unary("Abs"),
     "ADD": _binary("Add", "AddOptions"),
-    "ADD_N": _sum_of_many,
+    "ADD_N": _same_inputs("Sum"),
     "ARG_MAX": _arg("ArgMax"),
     "ARG_MIN": _arg("ArgMin"),
     "AVERAGE_POOL_2D": _pool("AveragePool"),
@@ -315,7 +312,7 @@ CONVERSIONS: Mapping[str, Convert] = {
     "NEG": _unary("Neg"),
     "NOT_EQUAL": _negated("Equal"),
     "POW": _binary("Pow"),
-    "PRELU": _prelu,
+    "PRELU": _same_inputs("PRelu"),
     "QUANTIZE": _quantize,
     "REDUCE_ALL": _reduce("ReduceMin"),
     "REDUCE_ANY": _reduce("ReduceMax"),
@@ -328,8 +325,8 @@ CONVERSIONS: Mapping[str, Convert] = {
     "RELU_N1_TO_1": _bounded(-1.0, 1.0),
     "ROUND": _unary("Round"),
     "RSQRT": _reciprocal_root,
-    "SELECT": _where,
-    "SELECT_V2": _where,
+    "SELECT": _same_inputs("Where"),
+    "SELECT_V2": _same_inputs("Where"),
     "SIGN": _unary("Sign"),
     "SIN": _unary("Sin"),
     "SOFTMAX": _softmax("Softmax"),

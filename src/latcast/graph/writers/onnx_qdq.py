@@ -17,7 +17,7 @@ from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node
 from latcast.graph.writers.folding import fold_batch_norms
 from latcast.graph.writers.onnx import OnnxFile, choose_opset, typed_weights
-from latcast.graph.writers.ranges import activation_ranges
+from latcast.graph.writers.ranges import activation_ranges, int8_weights, int32_bias
 
 INTEGER_OPERATORS = frozenset(
     {"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Mul", "Concat", "AveragePool", "GlobalAveragePool", "Sigmoid",
@@ -210,18 +210,14 @@ class _QdqWriter:
 
     def weight(self, name: str, axis: int | None) -> tuple[str, np.ndarray]:
         """A weight as int8, one scale per index of ``axis`` (or one for all); returns its name and scales."""
-        values = self.weights[name]
-        others = None if axis is None else tuple(a for a in range(values.ndim) if a != axis)
-        scale = np.maximum(np.abs(values).max(axis=others), 1e-8) / 127.0
-        spread = scale if axis is None else scale.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
-        integers = np.clip(np.round(values / spread), -127, 127).astype(np.int8)
-        return self.dequantise(name, integers, np.asarray(scale), np.zeros_like(scale, np.int8), axis), np.asarray(scale)
+        integers, scale = int8_weights(self.weights[name], axis)
+        return self.dequantise(name, integers, scale, np.zeros_like(scale, np.int8), axis), scale
 
     def bias(self, node: Node, input_scale: float, weight_scale: np.ndarray) -> str:
         """A node's bias as int32 in units of the product of the two scales."""
         name = node.inputs[2]
         scale = np.broadcast_to(weight_scale * input_scale, self.weights[name].shape)
-        integers = np.clip(np.round(self.weights[name] / scale), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        integers = int32_bias(self.weights[name], scale)
         # The input's scale is in it, so two convolutions that share a bias do not share its integers.
         return self.dequantise(f"{node.name}_{name}", integers, scale, np.zeros(scale.shape, np.int32), 0)
 

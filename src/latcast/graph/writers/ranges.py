@@ -1,4 +1,4 @@
-"""Plausible ranges of activations, worked out without running the network.
+"""Quantised numbers: plausible ranges of activations, worked out without running the network; integer weights.
 
 A quantised file needs a scale for every tensor. Real tools run calibration data; here a network has synthetic weights, so a
 range is right when values neither saturate nor vanish. Every tensor is stood in for by a sample of its values: element-wise
@@ -225,3 +225,20 @@ def activation_ranges(graph: Graph, weights: Mapping[str, np.ndarray], *, seed: 
         high = max(min(float(values.max()) * HEADROOM, most), 0.0)
         ranges[name] = (low, high) if high - low > 1e-6 else (0.0, 1e-6)
     return ranges
+
+
+def int8_weights(values: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Symmetric int8 weights with one scale per index of ``axis``, or one for all.
+
+    Returns:
+        The integers, of the shape of the weights, and the scales, (channels,) or of no axis.
+    """
+    others = None if axis is None else tuple(a for a in range(values.ndim) if a != axis)
+    scales = np.maximum(np.abs(values).max(axis=others), 1e-8) / 127.0
+    spread = scales if axis is None else scales.reshape([-1 if a == axis else 1 for a in range(values.ndim)])
+    return np.clip(np.round(values / spread), -127, 127).astype(np.int8), np.asarray(scales)
+
+
+def int32_bias(values: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """A bias in units of the input's scale times the weight's."""
+    return np.clip(np.round(values / scales), -(2**31) + 1, 2**31 - 1).astype(np.int32)

@@ -117,22 +117,6 @@ def volume_features(c: Columns) -> Mapping[str, np.ndarray]:
     return {"reduction": taps, "output_voxels": c["batch"] * c["out_d"] * c["out_h"] * c["out_w"]}
 
 
-def build_volume(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """A three-dimensional convolution on its own, padded as its sizes imply."""
-    axes = ("d", "h", "w")
-    pads = [padding(c[f"in_{axis}"], c[f"out_{axis}"], c[f"kernel_{axis}"], c[f"stride_{axis}"]) for axis in axes]
-    kernel = tuple(c[f"kernel_{axis}"] for axis in axes)
-    x = builder.input((c["batch"], c["in_channels"], *(c[f"in_{axis}"] for axis in axes)))
-    weight = builder.weight((c["out_channels"], c["in_channels"] // c["groups"], *kernel), stem="conv_weight")
-    attributes: dict[str, AttributeValue] = {
-        "kernel_shape": kernel,
-        "strides": tuple(c[f"stride_{axis}"] for axis in axes),
-        "pads": (*(begin for begin, _ in pads), *(end for _, end in pads)),
-        "group": c["groups"],
-    }
-    return builder.op("Conv", [x, weight, builder.weight((c["out_channels"],), stem="conv_bias")], attributes)[0]
-
-
 def _unaligned(c: Columns) -> np.ndarray:
     """Suffix of kernels whose channels are no multiple of 4: blocked layouts refuse them, and a slow path runs instead."""
     odd = (c["in_channels"] % 4 != 0) | (c["out_channels"] % 4 != 0)
@@ -164,14 +148,6 @@ def depthwise_class(c: Columns) -> np.ndarray:
     return np.char.add(names, _unaligned(c)).astype(object)
 
 
-def grouped_class(c: Columns) -> np.ndarray:
-    return np.full(len(c["batch"]), "conv grouped", dtype=object)
-
-
-def transposed_class(c: Columns) -> np.ndarray:
-    return np.full(len(c["batch"]), "conv transposed", dtype=object)
-
-
 def padding(size: int, out: int, window: int, stride: int, *, at_least: int = 0) -> tuple[int, int]:
     """Pixels before and after an axis of ``size`` with which a window gives ``out`` positions.
 
@@ -185,63 +161,63 @@ def padding(size: int, out: int, window: int, stride: int, *, at_least: int = 0)
     return total // 2, total - total // 2
 
 
+def _write(
+    builder: GraphBuilder,
+    op_type: str,
+    c: Mapping[str, int],
+    pads: Sequence[tuple[int, int]],
+    axes: str = "hw",
+    **others: AttributeValue,
+) -> str:
+    """A convolution on its own, with pixels before and after each axis."""
+    channels = (c["out_channels"], c["in_channels"]) if op_type == "Conv" else (c["in_channels"], c["out_channels"])
+    kernel = tuple(c[f"kernel_{axis}"] for axis in axes)
+    x = builder.input((c["batch"], c["in_channels"], *(c[f"in_{axis}"] for axis in axes)))
+    weight = builder.weight((channels[0], channels[1] // c["groups"], *kernel), stem="conv_weight")
+    attributes: dict[str, AttributeValue] = {
+        "kernel_shape": kernel,
+        "strides": tuple(c[f"stride_{axis}"] for axis in axes),
+        "pads": (*(begin for begin, _ in pads), *(end for _, end in pads)),
+        "group": c["groups"],
+    }
+    inputs = [x, weight, builder.weight((c["out_channels"],), stem="conv_bias")]
+    return builder.op(op_type, inputs, attributes | others)[0]
+
+
+def build_volume(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    """A three-dimensional convolution, padded as its sizes imply."""
+    pads = [padding(c[f"in_{axis}"], c[f"out_{axis}"], c[f"kernel_{axis}"], c[f"stride_{axis}"]) for axis in "dhw"]
+    return _write(builder, "Conv", c, pads, "dhw")
+
+
+def _windows(c: Mapping[str, int]) -> dict[str, int]:
+    return {axis: (c[f"kernel_{axis}"] - 1) * c[f"dilation_{axis}"] + 1 for axis in "hw"}
+
+
 def build(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
     """A convolution on its own, padded as its sizes imply."""
     c = configuration
-    x = builder.input((c["batch"], c["in_channels"], c["in_h"], c["in_w"]))
     pads = [(0, 0), (0, 0)]
     if c["padded"]:
-        windows = {axis: (c[f"kernel_{axis}"] - 1) * c[f"dilation_{axis}"] + 1 for axis in ("h", "w")}
         pads = [
             padding(c[f"in_{axis}"], c[f"out_{axis}"], window, c[f"stride_{axis}"], at_least=1)
-            for axis, window in windows.items()
+            for axis, window in _windows(c).items()
         ]
-    weight = builder.weight(
-        (c["out_channels"], c["in_channels"] // c["groups"], c["kernel_h"], c["kernel_w"]), stem="conv_weight"
-    )
-    bias = builder.weight((c["out_channels"],), stem="conv_bias")
-    return builder.op(
-        "Conv",
-        [x, weight, bias],
-        {
-            "kernel_shape": (c["kernel_h"], c["kernel_w"]),
-            "strides": (c["stride_h"], c["stride_w"]),
-            "dilations": (c["dilation_h"], c["dilation_w"]),
-            "pads": (pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
-            "group": c["groups"],
-        },
-    )[0]
+    return _write(builder, "Conv", c, pads, dilations=(c["dilation_h"], c["dilation_w"]))
 
 
 def build_transposed(builder: GraphBuilder, configuration: Mapping[str, int]) -> str:
     """A transposed convolution on its own; where sizes leave it open, as little padding as they allow."""
     c = configuration
-    x = builder.input((c["batch"], c["in_channels"], c["in_h"], c["in_w"]))
-    begins, ends, extra = [], [], []
-    for axis in ("h", "w"):
-        window = (c[f"kernel_{axis}"] - 1) * c[f"dilation_{axis}"] + 1
+    pads, extra = [], []
+    for axis, window in _windows(c).items():
         surplus = (c[f"in_{axis}"] - 1) * c[f"stride_{axis}"] + window - c[f"out_{axis}"]
         # Symmetric padding with one output pixel added back, as PyTorch writes the odd case.
         each = max(-(-surplus // 2), c["padded"])
-        begins.append(each)
-        ends.append(each)
+        pads.append((each, each))
         extra.append(2 * each - surplus)
-    weight = builder.weight(
-        (c["in_channels"], c["out_channels"] // c["groups"], c["kernel_h"], c["kernel_w"]), stem="conv_weight"
-    )
-    bias = builder.weight((c["out_channels"],), stem="conv_bias")
-    return builder.op(
-        "ConvTranspose",
-        [x, weight, bias],
-        {
-            "kernel_shape": (c["kernel_h"], c["kernel_w"]),
-            "strides": (c["stride_h"], c["stride_w"]),
-            "dilations": (c["dilation_h"], c["dilation_w"]),
-            "pads": (*begins, *ends),
-            "output_padding": tuple(extra),
-            "group": c["groups"],
-        },
-    )[0]
+    dilations = (c["dilation_h"], c["dilation_w"])
+    return _write(builder, "ConvTranspose", c, pads, dilations=dilations, output_padding=tuple(extra))
 
 
 CONV = add_kernel_type(KernelType("conv", FIELDS, ("conv",), extract, quantities, dense_class, features, build))
@@ -249,7 +225,7 @@ DEPTHWISE_CONV = add_kernel_type(
     KernelType("depthwise_conv", FIELDS, ("depthwise_conv",), extract, quantities, depthwise_class, features, build)
 )
 GROUPED_CONV = add_kernel_type(
-    KernelType("grouped_conv", FIELDS, ("grouped_conv",), extract, quantities, grouped_class, features, build)
+    KernelType("grouped_conv", FIELDS, ("grouped_conv",), extract, quantities, one_class("conv grouped"), features, build)
 )
 CONV_3D = add_kernel_type(
     KernelType(
@@ -264,7 +240,7 @@ CONV_TRANSPOSE = add_kernel_type(
         ("conv_transpose",),
         extract,
         transposed_quantities,
-        transposed_class,
+        one_class("conv transposed"),
         features,
         build_transposed,
     )

@@ -24,15 +24,27 @@ _OWN_LAYER: Mapping[str, str] = {
 }  # fmt: skip
 """Operators that are a layer without parameters."""
 
+_PARAMETRIC: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
+    "LeakyRelu": ("ReLU", (("alpha", 0.01),)),
+    "Elu": ("ELU", (("alpha", 1.0),)),
+    "Celu": ("CELU", (("alpha", 1.0),)),
+    "Selu": ("SELU", (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875))),
+    "HardSigmoid": ("HardSigmoid", (("alpha", 0.2), ("beta", 0.5))),
+    "HardSwish": ("HardSwish", (("alpha", 1 / 6), ("beta", 0.5))),
+}
+"""Operators that are a layer with their attributes as its parameters, in order, with ONNX's defaults."""
+
 _BINARY_OP: Mapping[str, tuple[int, int]] = {
     "Add": (0, 0), "Sub": (1, 7), "Mul": (2, 2), "Div": (3, 8), "Max": (4, 4), "Min": (5, 5), "Pow": (6, 9), "Sum": (0, 0),
 }  # fmt: skip
 """Operator to parameter 0 of ncnn's BinaryOp, and the one with the operands exchanged."""
 
 
-def _write_unary(ctx: Lowering, node: Node, kind: str, params: Mapping[int, ParamValue] | None = None) -> None:
-    """Elements do not care in what shape they lie, so no reshape comes before."""
-    blob = ctx.blob(node.inputs[0])
+def _write_unary(
+    ctx: Lowering, node: Node, kind: str, params: Mapping[int, ParamValue] | None = None, *, x: str | None = None
+) -> None:
+    """A layer on each element of the first input or ``x``, in whatever shape they lie."""
+    blob = ctx.blob(node.inputs[0] if x is None else x)
     ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params)
 
 
@@ -44,11 +56,6 @@ def lower_unary(ctx: Lowering, node: Node) -> None:
 @lowers(*_OWN_LAYER)
 def lower_own_layer(ctx: Lowering, node: Node) -> None:
     _write_unary(ctx, node, _OWN_LAYER[node.op_type])
-
-
-@lowers("LeakyRelu")
-def lower_leaky_relu(ctx: Lowering, node: Node) -> None:
-    _write_unary(ctx, node, "ReLU", {0: number_of(node, "alpha", 0.01)})
 
 
 @lowers("Clip")
@@ -65,27 +72,10 @@ def lower_clip(ctx: Lowering, node: Node) -> None:
     _write_unary(ctx, node, "Clip", params)
 
 
-@lowers("Elu", "Celu")
-def lower_elu(ctx: Lowering, node: Node) -> None:
-    _write_unary(ctx, node, node.op_type.upper(), {0: number_of(node, "alpha", 1.0)})
-
-
-@lowers("Selu")
-def lower_selu(ctx: Lowering, node: Node) -> None:
-    alpha, gamma = number_of(node, "alpha", 1.67326319217681884765625), number_of(node, "gamma", 1.05070102214813232421875)
-    _write_unary(ctx, node, "SELU", {0: alpha, 1: gamma})
-
-
-@lowers("HardSigmoid")
-def lower_hard_sigmoid(ctx: Lowering, node: Node) -> None:
-    alpha, beta = number_of(node, "alpha", 0.2), number_of(node, "beta", 0.5)
-    _write_unary(ctx, node, "HardSigmoid", {0: alpha, 1: beta})
-
-
-@lowers("HardSwish")
-def lower_hard_swish(ctx: Lowering, node: Node) -> None:
-    alpha, beta = number_of(node, "alpha", 1 / 6), number_of(node, "beta", 0.5)
-    _write_unary(ctx, node, "HardSwish", {0: alpha, 1: beta})
+@lowers(*_PARAMETRIC)
+def lower_parametric(ctx: Lowering, node: Node) -> None:
+    kind, defaults = _PARAMETRIC[node.op_type]
+    _write_unary(ctx, node, kind, {index: number_of(node, name, default) for index, (name, default) in enumerate(defaults)})
 
 
 @lowers("Swish")
@@ -159,8 +149,8 @@ def _write_pair(ctx: Lowering, node: Node, first: str, second: str) -> None:
         if value is not None and value.size == 1 and prod(ctx.shape(x)) == prod(output):
             scalar = float(np.asarray(value).reshape(-1)[0])
             square = node.op_type == "Pow" and other == second and scalar == 2.0
-            _write_unary_of(ctx, node, x, "UnaryOp" if square else "BinaryOp",
-                            {0: 4} if square else {0: op_type, 1: 1, 2: scalar})  # fmt: skip
+            params: dict[int, ParamValue] = {0: 4} if square else {0: op_type, 1: 1, 2: scalar}
+            _write_unary(ctx, node, "UnaryOp" if square else "BinaryOp", params, x=x)
             return
     blobs = [ctx.blob(name) if ctx.known(name) is None else None for name in (first, second)]
     left, right = blobs
@@ -173,11 +163,6 @@ def _write_pair(ctx: Lowering, node: Node, first: str, second: str) -> None:
     shapes = [_aligned(ctx.shape(name), len(output), axes) for name in (first, second)]
     bottoms = [_operand(ctx, first, *shapes), _operand(ctx, second, *reversed(shapes))]
     ctx.emit("BinaryOp", bottoms, {node.outputs[0]: [output[axis] for axis in axes]}, [node], {0: forward})
-
-
-def _write_unary_of(ctx: Lowering, node: Node, x: str, kind: str, params: Mapping[int, ParamValue]) -> None:
-    blob = ctx.blob(x)
-    ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params)
 
 
 # Normalisation

@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from latcast.graph.writers.ranges import int8_weights, int32_bias
 from latcast.graph.writers.tflite.flatbuffer import Quantisation, TfliteModel, TfliteOperator, TfliteTensor
 from latcast.graph.writers.tflite.schema import Activation, TensorType
 
@@ -209,17 +210,12 @@ class _Quantiser:
         activation = self.out.tensors[source].quantisation
         assert tensor.data is not None
         assert activation is not None
-        others = tuple(a for a in range(tensor.data.ndim) if a != axis)
-        scales = np.maximum(np.abs(tensor.data).max(axis=others), 1e-9) / 127.0
-        shape = [1] * tensor.data.ndim
-        shape[axis] = -1
-        data = np.clip(np.round(tensor.data / scales.reshape(shape)), -127, 127).astype(np.int8)
+        data, scales = int8_weights(tensor.data, axis)
         self._store(weight, TensorType.INT8, data, Quantisation(scales, np.zeros(len(scales), np.int64), axis))
         addend = self.model.tensors[bias].data
         assert addend is not None
         steps = scales.astype(np.float64) * float(activation.scales[0])
-        whole = np.clip(np.round(addend / steps), -(2**31) + 1, 2**31 - 1).astype(np.int32)
-        self._store(bias, TensorType.INT32, whole, Quantisation(steps, np.zeros(len(steps), np.int64), 0))
+        self._store(bias, TensorType.INT32, int32_bias(addend, steps), Quantisation(steps, np.zeros(len(steps), np.int64), 0))
 
     def _quantise_constant(self, operator: TfliteOperator, index: int, output: Quantisation | None) -> None:
         tensor = self.model.tensors[index]

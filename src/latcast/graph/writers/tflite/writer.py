@@ -144,6 +144,11 @@ class GraphWriter:
     def wish(self, name: str, default: Order) -> Order:
         return self.wishes.get(name, default)
 
+    def source(self, step: Step) -> tuple[int, Order]:
+        """Index of the step's first input, and the order in which it lies."""
+        order = self.orders[step.inputs[0]]
+        return self.operand(step.inputs[0], order), order
+
     def operand(self, name: str, order: Order) -> int:
         """Index of a tensor brought into an order; one of lower rank gets leading axes of size 1, as in broadcasting.
 

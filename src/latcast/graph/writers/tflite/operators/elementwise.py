@@ -33,16 +33,16 @@ _ACTIVATED = frozenset({"ADD", "SUB", "MUL", "DIV"})
 
 @emits(*UNARY)
 def unary(writer: GraphWriter, step: Step) -> None:
-    order = writer.orders[step.inputs[0]]
-    writer.finish(UNARY[step.op_type], (writer.operand(step.inputs[0], order),), step, order)
+    source, order = writer.source(step)
+    writer.finish(UNARY[step.op_type], (source,), step, order)
 
 
 @emits("Gelu")
 def gelu(writer: GraphWriter, step: Step) -> None:
     """The operator, or the five that exporters write for it."""
-    order = writer.orders[step.inputs[0]]
+    source, order = writer.source(step)
     approximate = step.node.op_type == "Gelu" and step.node.attributes.get("approximate", "none") == "tanh"
-    writer.finish("GELU", (writer.operand(step.inputs[0], order),), step, order, approximate=approximate)
+    writer.finish("GELU", (source,), step, order, approximate=approximate)
 
 
 @emits("Elu", "LeakyRelu")
@@ -81,8 +81,7 @@ def cast(writer: GraphWriter, step: Step) -> None:
 @emits("Clip")
 def clip(writer: GraphWriter, step: Step) -> None:
     """One of TFLite's clamped ReLUs where the bounds are theirs, else MAXIMUM and MINIMUM."""
-    order = writer.orders[step.inputs[0]]
-    source = writer.operand(step.inputs[0], order)
+    source, order = writer.source(step)
     low, high = clip_bounds(step.node, writer.values)
     if (low, high) in _CLAMPS:
         writer.finish(_CLAMPS[low, high], (source,), step, order)
@@ -106,8 +105,7 @@ def _number(writer: GraphWriter, step: Step, name: str, value: float) -> int:
 def hard_sigmoid(writer: GraphWriter, step: Step) -> None:
     """min(max(alpha x + beta, 0), 1); with the usual 1/6 and 0.5 as RELU6(x + 3) / 6, the form of converted models."""
     alpha, beta = number_of(step.node, "alpha", 0.2), number_of(step.node, "beta", 0.5)
-    order = writer.orders[step.inputs[0]]
-    source = writer.operand(step.inputs[0], order)
+    source, order = writer.source(step)
     shape = physical_shape(writer.shape(step.output), order)
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
         shifted = writer.add("ADD", (source, _number(writer, step, "three", 3.0)), shape, f"{step.output}/shifted",
@@ -141,8 +139,7 @@ def swish(writer: GraphWriter, step: Step) -> None:
 @emits("Softplus", "Mish")
 def softplus(writer: GraphWriter, step: Step) -> None:
     """log(1 + exp x), and for Mish x tanh of that, operator by operator."""
-    order = writer.orders[step.inputs[0]]
-    source = writer.operand(step.inputs[0], order)
+    source, order = writer.source(step)
     shape = physical_shape(writer.shape(step.output), order)
     powers = writer.add("EXP", (source,), shape, f"{step.output}/powers")
     raised = writer.add("ADD", (powers, _number(writer, step, "one", 1.0)), shape, f"{step.output}/raised")
