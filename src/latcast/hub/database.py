@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,9 +18,8 @@ from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import reference_of
 from latcast.datasets.schema import MeasurementRow, ReferenceRow
-from latcast.datasets.store import Store, measurement_id
+from latcast.datasets.store import measurement_id
 from latcast.errors import HubError
-from latcast.hub import tokens
 from latcast.hub.migrations import migrate
 from latcast.hub.model import HubModel, Observation
 from latcast.hub.plausibility import implausibility, outliers
@@ -32,7 +31,7 @@ from latcast.hub.schema import (
     QuarantineRow,
     UploadRow,
 )
-from latcast.hub.tokens import Token
+from latcast.hub.tokens import TokenStore
 from latcast.measure.environment import utc_now
 from latcast.records import Measurement
 
@@ -84,7 +83,7 @@ def database_url(location: Path | str) -> str:
     return text
 
 
-class HubDatabase(Store):
+class HubDatabase(TokenStore):
     """A store with contributors, tokens, uploads, a quarantine and models.
 
     Args:
@@ -118,28 +117,6 @@ class HubDatabase(Store):
             if session.get_bind().dialect.name == "postgresql":
                 session.execute(select(func.pg_advisory_xact_lock(_WRITERS_LOCK)))
             yield session
-
-    # Tokens
-
-    def issue_token(self, contributor: str, *, label: str = "", lifetime: timedelta | None = None) -> tuple[str, Token]:
-        """See :func:`latcast.hub.tokens.issue`."""
-        with self._writing("issue a token in") as session:
-            return tokens.issue(session, contributor, label=label, lifetime=lifetime)
-
-    def revoke_token(self, token_id: str) -> Token:
-        """See :func:`latcast.hub.tokens.revoke`."""
-        with self._writing("revoke a token in") as session:
-            return tokens.revoke(session, token_id, utc_now())
-
-    def tokens(self) -> list[Token]:
-        """All tokens, the newest first."""
-        with self._reading() as session:
-            return tokens.listed(session)
-
-    def check_token(self, text: str) -> tuple[int, Token]:
-        """See :func:`latcast.hub.tokens.check`."""
-        with self._reading() as session:
-            return tokens.check(session, text, utc_now())
 
     # Uploads
 

@@ -12,16 +12,18 @@ import re
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sqlalchemy import select
+
+from latcast.datasets.store import Store
 from latcast.errors import HubError
 from latcast.hub.schema import NAME_LENGTH, ContributorRow, TokenRow
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+from latcast.measure.environment import utc_now
 
 _TOKEN = re.compile(r"latcast_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[^\W_][\w .@+'-]*", re.UNICODE)
+_NAMED_TOKENS = select(TokenRow, ContributorRow.name).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
 
 
 class TokenError(HubError):
@@ -68,85 +70,82 @@ def checked_name(name: str, what: str = "a contributor's name") -> str:
     return found
 
 
-def issue(session: Session, contributor: str, *, label: str = "", lifetime: timedelta | None = None) -> tuple[str, Token]:
-    """Makes a token for a contributor, who is made too where there is none of this name.
+class TokenStore(Store):
+    """A store whose contributors have tokens."""
 
-    Returns:
-        The token to hand over, which nobody can read again, and what is stored of it.
+    def issue_token(self, contributor: str, *, label: str = "", lifetime: timedelta | None = None) -> tuple[str, Token]:
+        """Makes a token for a contributor, who is made too where there is none of this name.
 
-    Raises:
-        HubError: The name or the label is malformed.
-    """
-    from sqlalchemy import select
+        Returns:
+            The token to hand over, which nobody can read again, and what is stored of it.
 
-    name = checked_name(contributor)
-    said = checked_name(label, "a token's label") if label else ""
-    now = datetime.now(timezone.utc)
-    row = session.scalar(select(ContributorRow).where(ContributorRow.name == name))
-    if row is None:
-        row = ContributorRow(name=name, created_at=_text(now))
-        session.add(row)
-        session.flush()
-    token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    stored = TokenRow(
-        id=token_id,
-        contributor_id=row.id,
-        secret_sha256=hashlib.sha256(secret.encode()).hexdigest(),
-        label=said,
-        created_at=_text(now),
-        expires_at=None if lifetime is None else _text(now + lifetime),
-        revoked_at=None,
-    )
-    session.add(stored)
-    return f"latcast_{token_id}_{secret}", _token(stored, name)
+        Raises:
+            HubError: The name or the label is malformed.
+        """
+        name = checked_name(contributor)
+        said = checked_name(label, "a token's label") if label else ""
+        now = datetime.now(timezone.utc)
+        token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        with self._writing("issue a token in") as session:
+            row = session.scalar(select(ContributorRow).where(ContributorRow.name == name))
+            if row is None:
+                row = ContributorRow(name=name, created_at=_text(now))
+                session.add(row)
+                session.flush()
+            stored = TokenRow(
+                id=token_id,
+                contributor_id=row.id,
+                secret_sha256=hashlib.sha256(secret.encode()).hexdigest(),
+                label=said,
+                created_at=_text(now),
+                expires_at=None if lifetime is None else _text(now + lifetime),
+                revoked_at=None,
+            )
+            session.add(stored)
+            return f"latcast_{token_id}_{secret}", _token(stored, name)
 
+    def check_token(self, text: str) -> tuple[int, Token]:
+        """The contributor's number and the token behind a text.
 
-def check(session: Session, text: str, now: str) -> tuple[int, Token]:
-    """The contributor's number and the token behind a text.
+        Raises:
+            TokenError: It is no token, or one that is unknown, expired or revoked.
+        """
+        unknown = "this token is not known here; ask the hub's administrator for one (latcast hub token issue)"
+        parts = _TOKEN.fullmatch(text)
+        if parts is None:
+            raise TokenError(unknown)
+        with self._reading() as session:
+            row = session.execute(_NAMED_TOKENS.where(TokenRow.id == parts.group(1))).first()
+        if row is None or not hmac.compare_digest(hashlib.sha256(parts.group(2).encode()).hexdigest(), row[0].secret_sha256):
+            raise TokenError(unknown)
+        stored, name = row
+        token = _token(stored, name)
+        state = token.state(utc_now())
+        if state != "valid":
+            raise TokenError(
+                f"this token is {state} ({token.revoked_at or token.expires_at}); ask the administrator for a new one"
+            )
+        return stored.contributor_id, token
 
-    Raises:
-        TokenError: It is no token, or one that is unknown, expired or revoked.
-    """
-    from sqlalchemy import select
+    def revoke_token(self, token_id: str) -> Token:
+        """Ends a token; what it has brought stays.
 
-    found = _TOKEN.fullmatch(text)
-    row = None
-    if found:
-        query = select(TokenRow, ContributorRow.name).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
-        row = session.execute(query.where(TokenRow.id == found.group(1))).first()
-    if found is None or row is None:
-        raise TokenError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)")
-    stored, name = row
-    given = hashlib.sha256(found.group(2).encode()).hexdigest()
-    if not hmac.compare_digest(given, stored.secret_sha256):
-        raise TokenError("this token is not known here; ask the hub's administrator for one (latcast hub token issue)")
-    token = _token(stored, name)
-    state = token.state(now)
-    if state != "valid":
-        raise TokenError(f"this token is {state} ({token.revoked_at or token.expires_at}); ask the administrator for a new one")
-    return stored.contributor_id, token
+        Raises:
+            HubError: There is no such token.
+        """
+        with self._writing("revoke a token in") as session:
+            row = session.execute(_NAMED_TOKENS.where(TokenRow.id == token_id)).first()
+            if row is None:
+                raise HubError(f"no token has the id '{token_id}'; latcast hub token list shows them")
+            stored, name = row
+            stored.revoked_at = stored.revoked_at or utc_now()
+            return _token(stored, name)
 
-
-def revoke(session: Session, token_id: str, now: str) -> Token:
-    """Ends a token; what it has brought stays.
-
-    Raises:
-        HubError: There is no such token.
-    """
-    row = session.get(TokenRow, token_id)
-    if row is None:
-        raise HubError(f"no token has the id '{token_id}'; latcast hub token list shows them")
-    row.revoked_at = row.revoked_at or now
-    contributor = session.get(ContributorRow, row.contributor_id)
-    return _token(row, contributor.name if contributor else "")
-
-
-def listed(session: Session) -> list[Token]:
-    """All tokens, the newest first."""
-    from sqlalchemy import select
-
-    query = select(TokenRow, ContributorRow.name).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
-    return [_token(row, name) for row, name in session.execute(query.order_by(TokenRow.created_at.desc(), TokenRow.id))]
+    def tokens(self) -> list[Token]:
+        """All tokens, the newest first."""
+        with self._reading() as session:
+            query = _NAMED_TOKENS.order_by(TokenRow.created_at.desc(), TokenRow.id)
+            return [_token(row, name) for row, name in session.execute(query)]
 
 
 def _token(row: TokenRow, contributor: str) -> Token:
