@@ -1,4 +1,4 @@
-"""The valid configurations of a kernel type on a runtime: what samplers draw from.
+"""The valid configurations of a kernel type on a runtime, from which samplers draw.
 
 A configuration is valid where a kernel of it, built as a network of its own, is one kernel of the same configuration under
 the runtime's fusion rules, and where it is no larger than the kernels of networks are.
@@ -73,7 +73,7 @@ class KernelSpace:
     def name(self) -> str:
         return self.kernel_type.name
 
-    # What is valid
+    # Validity
 
     def canonical(self, configuration: Configuration) -> Configuration | None:
         """The configuration of the kernel that is really built for this one; None where it is not one kernel of the type.
@@ -97,7 +97,7 @@ class KernelSpace:
         return self.canonical(configuration) == configuration
 
     def within_limits(self, configuration: Configuration) -> bool:
-        """Whether the sizes are positive and none is larger than kernels of networks have them."""
+        """Whether the sizes are positive and none exceeds those of real networks."""
         names = self.kernel_type.fields
         if len(configuration) != len(names):
             return False
@@ -136,7 +136,7 @@ class KernelSpace:
 
     @cached_property
     def drawable(self) -> bool:
-        """Whether the rules know such a kernel at all: a channel shuffle is three on most runtimes."""
+        """Whether the rules have such a kernel: a channel shuffle is three kernels on most runtimes."""
         rng = Random(0)
         return any(self.draw(rng) is not None for _ in range(20))
 
@@ -159,7 +159,7 @@ class KernelSpace:
                 f"{self.rules.runtime} runs no '{self.name}' as one kernel, so none can be drawn; it has {known}"
             )
 
-    # Moving about
+    # Dimensions
 
     def dimensions(self, configuration: Configuration) -> dict[str, int]:
         """A configuration in the dimensions of its parametrisation; what is fused stays as it is."""
@@ -191,7 +191,7 @@ class KernelSpace:
                 found.append(cell)
         return found
 
-    # Below: fields
+    # Fields
 
     def _fields(self, configuration: Configuration) -> dict[str, int]:
         return dict(zip(self.kernel_type.fields, configuration, strict=True))

@@ -23,7 +23,7 @@ KernelZoo = Mapping[str, ConfigurationCounts]
 """Configurations and their counts by kernel type."""
 
 SYNTHETIC_SPACE = "random_mixed"
-"""Brings the kinds of blocks that the training families lack."""
+"""Has the blocks that the training families lack."""
 
 PUBLISHED_PER_FAMILY = 3
 """Published members of each family; with eight families as many networks as nn-Meter took from a model zoo (§5.2)."""
@@ -53,6 +53,6 @@ def collect_zoo(networks: Iterable[Reference], rules: FusionRules) -> KernelZoo:
 
 
 def kernel_zoo(rules: FusionRules, *, networks: int = 120, seed: int = 0) -> KernelZoo:
-    """The kernels of this many networks; where the runtime has them, also those of operators that few networks have."""
+    """The kernels of this many networks; where the runtime has them, also those of rare operators."""
     few = round(networks * shares_of(rules.runtime).get("random_operators", 0.0))
     return collect_zoo([*zoo_networks(networks - few, seed), *SPACES.get("random_operators").sample(few, seed)], rules)

@@ -1,4 +1,4 @@
-"""Small networks that show by their latency which operators a runtime fuses (nn-Meter §4.1).
+"""Small networks from whose latencies the operators that a runtime fuses are found (nn-Meter §4.1).
 
 A network is a chain of operators between *walls*, repeated in blocks. A wall is an operator that runtimes do not fuse (a
 narrow pooling, a softmax, a transposition): ``conv, relu, wall`` and ``conv, wall, relu, wall`` differ in whether the
@@ -68,7 +68,7 @@ class ChainBuilder(GraphBuilder):
         return self._wall(self, x)
 
     def operand(self, x: str) -> str:
-        """A second input for an operator on ``x``: one tensor a shape, which has passed a wall as ``x`` has."""
+        """A second input for an operator on ``x``: one tensor for each shape, behind a wall as ``x`` is."""
         shape = self.shape(x)
         if shape not in self._operands:
             start = len(self._nodes)
@@ -82,7 +82,7 @@ class ChainBuilder(GraphBuilder):
         return shape in self._operands
 
     def _nodes_since(self, start: int) -> tuple[str, ...]:
-        """Names of the nodes added since there were so many, without those that lead to second inputs."""
+        """Names of the nodes from index ``start`` on, without those of second inputs."""
         return tuple(node.name for node in self._nodes[start:] if node.name not in self._operand_nodes)
 
     def add_element(self, element: Element, x: str, block: int) -> str:

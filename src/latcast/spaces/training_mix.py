@@ -1,4 +1,4 @@
-"""Which networks a predictor is profiled on, and which real families it therefore never sees."""
+"""The networks that a predictor is profiled on, and the families of real networks held out from it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TRAINING_FAMILIES = (
 """Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``, drawn before any result was known."""
 
 SHARES: Mapping[str, float] = {"random_mixed": 0.5, "block_sequence": 0.1, "random_mobile": 0.1, "random_small": 0.1}
-"""Parts of the mix that synthetic spaces have; variants of the training families have the rest."""
+"""Shares of synthetic spaces in the mix; variants of the training families have the rest."""
 
 
 FEW_NETWORKS_SHARE = 0.06
-"""Part that networks of operators that few networks have (``random_operators``) take from the largest of the others."""
+"""Share of the rare operators (``random_operators``), taken from the largest of the others."""
 
 RUNTIMES_OF_ALL_OPERATORS = frozenset({"onnxruntime"})
-"""Runtimes that run what ONNX can say; the formats of the others lack most of those operators."""
+"""Runtimes of all ONNX operators; the formats of the others lack most rare ones."""
 
 
 def unseen_families() -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def unseen_families() -> tuple[str, ...]:
 
 
 def shares_of(runtime: str) -> Mapping[str, float]:
-    """Parts of the mix on a runtime."""
+    """Shares of the mix on a runtime."""
     if runtime not in RUNTIMES_OF_ALL_OPERATORS:
         return SHARES
     most = max(SHARES, key=lambda name: SHARES[name])
@@ -39,7 +39,7 @@ def shares_of(runtime: str) -> Mapping[str, float]:
 
 
 def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]:
-    """Networks to profile, in an order in which any beginning holds all parts in about their shares.
+    """Networks to profile, ordered so that any prefix has about the same shares.
 
     Args:
         count: How many.

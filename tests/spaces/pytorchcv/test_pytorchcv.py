@@ -18,7 +18,7 @@ from latcast.kernels.search import find_kernels
 from latcast.records import Reference
 from latcast.spaces import SPACES, build
 from latcast.spaces.pytorchcv import reference_of
-from latcast.spaces.pytorchcv.providers import provider, torchvision_stand_in
+from latcast.spaces.pytorchcv.providers import provider, torchvision_stub
 
 for package in ("torch", "onnxscript", "pytorchcv"):
     pytest.importorskip(package)
@@ -81,8 +81,8 @@ def test_members_are_drawn_by_seed() -> None:
     assert all(callable(provider(reference.name)) for reference in ten)
 
 
-def test_no_stand_in_of_torchvision_is_left_behind() -> None:
-    with torchvision_stand_in():
+def test_no_stub_of_torchvision_is_left_behind() -> None:
+    with torchvision_stub():
         from torchvision.ops import DeformConv2d
 
         assert DeformConv2d is not None
@@ -97,7 +97,7 @@ def test_a_torchvision_built_for_another_pytorch_does_no_harm(tmp_path: Path, mo
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
 
-    with torchvision_stand_in():
+    with torchvision_stub():
         from torchvision.ops import DeformConv2d
 
     assert DeformConv2d is not None

@@ -44,7 +44,7 @@ Structure = tuple[object, ...]
 
 @dataclass(frozen=True)
 class SegmentSizes:
-    """What segments, or networks, compute and keep.
+    """Multiply-accumulates and parameters of segments or networks.
 
     Attributes:
         macs: Multiply-accumulates.
@@ -106,7 +106,7 @@ class SegmentKernels:
         return found
 
     def table(self, encodings: np.ndarray) -> KernelTable:
-        """The kernels of networks, as building each graph and searching it would find them (free ones left out)."""
+        """The kernels of networks, those of their graphs without the free ones."""
         found = self.lookup(encodings)
         lengths = np.array([len(kernels) for kernels in self._kernels])
         flat = np.array([kernel for kernels in self._kernels for kernel in kernels], dtype=np.int64)
@@ -316,7 +316,7 @@ def deciding_columns(supernet: Supernet) -> np.ndarray:
 
 
 def _structure(graph: Graph) -> Structure:
-    """Operators of a segment and how they are connected, without sizes: all that fusion across its ends can depend on."""
+    """Operators and connections of a segment, without sizes: fusion across its ends depends on nothing else."""
     number: dict[str, int] = {graph.inputs[0]: 0}
     described: list[object] = []
     for node in graph.nodes:

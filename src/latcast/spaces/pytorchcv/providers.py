@@ -1,7 +1,7 @@
 """What pytorchcv offers: importing it without torchvision, and the names of its networks.
 
 pytorchcv depends on torchvision for one class (``torchvision.ops.DeformConv2d``, in a video inpainting network), which none
-of its classifiers uses. A stand-in takes its place while pytorchcv is imported: a torchvision that is missing, or was built
+of its classifiers uses. A stub replaces it while pytorchcv is imported: a torchvision that is missing, or was built
 for another PyTorch and fails on import, does no harm.
 """
 
@@ -37,7 +37,7 @@ def require_pytorchcv() -> None:
 
 
 @contextmanager
-def torchvision_stand_in() -> Iterator[None]:
+def torchvision_stub() -> Iterator[None]:
     """While it lasts, ``torchvision.ops.DeformConv2d`` can be imported whatever torchvision is installed, if any.
 
     A torchvision that was imported before is left in its place: it works.
@@ -48,12 +48,12 @@ def torchvision_stand_in() -> Iterator[None]:
     package, operators = ModuleType("torchvision"), ModuleType("torchvision.ops")
     operators.DeformConv2d = type("DeformConv2d", (), {})  # type: ignore[attr-defined]
     package.ops = operators  # type: ignore[attr-defined]
-    stand_ins = {"torchvision": package, "torchvision.ops": operators}
-    sys.modules.update(stand_ins)
+    stubs = {"torchvision": package, "torchvision.ops": operators}
+    sys.modules.update(stubs)
     try:
         yield
     finally:
-        for name, module in stand_ins.items():
+        for name, module in stubs.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
 
@@ -66,7 +66,7 @@ def _providers() -> Mapping[str, Any]:
         MissingExtraError: pytorchcv or PyTorch is not installed.
     """
     require_pytorchcv()
-    with torchvision_stand_in():
+    with torchvision_stub():
         provider = import_module("pytorchcv.model_provider")
     return provider._models
 

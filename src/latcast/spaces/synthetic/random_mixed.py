@@ -1,4 +1,4 @@
-"""Random networks made of the blocks of all published ones: what a predictor for any network is trained on.
+"""Random networks of the blocks of all published ones, for training predictors of any network.
 
 A network is a stem, four or five stages at falling resolutions, and a head. Each network has a few kinds of
 blocks, and conventions of its own for activation, normalisation and the rounding of widths; input sizes, square or not,
@@ -26,7 +26,7 @@ MAX_PARAMETERS = 150e6
 SIZES: Mapping[int, float] = dict.fromkeys(range(96, 257, 16), 1.0) | {192: 2.0, 224: 4.0, 256: 2.0}
 """Usual input sizes and how much more often some occur; sizes between them occur too."""
 MULTIPLIER_LIMITS = (0.3, 3.0)
-"""Widths further than this from the drawn ones are no longer those of real networks."""
+"""Of the width multiplier, so that widths stay those of real networks."""
 
 Stem = Callable[[MixedBuilder, str, int, Random], str]
 Head = Callable[[MixedBuilder, str, int, Random], str]
@@ -138,7 +138,7 @@ KIND_WEIGHTS: Mapping[str, float] = {
     **{kind: 1.2 if kind in TOKENS else 1.0 for kind in BLOCKS},
     "grouped_bottleneck": 1.5,
 }
-"""Blocks on tokens do not fit every resolution and grouped convolutions come in many shapes: both are drawn more."""
+"""Weights of kinds. Blocks on tokens do not fit every resolution and grouped convolutions have many shapes: both weigh more."""
 
 
 def block_kinds() -> tuple[str, ...]:

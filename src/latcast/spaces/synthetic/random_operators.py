@@ -1,4 +1,4 @@
-"""Random networks of operators that few networks have, from which a predictor knows a Pad, a Gather or a TopK when it meets one.
+"""Random networks of rare operators, from which a predictor learns the latency of a Pad, a Gather or a TopK.
 
 A network is a convolution, then steps on its map: one of :data:`STEPS` and a convolution in turn. A step gives a map of the same
 size and channels, so that steps follow each other in any order. Results that are no map (the largest values and their places)
@@ -166,7 +166,7 @@ STEPS: Mapping[str, tuple[Step, float]] = {
     "cum_sum": (_cum_sum, 1.0), "top_k": (_top_k, 1.0), "grid_sample": (_grid_sample, 0.7), "einsum": (_einsum, 0.7),
     "volume": (_volume, 0.7), "patches": (_patches, 1.0),
 }  # fmt: skip
-"""Steps by name, and how much more often some occur: the more, the more models were met that have them."""
+"""Steps by name, and their weights: operators of more models weigh more."""
 
 
 def build(seed: int) -> Graph:
