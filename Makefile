@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 # A stamp is newer than what it was made from: only a change of the package's metadata or of the pins reinstalls.
 CREATED := $(VENV)/.created
-CORE := $(VENV)/.installed-core
+LOCAL := $(VENV)/.installed-local
 DEV := $(VENV)/.installed-dev
 PINNED := pyproject.toml constraints.txt
 # PyPI's torchvision does not match a CPU build of PyTorch; this lets it be imported.
@@ -40,18 +40,18 @@ $(CREATED):
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(CORE): $(CREATED) $(PINNED)
-	@echo "installing latcast into $(VENV)"
-	@$(INSTALL) -e .
+$(LOCAL): $(CREATED) $(PINNED)
+	@echo "installing latcast with what measures and trains into $(VENV)"
+	@$(INSTALL) -e ".[local]"
 	@touch $@
 
 $(DEV): $(CREATED) $(PINNED) $(TORCHVISION)
 	@echo "installing latcast with every extra and the development tools into $(VENV) (about 2 GB)"
 	@$(INSTALL) -e ".[all,dev]"
 	@$(BIN)/python $(TORCHVISION)
-	@touch $(CORE) $@
+	@touch $(LOCAL) $@
 
-demo: $(CORE)
+demo: $(LOCAL)
 	@$(BIN)/latcast demo $(ARGS)
 
 test: $(DEV)

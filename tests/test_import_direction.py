@@ -13,6 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "latcast"
 PACKAGE = "latcast"
 ROOMS = (
     "errors",
+    "extras",
     "folders",
     "reading",
     "registry",

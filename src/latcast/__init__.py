@@ -117,7 +117,13 @@ for _room in ("measure",):
 
 
 def _found(name: str) -> Callable[..., object]:
-    found: Callable[..., object] = getattr(importlib.import_module(_WHERE[name]), name)
+    try:
+        module = importlib.import_module(_WHERE[name])
+    except ModuleNotFoundError as problem:
+        from latcast.extras import explained
+
+        raise explained(problem, f"latcast.{name}") or problem from problem
+    found: Callable[..., object] = getattr(module, name)
     return found
 
 

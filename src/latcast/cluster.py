@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from latcast.errors import ClusterError, LatcastError, MissingExtraError
+from latcast.errors import ClusterError, LatcastError
+from latcast.extras import require
 from latcast.registry import nearest_names
 
 PREDICTS = "latcast:predict"
 """What a worker offers that predicts networks."""
+
+_PURPOSE = "working over several machines"
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -24,13 +27,6 @@ PATIENCE_S = 60.0
 """How long work waits while no worker offers what it needs: one that was lost may be coming back."""
 
 POLL_S = 0.5
-
-
-def _require_distributed() -> None:
-    try:
-        import distributed  # noqa: F401
-    except ImportError as problem:
-        raise MissingExtraError("distributed", "dask", "working over several machines") from problem
 
 
 @contextmanager
@@ -41,7 +37,7 @@ def connected(address: str) -> Iterator[Any]:
         MissingExtraError: Dask's scheduler package is not installed.
         ClusterError: Nothing answers there.
     """
-    _require_distributed()
+    require(_PURPOSE, "distributed")
     from distributed import Client
 
     try:
@@ -197,7 +193,7 @@ def serve(address: str, offered: Mapping[str, float], name: str | None = None) -
         MissingExtraError: Dask's scheduler package is not installed.
         ClusterError: Nothing answers there.
     """
-    _require_distributed()
+    require(_PURPOSE, "distributed")
     import asyncio
 
     from distributed import Worker

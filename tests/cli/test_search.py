@@ -69,7 +69,7 @@ def test_the_upper_bound_is_held_to_the_limit_unless_hopeful(latcast: Latcast, m
 def test_a_plot_that_cannot_be_drawn_is_refused_before_the_search(
     latcast: Latcast, made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("latcast.search.searching.search", lambda *args, **options: pytest.fail("searched first"))
     found = latcast("search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--plot", tmp_path / "front.png")
     assert found.code == 1

@@ -202,6 +202,7 @@ def test_without_the_library_it_names_the_extra(monkeypatch: pytest.MonkeyPatch)
         Mnn().load(CONTRACT_NETWORKS["conv_stack"]())
 
 
+@needs_mnn
 def test_another_module_in_the_converters_place_is_no_converter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "_tools", ModuleType("_tools"))
     with pytest.raises(RuntimeFailure, match="not MNN's converter"):

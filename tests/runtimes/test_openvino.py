@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 
 import numpy as np
 import pytest
@@ -180,7 +181,7 @@ def test_an_operator_that_openvino_lacks_is_named() -> None:
 
 
 def test_without_the_library_the_error_names_the_command_that_adds_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latcast.runtimes.openvino.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "openvino", None)
     runtime = OpenVino()
     assert "pip install 'latcast[openvino]'" in (runtime.available() or "")
     assert runtime.precisions == ("fp32", "int8")

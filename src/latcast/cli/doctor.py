@@ -10,21 +10,24 @@ from typing import Any
 from latcast import __version__
 from latcast.cli.options import AsJson
 from latcast.cli.output import print_json, print_table, warn
+from latcast.extras import PACKAGES
 
-OPTIONAL_PARTS = (
-    ("tflite", "tflite", "read .tflite files"),
-    ("torch", "torch", "read PyTorch modules and .pt2 files"),
-    ("onnxscript", "torch", "read PyTorch modules and .pt2 files"),
-    ("pytorchcv", "pytorchcv", "build published networks as PyTorch modules"),
-    ("pyarrow", "parquet", "the benchmark of variants as Parquet"),
-    ("pymoo", "search", "search large spaces"),
-    ("fastapi", "server", "a shared hub of measurements"),
-    ("distributed", "dask", "campaigns and predictions over several machines"),
-    ("pyopencl", "opencl", "time work-group sizes under OpenCL"),
-    ("wgpu", "webgpu", "time work-group sizes under WebGPU"),
-    ("matplotlib", "plots", "plots"),
-)
-"""Distribution, the extra that brings it, what it is for."""
+OPTIONAL_PARTS = {
+    "lightgbm": "train predictors",
+    "scipy": "train predictors",
+    "sqlalchemy": "keep measurements",
+    "torch": "read PyTorch modules and .pt2 files",
+    "onnxscript": "read PyTorch modules and .pt2 files",
+    "pytorchcv": "build published networks as PyTorch modules",
+    "pyarrow": "the benchmark of variants as Parquet",
+    "pymoo": "search large spaces",
+    "fastapi": "a shared hub of measurements",
+    "distributed": "campaigns and predictions over several machines",
+    "pyopencl": "time work-group sizes under OpenCL",
+    "wgpu": "time work-group sizes under WebGPU",
+    "matplotlib": "plots",
+}
+"""Module and what it is for."""
 
 
 def _runtimes() -> list[dict[str, Any]]:
@@ -48,7 +51,8 @@ def _runtimes() -> list[dict[str, Any]]:
 
 def _parts() -> list[dict[str, Any]]:
     found = []
-    for distribution, extra, purpose in OPTIONAL_PARTS:
+    for module, purpose in OPTIONAL_PARTS.items():
+        distribution, extra = PACKAGES[module]
         try:
             installed: str | None = version(distribution)
         except PackageNotFoundError:

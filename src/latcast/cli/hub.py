@@ -16,7 +16,8 @@ from latcast import __version__
 from latcast.cli.lazy_group import command_group
 from latcast.cli.options import AsJson
 from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
-from latcast.errors import HubError, MissingExtraError
+from latcast.errors import HubError
+from latcast.extras import require
 from latcast.folders import data_folder, made
 from latcast.records import Measurement
 
@@ -67,16 +68,12 @@ def open_hub(location: str) -> HubDatabase:
         MissingExtraError: A package of the extra ``server`` is not installed.
         DatasetError: The database cannot be opened.
     """
-    try:
-        from latcast.hub.database import HubDatabase
-    except ModuleNotFoundError as problem:
-        raise MissingExtraError(str(problem.name), "server", "a hub") from problem
+    require("a hub", "alembic", "sqlalchemy", "scipy")
+    from latcast.hub.database import HubDatabase
+
     if not location:
         location = str(made(data_folder()) / "repository.sqlite")
-    try:
-        return HubDatabase(location)
-    except ModuleNotFoundError as problem:
-        raise MissingExtraError(str(problem.name), "server", "a hub") from problem
+    return HubDatabase(location)
 
 
 @app.command()
@@ -103,13 +100,12 @@ def serve(
       latcast hub serve --invite
       latcast hub serve --host 0.0.0.0 --port 8765 --database measurements.sqlite
     """
-    try:
-        import uvicorn
+    require("latcast hub serve", "uvicorn", "alembic", "fastapi", "jinja2", "segno", "sqlalchemy", "scipy")
+    import uvicorn
 
-        from latcast.hub.app import make_app
-        from latcast.hub.site import ServerSettings
-    except ModuleNotFoundError as problem:
-        raise MissingExtraError(str(problem.name), "server", "latcast hub serve") from problem
+    from latcast.hub.app import make_app
+    from latcast.hub.site import ServerSettings
+
     if (certificate is None) != (key is None):
         raise HubError("TLS needs both --certificate and --key")
     for file in (certificate, key):

@@ -14,6 +14,7 @@ from latcast import __version__
 from latcast.cli.lazy_group import Sections, lazy_group
 from latcast.cli.output import Interrupted, PrintableOutput, warn
 from latcast.errors import LatcastError
+from latcast.extras import explained
 
 SECTIONS: Sections = {
     "Commands": {
@@ -121,7 +122,11 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
     except Exception as problem:
         if debugging:
             raise
-        if isinstance(problem, OSError) and problem.filename is not None and problem.strerror:
+        asked = " ".join([program, *(sys.argv[1:] if arguments is None else arguments)[:1]])
+        missing = explained(problem, asked) if isinstance(problem, ModuleNotFoundError) else None
+        if missing is not None:
+            warn(str(missing))
+        elif isinstance(problem, OSError) and problem.filename is not None and problem.strerror:
             warn(f"{problem.filename}: {problem.strerror}; check that it is there and can be read or written")
         else:
             warn(f"unexpected {type(problem).__name__}: {problem}; {DEBUG_VARIABLE}=1 shows where, please report it")

@@ -201,6 +201,15 @@ LatencyUnit = Annotated[
 ]
 
 
+def placement(cpus: str, realtime: bool | None, threads: int = 1) -> tuple[tuple[int, ...] | None, bool]:
+    """CPUs to pin to and whether to run at a real-time priority, as the options ask for them."""
+    from latcast.measure.scheduling import realtime_permitted
+
+    if realtime is None:
+        realtime = threads == 1 and realtime_permitted()
+    return tuple(int(part) for part in cpus.split(",")) if cpus else None, realtime
+
+
 def worker_settings(
     runtime: str,
     threads: int = 1,
@@ -213,12 +222,16 @@ def worker_settings(
     *,
     trust: bool = False,
 ) -> WorkerSettings:
-    """The platform that the options ask for. Where a scheduler is given, its workers choose CPUs and priority."""
-    from latcast.measure.scheduling import realtime_permitted
+    """The platform that the options ask for. Where a scheduler is given, its workers choose CPUs and priority.
 
-    if realtime is None:
-        realtime = threads == 1 and realtime_permitted()
-    chosen = tuple(int(part) for part in cpus.split(",")) if cpus else None
+    Raises:
+        RuntimeFailure: The runtime cannot run on this machine, which is the one to measure.
+    """
+    from latcast.runtimes import check_runtime
+
+    if not scheduler and library_path is None:
+        check_runtime(runtime)
+    chosen, realtime = placement(cpus, realtime, threads)
     return WorkerSettings(
         runtime, threads, precision, device, cpus=chosen, realtime=realtime, scheduler=scheduler,
         library_path="" if library_path is None else str(library_path), trust=trust,

@@ -107,16 +107,16 @@ def command(
     from latcast.search.searching import EVALUATIONS, POPULATION, PROXY_EVALUATIONS, PROXY_POPULATION, SearchPlan, search
     from latcast.search.state import default_state_path
 
+    # What the end needs is asked for before the search, not after it.
+    if plot is not None:
+        check_drawable("--plot")
     named = platforms_in(on)
     if len(named) > 1:
         raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(named[:8])}")
     predictor = EncodingPredictor(load(named[0]), space)
     platform = predictor.predictor.platform
-    # What the end needs is asked for before the search, not after it.
     if measure:
         check_measurable(platform)
-    if plot is not None:
-        check_drawable("--plot")
     aim = objective_named(objective, predictor, seed)
     usual = (PROXY_EVALUATIONS, PROXY_POPULATION) if objective in PROXIES else (EVALUATIONS, POPULATION)
     plan = SearchPlan(max_latency_ms, confident, evaluations or usual[0], population or usual[1], seed)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from latcast.cli.options import Cpus, DeviceName, Realtime, worker_settings
+from latcast.cli.options import Cpus, DeviceName, Realtime, placement
 from latcast.cli.output import kept_when_interrupted, print_table
 from latcast.errors import ClusterError
 
@@ -37,8 +37,7 @@ def command(
     from latcast.measure.settings import WorkerSettings
     from latcast.runtimes import RUNTIMES, get_runtime
 
-    found = worker_settings("onnxruntime", 1, "fp32", cpus, realtime)
-    describe_host(found.cpus, found.realtime)
+    describe_host(*placement(cpus, realtime))
     offered = [PREDICTS] if predict else []
     for name in (runtime or [each for each in RUNTIMES.names() if each != "replay"]) if measure else ():
         known = get_runtime(name)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latcast.datasets.variants import FAMILIES, RUNTIMES, GraphFacts, Variant
-from latcast.errors import DatasetError, MeasurementError, MissingExtraError
+from latcast.errors import DatasetError, MeasurementError
+from latcast.extras import require
 from latcast.reading import parse_json
 from latcast.records import Reference
 
@@ -60,15 +61,14 @@ def require_parquet() -> None:
     Raises:
         MissingExtraError: PyArrow is not installed.
     """
-    _parquet()
+    require("the benchmark of variants", "pyarrow")
 
 
 def _parquet() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as problem:
-        raise MissingExtraError("pyarrow", "parquet", "the benchmark of variants") from problem
+    require_parquet()
+    import pyarrow
+    import pyarrow.parquet
+
     return pyarrow
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds
 from latcast.devices.pool import Pool
 from latcast.errors import TrainingError
+from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.plan import MeasurePlan
@@ -128,8 +129,10 @@ def adapt(
 
     Raises:
         TrainingError: Too little could be measured.
+        MissingExtraError: A package of the extra ``local`` is not installed.
         RuntimeFailure: The runtime cannot be started.
     """
+    require("adapting predictors", *LEARNING)
     from latcast.spaces.kernel_zoo import kernel_zoo
 
     start = time.monotonic()

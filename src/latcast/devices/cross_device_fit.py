@@ -13,6 +13,7 @@ from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.device_covariance import PRIOR_SPREAD, DevicePairs, DeviceScales, SignatureSpace
 from latcast.devices.network_covariance import LayerShareFit, NetworkPriorFit
 from latcast.errors import TrainingError
+from latcast.extras import require
 
 TYPICAL_NOISE = 1e-3
 """Variance of a phone's noise (3 %); a priori a device's lies within a factor of about 4.5 of it."""
@@ -69,7 +70,9 @@ def fit_cross_device(
 
     Raises:
         TrainingError: Fewer than three devices or networks, or a row or column without a value.
+        MissingExtraError: SciPy is not installed.
     """
+    require("learning what devices have in common", "scipy")
     log_ms = np.log(latency_ms)
     if min(log_ms.shape) < 3:
         raise TrainingError(f"{log_ms.shape[0]} devices and {log_ms.shape[1]} networks; a cross-device model needs three of each")

@@ -13,6 +13,7 @@ import numpy as np
 
 from latcast.devices.latency_table import LatencyTable
 from latcast.errors import TrainingError
+from latcast.predictors.metrics import ranks
 from latcast.records import Reference
 from latcast.registry import Registry
 from latcast.spaces import build
@@ -123,14 +124,11 @@ THRESHOLD = 0.98
 
 def rank_correlations(latency_ms: np.ndarray) -> np.ndarray:
     """(networks, networks) Spearman correlations over the devices; 0 with a network that is alike on all devices."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(latency_ms, axis=0)
-    ranks -= ranks.mean(axis=0)
-    length = np.sqrt((ranks**2).sum(axis=0))
-    ranks /= np.where(length > 0, length, 1)
-    found: np.ndarray = ranks.T @ ranks
-    return found
+    by_device = np.apply_along_axis(ranks, 0, latency_ms)
+    by_device -= by_device.mean(axis=0)
+    length = np.sqrt((by_device**2).sum(axis=0))
+    by_device /= np.where(length > 0, length, 1)
+    return np.asarray(by_device.T @ by_device)
 
 
 def distinct(correlations: np.ndarray, size: int, threshold: float = THRESHOLD) -> list[int]:

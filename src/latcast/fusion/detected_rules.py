@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from latcast.errors import LatcastError, MeasurementError, UnknownNameError
+from latcast.extras import require
 from latcast.folders import made, rules_folder
 from latcast.fusion.decision import ALPHA
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
@@ -149,8 +150,10 @@ def detect_rules(
 
     Raises:
         MeasurementError: The runtime has no switch for instruction sets, or nothing can be told apart in the noise.
+        MissingExtraError: A package of the extra ``local`` is not installed.
         RuntimeFailure: The runtime cannot be started.
     """
+    require("detecting fusion rules", "scipy", "sqlalchemy")
     from latcast.datasets.store import Store
 
     unprobed = replace(with_isa(settings, isa), probe=False)

@@ -34,13 +34,17 @@ class Metrics:
         return {name: (None if isinstance(v, float) and np.isnan(v) else v) for name, v in asdict(self).items()}
 
 
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks of values (n,) from 1 on; equal ones have the mean of theirs."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])
+
+
 def spearman(first: np.ndarray, second: np.ndarray) -> float:
     """Rank correlation with mean ranks for ties."""
     if len(first) < 3:
         return float("nan")
-    from scipy.stats import rankdata
-
-    a, b = rankdata(first), rankdata(second)
+    a, b = ranks(first), ranks(second)
     if a.std() == 0 or b.std() == 0:
         return float("nan")
     return float(np.corrcoef(a, b)[0, 1])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from latcast.extras import require
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import TERMS, coarse_class, term_values
@@ -114,7 +115,12 @@ class NetworkTerms:
 
     @classmethod
     def of(cls, networks: Sequence[Sequence[Kernel]]) -> NetworkTerms:
-        """Terms of networks given by their kernels."""
+        """Terms of networks given by their kernels.
+
+        Raises:
+            MissingExtraError: SciPy is not installed.
+        """
+        require("learning from whole networks", "scipy")
         from scipy.sparse import csr_matrix
 
         table = KernelTable.of(networks)

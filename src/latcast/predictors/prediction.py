@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from latcast.errors import LatcastError, MissingExtraError
+from latcast.errors import LatcastError
+from latcast.extras import require
 from latcast.records import milliseconds
 
 if TYPE_CHECKING:
@@ -131,10 +132,9 @@ class Prediction:
             MissingExtraError: pandas is not installed.
         """
         kernels = self._listed()
-        try:
-            import pandas
-        except ImportError as missing:
-            raise MissingExtraError("pandas", "", "a data frame") from missing
+        require("a data frame", "pandas")
+        import pandas
+
         return pandas.DataFrame(
             [
                 {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import TrainingError
+from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.plan import MeasurePlan
@@ -304,8 +305,10 @@ def profile(
 
     Raises:
         TrainingError: The budget was too short for enough measurements.
+        MissingExtraError: A package of the extra ``local``, or one of the sampler's, is not installed.
         RuntimeFailure: The runtime cannot be started.
     """
+    require("profiling", *LEARNING)
     start = time.monotonic()
     settings = settings or WorkerSettings()
     rules = rules or rules_for(settings.runtime, settings.precision)

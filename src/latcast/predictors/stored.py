@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import TrainingError
+from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, held_out_by
@@ -56,7 +57,9 @@ def train_stored(
 
     Raises:
         TrainingError: Too few measurements, or nothing there is of a family or lineage to be left out.
+        MissingExtraError: A package of the extra ``local`` is not installed.
     """
+    require("training", *LEARNING)
     rules = rules or platform_rules(platform)
     data = collect_stored(store, platform, rules)
     groups = {name for sample in data.networks for name in (sample.family, sample.lineage)}

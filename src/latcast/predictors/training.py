@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from latcast.errors import TrainingError
+from latcast.extras import require
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels, fit_from_networks, network_design
@@ -100,7 +101,9 @@ def train(
 
     Raises:
         TrainingError: Nothing known to learn from, a model that it does not teach, or too few measurements.
+        MissingExtraError: A package of the extra ``local`` is not installed.
     """
+    require("training", "lightgbm", "scipy")
     model = chosen_model(learn_from, model)
     if learn_from == "networks":
         return _fit_from_networks(data.networks, platform, rules, model)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from latcast.errors import LatcastError, MissingExtraError
+from latcast.errors import LatcastError
+from latcast.extras import require
 
 COLOURS = ("#3b6fb6", "#e08a2e", "#4c9a5b", "#b8473f", "#7d62a8", "#8a6a4f")
 """Of series, in their order."""
@@ -19,10 +20,7 @@ def check_drawable(purpose: str = "drawing figures") -> None:
     Raises:
         MissingExtraError: Matplotlib is not installed.
     """
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as problem:
-        raise MissingExtraError("matplotlib", "plots", purpose) from problem
+    require(purpose, "matplotlib")
 
 
 def new_figure(width: float, height: float, title: str = "", *, purpose: str = "drawing figures") -> Any:

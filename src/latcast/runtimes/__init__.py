@@ -1,5 +1,6 @@
 """Where networks really run: one module a runtime, all behind :class:`latcast.runtimes.protocol.Runtime`."""
 
+from latcast.errors import RuntimeFailure
 from latcast.registry import Registry
 from latcast.runtimes.protocol import Runtime, Session
 
@@ -25,4 +26,16 @@ def get_runtime(name: str) -> Runtime:
     return RUNTIMES.get(name)()
 
 
-__all__ = ["RUNTIMES", "Runtime", "Session", "get_runtime"]
+def check_runtime(name: str) -> None:
+    """Refuses a runtime that cannot run here, before anything is prepared for it.
+
+    Raises:
+        UnknownNameError: No such runtime.
+        RuntimeFailure: It is not installed, or cannot run here; the message says how to mend it.
+    """
+    reason = get_runtime(name).available()
+    if reason is not None:
+        raise RuntimeFailure(reason)
+
+
+__all__ = ["RUNTIMES", "Runtime", "Session", "check_runtime", "get_runtime"]

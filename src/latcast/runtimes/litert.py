@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version as installed_version
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
+from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.tflite import TfliteNetwork, write_tflite
 from latcast.graph.writers.tflite.layout import Order, physical_shape
@@ -17,6 +17,8 @@ from latcast.records import ExecutedKernel
 from latcast.runtimes.inputs import checked_inputs, random_inputs
 from latcast.runtimes.litert_kernels import attribute
 from latcast.runtimes.litert_native import NativeModel, ProfiledEvent, check_version
+
+_PURPOSE = "measuring with LiteRT"
 
 PROFILE_WARMUPS = 2
 """Runs before the profiled ones: the first registers buffers and allocates."""
@@ -170,10 +172,7 @@ class LiteRt:
     precisions: tuple[str, ...] = ("fp32", "int8")
 
     def available(self) -> str | None:
-        for module, package in (("ai_edge_litert", "ai-edge-litert"), ("flatbuffers", "flatbuffers")):
-            if find_spec(module) is None:
-                return f"{package} is not installed; add it with: pip install 'latcast[litert]'"
-        return None
+        return unavailable(_PURPOSE, "ai_edge_litert")
 
     def version(self) -> str:
         return installed_version("ai-edge-litert")
@@ -189,8 +188,7 @@ class LiteRt:
             raise RuntimeFailure(f"litert cannot run '{graph.name}' in '{precision}'; it can in {expected}")
         if threads < 1:
             raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
-        if find_spec("ai_edge_litert") is None:
-            raise MissingExtraError("ai-edge-litert", "litert", "measuring with LiteRT")
+        require(_PURPOSE, "ai_edge_litert")
         if profile:
             check_version()
         return LiteRtSession(graph, write_tflite(graph, precision=precision), threads=threads, profile=profile)

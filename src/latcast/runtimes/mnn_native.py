@@ -18,12 +18,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
+from latcast.extras import require
+from latcast.extras import unavailable as not_installed
 from latcast.graph.ir import Graph
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+_PURPOSE = "measuring with MNN"
 LIBRARY = "MNN"
 
 CONVERTER = "_tools"
@@ -32,15 +35,10 @@ CONVERTER = "_tools"
 
 def unavailable() -> str | None:
     """What is missing and how to add it, or None."""
-    if find_spec(LIBRARY) is None:
-        return str(_missing())
-    if find_spec(CONVERTER) is None:
+    missing = not_installed(_PURPOSE, LIBRARY)
+    if missing is None and find_spec(CONVERTER) is None:
         return f"the installed MNN has no converter (the module '{CONVERTER}'); add it with: pip install --force-reinstall MNN"
-    return None
-
-
-def _missing() -> MissingExtraError:
-    return MissingExtraError("MNN", "mnn", "measuring with MNN")
+    return missing
 
 
 @contextmanager
@@ -98,11 +96,9 @@ def imported(name: str) -> ModuleType:
     Raises:
         MissingExtraError: It is not installed.
     """
+    require(_PURPOSE, LIBRARY)
     with prints_kept():
-        try:
-            return import_module(name)
-        except ImportError as problem:
-            raise _missing() from problem
+        return import_module(name)
 
 
 def convert(graph: Graph, model: bytes, folder: Path, options: Sequence[str] = ()) -> Path:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError, RuntimeFailure
+from latcast.errors import RuntimeFailure
+from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn import blob_shape, to_ncnn_with_map
 from latcast.records import ExecutedKernel
@@ -20,6 +20,8 @@ from latcast.runtimes.inputs import checked_inputs, random_inputs
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+_PURPOSE = "measuring with ncnn"
 
 _CALLS_TO_TIME = 50
 """Calls that do nothing, timed after each profiled run: what a call costs by itself."""
@@ -36,7 +38,7 @@ class Ncnn:
     precisions: tuple[str, ...] = ("fp32", "int8")
 
     def available(self) -> str | None:
-        return str(_missing()) if find_spec("ncnn") is None else None
+        return unavailable(_PURPOSE, "ncnn")
 
     def version(self) -> str:
         """The release's date, as ncnn names its releases: the wheel 1.0.20261020 is "20261020"."""
@@ -72,15 +74,10 @@ class Ncnn:
         return session
 
 
-def _missing() -> MissingExtraError:
-    return MissingExtraError("ncnn", "ncnn", "running networks in ncnn")
-
-
 def _library() -> ModuleType:
-    try:
-        import ncnn
-    except ImportError as problem:
-        raise _missing() from problem
+    require(_PURPOSE, "ncnn")
+    import ncnn
+
     module: ModuleType = ncnn
     return module
 

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version as installed_version
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import RuntimeFailure, UnsupportedOperatorError
+from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
 from latcast.runtimes.inputs import checked_inputs, random_inputs
 from latcast.runtimes.onnxruntime_kernels import OptimisedNode, assign_nodes, read_optimised
+
+_PURPOSE = "measuring with ONNX Runtime"
 
 PROVIDERS = ["CPUExecutionProvider"]
 
@@ -186,9 +188,7 @@ class OnnxRuntime:
     precisions: tuple[str, ...] = ("fp32", "int8")
 
     def available(self) -> str | None:
-        if find_spec("onnxruntime") is None:
-            return "onnxruntime is not installed; add it with: pip install onnxruntime"
-        return None
+        return unavailable(_PURPOSE, "onnxruntime")
 
     def version(self) -> str:
         return installed_version("onnxruntime")
@@ -200,7 +200,5 @@ class OnnxRuntime:
             raise RuntimeFailure(f"onnxruntime cannot run '{graph.name}' in '{precision}'; it can in {expected}")
         if threads < 1:
             raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
-        missing = self.available()
-        if missing is not None:
-            raise RuntimeFailure(missing)
+        require(_PURPOSE, "onnxruntime")
         return OnnxRuntimeSession(graph, to_onnx(graph, precision=precision), threads=threads, profile=profile)

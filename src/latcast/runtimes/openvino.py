@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version as installed_version
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError, RuntimeFailure, UnsupportedOperatorError
+from latcast.errors import RuntimeFailure, UnsupportedOperatorError
+from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.onnx_qdq import INPUT_STYLE, to_qdq
@@ -19,6 +19,8 @@ from latcast.records import ExecutedKernel
 from latcast.runtimes.inputs import checked_inputs, random_inputs
 from latcast.runtimes.kernel_assignment import VIEWS
 from latcast.runtimes.openvino_kernels import assign_nodes, read_executed
+
+_PURPOSE = "measuring with OpenVINO"
 
 DEVICE = "CPU"
 
@@ -157,17 +159,14 @@ class OpenVino:
         return ("fp32", "bf16", "int8") if native else ("fp32", "int8")
 
     def available(self) -> str | None:
-        if find_spec("openvino") is None:
-            return "openvino is not installed; add it with: pip install 'latcast[openvino]'"
-        return None
+        return unavailable(_PURPOSE, "openvino")
 
     def version(self) -> str:
         return installed_version("openvino")
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OpenVinoSession:
         """Loads a network as an ONNX file; int8 as quantise-dequantise pairs where integers are read, as NNCF places them."""
-        if self.available() is not None:
-            raise MissingExtraError("openvino", "openvino", "measuring with OpenVINO")
+        require(_PURPOSE, "openvino")
         if precision not in self.precisions:
             expected = ", ".join(self.precisions)
             raise RuntimeFailure(f"openvino cannot run '{graph.name}' in '{precision}' here; it can in {expected}")

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from latcast.errors import BundleError, MissingExtraError
+from latcast.errors import BundleError
+from latcast.extras import require
 from latcast.folders import cache_folder, made
 from latcast.reading import parse_tensors, read_bytes
 
@@ -168,10 +169,9 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
     Raises:
         MissingExtraError: torch is not installed.
     """
-    try:
-        import torch
-    except ImportError as problem:
-        raise MissingExtraError("torch", "torch", "training the sampler 'vae'") from problem
+    require("training the sampler 'vae'", "torch")
+    import torch
+
     steps = int(np.clip(STEPS_PER_ROW * len(rows), LEAST_STEPS, MOST_STEPS))
     batches = np.random.default_rng(seed).choice(len(rows), size=(steps, BATCH), p=importance / importance.sum())
     inputs = torch.from_numpy(np.asarray(rows, dtype=np.float32))

@@ -10,7 +10,7 @@ from latcast.errors import LatcastError
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure
 from latcast.records import Measurement, Platform
-from latcast.runtimes import RUNTIMES
+from latcast.runtimes import RUNTIMES, check_runtime
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.result import Evaluated
 
@@ -19,7 +19,7 @@ def check_measurable(platform: Platform) -> None:
     """Refuses platforms that cannot be measured on this machine.
 
     Raises:
-        LatcastError: The platform's runtime or unit is none of those that run here.
+        LatcastError: The platform's runtime or unit is none of those that run here, or the runtime is not installed.
     """
     unit = platform.unit.partition("+")[0]
     if platform.runtime not in RUNTIMES or unit != f"cpu{platform.threads}":
@@ -27,6 +27,7 @@ def check_measurable(platform: Platform) -> None:
             f"{platform.id} cannot be measured here; expected a platform cpuN of one of the runtimes "
             + ", ".join(RUNTIMES.names())
         )
+    check_runtime(platform.runtime)
 
 
 def measure_picks(

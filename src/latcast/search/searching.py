@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from latcast.errors import LatcastError, MissingExtraError
+from latcast.errors import LatcastError
+from latcast.extras import require
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, Objective
 from latcast.search.result import Evaluated, SearchResult, nothing, pareto_front
@@ -121,6 +122,7 @@ def _evolved(
     predictor: EncodingPredictor, objective: Objective, plan: SearchPlan, state_path: Path | None, watch: Watch
 ) -> tuple[Evaluated, int, float]:
     """Front, networks looked at, and the least latency seen."""
+    require("searching a large space", "pymoo")
     supernet = predictor.supernet
     settings = _settings(predictor, objective, plan)
     state = (read_state(state_path, settings) if state_path is not None else None) or SearchState(settings)
@@ -158,15 +160,13 @@ def _generations(
     predictor: EncodingPredictor, objective: Objective, plan: SearchPlan, start: np.ndarray | None, done: int
 ) -> Iterator[Evaluated]:
     """Evaluated generations of NSGA-II (Deb et al., 2002) until the evaluations are used up."""
-    try:
-        from pymoo.algorithms.moo.nsga2 import NSGA2
-        from pymoo.config import Config
-        from pymoo.core.evaluator import Evaluator
-        from pymoo.core.problem import Problem
-        from pymoo.operators.crossover.ux import UniformCrossover
-        from pymoo.problems.static import StaticProblem
-    except ImportError as missing:
-        raise MissingExtraError("pymoo", "search", "searching a large space") from missing
+    from pymoo.algorithms.moo.nsga2 import NSGA2
+    from pymoo.config import Config
+    from pymoo.core.evaluator import Evaluator
+    from pymoo.core.problem import Problem
+    from pymoo.operators.crossover.ux import UniformCrossover
+    from pymoo.problems.static import StaticProblem
+
     from latcast.search.mutation import choice_mutation
 
     Config.warnings["not_compiled"] = False  # a hint on standard output, where JSON belongs

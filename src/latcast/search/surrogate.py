@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latcast.errors import MissingExtraError
+from latcast.extras import require
 from latcast.search.encodings import EncodingPredictor
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def fit_surrogate(predictor: EncodingPredictor, *, networks: int = 20_000, epoch
     Raises:
         MissingExtraError: torch is not installed.
     """
-    try:
-        import torch
-    except ImportError as problem:
-        raise MissingExtraError("torch", "torch", "a differentiable surrogate") from problem
+    require("a differentiable surrogate", "torch")
+    import torch
+
     supernet = predictor.supernet
     encodings = supernet.sample_encodings(networks, seed)
     logs = np.log(predictor.latencies_ms(encodings))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latcast.extras import require
 from latcast.workgroups.cost_model import CostModel, Points, Weights, expected_improvement, fit_weights, points_of
 from latcast.workgroups.defaults import kfast
 from latcast.workgroups.importance import situation_of
@@ -55,7 +56,11 @@ def tune(
         budget: Sizes to measure of each.
         seed: Of every random choice.
         watch: Told the share done.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
     """
+    require("tuning work-group sizes", "scipy")
     points = points_of(sweeps)
     logs = np.log(np.concatenate([sweep.latency_ms for sweep in sweeps]))
     starts = np.cumsum([0, *(len(sweep.sizes) for sweep in sweeps)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -244,7 +245,7 @@ def test_what_is_no_module_is_refused() -> None:
 def test_without_pytorch_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.pt2"
     path.write_bytes(b"PK")
-    monkeypatch.setattr("latcast.graph.importers.torch.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
 
     with pytest.raises(MissingExtraError, match=r"'torch', which is not installed.*latcast\[torch\]"):
         load_graph(path)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError, ModelError
+from latcast.errors import ModelError
 from latcast.graph.ir import DTYPE_BYTES, Shape, Tensor
 from latcast.graph.limits import MAX_RANK, Budget, Resource
 
@@ -115,7 +115,6 @@ class TfliteFile:
 
     Raises:
         ModelError: The file cannot be read, is truncated, or no TFLite model; the message does not name it.
-        MissingExtraError: Neither package with the bindings is installed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -228,12 +227,11 @@ def _numbers(table: Any, name: str, dtype: Any = np.int64) -> Array:
 
 @lru_cache(maxsize=1)
 def _schema() -> Any:
-    for module in ("ai_edge_litert.schema_py_generated", "tflite"):
-        try:
-            return importlib.import_module(module)
-        except ImportError:
-            continue
-    raise MissingExtraError("tflite", "tflite", "reading a .tflite file")
+    try:
+        # LiteRT's bindings are one file, imported in a tenth of the time of the package's two hundred.
+        return importlib.import_module("ai_edge_litert.schema_py_generated")
+    except ImportError:
+        return importlib.import_module("tflite")
 
 
 @lru_cache(maxsize=1)

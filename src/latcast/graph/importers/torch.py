@@ -10,12 +10,12 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from latcast.errors import MissingExtraError, ModelError
+from latcast.errors import ModelError
+from latcast.extras import require
 from latcast.graph.ir import Graph
 
 Shapes = Mapping[str, Sequence[int]]
@@ -35,7 +35,7 @@ class TorchImporter:
 
     def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False, trust: bool = False) -> Graph:
         """The graph of a file or a program; see :func:`latcast.graph.importers.load_graph`."""
-        _require("reading a PyTorch program")
+        require("reading a PyTorch program", "torch", "onnxscript")
         if isinstance(source, Path):
             program, name = _load_program(source, trust=trust), source.stem
         else:
@@ -45,7 +45,7 @@ class TorchImporter:
 
 def import_module(module: Any, example_inputs: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
     """The graph of a module; see :func:`latcast.graph.importers.from_torch`."""
-    _require("reading a PyTorch module")
+    require("reading a PyTorch module", "torch", "onnxscript")
     import torch
 
     if not isinstance(module, torch.nn.Module):
@@ -68,12 +68,6 @@ def import_module(module: Any, example_inputs: Any, *, shapes: Shapes | None = N
             part.training = training
 
 
-def _require(purpose: str) -> None:
-    for package in ("torch", "onnxscript"):
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "torch", purpose)
-
-
 def _is_exported_program(source: object) -> bool:
     kind = type(source)
     return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
@@ -93,7 +87,7 @@ def _load_program(path: Path, *, trust: bool) -> Any:
 
 
 def _import(source: Any, arguments: tuple[Any, ...], name: str, shapes: Shapes | None, strict: bool) -> Graph:
-    import onnx_ir
+    import onnx_ir  # of which onnxscript is made
     import torch
 
     from latcast.graph.importers.onnx import OnnxImporter

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError, UnsupportedOperatorError
+from latcast.errors import UnsupportedOperatorError
+from latcast.extras import require
 from latcast.graph.ir import Graph
 from latcast.graph.weights import synthetic_weights
 from latcast.search.proxies.torch_operators import Call, Operator, operators
@@ -49,10 +50,9 @@ class TorchNetwork:
         double: bool = False,
         replaced: Mapping[str, Operator] | None = None,
     ) -> None:
-        try:
-            import torch
-        except ImportError as problem:
-            raise MissingExtraError("torch", "torch", "running a network for a zero-cost proxy") from problem
+        require("running a network for a zero-cost proxy", "torch")
+        import torch
+
         self.graph = graph
         self._dtype = torch.float64 if double else torch.float32
         self._operators = {**operators(), **(replaced or {})}

@@ -13,14 +13,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from latcast.errors import MissingExtraError, UnknownNameError
+from latcast.errors import UnknownNameError
+from latcast.extras import require
 from latcast.registry import nearest_names
-
-_PURPOSE = "building a network of pytorchcv"
 
 IMAGENET_CLASSES = 1000
 
@@ -31,9 +29,7 @@ def require_pytorchcv() -> None:
     Raises:
         MissingExtraError: pytorchcv or PyTorch is not installed.
     """
-    for package in ("pytorchcv", "torch"):
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "pytorchcv", _PURPOSE)
+    require("building a network of pytorchcv", "pytorchcv", "torch", "onnxscript")
 
 
 @contextmanager

@@ -48,7 +48,6 @@ def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> Tfl
     Raises:
         UnsupportedOperatorError: An operator that TFLite cannot express, or another precision; the message names it.
         ModelError: The graph's shapes do not fit together.
-        MissingExtraError: The package ``flatbuffers`` is not installed.
     """
     if precision not in PRECISIONS:
         raise UnsupportedOperatorError(f"no TFLite file is written in '{precision}'; expected one of {', '.join(PRECISIONS)}")

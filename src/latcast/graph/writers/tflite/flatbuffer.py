@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latcast.errors import MissingExtraError
 from latcast.graph.ir import Shape
 from latcast.graph.writers.tflite.schema import BUILTINS, OPTIONS, TensorType
 
@@ -71,15 +70,9 @@ class TfliteModel:
 
 
 def serialise(model: TfliteModel) -> bytes:
-    """The model's ``.tflite`` file.
+    """The model's ``.tflite`` file."""
+    import flatbuffers
 
-    Raises:
-        MissingExtraError: The package ``flatbuffers`` is not installed.
-    """
-    try:
-        import flatbuffers
-    except ImportError as problem:
-        raise MissingExtraError("flatbuffers", "litert", "writing a .tflite file") from problem
     data_bytes = sum(tensor.data.nbytes + _BUFFER_ALIGNMENT_BYTES for tensor in model.tensors if tensor.data is not None)
     builder = flatbuffers.Builder(data_bytes + 512 * (len(model.tensors) + len(model.operators)) + 4096)
 

@@ -1,0 +1,80 @@
+"""Packages that not every install has: which extra brings each, asked for before the work that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from latcast.errors import MissingExtraError
+
+PACKAGES: Mapping[str, tuple[str, str]] = {
+    "lightgbm": ("lightgbm", "local"),
+    "onnxruntime": ("onnxruntime", "local"),
+    "scipy": ("scipy", "local"),
+    "sqlalchemy": ("SQLAlchemy", "local"),
+    "MNN": ("MNN", "mnn"),
+    "ai_edge_litert": ("ai-edge-litert", "litert"),
+    "ncnn": ("ncnn", "ncnn"),
+    "openvino": ("openvino", "openvino"),
+    "torch": ("torch", "torch"),
+    "onnxscript": ("onnxscript", "torch"),
+    "pytorchcv": ("pytorchcv", "pytorchcv"),
+    "pyarrow": ("pyarrow", "parquet"),
+    "pymoo": ("pymoo", "search"),
+    "alembic": ("alembic", "server"),
+    "fastapi": ("fastapi", "server"),
+    "jinja2": ("jinja2", "server"),
+    "psycopg": ("psycopg", "server"),
+    "segno": ("segno", "server"),
+    "starlette": ("fastapi", "server"),
+    "uvicorn": ("uvicorn", "server"),
+    "matplotlib": ("matplotlib", "plots"),
+    "distributed": ("distributed", "dask"),
+    "pyopencl": ("pyopencl", "opencl"),
+    "wgpu": ("wgpu", "webgpu"),
+    "xgboost": ("xgboost", "xgboost"),
+    "pandas": ("pandas", ""),
+}
+"""Module to the distribution that has it and the extra that brings it; the empty string where the user's own is taken."""
+
+LEARNING = ("lightgbm", "scipy", "sqlalchemy")
+"""What training from stored measurements needs, whatever runtime measured them."""
+
+
+def require(purpose: str, *modules: str) -> None:
+    """Refuses work that cannot be done, before it begins.
+
+    Args:
+        purpose: What needs the modules, as the beginning of a sentence: "measuring with OpenVINO".
+        modules: Keys of :data:`PACKAGES`. The extra of the first one brings them all.
+
+    Raises:
+        MissingExtraError: A module is not installed.
+    """
+    for module in modules:
+        if not _installed(module):
+            raise MissingExtraError(PACKAGES[module][0], PACKAGES[modules[0]][1], purpose)
+
+
+def unavailable(purpose: str, *modules: str) -> str | None:
+    """The message of :func:`require`, or None where all is there."""
+    try:
+        require(purpose, *modules)
+    except MissingExtraError as problem:
+        return str(problem)
+    return None
+
+
+def explained(problem: ModuleNotFoundError, purpose: str) -> MissingExtraError | None:
+    """What to install after an import failed; None where no extra brings the module."""
+    module = (problem.name or "").partition(".")[0]
+    return MissingExtraError(*PACKAGES[module], purpose) if module in PACKAGES else None
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # an import hook hides it
+        return False
+    except ValueError:  # imported already, from no file
+        return True
