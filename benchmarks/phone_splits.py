@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from latcast.predictors.samples import TrainingData, restrict
 from latcast.predictors.stored import trained_with_card
 from latcast.predictors.training import train
 from latcast.records import Platform
-from papers.kept_pieces import KeptPieces, files_digest, one_thread, source_digest
+from papers.harness import ResultFolder, files_digest, process_pool, source_digest
 
 RESULTS = Path(__file__).parent / "results" / "phone_splits.json"
 
@@ -37,7 +35,7 @@ Figures = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class SplitPiece:
+class SplitTrial:
     """One platform on one split.
 
     Attributes:
@@ -53,49 +51,40 @@ class SplitPiece:
     interval: bool
 
 
-class KeptSplits(KeptPieces[Figures]):
-    """A folder of finished splits."""
-
-    def code(self) -> str:
-        return source_digest(("latcast.kernels", "latcast.datasets.importers.usc", "latcast.predictors"), (".py", ".json"))
-
-    def encode(self, result: Figures) -> Any:
-        return dict(result)
-
-    def decode(self, document: Any) -> Figures:
-        return dict(document)
+SOURCES = ("latcast.kernels", "latcast.datasets.importers.usc", "latcast.predictors")
+"""Packages whose source decides what a trial comes to."""
 
 
-def compute(piece: SplitPiece, data: TrainingData) -> Figures:
+def compute(trial: SplitTrial, data: TrainingData) -> Figures:
     """Learns from 70 % of the networks and judges the others.
 
     Args:
-        piece: What is wanted.
+        trial: What is wanted.
         data: All networks of its platform.
     """
-    platform = Platform.parse(piece.platform)
+    platform = Platform.parse(trial.platform)
     lineages = {sample.reference.name: sample.lineage for sample in data.networks}
-    split = by_network(lineages, piece.seed) if piece.held_out == "network" else by_group(lineages, piece.seed)
+    split = by_network(lineages, trial.seed) if trial.held_out == "network" else by_group(lineages, trial.seed)
     known = frozenset(split.train)
     part = restrict(data, lambda sample: sample.reference.name in known)
-    fit = trained_with_card if piece.interval else train
-    predictor = fit(part, platform, platform_rules(platform), learn_from=source_of(platform, data), seed=piece.seed)
+    fit = trained_with_card if trial.interval else train
+    predictor = fit(part, platform, platform_rules(platform), way=way_of(platform, data), seed=trial.seed)
     tested = [sample for sample in data.networks if sample.reference.name not in known]
-    estimates = predictor.estimate([sample.kernels for sample in tested])
-    bounds = predictor.bounds_ms(estimates) if piece.interval else (None, None)
-    return judge(estimates.latency_ms, np.array([sample.latency_ms for sample in tested]), *bounds).to_json()
+    priced = predictor.price([sample.kernels for sample in tested])
+    bounds = predictor.bounds_ms(priced) if trial.interval else (None, None)
+    return judge(priced.latency_ms, np.array([sample.latency_ms for sample in tested]), *bounds).to_json()
 
 
-def compute_platform(path: Path, pieces: Sequence[SplitPiece], kept: KeptSplits) -> list[Figures]:
+def compute_platform(path: Path, trials: Sequence[SplitTrial], kept: ResultFolder[Figures]) -> list[Figures]:
     """All splits of one platform; those that are kept are not computed again."""
-    found = {piece: figures for piece in pieces if (figures := kept.get(piece)) is not None}
-    missing = [piece for piece in pieces if piece not in found]
+    found = {trial: figures for trial in trials if (figures := kept.get(trial)) is not None}
+    missing = [trial for trial in trials if trial not in found]
     if missing:
         data = measured(path, Platform.parse(missing[0].platform))
-        for piece in missing:
-            found[piece] = compute(piece, data)
-            kept.put(piece, found[piece])
-    return [found[piece] for piece in pieces]
+        for trial in missing:
+            found[trial] = compute(trial, data)
+            kept.put(trial, found[trial])
+    return [found[trial] for trial in trials]
 
 
 def judge_splits(
@@ -119,23 +108,23 @@ def judge_splits(
     """
     with Store(path) as store:
         names = [name for name in phone_platforms(store) if any(fnmatchcase(name, pattern) for pattern in only)]
-    kept = KeptSplits(cache_folder() / "phone-splits", files_digest([path]))
-    pieces = {
-        name: [SplitPiece(name, kind, seed, seed < intervals) for kind in held_out for seed in range(seeds)] for name in names
+    kept = ResultFolder(cache_folder() / "phone-splits", files_digest([path]), source_digest(SOURCES), dict)
+    trials = {
+        name: [SplitTrial(name, kind, seed, seed < intervals) for kind in held_out for seed in range(seeds)] for name in names
     }
 
     def rows(name: str, figures: Sequence[Figures]) -> tuple[str, list[dict[str, Any]]]:
         return name, [
-            {"platform": name, "held_out": piece.held_out, "seed": piece.seed, **each}
-            for piece, each in zip(pieces[name], figures, strict=True)
+            {"platform": name, "held_out": trial.held_out, "seed": trial.seed, **each}
+            for trial, each in zip(trials[name], figures, strict=True)
         ]
 
     if jobs == 1:
         for name in names:
-            yield rows(name, compute_platform(path, pieces[name], kept))
+            yield rows(name, compute_platform(path, trials[name], kept))
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=one_thread) as pool:
-        work = pool.map(compute_platform, [path] * len(names), pieces.values(), [kept] * len(names))
+    with process_pool(jobs) as pool:
+        work = pool.map(compute_platform, [path] * len(names), trials.values(), [kept] * len(names))
         for name, figures in zip(names, work, strict=True):
             yield rows(name, figures)
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
 
-from latcast.errors import DatasetError, LatcastError
+from latcast.devices.published_layers import layers_of_graph
+from latcast.errors import DatasetError
 from latcast.records import Reference
 from latcast.spaces import build
-from papers.comparison import Cell, Comparison
+from papers.harness import Cell, Comparison
 from papers.iiswc20.paper import CLUSTER_MEAN_MS, CLUSTERS
-from papers.iiswc20.phones import NETWORK_CLUSTERS, network_clusters, speed_clusters
-from papers.iiswc20.published import Published
-from papers.iiswc20.representations import layers_of_graph
+from papers.iiswc20.published import NETWORK_CLUSTERS, Published, network_clusters, speed_clusters
 
 FREQUENCY_NETWORK = "mobilenet_v2"
 """Fig. 5's."""
@@ -172,25 +171,10 @@ def _overlap(published: Published, of_phones: np.ndarray, of_networks: np.ndarra
     return True
 
 
-MAKERS: Mapping[str, Callable[[Published], Comparison]] = {
+FIGURES: Mapping[str, Callable[[Published], Comparison]] = {
     "figure 2": compute,
     "figure 3": cpus,
     "figure 4": phone_clusters,
     "figure 5": frequency,
     "figure 6": faceted,
 }
-
-ITEMS = tuple(MAKERS)
-"""Everything that is analysed, in the paper's order."""
-
-
-def analyse(published: Published, chosen: Collection[str] = ITEMS) -> list[Comparison]:
-    """Tables of what the published measurements say.
-
-    Raises:
-        LatcastError: No such figure.
-    """
-    unknown = sorted(set(chosen) - set(ITEMS))
-    if unknown:
-        raise LatcastError(f"'{unknown[0]}' is not analysed; there are {', '.join(ITEMS)}")
-    return [make(published) for name, make in MAKERS.items() if name in chosen]

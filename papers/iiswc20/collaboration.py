@@ -6,14 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from latcast.devices.signature_selection import SELECTIONS
-from papers.iiswc20.gaussian_process import fitted
-from papers.iiswc20.grid_boosting import GridBoosting
-from papers.iiswc20.judged import figures
 from papers.iiswc20.paper import FIGURE_13_PHONE
-from papers.iiswc20.paper_model import PaperModel
-from papers.iiswc20.pieces import Piece, Row
+from papers.iiswc20.protocol import Row, Trial, choose_signature, fit_ours, metrics
 from papers.iiswc20.published import Published
+from papers.iiswc20.trees import GridBoosting, fit_paper_trees
 
 DEVICES = 50
 STEPS = (2, 5, 10, 20, 30, 40, 50)
@@ -30,7 +26,7 @@ ISOLATED_SIZES = (10, 20, 40, 60, 80, 100, 110)
 
 def signature_of_all(published: Published) -> np.ndarray:
     """§V-A: chosen by MIS from all phones and networks."""
-    return np.array(SELECTIONS.get("mutual_information")(published.mean_ms, 10, 0))
+    return choose_signature("mutual_information", published.mean_ms, 10, 0)
 
 
 def contributed(published: Published, signature: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,35 +40,35 @@ def contributed(published: Published, signature: np.ndarray, share: float, seed:
     return order, cells
 
 
-def collaborative(piece: Piece, published: Published) -> list[Row]:
+def collaborative(trial: Trial, published: Published) -> list[Row]:
     """Fig. 12: R² over all networks of the phones so far, and the figures of the cells that nobody measured.
 
     ``size`` is the percentage of the networks that each phone contributes beside the signature. The variant is the paper's
     trees with all of :data:`STEPS` phones, or ours with a number of them.
     """
     signature = signature_of_all(published)
-    order, cells = contributed(published, signature, piece.size / 100, piece.seed)
+    order, cells = contributed(published, signature, trial.size / 100, trial.seed)
     found = []
-    for count in STEPS if piece.variant == TREES else (int(piece.variant.removeprefix(OURS_OF)),):
+    for count in STEPS if trial.variant == TREES else (int(trial.variant.removeprefix(OURS_OF)),):
         if count > len(order):
             break
         phones, measured = order[:count], cells[:count]
         latency_ms = published.mean_ms[phones]
         unmeasured = ~measured
         unmeasured[:, signature] = False
-        if piece.variant == TREES:
-            model = PaperModel.fit(latency_ms, published.padded_layers, signature, train=measured)
+        if trial.variant == TREES:
+            model = fit_paper_trees(latency_ms, published.padded_layers, signature, train=measured)
             predicted = model.predict(latency_ms[:, signature], published.padded_layers)
             found.append(_row("paper", count, predicted, latency_ms, unmeasured))
         else:
-            predicted = predict_missing(latency_ms, measured, published, signature, seed=piece.seed)
+            predicted = predict_missing(latency_ms, measured, published, signature, seed=trial.seed)
             found.append(_row("ours", count, predicted, latency_ms, unmeasured))
     return found
 
 
 def _row(model: str, count: int, predicted: np.ndarray, latency_ms: np.ndarray, unmeasured: np.ndarray) -> Row:
-    all_cells = figures(predicted, latency_ms)
-    return {"model": model, "devices": count, "r2_all": all_cells["r2"], **figures(predicted[unmeasured], latency_ms[unmeasured])}
+    all_cells = metrics(predicted, latency_ms)
+    return {"model": model, "devices": count, "r2_all": all_cells["r2"], **metrics(predicted[unmeasured], latency_ms[unmeasured])}
 
 
 def predict_missing(
@@ -84,7 +80,7 @@ def predict_missing(
     known = np.flatnonzero(~np.isnan(table).all(axis=0))
     unknown = np.setdiff1d(np.arange(published.networks), known)
     places = {network: index for index, network in enumerate(known.tolist())}
-    model = fitted(published, table[:, known], [places[int(network)] for network in signature], seed, known)
+    model = fit_ours(published, table[:, known], [places[int(network)] for network in signature], seed, known)
     described = model.networks.describe(unknown.tolist()) if len(unknown) else None
     expected = np.exp(model.known_devices(described))
     result = np.empty_like(table)
@@ -92,30 +88,30 @@ def predict_missing(
     return np.where(np.isnan(table), result, table)
 
 
-def isolated(piece: Piece, published: Published) -> list[Row]:
+def isolated(trial: Trial, published: Published) -> list[Row]:
     """Fig. 13: Redmi Note 5 Pro in a collaboration of 50 phones with 20 measurements each, and on its own."""
     rows = [index for index, model in enumerate(published.models) if model == FIGURE_13_PHONE]
     if not rows:
         return []
-    rng = np.random.default_rng(piece.seed)
-    phone = rows[piece.seed % len(rows)]
+    rng = np.random.default_rng(trial.seed)
+    phone = rows[trial.seed % len(rows)]
     signature = signature_of_all(published)
     found = []
     for twins in (True, False):
         pool = [index for index in range(len(published.phones)) if index != phone and (twins or index not in rows)]
         order = np.concatenate([[phone], rng.permutation(pool)[: DEVICES - 1]])
-        _, cells = contributed(published, signature, OWN_MEASUREMENTS / published.networks, piece.seed)
+        _, cells = contributed(published, signature, OWN_MEASUREMENTS / published.networks, trial.seed)
         measured = cells[: len(order)]
         measured[:, signature] = True
         latency_ms = published.mean_ms[order]
-        model = PaperModel.fit(latency_ms, published.padded_layers, signature, train=measured)
+        model = fit_paper_trees(latency_ms, published.padded_layers, signature, train=measured)
         predicted = model.predict(latency_ms[:1, signature], published.padded_layers)
         name = "collaborative" if twins else "collaborative, no other phone of the model"
-        found.append({"model": name, "measurements": 2 * OWN_MEASUREMENTS, **figures(predicted, latency_ms[:1])})
+        found.append({"model": name, "measurements": 2 * OWN_MEASUREMENTS, **metrics(predicted, latency_ms[:1])})
         if twins:
-            ours = predict_missing(latency_ms, measured, published, signature, seed=piece.seed)[:1]
+            ours = predict_missing(latency_ms, measured, published, signature, seed=trial.seed)[:1]
             left = ~measured[:1]
-            row = {"r2_all": figures(ours, latency_ms[:1])["r2"], **figures(ours[left], latency_ms[:1][left])}
+            row = {"r2_all": metrics(ours, latency_ms[:1])["r2"], **metrics(ours[left], latency_ms[:1][left])}
             found.append({"model": "ours", "measurements": 2 * OWN_MEASUREMENTS, **row})
     own_ms = published.mean_ms[[phone]]
     for size in ISOLATED_SIZES:
@@ -123,9 +119,8 @@ def isolated(piece: Piece, published: Published) -> list[Row]:
         trees = GridBoosting(np.zeros((1, 1)), published.padded_layers[chosen], own_ms[:, chosen])
         found.append(
             {
-                "model": "on its own",
-                "measurements": size,
-                **figures(trees.predict(np.zeros((1, 1)), published.padded_layers), own_ms),
+                "model": "on its own", "measurements": size,
+                **metrics(trees.predict(np.zeros((1, 1)), published.padded_layers), own_ms),
             }
-        )
+        )  # fmt: skip
     return found

@@ -2,30 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.importers.iiswc20.networks import layers_of
+from latcast.devices.kernel_covariance import KernelTraits, kernel_covariance
 from latcast.devices.latency_table import table_of
-from latcast.devices.network_kernels import kernels_of_layers
+from latcast.devices.network_covariance import KernelShares, LayerShareFit, LayerShareModel
+from latcast.devices.published_layers import PaddedLayers, kernels_of_layers
 from latcast.errors import DatasetError
-from latcast.kernels.kernel import Kernel
+from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import LabelError, label_error_of_halves
-from papers.iiswc20.architectures import Architectures
-from papers.iiswc20.catalogue import Catalogue
-from papers.iiswc20.representations import PaddedLayers
+from papers.iiswc20.paper import CLUSTERS
+
+if TYPE_CHECKING:
+    from papers.iiswc20.architectures import Architectures
 
 FEWEST_PHONES = 20
 
 LABELS = ("mean", "median")
 """Of a network's 30 runs: the mean, as published and as the paper uses it, or the median."""
+
+NETWORK_CLUSTERS = ("small", "large", "giant")
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The dataset's networks as indices, so that all splits share what does not depend on them: how alike two kernels are.
+
+    Fits as :class:`LayerShareFit` does, with the same results, to networks given as indices.
+
+    Attributes:
+        kernels: Of every network.
+        likeness: (distinct kernels, distinct kernels) covariance of their efficiencies.
+        fit: Learns typical latencies.
+    """
+
+    kernels: tuple[tuple[Kernel, ...], ...]
+    likeness: np.ndarray
+    fit: LayerShareFit
+
+    @classmethod
+    def of(cls, kernels: Sequence[Sequence[Kernel]]) -> Catalogue:
+        """Of networks by their kernels."""
+        fit = LayerShareFit()
+        traits = KernelTraits.of(KernelTable.of(kernels))
+        return cls(tuple(tuple(found) for found in kernels), kernel_covariance(traits, traits, fit.scales), fit)
+
+    def __call__(self, networks: Sequence[int], pattern: np.ndarray) -> CatalogueModel:
+        """See :class:`latcast.devices.network_covariance.NetworkModelFit`."""
+        fitted = self.fit([self.kernels[index] for index in networks], pattern)
+        return CatalogueModel(fitted, self, fitted.describe(self.kernels))
+
+
+@dataclass(frozen=True)
+class CatalogueModel:
+    """Attributes:
+    fitted: Learned from some of the networks.
+    catalogue: All networks.
+    described: All networks in it.
+    """
+
+    fitted: LayerShareModel
+    catalogue: Catalogue
+    described: KernelShares
+
+    def describe(self, networks: Sequence[int]) -> KernelShares:
+        chosen = [int(index) for index in networks]
+        return KernelShares(self.described.mean[chosen], self.described.shares[chosen], self.described.traits)
+
+    def covariance(self, first: KernelShares, second: KernelShares) -> np.ndarray:
+        found: np.ndarray = first.shares @ self.catalogue.likeness @ second.shares.T
+        return found
+
+    def variance(self, described: KernelShares) -> np.ndarray:
+        found: np.ndarray = (described.shares @ self.catalogue.likeness * described.shares).sum(axis=1)
+        return found
 
 
 @dataclass(frozen=True)
@@ -39,7 +98,6 @@ class Published:
     halves_ms: (2, phones, networks) medians of the first and of the second half of the runs; None without raw runs.
     layers: Of each network, (layers, 13).
     mega_macs: (networks,) as published.
-    names: Of the networks.
     architectures: The cells of NAS-Bench-201, where they were read too.
     """
 
@@ -51,12 +109,7 @@ class Published:
     halves_ms: np.ndarray | None
     layers: tuple[np.ndarray, ...]
     mega_macs: np.ndarray
-    names: tuple[str, ...]
     architectures: Architectures | None = None
-
-    def with_architectures(self, architectures: Architectures) -> Published:
-        """The same with the cells of NAS-Bench-201."""
-        return replace(self, architectures=architectures)
 
     def latency_ms(self, label: str = "mean") -> np.ndarray:
         """(phones, networks).
@@ -125,5 +178,34 @@ def read_published(folder: Path) -> Published:
         halves_ms,
         tuple(layers_of(reference.parameters["layers"]) for reference in table.networks),
         np.array([mega_macs[reference.name] for reference in table.networks]),
-        tuple(reference.name for reference in table.networks),
     )
+
+
+def k_means(rows: np.ndarray, names: tuple[str, ...], starts: int = 20) -> np.ndarray:
+    """(rows,) names of clusters, in order of their mean: the best of several starts.
+
+    Args:
+        rows: (rows, columns).
+        names: As many as there are clusters, smallest mean first.
+        starts: Of the search.
+    """
+    from scipy.cluster.vq import kmeans2
+
+    def start(seed: int) -> tuple[float, np.ndarray]:
+        centres, labels = kmeans2(rows, len(names), iter=100, minit="++", rng=seed)
+        return float(((rows - centres[labels]) ** 2).sum()), labels
+
+    _, labels = min((start(seed) for seed in range(starts)), key=lambda found: found[0])
+    order = np.argsort([rows[labels == label].mean() for label in range(len(names))])
+    named = dict(zip(order.tolist(), names, strict=True))
+    return np.array([named[label] for label in labels.tolist()], dtype=object)
+
+
+def speed_clusters(latency_ms: np.ndarray) -> np.ndarray:
+    """(phones,) "fast", "medium" or "slow" (§II-C)."""
+    return k_means(latency_ms, CLUSTERS)
+
+
+def network_clusters(latency_ms: np.ndarray) -> np.ndarray:
+    """(networks,) "small", "large" or "giant" (§II-C)."""
+    return k_means(latency_ms.T, NETWORK_CLUSTERS)

@@ -16,7 +16,7 @@ from latcast.datasets.importers.tflite_blocks import IMPORTER
 from latcast.errors import DatasetError
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.regressors.residual import LogResidual
-from papers.comparison import Cell, Comparison, mean
+from papers.harness import Cell, Comparison, mean
 
 TABLE = "ln_v3"
 """The table that all three phones have."""
@@ -116,28 +116,30 @@ def ridge_from_scratch(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> n
     middle, scale = design[train].mean(axis=0), design[train].std(axis=0)
     design = np.divide(design - middle, scale, out=np.zeros_like(design), where=scale > 0)
     logs = np.log(blocks.latency_ms[train])
-    weights = ridge_weights(design[train], logs - logs.mean(), RIDGES)
-    return np.asarray(np.exp(np.clip(logs.mean() + design @ weights, logs.min() - 1, logs.max() + 1)))
+    predicted = design @ ridge_weights(design[train], logs - logs.mean()) + logs.mean()
+    return np.asarray(np.exp(np.clip(predicted, logs.min() - 1, logs.max() + 1)))
 
 
-def ridge_weights(design: np.ndarray, target: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
-    """(columns,) weights of ridge regression at the strength whose squared error is least when each row is left out in turn.
+def ridge_weights(design: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Weights of the strength among :data:`RIDGES` that predicts best what is left out, one row at a time.
 
     Args:
-        design: (rows, columns), each of mean 0.
-        target: (rows,), of mean 0. The means count as fitted where a row is left out.
-        strengths: Of the penalty on the squared weights.
+        design: (rows, columns), of mean 0.
+        target: (rows,), of mean 0.
     """
     left, singular, right = np.linalg.svd(design, full_matrices=False)
-    projected = left.T @ target
-    shrinkage = singular**2 / (singular**2 + np.asarray(strengths)[:, None])
-    residual = target - (shrinkage * projected) @ left.T
-    leverage = shrinkage @ (left**2).T + 1 / len(target)
-    best = int(((residual / (1 - leverage)) ** 2).mean(axis=1).argmin())
-    return np.asarray((projected * singular / (singular**2 + strengths[best])) @ right)
+    left, singular, right = (part[..., singular > 1e-10 * singular.max()] for part in (left, singular, right.T))
+    found = []
+    for strength in RIDGES:
+        shrunk = singular**2 / (singular**2 + strength)
+        # The mean of the target is fitted too, which takes one degree of freedom.
+        leverage = (left**2 * shrunk).sum(axis=1) + 1 / len(target)
+        error = (target - left @ (shrunk * (left.T @ target))) / (1 - leverage)
+        found.append((float((error**2).mean()), right @ (shrunk / singular * (left.T @ target))))
+    return min(found, key=lambda each: each[0])[1]
 
 
-WAYS: Mapping[str, Callable[..., np.ndarray]] = {
+METHODS: Mapping[str, Callable[..., np.ndarray]] = {
     "from scratch": from_scratch, "ridge from scratch": ridge_from_scratch, "one factor": one_factor,
     "transferred": transfer_blocks,
 }  # fmt: skip
@@ -149,18 +151,18 @@ def blocks_comparison(folder: Path, amounts: Sequence[int] = AMOUNTS) -> Compari
     blocks = read_blocks(folder)
     rows: list[tuple[Cell, ...]] = []
     for count in (each for each in amounts if 2 * each <= len(blocks.latency_ms)):
-        figures: dict[str, list[Metrics]] = {name: [] for name in WAYS}
+        figures: dict[str, list[Metrics]] = {name: [] for name in METHODS}
         for seed in range(SPLITS):
             order = np.random.default_rng(seed).permutation(len(blocks.latency_ms))
             train, test = order[:count], order[count:]
-            for name, learn in WAYS.items():
+            for name, learn in METHODS.items():
                 figures[name].append(judge(learn(blocks, train, seed=seed)[test], blocks.latency_ms[test]))
         cells: list[Cell] = [count]
         for found in figures.values():
             cells += [mean([each.mape for each in found]), mean([each.within_5 for each in found])]
             cells += [mean([each.within_10 for each in found])]
         rows.append(tuple(cells))
-    columns = [f"{how}, {figure}" for how in WAYS for figure in ("MAPE %", "±5 %", "±10 %")]
+    columns = [f"{how}, {figure}" for how in METHODS for figure in ("MAPE %", "±5 %", "±10 %")]
     return Comparison(
         "blocks", f"{len(blocks.latency_ms)} blocks on {TARGET} from {' and '.join(SOURCES)} (TFLite, published tables)",
         ("blocks measured", *columns), tuple(rows),

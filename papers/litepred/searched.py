@@ -1,26 +1,40 @@
-"""Table 7: networks searched under the latency of MobileNets; and whether what a search picks meets its limit when measured."""
+"""Networks that are searched for (Table 7), whether what a search picks meets its limit, and AutoFormer's members (Table 8).
+
+They are measured on the platforms of the predictors, best into the store of the profile that a predictor was trained on:
+latencies are those of a quiet host, and each store keeps what it knows of the quiet state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latcast.errors import MissingExtraError
 from latcast.graph.operators import graph_macs
+from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
+from latcast.measure.settings import WorkerSettings
+from latcast.measure.statistics import LABEL_PROCESSES, Label, label_error
+from latcast.predictors.demonstration import CHECK_PLAN
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.profiling import Stage
 from latcast.records import Reference
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import SizeObjective
+from latcast.search.proxies.proxy import PROXIES
 from latcast.search.searching import NothingWithinLimitError, SearchPlan, search
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.families.variants import round_channels, scaled_widths
-from papers.comparison import Cell, Comparison
+from latcast.spaces.nas.supernet import SUPERNETS
+from papers.harness import Cell, Comparison, Watch, unwatched
 from papers.litepred import paper
-from papers.litepred.measured import Judged
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 SPACES = ("ofa_mobilenet_v3", "ofa_proxylessnas")
 
@@ -38,7 +52,63 @@ PICKS = 4
 OBJECTIVE = "macs"
 """No accuracy is at hand."""
 
-Watch = Callable[[str, float], None]
+
+@dataclass(frozen=True)
+class MeasuredPlatform:
+    """A predictor with what was measured of its platform.
+
+    Attributes:
+        predictor: Of the platform.
+        labels: Reference key to the measured latency, for networks that were measured.
+    """
+
+    predictor: PlatformPredictor
+    labels: Mapping[str, Label]
+
+    @property
+    def name(self) -> str:
+        return self.predictor.platform.id
+
+    def measured_ms(self, reference: Reference) -> float | None:
+        """None where it was not measured, or could not be."""
+        label = self.labels.get(reference.key)
+        return None if label is None else label.latency_ms
+
+    @classmethod
+    def of(cls, predictor: PlatformPredictor, store: Store | None) -> MeasuredPlatform:
+        """With what a store holds by now; without one, nothing is measured."""
+        found = [] if store is None else store.labels(platform=predictor.platform.id, role="network")
+        return cls(predictor, {label.reference.key: label for label in found})
+
+
+def measure_networks(
+    references: Sequence[Reference],
+    settings: WorkerSettings,
+    store: Store,
+    *,
+    budget_s: float,
+    processes: int = LABEL_PROCESSES,
+    watch: Watch = unwatched,
+) -> CampaignReport:
+    """Measures what the store does not hold yet, each network in several processes; run again, it goes on where it was.
+
+    Args:
+        references: The networks.
+        settings: The platform.
+        store: Keeps the measurements.
+        budget_s: Seconds to measure at most, this time.
+        processes: How many see each network.
+        watch: Called at every step.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+    """
+
+    def step(progress: Progress) -> None:
+        watch(Stage(f"timing on {settings.runtime}", progress.done / progress.total if progress.total else 1.0, progress))
+
+    items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references]
+    return Campaign(store, settings, items, processes=processes, budget_s=budget_s, progress=step).run()
 
 
 @dataclass(frozen=True)
@@ -91,7 +161,7 @@ def baselines() -> dict[str, Reference]:
 
 
 def picks_at_quantiles(
-    predictor: PlatformPredictor, *, evaluations: int = paper.SEARCHED, watch: Watch = lambda name, share: None
+    predictor: PlatformPredictor, *, evaluations: int = paper.SEARCHED, watch: Watch = unwatched
 ) -> list[Pick]:
     """What searches for a platform pick at limits that a quarter, half and three quarters of a space meet."""
     found = []
@@ -99,7 +169,7 @@ def picks_at_quantiles(
         encoded = EncodingPredictor(predictor, space)
         members_ms = encoded.latencies_ms(encoded.supernet.distinct_encodings(RANDOM_MEMBERS, seed=0))
         for place, quantile in enumerate(QUANTILES):
-            watch(f"searching {space} for {predictor.platform.runtime}", place / len(QUANTILES))
+            watch(Stage(f"searching {space} for {predictor.platform.runtime}", place / len(QUANTILES)))
             limit_ms = float(np.quantile(members_ms, quantile))
             for confident in (False, True):
                 limit = f"{100 * quantile:g} % of the space"
@@ -108,14 +178,14 @@ def picks_at_quantiles(
 
 
 def picks_at_baselines(
-    predictor: PlatformPredictor, *, evaluations: int = paper.SEARCHED, watch: Watch = lambda name, share: None
+    predictor: PlatformPredictor, *, evaluations: int = paper.SEARCHED, watch: Watch = unwatched
 ) -> list[Pick]:
     """The best network of Once-for-all's space that is predicted to be as fast as each MobileNet is predicted to be."""
     encoded = EncodingPredictor(predictor, TABLE_SPACE)
     found = []
     known = baselines()
     for place, (name, reference) in enumerate(known.items()):
-        watch(f"searching {TABLE_SPACE} for {predictor.platform.runtime}", place / len(known))
+        watch(Stage(f"searching {TABLE_SPACE} for {predictor.platform.runtime}", place / len(known)))
         (forecast,) = predictor.predict_many([build(reference)])
         for confident in (False, True):
             found += _picks(encoded, name, forecast.latency_ms, confident, 1, evaluations)
@@ -138,18 +208,18 @@ def _picks(encoded: EncodingPredictor, limit: str, limit_ms: float, confident: b
     ]  # fmt: skip
 
 
-def picks_comparison(judged: Sequence[tuple[Judged, Sequence[Pick]]]) -> Comparison:
+def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]]) -> Comparison:
     """The share of picks that meet their limit when measured, by platform, space, and what was held to the limit."""
     rows: list[tuple[Cell, ...]] = []
     for confident in (False, True):
         of_all: list[tuple[Pick, float]] = []
-        for platform, picks in judged:
+        for platform, picks in platforms:
             for space in SPACES:
                 part = [pick for pick in picks if pick.space == space and pick.confident == confident]
                 measured = _measured(platform, part)
                 of_all += measured
                 rows.append((platform.name, space, _held(confident), len(part), *_share(measured)))
-        rows.append(("all", "all", _held(confident), sum(_count(picks, confident) for _, picks in judged), *_share(of_all)))
+        rows.append(("all", "all", _held(confident), sum(_count(picks, confident) for _, picks in platforms), *_share(of_all)))
     return Comparison(
         "picks", f"whether the {PICKS} best networks under a limit meet it when measured, at {len(QUANTILES)} limits a space",
         ("platform", "space", "held to the limit", "picks", "measured", "within limit %", "highest, % of limit", "MAPE %"),
@@ -171,7 +241,7 @@ def _count(picks: Sequence[Pick], confident: bool) -> int:
     return sum(pick.confident == confident for pick in picks)
 
 
-def _measured(platform: Judged, picks: Sequence[Pick]) -> list[tuple[Pick, float]]:
+def _measured(platform: MeasuredPlatform, picks: Sequence[Pick]) -> list[tuple[Pick, float]]:
     found = [(pick, platform.measured_ms(pick.reference)) for pick in picks]
     return [(pick, measured_ms) for pick, measured_ms in found if measured_ms is not None]
 
@@ -186,7 +256,7 @@ def _share(measured: Sequence[tuple[Pick, float]]) -> tuple[Cell, ...]:
     return (len(actual), 100 * float((relative <= 1).mean()), 100 * float(relative.max()), judge(predicted, actual).mape)
 
 
-def table_7(judged: Sequence[tuple[Judged, Sequence[Pick]]], watch: Watch = lambda name, share: None) -> Comparison:
+def table_7(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]], watch: Watch = unwatched) -> Comparison:
     """MobileNets and what was searched under their latency: sizes, a zero-cost proxy and latency, for want of accuracy."""
     rows: list[tuple[Cell, ...]] = []
     known = baselines()
@@ -196,8 +266,8 @@ def table_7(judged: Sequence[tuple[Judged, Sequence[Pick]]], watch: Watch = lamb
             rows.append(
                 (f"paper: {platform_name}", name, "OFA + LitePred", None, None, None, None, searched_ms, searched_accuracy)
             )
-    for place, (platform, picks) in enumerate(judged):
-        watch("table 7", place / len(judged))
+    for place, (platform, picks) in enumerate(platforms):
+        watch(Stage("table 7", place / len(platforms)))
         for name, reference in known.items():
             (forecast,) = platform.predictor.predict_many([build(reference)])
             rows.append((platform.name, name, name, *_described(platform, reference, forecast.latency_ms)))
@@ -220,7 +290,7 @@ def table_7(judged: Sequence[tuple[Judged, Sequence[Pick]]], watch: Watch = lamb
     )  # fmt: skip
 
 
-def _described(platform: Judged, reference: Reference, latency_ms: float) -> tuple[Cell, ...]:
+def _described(platform: MeasuredPlatform, reference: Reference, latency_ms: float) -> tuple[Cell, ...]:
     graph = build(reference)
     sizes = (graph_macs(graph) / 1e6, graph.parameter_count / 1e6)
     return (*sizes, _proxy(reference), latency_ms, platform.measured_ms(reference), None)
@@ -228,10 +298,65 @@ def _described(platform: Judged, reference: Reference, latency_ms: float) -> tup
 
 def _proxy(reference: Reference) -> float | None:
     """The proxy at the full size of images; None without torch."""
-    from latcast.errors import MissingExtraError
-    from latcast.search.proxies.proxy import PROXIES
-
     try:
         return PROXIES.get("naswot").score(build(reference), seed=0)
     except MissingExtraError:
         return None
+
+
+AUTOFORMER = "autoformer"
+"""The smallest of the three."""
+
+MEMBERS = 20
+
+SEED = 0
+
+
+def members(count: int = MEMBERS) -> list[Reference]:
+    """Random members, the same ones each time."""
+    return SUPERNETS.get(AUTOFORMER).sample(count, SEED)
+
+
+def table_8(platforms: Sequence[MeasuredPlatform], references: Sequence[Reference] | None = None) -> Comparison:
+    """How well members are predicted, by platform, the paper's platforms first.
+
+    Args:
+        platforms: Predictors with what was measured of their platforms.
+        references: The members; :func:`members` where None. Those that were not measured are left out.
+    """
+    rows: list[tuple[Cell, ...]] = [
+        (name, similar, None, 60 * hours, None, within_5, within_10, None, None, None)
+        for name, similar, hours, within_5, within_10 in paper.TABLE_8
+    ]
+    for platform in platforms:
+        rows.append((platform.name, "profiled itself", *_predicted(platform, members() if references is None else references)))
+    return Comparison(
+        "table 8", "vision transformers of AutoFormer's space",
+        (
+            "platform", "learned from", "networks", "minutes measured", "MAPE %", "±5 %", "±10 %", "Spearman", "in interval %",
+            "label error %",
+        ),
+        tuple(rows),
+        (
+            f"The paper adapts predictors of five sub-modules; here kernels of the platform's own profile, in whose training mix "
+            f"vision transformers are (DeiT's variants), but no member of {AUTOFORMER}.",
+            "Without the relative positions of AutoFormer's attention, as DeiT's blocks are.",
+        ),
+    )  # fmt: skip
+
+
+def _predicted(platform: MeasuredPlatform, references: Sequence[Reference]) -> tuple[Cell, ...]:
+    labels = [platform.labels[reference.key] for reference in references if reference.key in platform.labels]
+    seconds = platform.predictor.card.get("seconds")
+    minutes = None if seconds is None else seconds / 60
+    if not labels:
+        return (0, minutes, None, None, None, None, None, None)
+    supernet = SUPERNETS.get(AUTOFORMER)
+    forecasts = platform.predictor.predict_many([supernet.build(**label.reference.parameters) for label in labels])
+    low, predicted, high = (np.array([getattr(each, name) for each in forecasts]) for name in ("low_ms", "latency_ms", "high_ms"))
+    found = judge(predicted, np.array([label.latency_ms for label in labels]), low, high)
+    error = label_error(labels).percent if any(label.halves_ms for label in labels) else None
+    return (
+        found.networks, minutes, found.mape, found.within_5, found.within_10, found.to_json()["spearman"],
+        found.interval_coverage, error,
+    )  # fmt: skip

@@ -1,25 +1,29 @@
 """What kernels do for the prediction: which are found (Table 4), where the time goes (Fig. 6), how well each is predicted
-(Table 9), and what summing operators instead would cost (Fig. 11)."""
+(Table 9), what summing operators instead would cost (Fig. 11), and adaptive against random sampling (Table 10)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from latcast.errors import DatasetError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.operator_class import operator_class
-from latcast.kernels.rules import FusionRules
+from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.search import find_kernels
-from latcast.predictors.metrics import judge
-from latcast.predictors.samples import kernel_samples
+from latcast.predictors.analytical import fit_from_kernels
+from latcast.predictors.kernel_predictor import fit_kernel_predictor
+from latcast.predictors.metrics import Metrics, judge
+from latcast.predictors.samples import KernelSamples, collect, kernel_samples
+from latcast.records import Platform
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
-from papers.comparison import Cell, Comparison, mean
-from papers.nn_meter.held_out import HeldOutFamily, pooled
-from papers.nn_meter.measured import MeasuredBenchmark
+from papers.harness import Cell, Comparison, mean
+from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training, pooled
 from papers.nn_meter.paper import (
     DEVICES,
     FAMILY_TITLES,
@@ -29,9 +33,11 @@ from papers.nn_meter.paper import (
     KINDS_OF_KERNELS,
     TABLE_4,
     TABLE_9,
+    TABLE_10,
 )
 
-CONVOLUTIONS = ("conv", "depthwise_conv", "grouped_conv")
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 PAPER_NAMES: Mapping[str, str] = {
     "batch_normalization": "bn", "depthwise_conv": "dwconv", "linear": "fc", "max_pool": "maxpool", "average_pool": "avgpool",
@@ -183,3 +189,63 @@ def _levels(families: Sequence[HeldOutFamily]) -> tuple[float, ...]:
     operators = judge(pooled(held.operator_level_ms for held in families), actual)
     kernels = judge(pooled(held.kernel_level_ms for held in families), actual)
     return (operators.mape, operators.within_5, operators.within_10, kernels.mape, kernels.within_5, kernels.within_10)
+
+
+SAMPLED_TYPE = "conv"
+
+
+def table_10(samplings: Mapping[str, Store], test: Store, platform: Platform, training: Training) -> Comparison:
+    """Convolutions of a fixed test set, by predictors that learned from as many convolutions of each sampling.
+
+    Args:
+        samplings: Sampling ("random", "adaptive") to the store of the kernels it chose.
+        test: Store of the fixed test set's kernels; those of them that a sampling chose too are not learned from.
+        platform: All were measured there.
+        training: How the kernel type is modelled, and the seed.
+
+    Raises:
+        DatasetError: A store holds no convolutions measured alone.
+    """
+    wanted = convolutions(test, platform)
+    tested = {tuple(row) for row in wanted.configurations.tolist()}
+    parts = {name: _without(convolutions(store, platform), tested) for name, store in samplings.items()}
+    budget = min(len(part.latency_ms) for part in parts.values())
+    rows: list[tuple[Cell, ...]] = []
+    for name, part in parts.items():
+        found = _metrics(part, budget, wanted, training)
+        printed = [TABLE_10[device][name].within_10 if name in TABLE_10[device] else None for device in DEVICES]
+        rows.append((name, budget, found.mape, found.rmse_ms, found.within_10, *printed))
+    return Comparison(
+        "table 10",
+        f"Convolutions of the fixed test set ({len(tested)}), by how those learned from were sampled, {platform}",
+        ("sampling", "kernels", "MAPE %", "RMSE ms", "±10 %", *(f"paper {device} ±10 %" for device in DEVICES)),
+        tuple(rows),
+    )
+
+
+def convolutions(store: Store, platform: Platform) -> KernelSamples:
+    """Convolutions that a store holds, timed alone, in the order they were measured in.
+
+    Raises:
+        DatasetError: There are none.
+    """
+    rules = rules_for(platform.runtime, platform.precision)
+    measurements = store.measurements(platform=platform.id, role="kernel", space=f"kernel/{SAMPLED_TYPE}")
+    found = kernel_samples(collect(measurements, rules, build).isolated)
+    if SAMPLED_TYPE not in found:
+        raise DatasetError(
+            f"{store.location} holds no convolutions timed alone on {platform}; measure some with: latcast profile --way kernels"
+        )
+    return found[SAMPLED_TYPE]
+
+
+def _without(samples: KernelSamples, configurations: set[tuple[int, ...]]) -> KernelSamples:
+    kept = np.array([tuple(row) not in configurations for row in samples.configurations.tolist()], dtype=bool)
+    return KernelSamples(samples.configurations[kept], samples.latency_ms[kept], samples.groups[kept])
+
+
+def _metrics(part: KernelSamples, budget: int, test: KernelSamples, training: Training) -> Metrics:
+    rows, latency_ms = part.configurations[:budget], part.latency_ms[:budget]
+    analytical = fit_from_kernels({SAMPLED_TYPE: (rows, latency_ms)})
+    predictor = fit_kernel_predictor(SAMPLED_TYPE, rows, latency_ms, analytical, model=training.model, seed=training.seed)
+    return judge(predictor.latency_ms(analytical, test.configurations), test.latency_ms)

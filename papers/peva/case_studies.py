@@ -1,4 +1,5 @@
-"""The evaluation's case studies: core sets, kernels on GPUs, fusion, selection, nn-Meter (Figs. 13, 15, 16, 18, 19, 21 to 23)."""
+"""The evaluation's case studies: core sets, kernels on GPUs, fusion, selection, nn-Meter (Figs. 13, 15, 16, 18, 19, 21 to 23),
+and which features weigh most (the end of §5.5.2)."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ import numpy as np
 
 from latcast.kernels.executed_names import LINK, executed_names
 from latcast.kernels.rules import platform_rules
+from latcast.predictors.regressors import fit_regressor
+from latcast.predictors.regressors.lasso import Lasso
 from latcast.records import Platform
-from papers.comparison import Cell, Comparison, mean
-from papers.peva.breakdown import gpus_with_operations
+from papers.harness import Cell, Comparison, mean
 from papers.peva.end_to_end import SMALL, WHERE_CPU, WHERE_REAL, WHERE_SYNTHETIC
-from papers.peva.judged import Results, metrics_of, operation_mape
 from papers.peva.learners import LEARNERS
-from papers.peva.operation_features import CATEGORY_OF_KIND, CONVOLUTION, GROUPED
+from papers.peva.networks import networks
+from papers.peva.operations import CATEGORY_OF_KIND, CONVOLUTION, DEPTHWISE, FEATURES, GROUPED, matrix
 from papers.peva.paper import (
     FIGURE_13_WORST,
     FIGURE_18_FEWER_KERNELS,
@@ -26,9 +28,8 @@ from papers.peva.paper import (
     TABLE_C5,
     printed_mape,
 )
-from papers.peva.pieces import Outcome
-from papers.peva.published import RUNTIME_TITLES, Published, cores_of, soc_of
-from papers.peva.whole_networks import KernelsOfNetworks
+from papers.peva.published import Published, cores_of, runtime_and_soc, soc_of
+from papers.peva.trials import Results, TrialResult, metrics_of, operation_mape
 
 SELECTION_PLATFORMS = ("a03s/tflite-2.10/gpu/fp16", "pixel4/pytorch-2.0/gpu/fp16")
 """Where Fig. 19 compares knowing the kernel selection with not knowing it."""
@@ -49,7 +50,7 @@ def core_sets(name: str, published: Published, results: Results, learner: str, s
             continue
         equal = len(cores_of(platform.unit)) == 1
         rows.append(
-            (RUNTIME_TITLES[platform.runtime], soc_of(platform), platform.device, platform.unit, platform.precision,
+            (*runtime_and_soc(platform), platform.device, platform.unit, platform.precision,
              found["mape"], found["within_10"], published.mean_variation(platform, kind),
              printed.get((platform.runtime, soc_of(platform))) if equal else None)
         )  # fmt: skip
@@ -68,19 +69,19 @@ def gpu_kernels(name: str, published: Published, results: Results, model: str) -
     size = SMALL if name == "figure 22" else 0
     printed_size = SMALL if name == "figure 22" else 900
     rows: list[tuple[Cell, ...]] = []
-    for platform in gpus_with_operations(published):
-        outcomes = results.of(platform, model, size)
-        kinds = sorted({group for each in outcomes for group in each.operations})
+    for platform in published.gpus_with_operations():
+        results_ = results.of(platform, model, size)
+        kinds = sorted({group for each in results_ for group in each.operations})
         printed = None
         if platform.runtime == "tflite":
             table = TABLE_C5 if name == "figure 22" else TABLE_C4
             printed = printed_mape(table, model, printed_size, soc_of(platform), "GPU")
-        head = (RUNTIME_TITLES[platform.runtime], soc_of(platform))
-        rows.append((*head, "end to end", sum(len(each.actual_ms) for each in outcomes),
+        head = runtime_and_soc(platform)
+        rows.append((*head, "end to end", sum(len(each.actual_ms) for each in results_),
                      results.mape(platform, model, size), printed))  # fmt: skip
         for kind in kinds:
-            count = sum(len(each.operations.get(kind, ())) for each in outcomes)
-            rows.append((*head, kind, count, operation_mape(outcomes, lambda group, kind=kind: group == kind), None))  # type: ignore[misc]
+            count = sum(len(each.operations.get(kind, ())) for each in results_)
+            rows.append((*head, kind, count, operation_mape(results_, kind), None))
     kinds_tested = "synthetic" if name == "figure 15" else "real"
     return Comparison(
         name, f"{MODEL_TITLES[model]} on GPUs by kernel, real networks, learned from {size or 'all'}",
@@ -121,23 +122,23 @@ def figure_16(published: Published, results: Results) -> Comparison:
     )  # fmt: skip
 
 
-def figure_18_kernels(published: Published, kernels: KernelsOfNetworks) -> Comparison:
+def figure_18_kernels(published: Published) -> Comparison:
     """Number of kernels: of the graph, as deduced, as recorded."""
     rows: list[tuple[Cell, ...]] = []
-    for platform in gpus_with_operations(published):
+    for platform in published.gpus_with_operations():
         rules = platform_rules(platform)
-        networks = [each for each in published.of_platform(platform).values() if each.executed]
-        kinds = {kernel.kind for each in networks for kernel in each.executed}
+        measured = published.with_operations(platform)
+        kinds = {kernel.kind for each in measured for kernel in each.executed}
         counts = []
-        for each in networks:
-            found = kernels.kernels(each.reference, rules)
-            names = executed_names(kernels.graph(each.reference), found, rules)
+        for each in measured:
+            found = networks().kernels(each.reference, rules)
+            names = executed_names(networks().graph(each.reference), found, rules)
             busy = [kernel for kernel in found if not kernel.free]
             listed = sum(name.split(LINK)[0] in kinds for name in names)
             counts.append((sum(len(kernel.nodes) for kernel in busy), len(busy), listed, len(each.executed)))
         operators, deduced, ours, theirs = np.array(counts, dtype=float).T
         rows.append(
-            (RUNTIME_TITLES[platform.runtime], soc_of(platform), len(networks), float(operators.mean()), float(deduced.mean()),
+            (*runtime_and_soc(platform), len(measured), float(operators.mean()), float(deduced.mean()),
              100 * float(np.mean(1 - deduced / operators)), FIGURE_18_FEWER_KERNELS, float(ours.mean()), float(theirs.mean()),
              100 * float(np.mean(np.abs(ours / theirs - 1))), 100 * float(np.mean(ours == theirs)))
         )  # fmt: skip
@@ -154,13 +155,13 @@ def figure_18_kernels(published: Published, kernels: KernelsOfNetworks) -> Compa
 def figure_18(published: Published, results: Results) -> Comparison:
     """Errors with and without fusion."""
     rows: list[tuple[Cell, ...]] = []
-    for platform in gpus_with_operations(published):
-        head = (RUNTIME_TITLES[platform.runtime], soc_of(platform))
+    for platform in published.gpus_with_operations():
+        head = runtime_and_soc(platform)
         if platform.runtime == "pytorch":
             for model in MODELS:
-                outcomes = results.of(platform, model)
-                if outcomes:
-                    unfused = mean([metrics_of(each, unfused=True).mape for each in outcomes])
+                results_ = results.of(platform, model)
+                if results_:
+                    unfused = mean([metrics_of(each, unfused=True).mape for each in results_])
                     rows.append((*head, MODEL_TITLES[model], results.mape(platform, model), unfused))
         rows.append(
             (*head, LEARNERS["networks"].title, results.mape(platform, "networks"), results.mape(platform, "networks, no fusion"))
@@ -194,7 +195,7 @@ def figure_19(published: Published, results: Results) -> Comparison:
             rows.append((*head, "networks", sum(len(each.actual_ms) for each in known), *map(_mean_mape, (known, unknown))))
             kinds = [WINOGRAD] if wino else sorted({kind for each in known for kind in each.operations if "conv2d" in kind})
             for kind in kinds:
-                found = [operation_mape(part, lambda group, kind=kind: group == kind) for part in (known, unknown)]  # type: ignore[misc]
+                found = [operation_mape(part, kind) for part in (known, unknown)]
                 rows.append((*head, kind, sum(len(each.operations.get(kind, ())) for each in known), *found))
     return Comparison(
         "figure 19", "MAPE with and without knowing the kernel selection, learned from all",
@@ -205,21 +206,21 @@ def figure_19(published: Published, results: Results) -> Comparison:
     )  # fmt: skip
 
 
-def _only(outcome: Outcome, names: set[str]) -> Outcome:
-    kept = {name: value for name, value in outcome.predicted_ms.items() if name in names}
-    return Outcome(kept, {name: outcome.actual_ms[name] for name in kept}, outcome.operations, outcome.trained_on)
+def _only(result: TrialResult, names: set[str]) -> TrialResult:
+    kept = {name: value for name, value in result.predicted_ms.items() if name in names}
+    return TrialResult(kept, {name: result.actual_ms[name] for name in kept}, result.operations, result.trained_on)
 
 
-def _mean_mape(outcomes: Sequence[Outcome]) -> float | None:
-    return mean([metrics_of(each).mape for each in outcomes if each.actual_ms])
+def _mean_mape(results_: Sequence[TrialResult]) -> float | None:
+    return mean([metrics_of(each).mape for each in results_ if each.actual_ms])
 
 
 def figure_23(published: Published, results: Results) -> Comparison:
     """nn-Meter's way beside the others, TFLite on Android GPUs."""
-    platforms = [each for each in gpus_with_operations(published, "tflite") if each.device in ANDROID]
+    platforms = [each for each in published.gpus_with_operations("tflite") if each.device in ANDROID]
     rows: list[tuple[Cell, ...]] = []
     for learner in ("nn-meter", *MODELS, "networks", "operations"):
-        title = MODEL_TITLES.get(learner, LEARNERS[learner].title)
+        title = LEARNERS[learner].title
         found = [[results.mape(each, learner, size) for each in platforms] for size in (SMALL, 0)]
         rows.append((title, *map(mean, found), *found[1]))
     return Comparison(
@@ -228,4 +229,44 @@ def figure_23(published: Published, results: Results) -> Comparison:
         tuple(rows),
         ("nn-Meter's way here: a random forest an operation, convolutions without their groups and without the selected kernel, "
          "no overhead (Li et al. §5.6.1); the fusion is the recorded one, as nn-Meter's detection needs the phones", WHERE_REAL),
+    )  # fmt: skip
+
+
+LISTED = 3
+"""Features that are listed."""
+
+FEWEST = 50
+"""Operations that a weight takes to say something."""
+
+
+def standardised_weights(features: np.ndarray, latency_ms: np.ndarray, names: Sequence[str]) -> dict[str, float]:
+    """Each feature's part of Lasso's weights on standardised features, in percent, the largest first; zeros are left out."""
+    fitted = fit_regressor("lasso", features, latency_ms)
+    assert isinstance(fitted, Lasso)
+    weights = fitted.weights[:-1]
+    whole = weights.sum()
+    order = np.argsort(-weights, kind="stable")
+    return {names[place]: 100 * float(weights[place] / whole) for place in order if weights[place] > 0}
+
+
+def importances(published: Published) -> Comparison:
+    """The features of convolutions that weigh most, on every GPU."""
+    rows: list[tuple[Cell, ...]] = []
+    for platform in published.gpus_with_operations():
+        kernels = [kernel for each in published.of_platform(platform).values() for kernel in each.executed]
+        for kind in sorted({kernel.kind for kernel in kernels}):
+            category = CATEGORY_OF_KIND.get(kind)
+            of_kind = [kernel for kernel in kernels if kernel.kind == kind]
+            if category not in (CONVOLUTION, GROUPED, DEPTHWISE) or len(of_kind) < FEWEST:
+                continue
+            names = FEATURES[category]
+            found = standardised_weights(matrix(of_kind, names), np.array([each.latency_ms for each in of_kind]), names)
+            listed = [f"{name} ({share:.0f} %)" for name, share in list(found.items())[:LISTED]]
+            cells = [*listed, *[None] * (LISTED - len(listed))]
+            rows.append((*runtime_and_soc(platform), kind, len(of_kind), *cells))
+    return Comparison(
+        "feature importance", "Features of convolutions by their weight in Lasso, real networks on GPUs",
+        ("runtime", "system on chip", "kernel", "operations", "first", "second", "third"), tuple(rows),
+        ("the paper finds FLOPs and kernel size to weigh most, and FLOPs and input size for depthwise convolutions (§5.5.2)",
+         "shares of the sum of all weights; features are divided by their standard deviation"),
     )  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from latcast.records import Platform
-from papers.comparison import Cell, Comparison, mean
-from papers.peva.judged import METRICS, Results
+from papers.harness import Cell, Comparison, mean
 from papers.peva.learners import LEARNERS
 from papers.peva.paper import (
     MODEL_TITLES,
@@ -21,6 +20,7 @@ from papers.peva.paper import (
     printed_mape,
 )
 from papers.peva.published import LARGE_CORE, RUNTIME_TITLES, Published, soc_of
+from papers.peva.trials import METRICS, Results
 
 TABLES: Mapping[str, tuple[str, str, Printed]] = {
     "table C.4": ("tflite", "synthetic", TABLE_C4),
@@ -61,11 +61,6 @@ def table_platforms(published: Published, runtime: str, kind: str) -> list[Platf
     return [*large.values(), *gpus]
 
 
-def has_operations(published: Published, platform: Platform) -> bool:
-    """Whether operations of a platform were published."""
-    return any(each.executed for each in published.of_platform(platform).values())
-
-
 def _unit(platform: Platform) -> str:
     return "GPU" if platform.unit == "gpu" else "CPU"
 
@@ -92,7 +87,7 @@ def end_to_end(name: str, published: Published, results: Results) -> Comparison:
                 continue
             printed = _printed(table, learner, platform) if learner in MODELS else (None,) * len(SIZES)
             rows.append(
-                (soc_of(platform), _unit(platform), MODEL_TITLES.get(learner, LEARNERS[learner].title),
+                (soc_of(platform), _unit(platform), LEARNERS[learner].title,
                  *(None if found is None else found["mape"] for found in ours),
                  None if ours[1] is None else ours[1]["within_10"], *printed, noise)
             )  # fmt: skip
@@ -130,7 +125,7 @@ def all_metrics(published: Published, results: Results) -> Comparison:
             for learner in (*MODELS, *OURS):
                 found = results.metrics(platform, learner)
                 if found is not None:
-                    title = MODEL_TITLES.get(learner, LEARNERS[learner].title)
+                    title = LEARNERS[learner].title
                     rows.append((platform.id, title, *found.values(), published.mean_variation(platform)))
     return Comparison(
         "all metrics", f"Real networks held out by {results.held_out}, learned from all others ({len(results.seeds)} splits)",
@@ -169,7 +164,7 @@ def _means(
                 )
                 if any(value is not None for column in (*ours, *printed) for value in column):
                     rows.append(
-                        (RUNTIME_TITLES[runtime], unit, MODEL_TITLES.get(learner, LEARNERS[learner].title),
+                        (RUNTIME_TITLES[runtime], unit, LEARNERS[learner].title,
                          sum(value is not None for value in ours[-1]), *map(mean, ours), *map(mean, printed))
                     )  # fmt: skip
     return Comparison(

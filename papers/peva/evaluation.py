@@ -1,16 +1,14 @@
-"""The evaluation of Li et al. from its published files: which pieces it takes, and every table and figure made of them."""
+"""The evaluation of Li et al. from its published files: which trials it takes, and every table and figure made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from latcast.errors import LatcastError
-from latcast.predictors.profiling import Stage
 from latcast.records import Platform
-from papers.comparison import Comparison
+from papers.harness import Comparison, ResultFolder, Watch, make_tables, run_trials, unwatched
 from papers.peva import case_studies
-from papers.peva.breakdown import figure_14, gpus_with_operations
+from papers.peva.analysis import figure_14
 from papers.peva.end_to_end import (
     FLOPS_MODELS,
     SMALL,
@@ -19,58 +17,71 @@ from papers.peva.end_to_end import (
     end_to_end,
     figure_17,
     figure_20,
-    has_operations,
     table_platforms,
 )
-from papers.peva.importance import importances
-from papers.peva.judged import Results
-from papers.peva.missing import PREDICTIONS, not_published
-from papers.peva.paper import MODELS, SIZES
-from papers.peva.pieces import Kept, Piece, run_pieces
-from papers.peva.published import Published
-from papers.peva.whole_networks import KernelsOfNetworks
+from papers.peva.learners import compute
+from papers.peva.paper import MODELS, PREDICTIONS, SIZES
+from papers.peva.published import Published, not_published
+from papers.peva.trials import Results, Trial, TrialResult
 
-ITEMS = (
-    "table C.4", "table C.5", "table C.6", "table C.7", "all metrics", "figure 13", "figure 14", "figure 15", "figure 16",
-    "figure 17", "figure 18a", "figure 18b", "figure 19", "figure 20", "figure 21", "figure 22", "figure 23",
-    "feature importance", "not published",
-)  # fmt: skip
-"""Everything that is reproduced, in the paper's order."""
+Make = Callable[[Published, Results], Comparison]
+
+MAKERS: Mapping[str, Make] = {
+    **{name: partial(end_to_end, name) for name in TABLES},
+    "all metrics": all_metrics,
+    "figure 13": partial(case_studies.core_sets, "figure 13", learner="gbdt of FLOPs and size", size=900, kind="synthetic"),
+    "figure 14": lambda published, results: figure_14(published),
+    "figure 15": partial(case_studies.gpu_kernels, "figure 15", model="gbdt"),
+    "figure 16": case_studies.figure_16,
+    "figure 17": figure_17,
+    "figure 18a": lambda published, results: case_studies.figure_18_kernels(published),
+    "figure 18b": case_studies.figure_18,
+    "figure 19": case_studies.figure_19,
+    "figure 20": figure_20,
+    "figure 21": partial(case_studies.core_sets, "figure 21", learner="networks", size=SMALL, kind="real"),
+    "figure 22": partial(case_studies.gpu_kernels, "figure 22", model="lasso"),
+    "figure 23": case_studies.figure_23,
+    "feature importance": lambda published, results: case_studies.importances(published),
+    "not published": lambda published, results: not_published(PREDICTIONS),
+}
+"""In the paper's order."""
+
+ITEMS = tuple(MAKERS)
 
 LEARNED_FROM_REAL = frozenset(
     {"table C.5", "table C.7", "all metrics", "figure 15", "figure 16", "figure 17", "figure 18b", "figure 19", "figure 20",
      "figure 22", "figure 23"}
 )  # fmt: skip
-"""What takes the pieces of the GPUs and of one large core."""
+"""What takes the trials of the GPUs and of one large core."""
 
 
-def wanted_pieces(
+def wanted_trials(
     published: Published, chosen: Collection[str], seeds: Sequence[int], held_out: str = "network", tuned: bool = False
-) -> list[Piece]:
-    """The pieces that tables and figures are made of; those of all core sets of CPUs take the first seed alone."""
-    found: list[Piece] = []
+) -> list[Trial]:
+    """The trials that tables and figures are made of; those of all core sets of CPUs take the first seed alone."""
+    found: list[Trial] = []
 
     def add(
         platform: Platform, learners: Sequence[str], sizes: Sequence[int], kind: str = "real", seeds: Sequence[int] = seeds
     ) -> None:
         how = held_out if kind == "real" else "network"
         found.extend(
-            Piece(platform.id, learner, size, seed, kind, how, tuned) for learner in learners for size in sizes for seed in seeds
+            Trial(platform.id, learner, size, seed, kind, how, tuned) for learner in learners for size in sizes for seed in seeds
         )
 
     if LEARNED_FROM_REAL & set(chosen):
         for runtime in ("tflite", "pytorch"):
             for platform in table_platforms(published, runtime, "real"):
                 add(platform, ["networks"], (SMALL, 0))
-                if has_operations(published, platform):
+                if published.has_operations(platform):
                     add(platform, MODELS, (SMALL, 0))
                     add(platform, ["operations", "networks, no fusion"], (0,))
     if "figure 19" in chosen:
-        for platform in gpus_with_operations(published):
+        for platform in published.gpus_with_operations():
             if platform.id in case_studies.SELECTION_PLATFORMS:
                 add(platform, [f"{model}, no selection" for model in MODELS], (0,))
     if "figure 23" in chosen:
-        for platform in gpus_with_operations(published, "tflite"):
+        for platform in published.gpus_with_operations("tflite"):
             if platform.device in case_studies.ANDROID:
                 add(platform, ["nn-meter"], (SMALL, 0))
     if "figure 21" in chosen:
@@ -88,20 +99,20 @@ def wanted_pieces(
 
 def reproduce(
     published: Published,
-    kept: Kept,
+    results: ResultFolder[TrialResult],
     chosen: Collection[str] = ITEMS,
     *,
     seeds: int = 1,
     held_out: str = "network",
     tuned: bool = False,
     jobs: int = 1,
-    watch: Callable[[Stage], None] = lambda stage: None,
+    watch: Watch = unwatched,
 ) -> list[Comparison]:
     """Tables and figures, in the paper's order.
 
     Args:
         published: The measurements.
-        kept: Keeps finished pieces.
+        results: Keeps finished trials.
         chosen: Which of :data:`ITEMS`.
         seeds: Splits that each figure is the mean of.
         held_out: "network" or "lineage".
@@ -110,37 +121,9 @@ def reproduce(
         watch: Called as work goes on.
 
     Raises:
-        LatcastError: No such table or figure.
         TrainingError: Too few measurements.
     """
-    unknown = sorted(set(chosen) - set(ITEMS))
-    if unknown:
-        raise LatcastError(f"'{unknown[0]}' of Li et al. is not reproduced; there are {', '.join(ITEMS)}")
     numbers = tuple(range(seeds))
-    pieces = wanted_pieces(published, chosen, numbers, held_out, tuned)
-    results = Results(run_pieces(pieces, published, kept, jobs=jobs, watch=watch), numbers, held_out, tuned)
-    kernels = KernelsOfNetworks()
-    makers: Mapping[str, Callable[[], Comparison]] = {
-        **{name: partial(end_to_end, name, published, results) for name in TABLES},
-        "all metrics": lambda: all_metrics(published, results),
-        "figure 13": lambda: case_studies.core_sets("figure 13", published, results, "gbdt of FLOPs and size", 900, "synthetic"),
-        "figure 14": lambda: figure_14(published),
-        "figure 15": lambda: case_studies.gpu_kernels("figure 15", published, results, "gbdt"),
-        "figure 16": lambda: case_studies.figure_16(published, results),
-        "figure 17": lambda: figure_17(published, results),
-        "figure 18a": lambda: case_studies.figure_18_kernels(published, kernels),
-        "figure 18b": lambda: case_studies.figure_18(published, results),
-        "figure 19": lambda: case_studies.figure_19(published, results),
-        "figure 20": lambda: figure_20(published, results),
-        "figure 21": lambda: case_studies.core_sets("figure 21", published, results, "networks", SMALL, "real"),
-        "figure 22": lambda: case_studies.gpu_kernels("figure 22", published, results, "lasso"),
-        "figure 23": lambda: case_studies.figure_23(published, results),
-        "feature importance": lambda: importances(published),
-        "not published": lambda: not_published(PREDICTIONS),
-    }
-    found = []
-    for name in ITEMS:
-        if name in chosen:
-            watch(Stage(name, 1.0))
-            found.append(makers[name]())
-    return found
+    trials = wanted_trials(published, chosen, numbers, held_out, tuned)
+    found = Results(run_trials(trials, compute, published, results, jobs=jobs, watch=watch), numbers, held_out, tuned)
+    return make_tables({name: partial(make, published, found) for name, make in MAKERS.items()}, chosen, watch)

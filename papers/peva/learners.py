@@ -1,10 +1,10 @@
-"""What a piece of the evaluation does: split, learn, predict."""
+"""What a trial of the evaluation does: split, learn, predict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -14,23 +14,23 @@ from latcast.errors import TrainingError
 from latcast.graph.ir import Graph
 from latcast.predictors.regressors import fit_regressor
 from latcast.records import ExecutedKernel, Measurement, Platform
-from papers.peva.operation_models import fit_operations, grouped
-from papers.peva.paper import MODEL_TITLES, MODELS
-from papers.peva.pieces import Outcome, Piece
-from papers.peva.published import Published, flops_and_size
-from papers.peva.whole_networks import (
-    KernelsOfNetworks,
+from papers.peva.networks import (
     lineages,
+    networks,
     predicted_ms,
     train_on_networks,
     train_on_operations,
 )
+from papers.peva.operations import fit_operations, grouped
+from papers.peva.paper import MODEL_TITLES, MODELS
+from papers.peva.published import Published, flops_and_size
+from papers.peva.trials import Trial, TrialResult
 
 SYNTHETIC_TEST = 100
 """Synthetic networks to test on, of 1000 (Li et al. §5.1)."""
 
-Compute = Callable[[Piece, Published, Sequence[str], Sequence[str]], Outcome]
-"""(piece, measurements, names to learn from, names to test on) -> outcome."""
+Compute = Callable[[Trial, Published, Sequence[str], Sequence[str]], TrialResult]
+"""(trial, measurements, names to learn from, names to test on) -> what came out."""
 
 
 @dataclass(frozen=True)
@@ -38,54 +38,48 @@ class Learner:
     """Attributes:
     compute: Learns and predicts.
     title: For people.
-    seconds: What one piece takes on all networks, roughly.
     """
 
     compute: Compute
     title: str
-    seconds: float
 
 
-def split_of(piece: Piece, published: Published) -> Split:
-    """The networks of a piece: those to learn from cut to its size, at random.
+def split_of(trial: Trial, published: Published) -> Split:
+    """The networks of a trial: those to learn from cut to its size, at random.
 
     Raises:
-        TrainingError: The platform has fewer than the piece asks for.
+        TrainingError: The platform has fewer than the trial asks for.
     """
-    names = list(published.of_platform(piece.platform, piece.kind))
-    if piece.kind == "synthetic":
-        split = by_network(names, piece.seed, SYNTHETIC_TEST / len(names) if len(names) > 2 * SYNTHETIC_TEST else 0.3)
-    elif piece.held_out == "lineage":
-        split = by_group(lineages(published, Platform.parse(piece.platform)), piece.seed)
+    names = list(published.of_platform(trial.platform, trial.kind))
+    if trial.kind == "synthetic":
+        split = by_network(names, trial.seed, SYNTHETIC_TEST / len(names) if len(names) > 2 * SYNTHETIC_TEST else 0.3)
+    elif trial.held_out == "lineage":
+        split = by_group(lineages(published, Platform.parse(trial.platform)), trial.seed)
     else:
-        split = by_network(names, piece.seed)
-    if not piece.size:
+        split = by_network(names, trial.seed)
+    if not trial.size:
         return split
-    if piece.size > len(split.train):
-        raise TrainingError(f"{piece.platform} leaves {len(split.train)} networks to learn from; {piece.size} were asked for")
-    chosen = Random(f"{piece.size}/{piece.seed}").sample(split.train, piece.size)
+    if trial.size > len(split.train):
+        raise TrainingError(f"{trial.platform} leaves {len(split.train)} networks to learn from; {trial.size} were asked for")
+    chosen = Random(f"{trial.size}/{trial.seed}").sample(split.train, trial.size)
     return Split(tuple(sorted(chosen)), split.test)
 
 
-def compute(piece: Piece, published: Published) -> Outcome:
-    """Computes a piece.
+def compute(trial: Trial, published: Published) -> TrialResult:
+    """Computes a trial.
 
     Raises:
         TrainingError: Too few measurements for it.
     """
-    split = split_of(piece, published)
-    return LEARNERS[piece.learner].compute(piece, published, split.train, split.test)
+    split = split_of(trial, published)
+    return LEARNERS[trial.learner].compute(trial, published, split.train, split.test)
 
 
-@cache
-def networks_here() -> KernelsOfNetworks:
-    """The networks that this process has built."""
-    return KernelsOfNetworks()
-
-
-def _outcome(predicted: Mapping[str, float], of: Mapping[str, Measurement], trained_on: int, overhead_ms: float = 0.0) -> Outcome:
+def _result(
+    predicted: Mapping[str, float], of: Mapping[str, Measurement], trained_on: int, overhead_ms: float = 0.0
+) -> TrialResult:
     actual = {name: float(of[name].latency_ms or 0.0) for name in predicted}
-    return Outcome(predicted, actual, {}, trained_on, overhead_ms)
+    return TrialResult(predicted, actual, {}, trained_on, overhead_ms)
 
 
 ACTIVATIONS = frozenset({"Relu", "Clip"})
@@ -109,14 +103,14 @@ def fused_activations(graph: Graph, executed: Sequence[ExecutedKernel]) -> list[
 
 
 def _by_operations(
-    piece: Piece, published: Published, train: Sequence[str], test: Sequence[str], *, model: str, grouping: str = "kernels"
-) -> Outcome:
-    of = published.of_platform(piece.platform)
+    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, model: str, grouping: str = "kernels"
+) -> TrialResult:
+    of = published.of_platform(trial.platform)
     models = fit_operations(
         [of[name].executed for name in train], [float(of[name].latency_ms or 0.0) for name in train], model=model,
-        grouping=grouping, with_overhead=grouping != "nn-meter", seed=piece.seed, tune=piece.tuned or model in ALWAYS_TUNED,
+        grouping=grouping, with_overhead=grouping != "nn-meter", seed=trial.seed, tune=trial.tuned or model in ALWAYS_TUNED,
     )  # fmt: skip
-    fuses = grouping == "kernels" and Platform.parse(piece.platform).runtime == "pytorch"
+    fuses = grouping == "kernels" and Platform.parse(trial.platform).runtime == "pytorch"
     predicted: dict[str, float] = {}
     unfused: dict[str, float] = {}
     operations: dict[str, list[tuple[float, float]]] = {}
@@ -127,61 +121,59 @@ def _by_operations(
         for group, (places, _) in grouped(kernels, "kernels").items():
             operations.setdefault(group, []).extend((kernels[place].latency_ms, float(latency_ms[place])) for place in places)
         if fuses:
-            extra = fused_activations(networks_here().graph(of[name].reference), kernels)
+            extra = fused_activations(networks().graph(of[name].reference), kernels)
             unfused[name] = predicted[name] + float(models.kernel_latency_ms(extra).sum())
-    whole = _outcome(predicted, of, len(train), models.overhead_ms)
+    whole = _result(predicted, of, len(train), models.overhead_ms)
     return replace(whole, operations=operations, unfused_ms=unfused)
 
 
 def _latcast_networks(
-    piece: Piece, published: Published, train: Sequence[str], test: Sequence[str], *, fused: bool = True
-) -> Outcome:
-    of, platform = published.of_platform(piece.platform), Platform.parse(piece.platform)
-    predictor = train_on_networks(published, networks_here(), platform, train, fused=fused, seed=piece.seed)
-    predicted = predicted_ms(predictor, networks_here(), [of[name].reference for name in test])
-    return _outcome(predicted, of, len(train), predictor.network.constant_ms)
+    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, fused: bool = True
+) -> TrialResult:
+    of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
+    predictor = train_on_networks(published, platform, train, fused=fused, seed=trial.seed)
+    predicted = predicted_ms(predictor, [of[name].reference for name in test])
+    return _result(predicted, of, len(train), predictor.network.constant_ms)
 
 
-def _latcast_operations(piece: Piece, published: Published, train: Sequence[str], test: Sequence[str]) -> Outcome:
-    of, platform = published.of_platform(piece.platform), Platform.parse(piece.platform)
-    predictor = train_on_operations(published, networks_here(), platform, train, seed=piece.seed)
-    predicted = predicted_ms(predictor, networks_here(), [of[name].reference for name in test])
-    return _outcome(predicted, of, len(train), predictor.network.constant_ms)
+def _latcast_operations(trial: Trial, published: Published, train: Sequence[str], test: Sequence[str]) -> TrialResult:
+    of, platform = published.of_platform(trial.platform), Platform.parse(trial.platform)
+    predictor = train_on_operations(published, platform, train, seed=trial.seed)
+    predicted = predicted_ms(predictor, [of[name].reference for name in test])
+    return _result(predicted, of, len(train), predictor.network.constant_ms)
 
 
-def _by_flops_and_size(piece: Piece, published: Published, train: Sequence[str], test: Sequence[str], *, model: str) -> Outcome:
-    of = published.of_platform(piece.platform, piece.kind)
+def _by_flops_and_size(
+    trial: Trial, published: Published, train: Sequence[str], test: Sequence[str], *, model: str
+) -> TrialResult:
+    of = published.of_platform(trial.platform, trial.kind)
 
     def features(names: Sequence[str]) -> np.ndarray:
         return np.array([flops_and_size(of[name]) for name in names])
 
     latency_ms = np.array([float(of[name].latency_ms or 0.0) for name in train])
-    regressor = fit_regressor(model, features(train), latency_ms, seed=piece.seed, tune=False)
+    regressor = fit_regressor(model, features(train), latency_ms, seed=trial.seed, tune=False)
     predicted = dict(zip(test, regressor.predict(features(test)).tolist(), strict=True))
-    return _outcome(predicted, of, len(train))
+    return _result(predicted, of, len(train))
 
 
 ALWAYS_TUNED = frozenset({"lasso"})
 
-_SECONDS: Mapping[str, float] = {"lasso": 0.7, "random_forest": 4.0, "gbdt": 4.0, "mlp": 4.0}
-
 LEARNERS: Mapping[str, Learner] = {
-    **{model: Learner(partial(_by_operations, model=model), MODEL_TITLES[model], _SECONDS[model]) for model in MODELS},
+    **{model: Learner(partial(_by_operations, model=model), MODEL_TITLES[model]) for model in MODELS},
     **{
         f"{model}, no selection": Learner(
-            partial(_by_operations, model=model, grouping="operations"),
-            f"{MODEL_TITLES[model]} without kernel selection",
-            _SECONDS[model],
+            partial(_by_operations, model=model, grouping="operations"), f"{MODEL_TITLES[model]} without kernel selection"
         )
         for model in MODELS
     },
-    "nn-meter": Learner(partial(_by_operations, model="random_forest", grouping="nn-meter"), "as nn-Meter does", 6.0),
-    "networks": Learner(_latcast_networks, "latcast, whole networks", 0.3),
-    "networks, no fusion": Learner(partial(_latcast_networks, fused=False), "latcast, whole networks without fusion", 0.4),
-    "operations": Learner(_latcast_operations, "latcast, operations", 7.0),
+    "nn-meter": Learner(partial(_by_operations, model="random_forest", grouping="nn-meter"), "as nn-Meter does"),
+    "networks": Learner(_latcast_networks, "latcast, whole networks"),
+    "networks, no fusion": Learner(partial(_latcast_networks, fused=False), "latcast, whole networks without fusion"),
+    "operations": Learner(_latcast_operations, "latcast, operations"),
     **{
         f"{model} of FLOPs and size": Learner(
-            partial(_by_flops_and_size, model=model), f"{MODEL_TITLES[model]} of FLOPs and size", 0.3
+            partial(_by_flops_and_size, model=model), f"{MODEL_TITLES[model]} of FLOPs and size"
         )
         for model in ("lasso", "gbdt")
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +21,9 @@ from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import train
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
-from papers.comparison import Cell, Comparison
-from papers.peva.judged import METRICS
+from papers.harness import Cell, Comparison, Watch, unwatched
 from papers.peva.paper import MODEL_TITLES, MODELS
+from papers.peva.trials import METRICS
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -67,7 +67,7 @@ def measure_live(
     budget_s: float,
     tested: Sequence[Reference] | None = None,
     learned_from: Sequence[Reference] | None = None,
-    watch: Callable[[Stage], None] = lambda stage: None,
+    watch: Watch = unwatched,
 ) -> Platform:
     """Measures what the store does not hold yet; run again, it goes on where it was.
 
@@ -102,7 +102,7 @@ def measure_live(
     return campaign("timing synthetic networks", synthetic, 1).platform
 
 
-def evaluate_live(store: Store, platform: Platform, *, watch: Callable[[Stage], None] = lambda stage: None) -> list[Comparison]:
+def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[Comparison]:
     """What the measurements that there are by now say.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from latcast.measure.environment import affinity
 from latcast.predictors.profiling import Stage
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
-from papers.comparison import Cell, Comparison
-from papers.peva.cores import geometric_mean
+from papers.harness import Cell, Comparison, Watch, unwatched
+from papers.peva.analysis import geometric_mean
 
 NETWORKS = ("squeezenet1_1", "mobilenet_v2", "mnasnet1_0", "ghostnet_x1_0", "regnet_x_400mf", "resnet18")
 
@@ -65,7 +65,7 @@ def analyse_live(
     *,
     runs: int = RUNS,
     threads: int | None = None,
-    watch: Callable[[Stage], None] = lambda stage: None,
+    watch: Watch = unwatched,
 ) -> list[Comparison]:
     """Latency and number of kernels with and without fusion, and on several threads; whole networks and by operation.
 

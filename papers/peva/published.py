@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,8 @@ from latcast.datasets.importers.usc.scenarios import PHONES, RUNTIMES
 from latcast.kernels.rules import unit_kind
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform
-from papers.peva.paper import SOCS
+from papers.harness import Comparison
+from papers.peva.paper import PATTERN, SOCS
 
 KIND_OF_SPACE: Mapping[str, str] = {"pytorchcv": "real", "usc_nas": "synthetic", "huggingface": "transformer"}
 """Space of a network to what the paper calls such networks."""
@@ -84,6 +86,18 @@ class Published:
         found = [each.variation for each in self.of_platform(platform, kind).values() if each.variation is not None]
         return 100 * np.array(found, dtype=float)
 
+    def has_operations(self, platform: Platform) -> bool:
+        """Whether operations of a platform were published."""
+        return any(each.executed for each in self.of_platform(platform).values())
+
+    def gpus_with_operations(self, runtime: str = "") -> list[Platform]:
+        """GPUs whose operations were published."""
+        return [each for each in self.platforms(runtime=runtime, compute="gpu") if self.has_operations(each)]
+
+    def with_operations(self, platform: Platform) -> list[Measurement]:
+        """Measurements of the networks whose operations were published."""
+        return [each for each in self.of_platform(platform).values() if each.executed]
+
     def mean_variation(self, platform: Platform | str, kind: str = "real") -> float | None:
         """Mean of :meth:`variation`, in percent; None where no standard deviations were published."""
         found = self.variation(platform, kind)
@@ -100,6 +114,24 @@ def soc_of(platform: Platform | str) -> str:
     """The system on chip of a platform's phone, as the paper calls it."""
     device = (Platform.parse(platform) if isinstance(platform, str) else platform).device
     return PHONES[device].soc
+
+
+def runtime_and_soc(platform: Platform) -> tuple[str, str]:
+    """The first two cells of most rows."""
+    return RUNTIME_TITLES[platform.runtime], soc_of(platform)
+
+
+def quartiles(values: np.ndarray) -> tuple[float, float, float]:
+    """Lower quartile, median and upper quartile."""
+    low, middle, high = np.percentile(values, (25, 50, 75))
+    return float(low), float(middle), float(high)
+
+
+def not_published(rows: tuple[tuple[str, str, str], ...]) -> Comparison:
+    """One of the lists of :mod:`papers.peva.paper` as a table."""
+    return Comparison(
+        "not published", "What the published files do not allow", ("of the paper", "shows", "missing"), rows, (PATTERN,)
+    )
 
 
 def platform_order(platform: Platform) -> tuple[int, int, str, tuple[int, int, str], str]:
@@ -122,8 +154,6 @@ def core_set_order(unit: str) -> tuple[int, int, str]:
 
 def cores_of(unit: str) -> dict[str, int]:
     """``1large2med`` as ``{"large": 1, "med": 2}``."""
-    import re
-
     return {name: int(count) for count, name in re.findall(r"(\d+)(large|med|small)", unit)}
 
 

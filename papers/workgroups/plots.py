@@ -8,24 +8,24 @@ import numpy as np
 
 from latcast.report.drawing import new_figure, save
 from latcast.workgroups.sweep import COMPETITIVE
-from papers.workgroups.tables import Judged
+from papers.workgroups.tables import AuditedGroups
 
 COLOUR, MARK = "#3b6fb6", "#b8473f"
 BINS = 40
 
 
-def draw(judged: Judged, folder: Path) -> list[Path]:
+def draw(audited: AuditedGroups, folder: Path) -> list[Path]:
     """Draws one panel for each device and kernel: how many sizes are so many times as slow as the best.
 
     Args:
-        judged: Groups with their audits; sweeps whose order is noise are left out.
+        audited: Groups with their audits; sweeps whose order is noise are left out.
         folder: Made where it is missing.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         LatcastError: The folder cannot be written to.
     """
-    panels = [(group.title, [found for found in audits if not found.refused]) for group, audits in judged]
+    panels = [(group.title, [found for found in audits if not found.refused]) for group, audits in audited]
     panels = [panel for panel in panels if panel[1]]
     if not panels:
         return []

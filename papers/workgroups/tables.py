@@ -1,44 +1,62 @@
-"""Tables and figures of Jiang et al. (APSys 2020) beside ours."""
+"""Tables and figures of Jiang et al. (APSys 2020) beside ours, from a folder of measured sweeps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from latcast.workgroups.audit import UTILISATION, Audit, Summary, summarise
+from latcast.predictors.forecast import as_graph
+from latcast.predictors.profiling import Stage
+from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
+from latcast.workgroups.networks import launches
 from latcast.workgroups.ways import WAYS
-from papers.comparison import Cell, Comparison
+from papers.harness import Cell, Comparison, Watch, make_tables, unwatched
 from papers.workgroups import paper
+from papers.workgroups.cost_model import cost_model
 from papers.workgroups.groups import Group
 
-Judged = Sequence[tuple[Group, Sequence[Audit]]]
+AuditedGroups = Sequence[tuple[Group, Sequence[Audit]]]
 """Groups with an audit of each sweep."""
 
 OTHER_DEVICES = "ours are other devices than the paper's phones, so figures are beside each other, not against each other"
 
 
-def summaries(judged: Judged) -> list[tuple[Group, Summary]]:
+def audit_all(groups: Sequence[Group], watch: Watch = unwatched) -> AuditedGroups:
+    """Audits every sweep."""
+    audited = []
+    for group in groups:
+        audits = []
+        for place, sweep in enumerate(group.sweeps):
+            audits.append(audit(sweep))
+            watch(Stage(f"auditing {group.title}", (place + 1) / len(group.sweeps)))
+        audited.append((group, audits))
+    return audited
+
+
+def summaries(audited: AuditedGroups) -> list[tuple[Group, Summary]]:
     """Each group's means."""
-    return [(group, summarise(group.title, audits)) for group, audits in judged]
+    return [(group, summarise(group.title, audits)) for group, audits in audited]
 
 
-def figure_5(judged: Judged) -> Comparison:
+def figure_5(audited: AuditedGroups) -> Comparison:
     """How far sizes matter, and how far that can be trusted."""
     rows: list[tuple[Cell, ...]] = [
         (
             group.title, len(group.sweeps), found.ranked, found.sizes, *(found.repeatability or (None, None)),
             found.worst_over_best, _percent(found.competitive), paper.COMPETITIVE_PERCENT[group.kind] if group.own else None,
         )
-        for group, found in summaries(judged)
+        for group, found in summaries(audited)
     ]  # fmt: skip
     notes = [OTHER_DEVICES, "repeatability: Spearman's rank correlation of two halves of each size's runs"]
-    if any(not audit.sweep.interleaved for _, audits in judged for audit in audits):
+    if any(not audit.sweep.interleaved for _, audits in audited for audit in audits):
         notes.append(
             "where a size's runs followed each other, the halves are its first and last runs: an upper bound of repeatability"
         )
-    notes += [f"{group.title}: {group.left_out} sweeps with fewer sizes left out" for group, _ in judged if group.left_out]
-    notes += [found.refused for _, audits in judged for found in audits if found.refused]
+    notes += [f"{group.title}: {group.left_out} sweeps with fewer sizes left out" for group, _ in audited if group.left_out]
+    notes += [found.refused for _, audits in audited for found in audits if found.refused]
     notes.append(f"utilisation of arithmetic units (Figs. 3 and 4): {UTILISATION}")
     columns = (
         "device and kernel", "sweeps", "ranked", "sizes", "repeatability", "least", "worst over best", "within 15 % of best %",
@@ -47,10 +65,10 @@ def figure_5(judged: Judged) -> Comparison:
     return Comparison("figure 5", "Latencies of all work-group sizes, means over sweeps", columns, tuple(rows), tuple(notes))
 
 
-def table_3(judged: Judged) -> Comparison:
+def table_3(audited: AuditedGroups) -> Comparison:
     """Importance of each rule, and what of it is chance."""
     rows: list[tuple[Cell, ...]] = []
-    for group, found in summaries(judged):
+    for group, found in summaries(audited):
         scores = [found.scores[rule] for rule in paper.RULES]
         rows.append((group.title, "score of eq. 8", *(None if pair is None else pair[0] for pair in scores), found.chance))
         rows.append((group.title, "minus that of chance", *(None if pair is None else pair[1] for pair in scores), 0.0))
@@ -61,16 +79,16 @@ def table_3(judged: Judged) -> Comparison:
     notes = [
         OTHER_DEVICES,
         "a filter that lets sizes pass at random has the score 'random filter', not 0; the paper does not give it",
-        *_never_evaluated(judged),
+        *_never_evaluated(audited),
     ]
     columns = ("device and kernel", "measure", *(f"rule {rule}" for rule in paper.RULES), "random filter")
     return Comparison("table 3", "Importance of the rules", columns, tuple(rows), tuple(notes))
 
 
-def _never_evaluated(judged: Judged) -> list[str]:
+def _never_evaluated(audited: AuditedGroups) -> list[str]:
     """Rules without a score on a whole group, and why."""
     notes = []
-    for group, audits in judged:
+    for group, audits in audited:
         for rule in paper.RULES:
             items = [item for audit in audits for item in audit.importances if item.rule == rule]
             if items and all(item.score is None for item in items):
@@ -78,13 +96,13 @@ def _never_evaluated(judged: Judged) -> list[str]:
     return notes
 
 
-def latencies(judged: Judged) -> Comparison:
-    """Latency of every way, relative to the best size."""
+def latencies(audited: AuditedGroups) -> Comparison:
+    """Latency by every way to choose a size, relative to the best size."""
     rows: list[tuple[Cell, ...]] = []
-    for group, found in summaries(judged):
+    for group, found in summaries(audited):
         for way in WAYS:
             values = found.ways[way]
-            geometric = _geometric(group_audits(judged, group), way)
+            geometric = _geometric(group_audits(audited, group), way)
             if values is None:
                 rows.append((group.title, way, None, None, None, None))
             else:
@@ -101,9 +119,9 @@ def latencies(judged: Judged) -> Comparison:
     return Comparison("defaults", "Latency relative to the best size", columns, tuple(rows), notes)
 
 
-def group_audits(judged: Judged, group: Group) -> Sequence[Audit]:
+def group_audits(audited: AuditedGroups, group: Group) -> Sequence[Audit]:
     """The audits of one group."""
-    return next(audits for other, audits in judged if other is group)
+    return next(audits for other, audits in audited if other is group)
 
 
 def _geometric(audits: Sequence[Audit], way: str) -> float | None:
@@ -111,10 +129,10 @@ def _geometric(audits: Sequence[Audit], way: str) -> float | None:
     return float(np.exp(np.mean(np.log(found)))) if found else None
 
 
-def table_2(judged: Judged) -> Comparison:
+def table_2(audited: AuditedGroups) -> Comparison:
     """What tuning costs before the first inference."""
     rows: list[tuple[Cell, ...]] = []
-    for group, found in summaries(judged):
+    for group, found in summaries(audited):
         for way in ("single-shot tuning", "5-shot tuning"):
             values = found.ways[way]
             if values is not None:
@@ -130,17 +148,17 @@ def table_2(judged: Judged) -> Comparison:
     return Comparison("table 2", "What tuning costs", ("device and kernel", "what", "sizes tried", "seconds"), tuple(rows), notes)
 
 
-def figure_6(judged: Judged, operators: Mapping[str, Mapping[str, int]]) -> Comparison:
+def figure_6(audited: AuditedGroups, operators: Mapping[str, Mapping[str, int]]) -> Comparison:
     """Whole networks, as the sum over their convolutions, where all of them were measured on a device.
 
     Args:
-        judged: Audits.
+        audited: The sweeps of all devices.
         operators: Network to its distinct convolutions and how often each occurs.
     """
     rows: list[tuple[Cell, ...]] = []
     notes = [f"the paper: {paper.SPEEDUP}"]
     by_device: dict[str, dict[str, Audit]] = {}
-    for group, audits in judged:
+    for group, audits in audited:
         if group.own:
             by_device.setdefault(group.device, {}).update({found.sweep.operator: found for found in audits if not found.refused})
     for network, wanted in operators.items():
@@ -172,3 +190,36 @@ def _network(wanted: Mapping[str, int], audits: Mapping[str, Audit]) -> list[Cel
 
 def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
+
+
+def network_operators() -> dict[str, dict[str, int]]:
+    """The paper's networks that are built here, each with its distinct convolutions and how often each occurs.
+
+    Convolutions are taken as direct ones, as the kernels that are measured are.
+    """
+    found = {}
+    for title, name in paper.NETWORKS.items():
+        counts: Counter[str] = Counter()
+        for launch in launches(as_graph(name), None):
+            if launch.workload is not None:
+                counts[str(launch.workload)] += len(launch.names)
+        found[title] = dict(counts)
+    return found
+
+
+MAKERS: Mapping[str, Callable[[AuditedGroups], Comparison]] = {
+    "table 2": table_2,
+    "table 3": table_3,
+    "figure 5": figure_5,
+    "figure 6": lambda audited: figure_6(audited, network_operators()),
+    "defaults": latencies,
+    "cost model": lambda audited: cost_model([group for group, _ in audited]),
+}
+"""In the order in which they are given."""
+
+ITEMS = tuple(MAKERS)
+
+
+def reproduce(audited: AuditedGroups, chosen: Collection[str] = ITEMS, watch: Watch = unwatched) -> list[Comparison]:
+    """Tables and figures, some of :data:`ITEMS`."""
+    return make_tables({name: partial(make, audited) for name, make in MAKERS.items()}, chosen, watch)

@@ -56,5 +56,4 @@ def made_up() -> Published:
         halves_ms=halves,
         layers=tuple(layers),
         mega_macs=dense + depthwise,
-        names=tuple(f"network-{index}" for index in range(NETWORKS)),
     )

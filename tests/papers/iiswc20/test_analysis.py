@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from latcast.errors import DatasetError, LatcastError
-from papers.comparison import Comparison
-from papers.iiswc20.analysis import ITEMS, analyse, cpu_names, frequency_network
-from papers.iiswc20.phones import network_clusters, speed_clusters
+from papers.harness import Cell
+from papers.iiswc20.analysis import FIGURES, cpu_names, frequency_network
+from papers.iiswc20.published import network_clusters, speed_clusters
 from tests.papers.iiswc20.made_up_phones import NETWORKS, PHONES, made_up
 
 
-def table(name: str) -> list[dict[str, object]]:
-    found: Comparison = analyse(made_up(), (name,))[0]
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+def table(name: str) -> list[dict[str, Cell]]:
+    return FIGURES[name](made_up()).records()
 
 
 def test_clusters_of_phones_are_named_from_fast_to_slow() -> None:
@@ -59,27 +58,22 @@ def test_faster_clocks_go_with_shorter_latencies() -> None:
     assert float(str(first["Spearman of GHz and latency"])) < -0.8
 
 
-def test_an_unknown_figure_is_refused_with_those_there_are() -> None:
-    with pytest.raises(LatcastError, match=r"'figure 7'.*figure 2"):
-        analyse(made_up(), ("figure 7",))
-
-
 @pytest.mark.slow
 def test_every_figure_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from papers.iiswc20.analysis_plots import draw_analysis
+    from papers.iiswc20.plots import draw_measurements
 
-    files = draw_analysis(made_up(), ITEMS, tmp_path / "plots")
+    files = draw_measurements(made_up(), FIGURES, tmp_path / "plots")
 
-    assert [file.stem for file in files] == [name.replace(" ", "-") for name in ITEMS]
+    assert [file.stem for file in files] == [name.replace(" ", "-") for name in FIGURES]
     assert all(file.stat().st_size > 5000 for file in files)
 
 
 def test_one_figure_is_drawn_and_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from papers.iiswc20.analysis_plots import draw_analysis
+    from papers.iiswc20.plots import draw_measurements
 
-    assert [file.name for file in draw_analysis(made_up(), ("figure 5",), tmp_path)] == ["figure-5.png"]
+    assert [file.name for file in draw_measurements(made_up(), ("figure 5",), tmp_path)] == ["figure-5.png"]
     (tmp_path / "file").write_text("")
     with pytest.raises(LatcastError, match="cannot write"):
-        draw_analysis(made_up(), ("figure 5",), tmp_path / "file")
+        draw_measurements(made_up(), ("figure 5",), tmp_path / "file")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,15 +12,15 @@ from papers.iiswc20.architectures import (
     LEARNED,
     NEW_DEVICES,
     Architectures,
+    architectures_table,
     cell_features,
     middle,
     most_telling,
     signature_cells,
     steadied,
 )
-from papers.iiswc20.evaluation import ARCHITECTURES
-from papers.iiswc20.pieces import Piece, compute
-from papers.iiswc20.targets import architectures
+from papers.iiswc20.experiments import compute
+from papers.iiswc20.protocol import Trial, rows_of
 from tests.papers.iiswc20.made_up_phones import made_up
 
 CELL = "|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|avg_pool_3x3~2|"
@@ -68,15 +70,15 @@ def test_new_devices_rank_cells_that_no_device_ran() -> None:
     latency_ms = 1 + prices[:, :1] * wide + 0.3 * prices[:, 1:] * narrow
     latency_ms *= np.exp(0.02 * rng.normal(size=latency_ms.shape))
     found = Architectures(cells, latency_ms[: len(KNOWN_DEVICES)], latency_ms[len(KNOWN_DEVICES) :])
-    piece = Piece("new architectures", 0, "", 10)
+    trial = Trial("new architectures", 0, "", 10)
 
     chosen = signature_cells(found, 10)
-    rows = compute(piece, made_up().with_architectures(found))
-    table = architectures({piece: rows}, made_up())
+    rows = compute(trial, replace(made_up(), architectures=found))
+    table = architectures_table(rows_of({trial: rows}), made_up())
 
     assert len(set(chosen)) == 10
     assert max(chosen) < LEARNED
     assert [row["device"] for row in rows] == list(NEW_DEVICES)
     assert min(row["spearman"] for row in rows) > 0.8
-    assert table.name == ARCHITECTURES
+    assert table.name == "nas-bench-201"
     assert table.column("device")[-1] == "mean"

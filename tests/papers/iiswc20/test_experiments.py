@@ -14,13 +14,10 @@ import pytest
 from latcast.devices.cross_device_fit import fit_cross_device
 from latcast.devices.network_covariance import LayerShareFit
 from papers.iiswc20 import experiments
-from papers.iiswc20.catalogue import Catalogue
 from papers.iiswc20.collaboration import OURS_OF, TREES, contributed, signature_of_all
-from papers.iiswc20.experiments import EXPERIMENTS, select
-from papers.iiswc20.gaussian_process import fitted
-from papers.iiswc20.judged import split_networks, split_phones
-from papers.iiswc20.pieces import Piece, compute
-from papers.iiswc20.published import Published
+from papers.iiswc20.experiments import EXPERIMENTS, compute
+from papers.iiswc20.protocol import Trial, choose_signature, fit_ours, split_networks, split_phones
+from papers.iiswc20.published import Catalogue, Published
 from tests.papers.iiswc20.made_up_phones import NETWORKS, made_up
 
 
@@ -28,29 +25,29 @@ def doubled(published: Published, cells: np.ndarray) -> Published:
     return replace(published, mean_ms=np.where(cells, 2 * published.mean_ms, published.mean_ms))
 
 
-def unmeasured_of_new_phones(piece: Piece, method: str = "random") -> np.ndarray:
-    train, test = split_phones(made_up(), piece.seed)
+def unmeasured_of_new_phones(trial: Trial, method: str = "random") -> np.ndarray:
+    train, test = split_phones(made_up(), trial.seed)
     cells = np.zeros(made_up().mean_ms.shape, dtype=bool)
     cells[test] = True
-    cells[:, select(method, made_up().mean_ms[train], piece.size, piece.seed)] = False
+    cells[:, choose_signature(method, made_up().mean_ms[train], trial.size, trial.seed)] = False
     return cells
 
 
 def test_unmeasured_latencies_of_new_phones_are_not_known_to_the_process() -> None:
-    piece = Piece("process", 1, "mean, random", 5)
+    trial = Trial("process", 1, "mean, random", 5)
 
-    right = compute(piece, made_up())[0]
-    wrong = compute(piece, doubled(made_up(), unmeasured_of_new_phones(piece)))[0]
+    right = compute(trial, made_up())[0]
+    wrong = compute(trial, doubled(made_up(), unmeasured_of_new_phones(trial)))[0]
 
     assert right["mape"] < 6
     assert wrong["mape"] == pytest.approx(50, abs=4)
 
 
 def test_unmeasured_latencies_of_new_phones_are_not_known_to_the_trees() -> None:
-    piece = Piece("selection", 1, "random", 5)
+    trial = Trial("selection", 1, "random", 5)
 
-    right = compute(piece, made_up())[0]
-    wrong = compute(piece, doubled(made_up(), unmeasured_of_new_phones(piece)))[0]
+    right = compute(trial, made_up())[0]
+    wrong = compute(trial, doubled(made_up(), unmeasured_of_new_phones(trial)))[0]
 
     # Predictions that stay are half as far above twice the truth.
     assert wrong["rmse_ms"] > 2 * right["rmse_ms"]
@@ -58,55 +55,55 @@ def test_unmeasured_latencies_of_new_phones_are_not_known_to_the_trees() -> None
 
 
 def test_neither_networks_that_are_unseen_nor_phones_that_are_new_are_known() -> None:
-    piece = Piece("unseen networks", 1, "mean", 5)
-    _, unseen = split_networks(NETWORKS, piece.seed)
+    trial = Trial("unseen networks", 1, "mean", 5)
+    _, unseen = split_networks(NETWORKS, trial.seed)
     cells = np.zeros(made_up().mean_ms.shape, dtype=bool)
     cells[:, unseen] = True
 
-    right = next(row for row in compute(piece, made_up()) if row["model"] == "ours")
-    wrong = next(row for row in compute(piece, doubled(made_up(), cells)) if row["model"] == "ours")
+    right = next(row for row in compute(trial, made_up()) if row["model"] == "ours")
+    wrong = next(row for row in compute(trial, doubled(made_up(), cells)) if row["model"] == "ours")
 
     assert right["mape"] < 15
     assert wrong["mape"] == pytest.approx(50, abs=8)
 
 
 def test_cells_that_no_phone_contributed_are_not_known() -> None:
-    piece = Piece("collaborative", 2, f"{OURS_OF}10", 30)
+    trial = Trial("collaborative", 2, f"{OURS_OF}10", 30)
     signature = signature_of_all(made_up())
-    order, measured = contributed(made_up(), signature, 0.3, piece.seed)
+    order, measured = contributed(made_up(), signature, 0.3, trial.seed)
     cells = np.zeros(made_up().mean_ms.shape, dtype=bool)
     cells[order[:10]] = ~measured[:10]
     cells[:, signature] = False
     table = doubled(made_up(), cells)
 
-    right, wrong = compute(piece, made_up())[0], _with_signature(piece, table, signature)
+    right, wrong = compute(trial, made_up())[0], _with_signature(trial, table, signature)
 
     assert right["mape"] < 20
     assert wrong["mape"] == pytest.approx(50, abs=10)
 
 
-def _with_signature(piece: Piece, table: Published, signature: np.ndarray) -> dict[str, float]:
+def _with_signature(trial: Trial, table: Published, signature: np.ndarray) -> dict[str, float]:
     """The signature is chosen from all phones, as the paper has it; here it stays what it was."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("papers.iiswc20.collaboration.signature_of_all", lambda published: signature)
-        return compute(piece, table)[0]
+        return compute(trial, table)[0]
 
 
 @pytest.mark.slow
 def test_the_papers_trees_take_a_row_for_each_number_of_phones() -> None:
-    rows = compute(Piece("collaborative", 0, TREES, 20), made_up())
+    rows = compute(Trial("collaborative", 0, TREES, 20), made_up())
 
     assert [row["devices"] for row in rows] == [2, 5, 10, 20, 30]
 
 
 def test_features_of_other_phones_say_less_than_a_phone_s_own() -> None:
-    own, others = (compute(Piece("static", 0, variant), made_up())[0] for variant in ("as published", "rows exchanged"))
+    own, others = (compute(Trial("static", 0, variant), made_up())[0] for variant in ("as published", "rows exchanged"))
 
     assert own["r2"] > others["r2"] + 0.2
 
 
 def test_trees_cannot_predict_beyond_what_they_learned_but_their_logarithms_can() -> None:
-    rows = {row["model"]: row for row in compute(Piece("held-out cluster", 0, "slow, random", 5), made_up())}
+    rows = {row["model"]: row for row in compute(Trial("held-out cluster", 0, "slow, random", 5), made_up())}
 
     assert rows["trees"]["r2"] < rows["logarithms of ratios"]["r2"]
     assert rows["ours"]["mape"] < rows["trees"]["mape"]
@@ -115,7 +112,7 @@ def test_trees_cannot_predict_beyond_what_they_learned_but_their_logarithms_can(
 def test_more_measured_networks_are_better_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "SIZES", (1, 10))
 
-    rows = {row["size"]: row for row in compute(Piece("process sizes", 0), made_up())}
+    rows = {row["size"]: row for row in compute(Trial("process sizes", 0), made_up())}
 
     assert rows[10]["mape"] < rows[1]["mape"]
 
@@ -126,7 +123,7 @@ def test_a_catalogue_of_networks_gives_what_their_kernels_give() -> None:
     kernels = [published.kernels[index] for index in networks]
 
     plain = fit_cross_device(table, kernels, fit_networks=LayerShareFit(), signature=[0, 1, 2, 3], seed=1)
-    shared = fitted(published, table, [0, 1, 2, 3], 1, networks)
+    shared = fit_ours(published, table, [0, 1, 2, 3], 1, networks)
 
     new_ms = published.mean_ms[12:15, [2, 3, 4, 5]]
     others = ([published.kernels[0]], [0])
@@ -139,7 +136,7 @@ def test_a_catalogue_of_networks_gives_what_their_kernels_give() -> None:
 
 
 def test_every_experiment_gives_the_same_twice() -> None:
-    piece = Piece("process", 0, "mean, random", 5)
+    trial = Trial("process", 0, "mean, random", 5)
 
-    assert compute(piece, made_up()) == compute(piece, made_up())
-    assert piece.experiment in EXPERIMENTS
+    assert compute(trial, made_up()) == compute(trial, made_up())
+    assert trial.experiment in EXPERIMENTS

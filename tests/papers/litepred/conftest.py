@@ -9,7 +9,7 @@ import pytest
 from latcast.measure.statistics import Label
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Reference
-from papers.litepred.measured import Judged
+from papers.litepred.searched import MeasuredPlatform
 from tests.predictors.made_up_platform import graphs_of, made_up_samples, make_predictor
 
 
@@ -18,10 +18,12 @@ def predictor() -> PlatformPredictor:
     return make_predictor("analytical_gbdt", made_up_samples(graphs_of({"mobilenet_v2": 6, "resnet": 4, "vit": 2}, seed=1)))
 
 
-def measured(predictor: PlatformPredictor, latencies: Mapping[Reference, float] | list[tuple[Reference, float]]) -> Judged:
+def measured(
+    predictor: PlatformPredictor, latencies: Mapping[Reference, float] | list[tuple[Reference, float]]
+) -> MeasuredPlatform:
     """A predictor with networks measured at some milliseconds, whose two halves differ by 2 %."""
     pairs = latencies.items() if isinstance(latencies, Mapping) else latencies
-    return Judged(
+    return MeasuredPlatform(
         predictor,
         {
             reference.key: Label(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from papers.nn_meter.held_out import HeldOutFamily, hold_out_each
-from papers.nn_meter.measured import MeasuredBenchmark, read_benchmark
+from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training, hold_out_each, read_benchmark
 from tests.papers.nn_meter.made_up_benchmark import OTHER, PLATFORM, made_up_store
 
 
@@ -23,4 +22,4 @@ def other() -> MeasuredBenchmark:
 
 @pytest.fixture(scope="session")
 def held(benchmark: MeasuredBenchmark) -> list[HeldOutFamily]:
-    return hold_out_each(benchmark, model="analytical")
+    return hold_out_each(benchmark, Training(model="analytical"))

@@ -1,7 +1,9 @@
-"""Table 8 and Fig. 10."""
+"""Tables 2, 8, 11 and 12, Figs. 9 and 10."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +11,9 @@ import pytest
 
 from latcast.measure.statistics import LabelError
 from latcast.predictors.metrics import judge
-from papers.nn_meter.end_to_end import figure_10, goal_sentence, table_8
-from papers.nn_meter.held_out import HeldOutFamily
-from papers.nn_meter.measured import MeasuredBenchmark
+from papers.nn_meter import end_to_end
+from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training
+from papers.nn_meter.end_to_end import figure_9, figure_10, goal_sentence, table_2, table_8, table_11, table_12
 
 
 def predicted(held: list[HeldOutFamily], ratios: list[float], actual: list[float]) -> list[HeldOutFamily]:
@@ -62,3 +64,77 @@ def test_errors_are_grouped_by_measured_latency(benchmark: MeasuredBenchmark, he
     shown = found.column("MAPE %")
     assert [shown[0], shown[1], shown[3]] == pytest.approx([10, 2, 50])
     assert shown[2] is None
+
+
+def test_sizes_and_latencies_of_what_was_measured(benchmark: MeasuredBenchmark) -> None:
+    found = table_2(benchmark)
+    first = dict(zip(found.columns, found.rows[0], strict=True))
+    assert first["paper mean MMACs"] == 973
+    assert first["lowest ms"] == pytest.approx(benchmark.actual_ms("alexnet").min())
+    assert first["highest ms"] == pytest.approx(benchmark.actual_ms("alexnet").max())
+    assert (first["paper CPU lowest ms"], first["paper CPU highest ms"]) == (7.1, 494.4)
+
+
+def test_another_platforms_predictor_is_off_by_how_the_platforms_differ(
+    benchmark: MeasuredBenchmark, held: list[HeldOutFamily], other: MeasuredBenchmark
+) -> None:
+    found = table_11(benchmark, held, other, Training(model="analytical"))
+    rows = {str(row[0]): dict(zip(found.columns, row, strict=True)) for row in found.rows}
+    # The other platform computes at a third of the speed.
+    assert float(rows["SqueezeNets"]["other's MAPE %"] or 0) > 50
+    assert float(rows["SqueezeNets"]["own MAPE %"] or 99) < 5
+    assert rows["SqueezeNets"]["paper other's ±10 %"] == 3.0
+    assert rows["SqueezeNets"]["paper own ±10 %"] == 100
+    assert rows["all"]["paper own ±10 %"] is None
+
+
+def test_measuring_time_stands_beside_the_papers_days(benchmark: MeasuredBenchmark) -> None:
+    found = table_12(benchmark)
+    assert found.rows[0][1] == pytest.approx(190 / 3600)
+    assert found.column("hours")[1:] == [60.0, 24.0, pytest.approx(105.6)]
+    assert found.rows[0][3] == 20
+
+
+class OneMillisecond:
+    def latency_ms(self, networks: Sequence[object]) -> np.ndarray:
+        return np.ones(len(networks))
+
+
+@pytest.fixture
+def trained_on(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """In place of the graph network, which takes long to train: how many networks it was given each time."""
+    counts: list[int] = []
+
+    def fit(networks: Sequence[object], latency_ms: np.ndarray, *, seed: int) -> OneMillisecond:
+        assert len(networks) == len(latency_ms)
+        counts.append(len(networks))
+        return OneMillisecond()
+
+    monkeypatch.setattr(end_to_end, "fit_graph_network", fit)
+    return counts
+
+
+def test_baselines_learn_from_all_families_but_the_one_held_out(
+    benchmark: MeasuredBenchmark, held: list[HeldOutFamily], trained_on: list[int]
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra 'torch'")
+    found = figure_9(benchmark, held)
+    assert trained_on == [15] * 4
+    rows = {str(row[0]): dict(zip(found.columns, row, strict=True)) for row in found.rows}
+    actual = held[0].actual_ms
+    assert rows["AlexNets*"]["graph network MAPE %"] == pytest.approx(100 * np.mean(np.abs(1 / actual - 1)))
+    assert rows["AlexNets*"]["latcast ±10 %"] == judge(held[0].kernel_level_ms, actual).within_10
+    starred = [rows[name]["latcast ±10 %"] for name in ("AlexNets*", "MobileNetv1s*", "NASBench201*")]
+    assert rows["mean of those with *"]["latcast ±10 %"] == pytest.approx(np.mean(starred))
+    assert rows["mean of all"]["networks"] == 20
+    paper = rows["paper, mean of those with * on three devices"]
+    assert (paper["latcast ±10 %"], paper["FLOPs ±10 %"], paper["graph network ±10 %"]) == (89.2, 22.1, 8.5)
+
+
+def test_without_torch_the_other_baselines_remain(
+    benchmark: MeasuredBenchmark, held: list[HeldOutFamily], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    found = figure_9(benchmark, held)
+    assert not any("graph network" in column for column in found.columns)
+    assert "latcast[torch]" in found.notes[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latcast.datasets.variants import FAMILIES
-from papers.comparison import mean
+from papers.harness import mean
 from papers.nn_meter.paper import (
     DEVICES,
     FAMILY_TITLES,

@@ -6,8 +6,7 @@ import pytest
 
 from latcast.errors import TrainingError
 from latcast.records import ExecutedKernel
-from papers.peva.operation_features import FEATURES, GROUPINGS, columns, matrix
-from papers.peva.operation_models import FEWEST_OPERATIONS, fit_operations, grouped
+from papers.peva.operations import FEATURES, FEWEST_OPERATIONS, GROUPINGS, columns, fit_operations, grouped, matrix
 from tests.papers.peva.made_up import OVERHEAD_MS, convolution, network
 
 

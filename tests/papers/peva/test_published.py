@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from papers.comparison import Comparison
-from papers.peva.breakdown import figure_9, figure_10
-from papers.peva.cores import equal_cores, mixed_cores
+from papers.harness import Comparison
+from papers.peva.analysis import by_scenario, equal_cores, figure_9, figure_10, mixed_cores
 from papers.peva.published import Published, read_published
-from papers.peva.quantisation import by_scenario
 
 pytestmark = pytest.mark.slow
 

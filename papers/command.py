@@ -1,0 +1,103 @@
+"""What the commands of all papers share: options, progress, and how comparisons are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from latcast.cli.main import Interrupted
+from latcast.cli.options import AsJson
+from latcast.cli.output import milliseconds, print_json, print_table, warn
+from latcast.cli.progress import StageProgress
+from latcast.report.drawing import check_drawable
+from papers.harness import Cell, Comparison
+
+__all__ = ["Analyse", "AsJson", "Data", "Draw", "Fresh", "Jobs", "Only", "Plot", "report", "working"]
+
+Data = Annotated[Path, typer.Option("--data", help="Folder of the published files.")]
+Only = Annotated[
+    str, typer.Option("--only", help='Tables and figures, such as "table 8,figure 9". [default: all there is]', metavar="NAMES")
+]
+Analyse = Annotated[bool, typer.Option("--analyse", help="What the measurements say by themselves; nothing is trained.")]
+Jobs = Annotated[int, typer.Option("--jobs", help="Processes to compute with. [default: one a core]", min=0)]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute again what was kept of earlier runs.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Folder to draw the figures into.")]
+
+Draw = Callable[[Path], Sequence[Path]]
+"""Draws into a folder; returns the files."""
+
+
+@contextmanager
+def working(plot: Path | None = None) -> Iterator[StageProgress]:
+    """Shows stages; an interruption says that finished work is kept.
+
+    Args:
+        plot: As for :func:`report`.
+
+    Raises:
+        MissingExtraError: There is something to draw, and nothing to draw with.
+        Interrupted: By Ctrl-C.
+    """
+    if plot is not None:
+        check_drawable()
+    try:
+        with StageProgress() as progress:
+            yield progress
+    except KeyboardInterrupt as problem:
+        raise Interrupted("interrupted; what was done is kept: the same command goes on with it") from problem
+
+
+def report(
+    found: Sequence[Comparison],
+    document: Mapping[str, Any],
+    *,
+    as_json: bool,
+    plot: Path | None = None,
+    draw: Draw = lambda folder: (),
+) -> None:
+    """Prints comparisons for people, or one JSON document.
+
+    Args:
+        found: Tables and figures.
+        document: What else the document says; "notes" are for people too.
+        as_json: Whether to print the document.
+        plot: Folder to draw into.
+        draw: Draws the figures.
+    """
+    files = [] if plot is None else draw(plot)
+    if as_json:
+        comparisons = [comparison.to_json() for comparison in found]
+        print_json({**document, "comparisons": comparisons, "plots": [str(file) for file in files]})
+        return
+    for comparison in found:
+        print_comparison(comparison)
+    for note in document.get("notes", ()):
+        print(f"  {note}")
+    for file in files:
+        warn(f"drew {file}")
+
+
+def print_comparison(found: Comparison) -> None:
+    """A table and its notes, for people."""
+    rows = [[cell_text(cell, column) for cell, column in zip(row, found.columns, strict=True)] for row in found.rows]
+    print_table(f"{found.name[:1].upper()}{found.name[1:]}: {found.title}", found.columns, rows)
+    for note in found.notes:
+        print(f"  {note}")
+    print()
+
+
+def cell_text(cell: Cell, column: str) -> str:
+    """A number with as many digits as its unit asks for."""
+    if cell is None:
+        return "-"
+    if not isinstance(cell, float):
+        return str(cell)
+    if "%" in column:
+        return f"{cell:.1f}"
+    if column.endswith(" ms"):
+        return milliseconds(cell)
+    return f"{cell:.0f}" if cell >= 100 else f"{cell:.3g}"

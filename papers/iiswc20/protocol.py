@@ -1,0 +1,170 @@
+"""Trials, splits of phones and networks, our model on them, and metrics of what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.datasets.splits import by_device, by_group
+from latcast.devices.calibration import Calibration, calibrate
+from latcast.devices.cross_device import CrossDeviceModel
+from latcast.devices.cross_device_fit import fit_cross_device
+from latcast.devices.signatures import SELECTIONS
+from latcast.predictors.metrics import judge
+from papers.harness import Cell, ResultFolder, source_digest
+from papers.iiswc20.published import Published
+
+Row = dict[str, Any]
+"""Metrics by name, and what tells the rows of a trial apart."""
+
+
+@dataclass(frozen=True, order=True)
+class Trial:
+    """One experiment on one split.
+
+    Attributes:
+        experiment: One of :data:`papers.iiswc20.experiments.EXPERIMENTS`.
+        seed: Of its split, or of what else is random in it.
+        variant: What it is of several things that the experiment compares.
+        size: Networks in the signature, or percent of them.
+    """
+
+    experiment: str
+    seed: int = 0
+    variant: str = ""
+    size: int = 10
+
+
+SOURCES = ("latcast.devices", "latcast.datasets.importers.iiswc20", "papers.iiswc20")
+"""Packages whose source decides what a trial comes to."""
+
+
+def result_folder(folder: Path, data: str, *, fresh: bool = False) -> ResultFolder[list[Row]]:
+    """Results of trials; ``data`` is a digest of the measurements."""
+    return ResultFolder(folder, data, source_digest(SOURCES), _rows, fresh)
+
+
+def _rows(document: Any) -> list[Row]:
+    if not isinstance(document, list):
+        raise TypeError(f"found {type(document).__name__}, expected a list of rows")
+    return document
+
+
+def rows_of(results: Mapping[Trial, Sequence[Row]]) -> list[Row]:
+    """The rows of all trials, each with the fields of its trial."""
+    return [{**asdict(trial), **row} for trial, rows in results.items() for row in rows]
+
+
+def select(rows: Iterable[Row], **wanted: object) -> list[Row]:
+    """Rows with these values."""
+    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
+
+
+METRICS = ("r2", "mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")
+
+HEADINGS = ("R²", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman")
+"""Of :data:`METRICS`, in order."""
+
+
+def r_squared(predicted_ms: np.ndarray, actual_ms: np.ndarray) -> float:
+    """Coefficient of determination over all cells, as the paper uses it."""
+    residual = float(((predicted_ms - actual_ms) ** 2).sum())
+    return 1 - residual / float(((actual_ms - actual_ms.mean()) ** 2).sum())
+
+
+def metrics(
+    predicted_ms: np.ndarray, actual_ms: np.ndarray, low_ms: np.ndarray | None = None, high_ms: np.ndarray | None = None
+) -> Row:
+    """Of predicted cells, in an array of any shape."""
+    flat = [None if part is None else part.ravel() for part in (low_ms, high_ms)]
+    found = judge(predicted_ms.ravel(), actual_ms.ravel(), flat[0], flat[1]).to_json()
+    return {"r2": r_squared(predicted_ms, actual_ms), **found}
+
+
+def split_phones(published: Published, seed: int, *, by_model: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the phones to learn from, and of those to test on: 30 %.
+
+    Args:
+        published: The measurements.
+        seed: Of the split.
+        by_model: Whether phones of one model stay on one side.
+    """
+    place = {name: index for index, name in enumerate(published.phones)}
+    if by_model:
+        split = by_group(dict(zip(published.phones, published.models, strict=True)), seed)
+    else:
+        split = by_device(published.phones, seed)
+    train, test = (np.sort([place[name] for name in names]) for names in (split.train, split.test))
+    return train, test
+
+
+def split_networks(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of the networks that are known, and of those that are not: 30 %."""
+    order = np.random.default_rng([seed, count]).permutation(count)
+    held_out = round(0.3 * count)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def choose_signature(method: str, latency_ms: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """Networks that describe a phone, chosen by known phones."""
+    return np.array(SELECTIONS.get(method)(latency_ms, size, seed))
+
+
+def fit_ours(
+    published: Published,
+    latency_ms: np.ndarray,
+    signature: Sequence[int] | np.ndarray,
+    seed: int,
+    networks: np.ndarray | None = None,
+) -> CrossDeviceModel:
+    """Our model, fitted to some phones.
+
+    Args:
+        published: Where the networks are from.
+        latency_ms: (phones, networks) NaN where not measured.
+        signature: Columns by which phones are compared.
+        seed: Of what is random in the fit.
+        networks: Which network each column is; all in their order where None.
+    """
+    columns = _indices(published, networks)
+    chosen = [int(index) for index in signature]
+    return fit_cross_device(latency_ms, columns, fit_networks=published.catalogue, signature=chosen, seed=seed)
+
+
+def calibrate_ours(
+    model: CrossDeviceModel, published: Published, trial: Trial, networks: np.ndarray | None = None
+) -> Calibration:
+    """How wide intervals are, learned from the phones that the model knows.
+
+    Args:
+        model: From :func:`fit_ours`, to ``networks``.
+        published: Where the networks are from.
+        trial: Says how many networks of a phone are measured, and the seed.
+        networks: As for :func:`fit_ours`.
+    """
+    columns = _indices(published, networks)
+    return calibrate(model, columns, fit_networks=published.catalogue, size=trial.size, seed=trial.seed)
+
+
+def _indices(published: Published, networks: np.ndarray | None) -> list[int]:
+    return list(range(published.networks)) if networks is None else [int(index) for index in networks]
+
+
+def values(rows: Iterable[Row], name: str) -> list[float]:
+    """A figure of all rows that have it."""
+    return [float(row[name]) for row in rows if row.get(name) is not None]
+
+
+def averaged(rows: Sequence[Row], names: Sequence[str] = METRICS) -> list[Cell]:
+    """The mean of each figure; None where no row has it."""
+    return [float(np.mean(found)) if (found := values(rows, name)) else None for name in names]
+
+
+def span(rows: Sequence[Row], name: str = "r2", digits: int = 2) -> str:
+    """Smallest to largest of a figure."""
+    found = values(rows, name)
+    return f"{min(found):.{digits}f} to {max(found):.{digits}f}" if found else "-"

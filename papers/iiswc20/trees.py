@@ -1,0 +1,248 @@
+"""The cost model of Ganesan et al. (§III-C): boosted trees from a network's layers and a device's signature to milliseconds.
+
+Each feature belongs to a device or to a network. The trees are XGBoost's (Chen and Guestrin, 2016): squared loss, exact greedy
+splits, gain with L2 regularisation of the leaves. On a table of devices and networks every node is a rectangle, so a split is
+found from sums over rows and columns instead of over all cells; that is what makes hundreds of fits a matter of minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+SMALLEST_GAIN = 1e-12
+
+
+@dataclass(frozen=True)
+class BoostingSettings:
+    """The settings of Ganesan et al. (§III-C), and XGBoost's defaults.
+
+    Attributes:
+        trees, depth, learning_rate: As in the paper.
+        regularisation: L2 on leaves.
+        fewest: Cells that a child holds at least.
+    """
+
+    trees: int = 100
+    depth: int = 3
+    learning_rate: float = 0.1
+    regularisation: float = 1.0
+    fewest: float = 1.0
+
+
+@dataclass
+class _Node:
+    """A leaf, or a split of one side (0: devices, 1: networks) by a feature."""
+
+    value: float = 0.0
+    side: int = -1
+    feature: int = -1
+    threshold: float = 0.0
+    children: tuple[_Node, _Node] | None = None
+
+
+@dataclass(frozen=True)
+class _Splits:
+    """The different ways in which features of one side split its members in two.
+
+    Attributes:
+        below: (splits, members) float32, 1 for members below the threshold.
+        column: (splits,) a feature that splits so.
+        values: (features, members).
+    """
+
+    below: np.ndarray
+    column: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, features: np.ndarray) -> _Splits:
+        seen: dict[bytes, tuple[int, np.ndarray]] = {}
+        for column, values in enumerate(features.T):
+            for threshold in np.unique(values)[1:]:
+                below = values < threshold
+                seen.setdefault(below.tobytes(), (column, below))
+        columns = np.array([column for column, _ in seen.values()], dtype=np.int64)
+        below = np.array([below for _, below in seen.values()], dtype=np.float32).reshape(-1, len(features))
+        return cls(below, columns, features.T)
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """(splits, columns): (members, columns) values added up over the members below each threshold."""
+        found: np.ndarray = (self.below @ values.astype(np.float32)).astype(np.float64)
+        return found
+
+    def best(self, below: np.ndarray, held: np.ndarray, node: _Open, settings: BoostingSettings) -> _Found:
+        """The best split of a node; a gain of 0 where none is allowed.
+
+        Args:
+            below: (splits,) sums of residuals below each threshold.
+            held: (splits,) cells below each threshold.
+            node: Of which the sums are.
+            settings: How trees are grown.
+        """
+        allowed = np.flatnonzero((held >= settings.fewest) & (node.cells - held >= settings.fewest))
+        if not len(allowed):
+            return _Found()
+        left, inside, extra = below[allowed], held[allowed], settings.regularisation
+        right, beside = node.whole - left, node.cells - inside
+        gain = left**2 / (inside + extra) + right**2 / (beside + extra) - node.whole**2 / (node.cells + extra)
+        best = int(gain.argmax())
+        return _Found(float(gain[best]), int(allowed[best])) if gain[best] > SMALLEST_GAIN else _Found()
+
+    def threshold(self, place: int, inside: np.ndarray) -> tuple[int, float]:
+        """Feature and threshold of a split: half-way between the members on either side that have cells."""
+        feature, below = int(self.column[place]), self.below[place] > 0
+        values = self.values[feature]
+        return feature, float((values[inside & below].max() + values[inside & ~below].min()) / 2)
+
+
+@lru_cache(maxsize=8)
+def _splits_of(features: bytes, members: int) -> _Splits:
+    """Of features as the bytes of a (members, features) float64 array: many fits describe the same networks."""
+    return _Splits.of(np.frombuffer(features).reshape(members, -1))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A split's gain and place among a side's splits."""
+
+    gain: float = 0.0
+    place: int = -1
+
+
+class _Open:
+    """A node that is being grown.
+
+    Args:
+        members: Which devices and which networks are in it.
+        residual, weight: (devices, networks) of the whole table.
+    """
+
+    def __init__(self, members: tuple[np.ndarray, np.ndarray], residual: np.ndarray, weight: np.ndarray) -> None:
+        self.members = members
+        self.block = np.ix_(*members)
+        inside, counted = residual[self.block], weight[self.block]
+        self.whole, self.cells = float(inside.sum()), float(counted.sum())
+        self.sums = []
+        for side in (0, 1):
+            found = np.zeros((len(members[side]), 2))
+            found[members[side], 0] = inside.sum(axis=1 - side)
+            found[members[side], 1] = counted.sum(axis=1 - side)
+            self.sums.append(found)
+        self.node = _Node()
+
+    def halves(self, side: int, below: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Members of both children of a split of one side."""
+        rows, columns = self.members
+        if side == 0:
+            return (rows & below, columns), (rows & ~below, columns)
+        return (rows, columns & below), (rows, columns & ~below)
+
+
+class GridBoosting:
+    """Fitted trees.
+
+    Args:
+        device_features: (devices, features).
+        network_features: (networks, features).
+        target: (devices, networks); cells that are NaN do not count.
+        settings: How they are grown.
+    """
+
+    def __init__(
+        self,
+        device_features: np.ndarray,
+        network_features: np.ndarray,
+        target: np.ndarray,
+        settings: BoostingSettings | None = None,
+    ) -> None:
+        self.settings = settings or BoostingSettings()
+        self._features = (np.asarray(device_features, dtype=np.float64), np.asarray(network_features, dtype=np.float64))
+        self._sides = tuple(_splits_of(np.ascontiguousarray(part).tobytes(), len(part)) for part in self._features)
+        self._weight = (~np.isnan(target)).astype(np.float64)
+        self.base = float(np.nanmean(target))
+        self._residual = np.where(self._weight > 0, target - self.base, 0.0)
+        self.trees = [self._grow() for _ in range(self.settings.trees)]
+
+    def _grow(self) -> _Node:
+        """A tree, level by level, so that the sums of all nodes of a level are one product of matrices a side."""
+        shape = self._residual.shape
+        root = _Open((np.ones(shape[0], dtype=bool), np.ones(shape[1], dtype=bool)), self._residual, self._weight)
+        level, leaves = [root], []
+        for _ in range(self.settings.depth):
+            if not level:
+                break
+            sums = [self._sides[side].sums(np.hstack([node.sums[side] for node in level])) for side in (0, 1)]
+            below: list[_Open] = []
+            for index, node in enumerate(level):
+                columns = slice(2 * index, 2 * index + 2)
+                children = self._split(node, [part[:, columns] for part in sums])
+                below += children
+                if not children:
+                    leaves.append(node)
+            level = below
+        for leaf in (*leaves, *level):
+            value = self.settings.learning_rate * leaf.whole / (leaf.cells + self.settings.regularisation)
+            leaf.node.value = value
+            self._residual[leaf.block] -= value * self._weight[leaf.block]
+        return root.node
+
+    def _split(self, node: _Open, sums: list[np.ndarray]) -> list[_Open]:
+        """Splits a node where that gains anything; its children."""
+        found = [self._sides[side].best(sums[side][:, 0], sums[side][:, 1], node, self.settings) for side in (0, 1)]
+        side = 0 if found[0].gain >= found[1].gain else 1
+        if not found[side].gain:
+            return []
+        feature, threshold = self._sides[side].threshold(found[side].place, node.sums[side][:, 1] > 0)
+        parts = node.halves(side, self._features[side][:, feature] < threshold)
+        children = [_Open(part, self._residual, self._weight) for part in parts]
+        node.node.side, node.node.feature, node.node.threshold = side, feature, threshold
+        node.node.children = (children[0].node, children[1].node)
+        return children
+
+    def predict(self, device_features: np.ndarray, network_features: np.ndarray) -> np.ndarray:
+        """(devices, networks)."""
+        features = (np.asarray(device_features, dtype=np.float64), np.asarray(network_features, dtype=np.float64))
+        shape = (len(features[0]), len(features[1]))
+        total = np.full(shape, self.base)
+        for tree in self.trees:
+            self._add(tree, features, (np.ones(shape[0], dtype=bool), np.ones(shape[1], dtype=bool)), total)
+        return total
+
+    def _add(
+        self, node: _Node, features: tuple[np.ndarray, np.ndarray], members: tuple[np.ndarray, np.ndarray], total: np.ndarray
+    ) -> None:
+        if node.children is None:
+            total[np.ix_(*members)] += node.value
+            return
+        below = features[node.side][:, node.feature] < node.threshold
+        for child, part in zip(node.children, (below, ~below), strict=True):
+            inside = members[node.side] & part
+            if inside.any():
+                self._add(child, features, (inside, members[1]) if node.side == 0 else (members[0], inside), total)
+
+
+def fit_paper_trees(
+    latency_ms: np.ndarray,
+    network_features: np.ndarray,
+    signature: Sequence[int] | np.ndarray,
+    *,
+    train: np.ndarray | None = None,
+) -> GridBoosting:
+    """Fits to all networks but the signature's, as the paper does; a device is described by its latencies of those.
+
+    Args:
+        latency_ms: (devices, networks).
+        network_features: (networks, features).
+        signature: Indices of the networks that describe a device.
+        train: (devices, networks) which cells to learn from, the signature's among them or not; all but the signature's
+            where None.
+    """
+    used = np.ones(latency_ms.shape, dtype=bool) if train is None else train
+    if train is None:
+        used[:, signature] = False
+    # Networks that are not learned from stay in the table: so the fits of all signatures split the same features.
+    return GridBoosting(latency_ms[:, signature], network_features, np.where(used, latency_ms, np.nan))

@@ -1,0 +1,90 @@
+"""How good the cost model is: trained on one sweep alone, on a device's earlier sweeps, on another device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from latcast.workgroups.sweep import Sweep
+from latcast.workgroups.tuning import BUDGET, Campaign, tune
+from latcast.workgroups.ways import kfast_default, random_measured, rules, rules_measured
+from papers.harness import Cell, Comparison, mean
+from papers.workgroups.groups import Group
+
+COUNTS = (1, 2, 3, BUDGET)
+"""Sizes measured of a sweep; with 1 the choice rests on what was known before alone."""
+
+WARM_UP = 6
+"""Sweeps whose measurements are a device's first few dozen; judged are the later ones."""
+
+SEEDS = 3
+
+
+def cost_model(groups: Sequence[Group]) -> Comparison:
+    """Best of the sizes measured, over the best of all, of the cost model, the rules and chance on the same sweeps."""
+    rows: list[tuple[Cell, ...]] = []
+    for group in groups:
+        for trained_on in (_alone, _device, _other):
+            rows += trained_on(_rankable(group), groups)
+    notes = (
+        "each figure is the best of the sizes measured over the best of all sizes of the sweep, mean over sweeps",
+        "alone: nothing but the sweep's own measurements; so 1 is TFLite's default",
+        f"earlier sweeps: other kernel variants on the same device, {BUDGET} sizes of each, tuned one after another in random "
+        f"order ({SEEDS} orders); the first {WARM_UP} sweeps ({WARM_UP * BUDGET} measurements) are not judged",
+        f"another device: {BUDGET} random sizes of each of its sweeps, and of this device the sweep's own measurements alone",
+        "rules and random: the best of as many sizes drawn at random among those that the rules leave, and among all",
+        "the model was developed on the NVIDIA RTX A4000 alone and then left as it was for all other devices",
+    )
+    columns = (
+        "device and kernel", "cost model trained on", "sweeps", "sizes measured", "cost model", "cost model, worst", "rules",
+        "random", "kFast",
+    )  # fmt: skip
+    return Comparison("cost model", "Best of the sizes measured over the best size", columns, tuple(rows), notes)
+
+
+def _rankable(group: Group) -> Group:
+    sweeps = tuple(sweep for sweep in group.sweeps if sweep.rankable)
+    return replace(group, sweeps=sweeps)
+
+
+def _alone(group: Group, _: Sequence[Group]) -> list[tuple[Cell, ...]]:
+    found = [((sweep,), tune((sweep,), [0], carry=False)) for sweep in group.sweeps]
+    return _rows(group, "the sweep alone", found) if found else []
+
+
+def _device(group: Group, _: Sequence[Group]) -> list[tuple[Cell, ...]]:
+    if len(group.sweeps) < 2 * WARM_UP:
+        return []
+    campaigns = []
+    for seed in range(SEEDS):
+        order = np.random.default_rng(seed).permutation(len(group.sweeps)).tolist()
+        found = tune(group.sweeps, order, seed=seed)
+        campaigns.append((group.sweeps, Campaign(found.sweeps[WARM_UP:], found.measured[WARM_UP:])))
+    return _rows(group, "earlier sweeps", campaigns)
+
+
+def _other(group: Group, groups: Sequence[Group]) -> list[tuple[Cell, ...]]:
+    others = [other for other in map(_rankable, groups) if other.kernel == group.kernel and other.device != group.device]
+    known = [sweep for other in others for sweep in other.sweeps]
+    if not known or not group.sweeps:
+        return []
+    both = (*group.sweeps, *known)
+    found = tune(both, range(len(group.sweeps)), known=range(len(group.sweeps), len(both)), carry=False)
+    return _rows(group, "another device", [(both, found)])
+
+
+def _rows(group: Group, trained: str, campaigns: Sequence[tuple[Sequence[Sweep], Campaign]]) -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = []
+    judged = [sweeps[number] for sweeps, campaign in campaigns for number in campaign.sweeps]
+    for count in COUNTS:
+        found = np.concatenate([campaign.regrets(sweeps, count) for sweeps, campaign in campaigns])
+        by_rules = [(rules(sweep) if count == 1 else rules_measured(sweep, count)).relative for sweep in judged]
+        by_chance = [random_measured(sweep, count).relative for sweep in judged]
+        default = [kfast_default(sweep).relative for sweep in judged] if count == 1 else []
+        rows.append(
+            (group.title, trained, len(group.sweeps), count, float(found.mean()), float(found.max()), mean(by_rules),
+             mean(by_chance), mean(default))
+        )  # fmt: skip
+    return rows

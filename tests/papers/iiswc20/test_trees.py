@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from papers.iiswc20.trees import BoostingSettings, GridBoosting, fit_paper_trees
+
+ONE_TREE = BoostingSettings(trees=1, depth=1, learning_rate=1.0, regularisation=0.0)
+
+
+def test_a_split_of_the_devices_gives_each_side_its_mean() -> None:
+    trees = GridBoosting(np.array([[0.0], [1.0]]), np.zeros((2, 1)), np.array([[1.0, 1.0], [3.0, 3.0]]), ONE_TREE)
+
+    assert trees.base == 2.0
+    # Split half-way, at 0.5: devices to the left of it are like the first.
+    assert trees.predict(np.array([[0.4], [0.6]]), np.zeros((1, 1))).tolist() == [[1.0], [3.0]]
+
+
+def test_the_side_that_explains_more_is_split() -> None:
+    # Devices differ by 1, networks by 10.
+    target = np.array([[0.0, 10.0], [1.0, 11.0]])
+
+    trees = GridBoosting(np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]), target, ONE_TREE)
+
+    assert trees.predict(np.zeros((1, 1)), np.array([[0.0], [1.0]])).tolist() == [[0.5, 10.5]]
+
+
+def test_regularisation_draws_leaves_to_zero() -> None:
+    settings = BoostingSettings(trees=1, depth=1, learning_rate=0.5, regularisation=1.0)
+
+    trees = GridBoosting(np.array([[0.0], [1.0]]), np.zeros((2, 1)), np.array([[1.0, 1.0], [3.0, 3.0]]), settings)
+
+    # Two cells of -1 from the mean 2 in the left leaf: 0.5 * -2 / (2 + 1).
+    assert trees.predict(np.zeros((1, 1)), np.zeros((1, 1)))[0, 0] == pytest.approx(2 - 1 / 3)
+
+
+def test_cells_without_a_value_do_not_count() -> None:
+    target = np.array([[1.0, np.nan], [3.0, 3.0]])
+
+    trees = GridBoosting(np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]), target, ONE_TREE)
+
+    assert trees.base == pytest.approx(7 / 3)
+    assert trees.predict(np.array([[0.0]]), np.array([[0.0], [1.0]])).tolist() == pytest.approx(np.array([[1.0, 1.0]]))
+
+
+def test_nothing_is_split_where_all_cells_are_alike() -> None:
+    trees = GridBoosting(np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]), np.full((2, 2), 5.0))
+
+    assert all(tree.children is None for tree in trees.trees)
+    assert trees.predict(np.array([[9.0]]), np.array([[9.0]])).tolist() == [[5.0]]
+
+
+def made_up() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    devices, networks = rng.normal(size=(12, 3)), rng.normal(size=(15, 4))
+    return (
+        devices,
+        networks,
+        np.exp(devices[:, :1] + networks[:, 0]) + networks[:, 1] * devices[:, 1:2] + rng.normal(size=(12, 15)),
+    )
+
+
+def cells(devices: np.ndarray, networks: np.ndarray) -> np.ndarray:
+    return np.hstack([np.repeat(devices, len(networks), axis=0), np.tile(networks, (len(devices), 1))])
+
+
+def test_trees_are_those_that_are_grown_cell_by_cell() -> None:
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    devices, networks, target = made_up()
+    reference = ensemble.GradientBoostingRegressor(n_estimators=30, max_depth=3, learning_rate=0.1)
+    reference.fit(cells(devices, networks), target.ravel())
+
+    trees = GridBoosting(devices, networks, target, BoostingSettings(trees=30, regularisation=0.0))
+
+    expected = reference.predict(cells(devices, networks)).reshape(target.shape)
+    assert trees.predict(devices, networks) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_trees_are_those_of_xgboost() -> None:
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is an extra")
+    devices, networks, target = made_up()
+    target[2, 3] = np.nan
+    settings = BoostingSettings()
+    reference = xgboost.XGBRegressor(
+        n_estimators=settings.trees, max_depth=settings.depth, learning_rate=settings.learning_rate,
+        reg_lambda=settings.regularisation, min_child_weight=settings.fewest, tree_method="exact",
+    )  # fmt: skip
+    known = ~np.isnan(target)
+    reference.fit(cells(devices, networks)[known.ravel()], target[known])
+
+    trees = GridBoosting(devices, networks, target)
+
+    # Where it was told nothing, either may take another of two splits that part all other cells alike.
+    expected = reference.predict(cells(devices, networks)).reshape(target.shape)[known]
+    assert trees.predict(devices, networks)[known] == pytest.approx(expected, rel=1e-3, abs=1e-3)
+
+
+RNG = np.random.default_rng(1)
+SPEED, SIZE = RNG.uniform(1, 5, 10), RNG.uniform(1, 9, 12)
+LATENCY_MS = np.outer(SPEED, SIZE)
+FEATURES = np.column_stack([SIZE, RNG.normal(size=12)])
+
+
+def test_a_device_is_known_by_its_signature() -> None:
+    middle = int(np.argsort(SPEED)[5])
+    model = fit_paper_trees(np.delete(LATENCY_MS, middle, axis=0), FEATURES, (0, 1))
+
+    predicted = model.predict(LATENCY_MS[[middle]][:, [0, 1]], FEATURES)[0]
+
+    assert np.corrcoef(predicted, SIZE)[0, 1] > 0.95
+    # Nearer to it than the mean of the others is.
+    usual = np.delete(LATENCY_MS, middle, axis=0).mean(axis=0)
+    actual = LATENCY_MS[middle]
+    assert np.abs(predicted / actual - 1).mean() < 0.5 * max(0.2, np.abs(usual / actual - 1).mean()) + 0.1
+
+
+def test_the_latencies_of_the_signature_are_not_learned_as_targets() -> None:
+    # Signature networks, far larger than all others, are predicted as the largest of the others are.
+    latency_ms = LATENCY_MS.copy()
+    latency_ms[:, 0] *= 1000
+
+    predicted = fit_paper_trees(latency_ms, FEATURES, (0,)).predict(latency_ms[:, [0]], FEATURES)
+
+    assert predicted.max() < 1.2 * latency_ms[:, 1:].max()
+
+
+def test_cells_that_are_not_to_learn_from_say_nothing() -> None:
+    train = np.random.default_rng(2).random(LATENCY_MS.shape) < 0.5
+    train[:, [0, 1]] = True
+    other = np.where(train, LATENCY_MS, 1e6)
+
+    found, again = (
+        fit_paper_trees(table, FEATURES, (0, 1), train=train).predict(LATENCY_MS[:, [0, 1]], FEATURES)
+        for table in (LATENCY_MS, other)
+    )
+
+    assert np.array_equal(found, again)
