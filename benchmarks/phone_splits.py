@@ -68,11 +68,11 @@ def compute(trial: SplitTrial, data: TrainingData) -> Figures:
     known = frozenset(split.train)
     part = restrict(data, lambda sample: sample.reference.name in known)
     fit = trained_with_card if trial.interval else train
-    predictor = fit(part, platform, platform_rules(platform), way=way_of(platform, data), seed=trial.seed)
+    predictor = fit(part, platform, platform_rules(platform), learn_from=source_of(platform, data), seed=trial.seed)
     tested = [sample for sample in data.networks if sample.reference.name not in known]
-    priced = predictor.price([sample.kernels for sample in tested])
-    bounds = predictor.bounds_ms(priced) if trial.interval else (None, None)
-    return judge(priced.latency_ms, np.array([sample.latency_ms for sample in tested]), *bounds).to_json()
+    estimates = predictor.estimate([sample.kernels for sample in tested])
+    bounds = predictor.bounds_ms(estimates) if trial.interval else (None, None)
+    return judge(estimates.latency_ms, np.array([sample.latency_ms for sample in tested]), *bounds).to_json()
 
 
 def compute_platform(path: Path, trials: Sequence[SplitTrial], kept: ResultFolder[Figures]) -> list[Figures]:

@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from latcast.cli.main import Interrupted
 from latcast.cli.options import AsJson
-from latcast.cli.output import milliseconds, print_json, print_table, warn
-from latcast.cli.progress import StageProgress
+from latcast.cli.output import Interrupted, StageProgress, milliseconds, print_json, print_table, warn
 from latcast.report.drawing import check_drawable
 from papers.harness import Cell, Comparison
 

@@ -188,13 +188,19 @@ def _names(records: Sequence[Record], spec: Bars) -> list[str]:
     return list(dict.fromkeys(str(record[spec.series]) for record in records)) if spec.series else [""]
 
 
+def _is_of(record: Record, spec: Bars, name: str) -> bool:
+    return not spec.series or str(record[spec.series]) == name
+
+
 def _series(records: Sequence[Record], spec: Bars) -> list[tuple[str, str]]:
     """(value of the series' column, values column) in the order of the legend."""
     return [
         (name, column)
         for name in _names(records, spec)
         for column in spec.values
-        if any(np.isfinite(_number(record.get(column))) for record in records if not spec.series or str(record[spec.series]) == name)
+        if any(
+            np.isfinite(_number(record.get(column))) for record in records if not spec.series or str(record[spec.series]) == name
+        )
     ]
 
 
@@ -223,7 +229,7 @@ def _bars(axes: Any, records: Sequence[Record], spec: Bars, names: Sequence[str]
     for place, (name, column) in enumerate(series):
         values = np.full(len(groups), np.nan)
         for record in records:
-            if _label(record, spec.group) in groups and (not spec.series or str(record[spec.series]) == name):
+            if _label(record, spec.group) in groups and _is_of(record, spec, name):
                 values[groups.index(_label(record, spec.group))] = _number(record.get(column))
         shift = 0.0 if spec.stacked else (place - (len(series) - 1) / 2) * width
         own = names.index(name) if spec.series else place

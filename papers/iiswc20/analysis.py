@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from latcast.devices.published_layers import layers_of_graph
 from latcast.errors import DatasetError
 from latcast.records import Reference
 from latcast.spaces import build
 from papers.harness import Cell, Comparison
 from papers.iiswc20.paper import CLUSTER_MEAN_MS, CLUSTERS
 from papers.iiswc20.published import NETWORK_CLUSTERS, Published, network_clusters, speed_clusters
+from papers.iiswc20.representations import layers_of_graph
 
 FREQUENCY_NETWORK = "mobilenet_v2"
 """Fig. 5's."""

@@ -19,7 +19,7 @@ from latcast.devices.cross_device_fit import fit_cross_device, typical_pattern
 from latcast.devices.latency_table import table_of
 from latcast.devices.network_covariance import FeatureFit
 from latcast.errors import DatasetError
-from latcast.spaces.nas_bench_201 import EDGES, OPERATIONS, cell_operations, live_edges
+from latcast.spaces.nas.nas_bench_201 import EDGES, OPERATIONS, cell_operations, live_edges
 from papers.harness import Cell, Comparison, mean
 from papers.iiswc20.protocol import Row, Trial, metrics, select, values
 from papers.iiswc20.published import Published

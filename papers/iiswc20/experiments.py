@@ -8,7 +8,6 @@ import numpy as np
 
 from latcast.devices.cross_device import Predicted
 from latcast.devices.cross_device_fit import refitted
-from latcast.devices.hardware_features import StaticFeatures
 from papers.harness import plain
 from papers.iiswc20.architectures import new_architectures
 from papers.iiswc20.collaboration import collaborative, isolated
@@ -23,6 +22,7 @@ from papers.iiswc20.protocol import (
     split_phones,
 )
 from papers.iiswc20.published import Published, speed_clusters
+from papers.iiswc20.representations import StaticFeatures
 from papers.iiswc20.trees import GridBoosting, fit_paper_trees
 
 LOGARITHMIC = "logarithms of ratios"

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from latcast.datasets.splits import by_device, by_group
-from latcast.devices.calibration import Calibration, calibrate
+from latcast.devices.calibration import Calibration, calibrate_deviations
 from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.cross_device_fit import fit_cross_device
-from latcast.devices.signatures import SELECTIONS
+from latcast.devices.signature_selection import SELECTIONS
 from latcast.predictors.metrics import judge
 from papers.harness import Cell, ResultFolder, source_digest
 from papers.iiswc20.published import Published
@@ -147,7 +147,7 @@ def calibrate_ours(
         networks: As for :func:`fit_ours`.
     """
     columns = _indices(published, networks)
-    return calibrate(model, columns, fit_networks=published.catalogue, size=trial.size, seed=trial.seed)
+    return calibrate_deviations(model, columns, fit_networks=published.catalogue, size=trial.size, seed=trial.seed)
 
 
 def _indices(published: Published, networks: np.ndarray | None) -> list[int]:

@@ -15,12 +15,13 @@ from latcast.datasets.importers.iiswc20.networks import layers_of
 from latcast.devices.kernel_covariance import KernelTraits, kernel_covariance
 from latcast.devices.latency_table import table_of
 from latcast.devices.network_covariance import KernelShares, LayerShareFit, LayerShareModel
-from latcast.devices.published_layers import PaddedLayers, kernels_of_layers
+from latcast.devices.network_kernels import kernels_of_layers
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import LabelError, label_error_of_halves
 from papers.iiswc20.paper import CLUSTERS
+from papers.iiswc20.representations import PaddedLayers
 
 if TYPE_CHECKING:
     from papers.iiswc20.architectures import Architectures
@@ -57,7 +58,7 @@ class Catalogue:
         return cls(tuple(tuple(found) for found in kernels), kernel_covariance(traits, traits, fit.scales), fit)
 
     def __call__(self, networks: Sequence[int], pattern: np.ndarray) -> CatalogueModel:
-        """See :class:`latcast.devices.network_covariance.NetworkModelFit`."""
+        """See :class:`latcast.devices.network_covariance.NetworkPriorFit`."""
         fitted = self.fit([self.kernels[index] for index in networks], pattern)
         return CatalogueModel(fitted, self, fitted.describe(self.kernels))
 

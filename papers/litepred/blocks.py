@@ -116,27 +116,25 @@ def ridge_from_scratch(blocks: Blocks, train: np.ndarray, *, seed: int = 0) -> n
     middle, scale = design[train].mean(axis=0), design[train].std(axis=0)
     design = np.divide(design - middle, scale, out=np.zeros_like(design), where=scale > 0)
     logs = np.log(blocks.latency_ms[train])
-    predicted = design @ ridge_weights(design[train], logs - logs.mean()) + logs.mean()
-    return np.asarray(np.exp(np.clip(predicted, logs.min() - 1, logs.max() + 1)))
+    weights = ridge_weights(design[train], logs - logs.mean(), RIDGES)
+    return np.asarray(np.exp(np.clip(logs.mean() + design @ weights, logs.min() - 1, logs.max() + 1)))
 
 
-def ridge_weights(design: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Weights of the strength among :data:`RIDGES` that predicts best what is left out, one row at a time.
+def ridge_weights(design: np.ndarray, target: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
+    """(columns,) weights of ridge regression at the strength whose squared error is least when each row is left out in turn.
 
     Args:
-        design: (rows, columns), of mean 0.
-        target: (rows,), of mean 0.
+        design: (rows, columns), each of mean 0.
+        target: (rows,), of mean 0. The means count as fitted where a row is left out.
+        strengths: Of the penalty on the squared weights.
     """
     left, singular, right = np.linalg.svd(design, full_matrices=False)
-    left, singular, right = (part[..., singular > 1e-10 * singular.max()] for part in (left, singular, right.T))
-    found = []
-    for strength in RIDGES:
-        shrunk = singular**2 / (singular**2 + strength)
-        # The mean of the target is fitted too, which takes one degree of freedom.
-        leverage = (left**2 * shrunk).sum(axis=1) + 1 / len(target)
-        error = (target - left @ (shrunk * (left.T @ target))) / (1 - leverage)
-        found.append((float((error**2).mean()), right @ (shrunk / singular * (left.T @ target))))
-    return min(found, key=lambda each: each[0])[1]
+    projected = left.T @ target
+    shrinkage = singular**2 / (singular**2 + np.asarray(strengths)[:, None])
+    residual = target - (shrinkage * projected) @ left.T
+    leverage = shrinkage @ (left**2).T + 1 / len(target)
+    best = int(((residual / (1 - leverage)) ** 2).mean(axis=1).argmin())
+    return np.asarray((projected * singular / (singular**2 + strengths[best])) @ right)
 
 
 METHODS: Mapping[str, Callable[..., np.ndarray]] = {

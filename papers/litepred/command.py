@@ -62,7 +62,7 @@ def command(
 ) -> None:
     """LitePred's tables 4 to 8 and figures 6 to 8 in our setting, from kernels and networks measured here.
 
-    Table 5 and the figures take kernels timed alone (latcast profile --way kernels).
+    Table 5 and the figures take kernels timed alone (latcast profile --learn-from kernels).
     """
     from papers.harness import chosen_items
     from papers.litepred.benchmarked import read_platforms, read_samplers, table_4, table_6
@@ -126,7 +126,7 @@ def _searched(
     on: list[str], measured: Path | None, budget_s: float, cpus: str, realtime: bool | None, chosen: set[str], watch: Watch
 ) -> list[Comparison]:
     from latcast.datasets.store import Store
-    from latcast.predictors.forecast import load_predictor
+    from latcast.predictors.forecast import load
     from papers.litepred.searched import (
         MeasuredPlatform,
         baselines,
@@ -147,7 +147,7 @@ def _searched(
                 settings = worker_settings(here.runtime, here.threads, here.precision, cpus, realtime, here.device)
                 measure_networks(references, settings, store, budget_s=budget_s, watch=watch)
 
-        predictors = [load_predictor(name) for name in on]
+        predictors = [load(name) for name in on]
         at_quantiles = [picks_at_quantiles(each, watch=watch) if "picks" in chosen else [] for each in predictors]
         at_baselines = [picks_at_baselines(each, watch=watch) if "table 7" in chosen else [] for each in predictors]
         for predictor, few, many in zip(predictors, at_baselines, at_quantiles, strict=True):

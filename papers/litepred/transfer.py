@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from latcast.devices.adaptation import in_company
-from latcast.devices.pool import Pool
+from latcast.devices.adaptation import held_out_by_kernels
+from latcast.devices.pool import FEWEST, SIMILARITIES, Pool, ranked, similarities
 from latcast.devices.residual_transfer import fit_transferred, kernel_source
-from latcast.devices.similarity import FEWEST, WAYS, ranked, similarities
 from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.analytical import fit_from_kernels
@@ -59,7 +58,7 @@ class Kernels:
         if len(found) < least:
             raise DatasetError(
                 f"found {len(found)} measured kernels of type '{name}', expected at least {least}; "
-                "measure them with: latcast profile --way kernels"
+                "measure them with: latcast profile --learn-from kernels"
             )
         rows = sorted(found)
         return cls(name, np.array(rows), np.array([found[row] for row in rows]))
@@ -102,7 +101,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
         watch(Stage("figure 6", place / len(kernels.amounts())))
         cells: list[Cell] = []
         names = []
-        for by in WAYS:
+        for by in SIMILARITIES:
             found = []
             for seed in range(SPLITS):
                 train, test = kernels.split(seed)
@@ -111,7 +110,7 @@ def figure_6(kernels: Kernels, pool: Pool, watch: Watch = unwatched) -> Comparis
                 found.append(transferred(kernels, pool, first, train[:count], test, seed))
             cells += [mean([each.mape for each in found]), mean([each.within_10 for each in found])]
         rows.append((count, *cells, ", ".join(sorted(set(names)))))
-    columns = [f"{by}, {figure}" for by in WAYS for figure in ("MAPE %", "within ±10 %")]
+    columns = [f"{by}, {figure}" for by in SIMILARITIES for figure in ("MAPE %", "within ±10 %")]
     return Comparison(
         "figure 6", f"kernels of type '{kernels.name}' after adapting one predictor of {len(pool)}, by how it was chosen",
         ("samples", *columns, "of lowest divergence"), tuple(rows),
@@ -237,7 +236,7 @@ def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = u
         cells: list[Cell] = [len(taken)]
         for sources in (False, True):
             predictor = trained_on_kernels(replace(target, data=replace(data, isolated=tuple(taken))), pool, sources, seed)
-            figures = judge(predictor.price([sample.kernels for sample in data.networks]).latency_ms, actual)
+            figures = judge(predictor.estimate([sample.kernels for sample in data.networks]).latency_ms, actual)
             cells += [figures.mape, figures.within_5, figures.within_10]
         rows.append(tuple(cells))
     columns = [f"{how}, {figure}" for how in ("from scratch", "transferred") for figure in ("MAPE %", "±5 %", "±10 %")]
@@ -319,8 +318,8 @@ def _judged(target: NewPlatform, pool: Pool, *, sources: bool) -> tuple[Metrics,
     predictor = trained_on_kernels(target, pool, sources)
     networks = target.data.networks
     actual_ms = np.array([sample.latency_ms for sample in networks])
-    as_sums = judge(predictor.price([sample.kernels for sample in networks]).latency_ms, actual_ms)
-    return judge(in_company(predictor, networks).latency_ms, actual_ms), as_sums
+    as_sums = judge(predictor.estimate([sample.kernels for sample in networks]).latency_ms, actual_ms)
+    return judge(held_out_by_kernels(predictor, networks).latency_ms, actual_ms), as_sums
 
 
 def _most_similar(target: NewPlatform, pool: Pool, type_name: str) -> str | None:

@@ -20,7 +20,6 @@ from latcast.kernels.rules import FusionRules, load_rules, rules_for
 from latcast.kernels.search import find_kernels
 from latcast.measure.quiet import QuietTime
 from latcast.measure.statistics import Label, LabelError, label_error, probe_settings, renormalised
-from latcast.predictors.kernel_predictor import RESIDUAL
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
 from latcast.predictors.training import train
@@ -142,13 +141,13 @@ class Training:
     """How predictors are trained.
 
     Attributes:
-        learn_from: One of :data:`latcast.predictors.training.WAYS`, or :data:`ALONE`.
-        model: How a kernel type is modelled.
+        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`, or :data:`ALONE`.
+        model: How a kernel type is modelled; None for what suits the source.
         seed: For every random choice.
     """
 
     learn_from: str = "operators"
-    model: str = RESIDUAL
+    model: str | None = None
     seed: int = 0
 
 
@@ -186,7 +185,7 @@ def train_without(benchmark: MeasuredBenchmark, family: str, training: Training)
     if source == ALONE:
         rest, source = replace(rest, networks=(), profiled=()), "kernels"
     try:
-        return train(rest, benchmark.platform, benchmark.rules, way=source, model=training.model, seed=training.seed)
+        return train(rest, benchmark.platform, benchmark.rules, learn_from=source, model=training.model, seed=training.seed)
     except TrainingError as problem:
         raise TrainingError(f"without {family}: {problem}") from problem
 
@@ -194,7 +193,7 @@ def train_without(benchmark: MeasuredBenchmark, family: str, training: Training)
 def operator_level_ms(predictor: PlatformPredictor, samples: Sequence[NetworkSample]) -> np.ndarray:
     """What the sum over single operators gives by predictors that were made for kernels (§7.3)."""
     unfused = load_rules(UNFUSED)
-    return predictor.price([find_kernels(build(sample.reference), unfused) for sample in samples]).latency_ms
+    return predictor.estimate([find_kernels(build(sample.reference), unfused) for sample in samples]).latency_ms
 
 
 def hold_out_each(
@@ -217,7 +216,7 @@ def hold_out_each(
         found.append(
             HeldOutFamily(
                 family, predictor, benchmark.actual_ms(family),
-                predictor.price([sample.kernels for sample in samples]).latency_ms, operator_level_ms(predictor, samples),
+                predictor.estimate([sample.kernels for sample in samples]).latency_ms, operator_level_ms(predictor, samples),
             )
         )  # fmt: skip
     return found

@@ -39,11 +39,11 @@ def command(
             callback=one_of(lambda: LEARN_FROM),
         ),
     ] = "operators",
-    model: KernelModel = "physical_residual",
+    model: KernelModel = None,
     seed: Seed = 0,
     further: Annotated[
         list[Path] | None,
-        typer.Option("--training-store", help="Further measurements to learn from: those of latcast profile."),
+        typer.Option("--further", help="Further measurements to learn from: those of latcast profile."),
     ] = None,
     other: Annotated[Path | None, typer.Option("--other", help="Measured variants of another platform, for table 11.")] = None,
     random_store: Annotated[Path | None, typer.Option("--random", help="Kernels sampled at random, for table 10.")] = None,

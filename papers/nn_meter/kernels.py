@@ -16,7 +16,7 @@ from latcast.kernels.operator_class import operator_class
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.search import find_kernels
 from latcast.predictors.analytical import fit_from_kernels
-from latcast.predictors.kernel_predictor import fit_kernel_predictor
+from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.samples import KernelSamples, collect, kernel_samples
 from latcast.records import Platform
@@ -234,7 +234,7 @@ def convolutions(store: Store, platform: Platform) -> KernelSamples:
     found = kernel_samples(collect(measurements, rules, build).isolated)
     if SAMPLED_TYPE not in found:
         raise DatasetError(
-            f"{store.location} holds no convolutions timed alone on {platform}; measure some with: latcast profile --way kernels"
+            f"{store.location} has no convolutions timed alone on {platform}; measure with: latcast profile --learn-from kernels"
         )
     return found[SAMPLED_TYPE]
 
@@ -247,5 +247,7 @@ def _without(samples: KernelSamples, configurations: set[tuple[int, ...]]) -> Ke
 def _metrics(part: KernelSamples, budget: int, test: KernelSamples, training: Training) -> Metrics:
     rows, latency_ms = part.configurations[:budget], part.latency_ms[:budget]
     analytical = fit_from_kernels({SAMPLED_TYPE: (rows, latency_ms)})
-    predictor = fit_kernel_predictor(SAMPLED_TYPE, rows, latency_ms, analytical, model=training.model, seed=training.seed)
+    predictor = fit_kernel_predictor(
+        SAMPLED_TYPE, rows, latency_ms, analytical, model=training.model or ANALYTICAL_GBDT, seed=training.seed
+    )
     return judge(predictor.latency_ms(analytical, test.configurations), test.latency_ms)

@@ -14,7 +14,7 @@ from latcast.errors import LatcastError
 from papers.command import Analyse, AsJson, Fresh, Jobs, Only, Plot, report, working
 
 if TYPE_CHECKING:
-    from latcast.cli.progress import StageProgress
+    from latcast.cli.output import StageProgress
     from papers.harness import Comparison
 
 HELD_OUT = ("network", "lineage")

@@ -83,7 +83,7 @@ def train_on_networks(
     rules = platform_rules(platform)
     rules = rules if fused else without_fusion(rules)
     data = TrainingData(networks=tuple(samples(published, platform, names, rules)))
-    return train(data, platform, rules, way="networks", seed=seed)
+    return train(data, platform, rules, learn_from="networks", seed=seed)
 
 
 def train_on_operations(published: Published, platform: Platform, names: Sequence[str], *, seed: int = 0) -> PlatformPredictor:
@@ -91,21 +91,21 @@ def train_on_operations(published: Published, platform: Platform, names: Sequenc
     rules = platform_rules(platform)
     of = published.of_platform(platform)
     data = collect([of[name] for name in names], rules, networks().graph)
-    return train(data, platform, rules, way="operators", seed=seed)
+    return train(data, platform, rules, learn_from="operators", seed=seed)
 
 
 def predicted_ms(predictor: PlatformPredictor, references: Sequence[Reference]) -> dict[str, float]:
     """Latencies by network name."""
-    priced = predictor.price([networks().kernels(reference, predictor.rules) for reference in references])
-    return {reference.name: float(value) for reference, value in zip(references, priced.latency_ms, strict=True)}
+    estimates = predictor.estimate([networks().kernels(reference, predictor.rules) for reference in references])
+    return {reference.name: float(value) for reference, value in zip(references, estimates.latency_ms, strict=True)}
 
 
 def latency_ms_by_type(published: Published, platform: Platform, names: Sequence[str]) -> dict[str, float]:
     """What each type of kernel takes in all networks together, by a predictor fitted to all of them."""
     predictor = train_on_networks(published, platform, names)
     of = published.of_platform(platform)
-    priced = predictor.price([networks().kernels(of[name].reference, predictor.rules) for name in names])
-    times = np.bincount(priced.table.kernel, minlength=len(priced.kernel_ms)) * priced.kernel_ms
+    estimates = predictor.estimate([networks().kernels(of[name].reference, predictor.rules) for name in names])
+    times = np.bincount(estimates.table.kernel, minlength=len(estimates.kernel_ms)) * estimates.kernel_ms
     found: dict[str, float] = {}
     for name, latency_ms in zip(estimates.table.kernel_types, times.tolist(), strict=True):
         found[name] = found.get(name, 0.0) + latency_ms

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from latcast.predictors.forecast import as_graph
 from latcast.predictors.profiling import Stage
+from latcast.spaces.models import as_graph
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
 from latcast.workgroups.networks import launches
 from latcast.workgroups.ways import WAYS

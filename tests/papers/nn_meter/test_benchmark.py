@@ -114,7 +114,7 @@ def test_kernels_alone_know_nothing_of_networks(benchmark: MeasuredBenchmark) ->
     assert not predictor.network.weights
     [sample, *_] = benchmark.tests["squeezenet"]
     expected = sum(true_ms(kernel) for kernel in sample.kernels if not kernel.free)
-    assert predictor.price([sample.kernels]).latency_ms[0] == pytest.approx(expected, rel=0.02)
+    assert predictor.estimate([sample.kernels]).latency_ms[0] == pytest.approx(expected, rel=0.02)
     assert sample.latency_ms == pytest.approx(expected + OVERHEAD_MS)
 
 

@@ -134,5 +134,5 @@ def test_convolutions_come_in_the_order_they_were_measured_in() -> None:
 
 
 def test_a_store_without_kernels_is_refused() -> None:
-    with Store(":memory:") as store, pytest.raises(DatasetError, match="--way kernels"):
+    with Store(":memory:") as store, pytest.raises(DatasetError, match="--learn-from kernels"):
         convolutions(store, PLATFORM)
