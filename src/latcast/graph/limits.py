@@ -29,6 +29,9 @@ MAX_ATTRIBUTE = 1 << 31
 MAX_RANK = 64
 """Dimensions of a tensor, which numpy limits so."""
 
+MAX_DEPTH = 32
+"""Of branches and loops within each other."""
+
 _WINDOW = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "group")
 
 
@@ -80,10 +83,6 @@ def _shown(shape: Iterable[int]) -> str:
 def written(value: int) -> str:
     """A number in a few characters, however long it is."""
     return f"{value:,}" if abs(value) < 10**18 else f"about 2^{abs(value).bit_length() - 1}"
-
-
-MAX_DEPTH = 32
-"""Of branches and loops within each other."""
 
 
 @dataclass(frozen=True)

@@ -116,24 +116,6 @@ def infer_layer_norm(view: OperatorView) -> list[Tensor]:
     return [Tensor(x, view.dtype()), *(statistics for _ in view.node.outputs[1:])]
 
 
-_OWN_INFERENCE: Mapping[str, InferShapes] = {
-    "Cast": infer_cast,
-    "CastLike": infer_cast_like,
-    "Dropout": infer_dropout,
-}
-
-for _name in UNARY_FLOPS:
-    define(_name, infer=_OWN_INFERENCE.get(_name, infer_same), flops=flops_unary)
-define(*BINARY_FLOPS, infer=infer_broadcast, flops=flops_binary)
-define("BatchNormalization", infer=infer_batch_norm, flops=flops_per_element(2))
-define("LayerNormalization", infer=infer_layer_norm, flops=flops_per_element(7))
-define("InstanceNormalization", infer=infer_same, flops=flops_per_element(7))
-define("GroupNormalization", infer=infer_groups, flops=flops_per_element(7))
-define("RMSNormalization", "LpNormalization", "MeanVarianceNormalization", infer=infer_same, flops=flops_per_element(5))
-define("LRN", infer=infer_same, flops=flops_per_element(8))
-define("Softmax", "LogSoftmax", "Hardmax", infer=infer_same, flops=flops_per_element(6))
-
-
 def infer_quantize(view: OperatorView) -> list[Tensor]:
     """The zero point has the type of the result; without one it is ``output_dtype``, by default uint8."""
     if view.has_input(2):
@@ -156,11 +138,6 @@ def is_quantized(dtype: str) -> bool:
     return dtype not in ("bool", "") and dtype.lstrip("u").startswith("int") and DTYPE_BYTES[dtype] <= 1
 
 
-define("QuantizeLinear", infer=infer_quantize, flops=flops_per_element(3))
-define("DequantizeLinear", infer=infer_dequantize, flops=flops_per_element(2))
-define("DynamicQuantizeLinear", infer=infer_dynamic_quantize, flops=flops_per_element(5))
-
-
 def clip_bounds(node: Node, values: Mapping[str, np.ndarray]) -> tuple[float | None, float | None]:
     """Lower and upper bound of a Clip, given as inputs or, in old files, as attributes; None where it has none.
 
@@ -181,3 +158,24 @@ def clip_bounds(node: Node, values: Mapping[str, np.ndarray]) -> tuple[float | N
         # Exporters write a missing bound as the largest float.
         bounds.append(None if number is None or abs(number) >= 3e38 else number)
     return bounds[0], bounds[1]
+
+
+_OWN_INFERENCE: Mapping[str, InferShapes] = {
+    "Cast": infer_cast,
+    "CastLike": infer_cast_like,
+    "Dropout": infer_dropout,
+}
+
+for _name in UNARY_FLOPS:
+    define(_name, infer=_OWN_INFERENCE.get(_name, infer_same), flops=flops_unary)
+define(*BINARY_FLOPS, infer=infer_broadcast, flops=flops_binary)
+define("BatchNormalization", infer=infer_batch_norm, flops=flops_per_element(2))
+define("LayerNormalization", infer=infer_layer_norm, flops=flops_per_element(7))
+define("InstanceNormalization", infer=infer_same, flops=flops_per_element(7))
+define("GroupNormalization", infer=infer_groups, flops=flops_per_element(7))
+define("RMSNormalization", "LpNormalization", "MeanVarianceNormalization", infer=infer_same, flops=flops_per_element(5))
+define("LRN", infer=infer_same, flops=flops_per_element(8))
+define("Softmax", "LogSoftmax", "Hardmax", infer=infer_same, flops=flops_per_element(6))
+define("QuantizeLinear", infer=infer_quantize, flops=flops_per_element(3))
+define("DequantizeLinear", infer=infer_dequantize, flops=flops_per_element(2))
+define("DynamicQuantizeLinear", infer=infer_dynamic_quantize, flops=flops_per_element(5))

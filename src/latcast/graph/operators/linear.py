@@ -158,14 +158,6 @@ def as_int32(infer: InferShapes) -> InferShapes:
     return infer_int32
 
 
-define("Conv", infer=infer_conv, flops=flops_linear, macs=macs)
-define("ConvTranspose", infer=infer_conv_transpose, flops=flops_linear, macs=macs)
-define("Gemm", infer=infer_gemm, flops=flops_linear, macs=macs)
-define("MatMul", infer=infer_matmul, flops=flops_linear, macs=macs)
-define("ConvInteger", infer=as_int32(infer_conv), flops=flops_integer, macs=macs)
-define("MatMulInteger", infer=as_int32(infer_matmul), flops=flops_integer, macs=macs)
-
-
 def infer_pool(view: OperatorView) -> list[Tensor]:
     x = view.shape()
     kernel = view.ints("kernel_shape", ())
@@ -193,5 +185,11 @@ def flops_global_pool(view: OperatorView) -> int:
     return prod(view.shape())
 
 
+define("Conv", infer=infer_conv, flops=flops_linear, macs=macs)
+define("ConvTranspose", infer=infer_conv_transpose, flops=flops_linear, macs=macs)
+define("Gemm", infer=infer_gemm, flops=flops_linear, macs=macs)
+define("MatMul", infer=infer_matmul, flops=flops_linear, macs=macs)
+define("ConvInteger", infer=as_int32(infer_conv), flops=flops_integer, macs=macs)
+define("MatMulInteger", infer=as_int32(infer_matmul), flops=flops_integer, macs=macs)
 define("MaxPool", "AveragePool", "LpPool", infer=infer_pool, flops=flops_pool)
 define("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", infer=infer_global_pool, flops=flops_global_pool)

@@ -10,7 +10,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.elementwise import UNARY_FLOPS
-from latcast.kernels.operator_class import snake_case
+from latcast.kernels.operator_class import operator_class, snake_case
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -56,8 +56,6 @@ def _activation_code(graph: Graph, nodes: Sequence[Node]) -> int:
     if len(nodes) > 1:
         ending = (idiom for name in _IDIOM_FLOPS for idiom in graph.idioms(name).get(nodes[-1].name, ()))
         return next(ACTIVATIONS.index(idiom.name) for idiom in ending if len(idiom.nodes) == len(nodes))
-    from latcast.kernels.operator_class import operator_class
-
     name = operator_class(graph, nodes[0])
     return ACTIVATIONS.index(name) if name in ACTIVATIONS else ACTIVATIONS.index("unary")
 
@@ -123,8 +121,6 @@ def square(pixels: int) -> tuple[int, int]:
 
 
 def extract_arithmetic(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    from latcast.kernels.operator_class import operator_class
-
     node = nodes[0]
     shape = graph.shape(node.outputs[0])
     name = operator_class(graph, node)
@@ -274,7 +270,8 @@ SOFTMAX = add_kernel_type(
 LAYER_NORM = add_kernel_type(
     KernelType(
         "layer_norm", ("rows", "columns"),
-        ("layer_norm", "layer_normalization", "rms_normalization", "group_normalization", "instance_normalization"),
+        ("layer_norm", "plain_layer_norm", "layer_normalization", "rms_normalization", "group_normalization",
+         "instance_normalization"),
         extract_rows, rows_quantities(7, 2), one_class("layer norm"), no_features, build_layer_norm,
     )
 )  # fmt: skip

@@ -171,7 +171,7 @@ def add_kernel_variant(
 
 
 def type_of_class(name: str) -> KernelType:
-    """The type of kernels whose first operator is of this class (or that are this pattern); ``other`` where none is."""
+    """The type of kernels whose first operator is of this class (or that are this idiom); ``other`` where none is."""
     return _TYPE_OF_CLASS.get(name) or KERNEL_TYPES["other"]
 
 

@@ -28,7 +28,6 @@ from latcast.kernels.types.kernel_type import (
 
 if TYPE_CHECKING:
     from latcast.graph.builder import GraphBuilder
-from typing import TYPE_CHECKING
 
 WINDOW_FIELDS = ("batch", "channels", "in_h", "in_w", "out_h", "out_w", "kernel_h", "kernel_w", "stride_h", "stride_w")
 
