@@ -11,8 +11,7 @@ import numpy as np
 
 from latcast.errors import DatasetError
 from latcast.graph.ir import Graph
-from latcast.kernels.kernel import Kernel
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.search import find_kernels
 from latcast.predictors.analytical import fit_from_kernels

@@ -17,8 +17,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_flops
 from latcast.graph.operators.table import lookup, view_of
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
-from latcast.kernels.kernel import Kernel
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.predictors.analytical import term_values
 from latcast.spaces.catalogue import SPACES, build, model

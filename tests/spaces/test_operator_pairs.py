@@ -8,7 +8,7 @@ import pytest
 
 from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.idioms import choose_idioms
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import operator_class
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.operator_pairs import (
     MAP,

@@ -16,7 +16,7 @@ from random import Random
 from latcast.errors import DatasetError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_flops, graph_macs
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import operator_class
 from latcast.kernels.rules import FusionRules, load_rules
 from latcast.kernels.search import find_kernels
 from latcast.records import Reference

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from latcast.graph.idioms import Idiom
 from latcast.graph.ir import Graph, Node
-from latcast.kernels.kernel import Kernel
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import chosen_idioms
 

@@ -15,8 +15,7 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
-from latcast.kernels.kernel import Kernel
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
 from latcast.kernels.selection import Selection, selection_of
 from latcast.kernels.types import describe

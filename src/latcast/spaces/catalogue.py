@@ -257,7 +257,7 @@ def build(reference: Reference, *, trust: bool = False) -> Graph:
         _check_content(path, reference.parameters.get("sha256"))
         return load_graph(path, shapes=reference.parameters.get("shapes"), trust=trust)
     if reference.space.startswith("kernel/"):
-        from latcast.kernels.single import kernel_graph
+        from latcast.kernels.types import kernel_graph
 
         return kernel_graph(reference.space.removeprefix("kernel/"), reference.parameters)
     return SPACES.get(reference.space).build(**reference.parameters)

@@ -17,8 +17,7 @@ from latcast.errors import LatcastError, UnsupportedOperatorError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-from latcast.kernels.single import kernel_graph
-from latcast.kernels.types import kernel_type
+from latcast.kernels.types import kernel_graph, kernel_type
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.records import Reference
 from latcast.spaces.parametrisations import PARAMETRISATIONS, Values

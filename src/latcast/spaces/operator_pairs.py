@@ -278,7 +278,7 @@ OPERATORS: Mapping[str, ChainOperator] = {
         _attention, two_inputs=True, members=("transpose", "matmul", "softmax", "matmul")
     ),
 }  # fmt: skip
-"""Operators by the class that fusion rules know them by (:mod:`latcast.kernels.operator_class`), or by their pattern's name."""
+"""Operators by the class that fusion rules know them by (:mod:`latcast.kernels.kernel`), or by their pattern's name."""
 
 WALLS: Mapping[str, Adder] = {
     "average_pool": lambda b, x: b.average_pool(x, (1, 3), 1, (0, 1)),

@@ -12,8 +12,7 @@ from latcast.graph.idioms import spellings
 from latcast.graph.ir import AttributeValue, Graph
 from latcast.graph.operators import known_operators, node_flops
 from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
-from latcast.kernels.kernel import Kernel
-from latcast.kernels.operator_class import snake_case
+from latcast.kernels.kernel import Kernel, snake_case
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.elementwise import ACTIVATIONS

@@ -10,7 +10,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.elementwise import UNARY_FLOPS
-from latcast.kernels.operator_class import operator_class, snake_case
+from latcast.kernels.kernel import operator_class, snake_case
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,

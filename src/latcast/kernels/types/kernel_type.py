@@ -13,8 +13,7 @@ from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
 from latcast.graph.operators.table import node_flops
-from latcast.kernels.kernel import Configuration
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import Configuration, operator_class
 from latcast.registry import nearest_names
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.movement import REDUCTIONS
-from latcast.kernels.operator_class import snake_case
+from latcast.kernels.kernel import snake_case
 from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.kernel_type import (
     Columns,

@@ -17,8 +17,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs
-from latcast.kernels.kernel import Configuration, KernelTable
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import Configuration, KernelTable, operator_class
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.spaces.nas.supernet import AT_ONCE, Row, Supernet, checked_encodings, radices

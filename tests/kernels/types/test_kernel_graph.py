@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.single import kernel_graph
+from latcast.kernels.types import kernel_graph
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.spaces.catalogue import FAMILY_NAMES, SPACES, SYNTHETIC_NAMES, build
 
