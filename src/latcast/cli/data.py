@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
+from latcast.cli import options
 from latcast.cli.data_variants import export, sample, variants
 from latcast.cli.lazy_group import command_group
-from latcast.cli.options import UNIT_OPTION, AsJson, LatencyUnit, milliseconds_of, one_of
 from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
 
 if TYPE_CHECKING:
@@ -49,26 +50,26 @@ def _sources() -> Sequence[str]:
 
 Dataset = Annotated[
     str,
-    typer.Argument(metavar="DATASET", help="Name of a published dataset: usc.", callback=one_of(_datasets), show_default=False),
+    Argument(metavar="DATASET", help="A published dataset: usc.", callback=options.one_of(_datasets), show_default=False),
 ]
 Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Folder with the dataset's files.", exists=True, file_okay=False, show_default=False)
+    Path, Argument(metavar="DIR", help="Folder with the dataset's files.", exists=True, file_okay=False, show_default=False)
 ]
 
 
 Source = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="DATASET",
         help="Name of a published dataset (usc, iiswc20, nb201, fbnet, ncnn_boards, tflite_blocks), or benchmark: what stock "
         "tools printed.",
-        callback=one_of(_sources),
+        callback=options.one_of(_sources),
         show_default=False,
     ),
 ]
 Paths = Annotated[
     list[Path],
-    typer.Argument(
+    Argument(
         metavar="DIR|FILE...",
         help="Folder with the dataset's files; or files that tools printed, or folders of such.",
         exists=True,
@@ -95,19 +96,19 @@ def import_dataset(
     paths: Paths,
     store: Annotated[
         str | None,
-        typer.Option("--store", metavar="FILE|URL", help="SQLite file or database URL to add to. [default: the user's folder]"),
+        Option("--store", metavar="FILE|URL", help="SQLite file or URL to add to. [default: the user's folder]"),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON Lines file (.jsonl, .jsonl.gz) instead.")] = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="JSON Lines file (.jsonl, .jsonl.gz) instead.")] = None,
     nodes: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--nodes/--no-nodes",
             help="Match executed kernels with the networks' graphs; builds the networks, which takes minutes the first time.",
         ),
     ] = True,
     on: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--on",
             metavar="PLATFORM",
             help="benchmark: where the tools ran, device/runtime-version/unit/precision, where they do not say it.",
@@ -115,15 +116,15 @@ def import_dataset(
     ] = None,
     kit: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--kit",
             metavar="DIR",
             help="benchmark: the folder of the kit that was run, by which networks are known.",
             file_okay=False,
         ),
     ] = None,
-    latency_unit: LatencyUnit = "",
-    as_json: AsJson = False,
+    latency_unit: options.LatencyUnit = "",
+    as_json: options.AsJson = False,
 ) -> None:
     """Read a published dataset, or what stock tools printed, into the one schema; what the store holds is not added again.
 
@@ -163,7 +164,7 @@ def import_dataset(
 
 
 @app.command(name="check")
-def check_dataset(dataset: Dataset, folder: Folder, as_json: AsJson = False) -> None:
+def check_dataset(dataset: Dataset, folder: Folder, as_json: options.AsJson = False) -> None:
     """Say what a published dataset holds, what is missing or malformed, and whether its networks can be built here.
 
     Exits with 3 where a row is malformed or a network that is built here is not the one that was measured.
@@ -192,14 +193,13 @@ def check_dataset(dataset: Dataset, folder: Folder, as_json: AsJson = False) -> 
 
 def _watcher(imported: Imported, progress: StageProgress) -> Callable[[str], None]:
     """Shows which network is being built, of how many."""
-    from latcast.predictors.profiling import Stage
     from latcast.spaces.measured_only import can_build
 
     total = len({item.reference.key for item in imported.measurements if can_build(item.reference)})
     names: list[str] = []
 
     def watch(name: str) -> None:
-        progress(Stage("building networks", len(names) / max(total, 1)))
+        progress.show("building networks", len(names) / max(total, 1))
         names.append(name)
 
     return watch
@@ -314,14 +314,14 @@ def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Me
     stated = [item.environment["tool"] == CsvReader.name for item in measurements]
     if not any(stated):
         if unit:
-            raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=UNIT_OPTION)
+            raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=options.UNIT_OPTION)
         return tuple(measurements)
     table = table_of(compress(measurements, stated))
     latencies = {
         name: {network: float(value) for network, value in zip(table.networks, row, strict=True) if value == value}
         for name, row in zip(table.platforms, table.latency_ms, strict=True)
     }
-    scale = milliseconds_of(unit, latencies, "the CSV file")
+    scale = options.milliseconds_of(unit, latencies, "the CSV file")
     return tuple(
         replace(item, latency_ms=scale * (item.latency_ms or 0.0), raw_latency_ms=scale * (item.raw_latency_ms or 0.0))
         if is_stated

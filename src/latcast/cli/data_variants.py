@@ -8,23 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from latcast.cli.options import (
-    AsJson,
-    Cpus,
-    DeviceName,
-    Precision,
-    Realtime,
-    Runtime,
-    Sampler,
-    Scheduler,
-    Seed,
-    StoreFile,
-    Threads,
-    default_store_path,
-    worker_settings,
-)
-from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
+from latcast.cli import options
+from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn, warn_of_failures
 
 if TYPE_CHECKING:
     from latcast.datasets.variants import Variant
@@ -36,32 +23,28 @@ EXPORTS = (".onnx", ".tflite")
 
 @kept_when_interrupted("what was measured is kept: the same command goes on with it")
 def variants(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file.")],
-    count: Annotated[int, typer.Option("--count", "-n", help="Networks of each family.", min=1)] = 2000,
-    seed: Seed = 0,
-    measure: Annotated[
-        int, typer.Option("--measure", help="Measure so many of them, spread over families and sizes.", min=0)
-    ] = 0,
-    runtime: Runtime = "onnxruntime",
-    threads: Threads = 1,
-    precision: Precision = "fp32",
+    output: Annotated[Path, Option("--output", "-o", help="The Parquet file.")],
+    count: Annotated[int, Option("--count", "-n", help="Networks of each family.", min=1)] = 2000,
+    seed: options.Seed = 0,
+    measure: Annotated[int, Option("--measure", help="Measure so many of them, spread over families and sizes.", min=0)] = 0,
+    runtime: options.Runtime = "onnxruntime",
+    threads: options.Threads = 1,
+    precision: options.Precision = "fp32",
     processes: Annotated[
         int,
-        typer.Option("--processes", help="Measurements of each network, each in a process of its own; 3 make a label.", min=1),
+        Option("--processes", help="Measurements of each network, a process each; 3 make a label.", min=1),
     ] = 1,
-    budget: Annotated[
-        float | None, typer.Option("--budget", metavar="MINUTES", help="Minutes to measure at most.", min=0.05)
-    ] = None,
-    max_gmacs: Annotated[float, typer.Option("--max-gmacs", help="Measure networks of at most so many G MACs.", min=0.01)] = 16.0,
+    budget: Annotated[float | None, Option("--budget", metavar="MINUTES", help="Minutes to measure at most.", min=0.05)] = None,
+    max_gmacs: Annotated[float, Option("--max-gmacs", help="Measure networks of at most so many G MACs.", min=0.01)] = 16.0,
     max_million_weights: Annotated[
-        float, typer.Option("--max-million-weights", help="Measure networks of at most so many million weights.", min=0.1)
+        float, Option("--max-million-weights", help="Measure networks of at most so many.", min=0.1)
     ] = 160.0,
-    store: StoreFile = None,
-    cpus: Cpus = "",
-    realtime: Realtime = None,
-    device: DeviceName = "local",
-    scheduler: Scheduler = "",
-    as_json: AsJson = False,
+    store: options.StoreFile = None,
+    cpus: options.Cpus = "",
+    realtime: options.Realtime = None,
+    device: options.DeviceName = "local",
+    scheduler: options.Scheduler = "",
+    as_json: options.AsJson = False,
 ) -> None:
     """Make the benchmark of variants: 2,000 networks of each of 12 families, and cells of NAS-Bench-201.
 
@@ -78,9 +61,9 @@ def variants(
     if measure:
         from latcast.datasets.variants import no_larger_than
 
-        settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
+        settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
         if store is None:
-            store = default_store_path(settings, "variants")
+            store = options.default_store_path(settings, "variants")
         small = no_larger_than(found, 1e9 * max_gmacs, 1e6 * max_million_weights)
         report, wanted = _measured(small, measure, settings, store, processes, budget)
         if as_json:
@@ -93,8 +76,7 @@ def variants(
                 f"\n{report.platform.id}: {report.added} measurements of {wanted} networks taken in {report.seconds:.0f} s, "
                 f"{report.missing} still to take; kept in {store}"
             )
-        for name, reason in list(report.failures.items())[:3]:
-            warn(f"{name} could not be measured: {reason}")
+        warn_of_failures(report.failures)
     if as_json:
         print_json(document)
 
@@ -104,7 +86,6 @@ def _made(output: Path, count: int, seed: int) -> list[Variant]:
     from latcast import __version__
     from latcast.datasets.variants import FAMILIES, draw_variants
     from latcast.datasets.variants_file import Recipe, read_recipe, read_variants, require_parquet, write_variants
-    from latcast.predictors.profiling import Stage
 
     require_parquet()
     recipe = Recipe(seed, count, version=__version__)
@@ -112,7 +93,7 @@ def _made(output: Path, count: int, seed: int) -> list[Variant]:
         return read_variants(output)
     with StageProgress() as progress:
         found = draw_variants(
-            count, seed, progress=lambda family, done: progress(Stage(f"drawing {family}", done / (count * len(FAMILIES))))
+            count, seed, progress=lambda family, done: progress.show(f"drawing {family}", done / (count * len(FAMILIES)))
         )
     write_variants(output, found, recipe)
     return found
@@ -124,13 +105,12 @@ def _measured(
     from latcast.datasets.store import Store
     from latcast.datasets.variants import stratified
     from latcast.datasets.variants_campaign import measure_variants
-    from latcast.predictors.profiling import Stage
 
     part = stratified(found, measure)
     with StageProgress() as progress, Store(store) as kept:
         report = measure_variants(
             part, settings, kept, processes=processes, budget_s=None if budget is None else 60 * budget,
-            progress=lambda step: progress(Stage("timing networks", step.done / max(step.total, 1), step)),
+            progress=lambda step: progress.show("timing networks", step.done / max(step.total, 1), step),
         )  # fmt: skip
     return report, len(part)
 
@@ -178,11 +158,11 @@ def _export_file(path: Path) -> Path:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Parquet file of latcast data variants.")],
-    row: Annotated[int, typer.Option("--row", help="Which network, counted from 0.", min=0)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file, .onnx or .tflite.", callback=_export_file)],
-    precision: Precision = "fp32",
-    as_json: AsJson = False,
+    file: Annotated[Path, Argument(metavar="FILE", help="A Parquet file of latcast data variants.")],
+    row: Annotated[int, Option("--row", help="Which network, counted from 0.", min=0)],
+    output: Annotated[Path, Option("--output", "-o", help="The model file, .onnx or .tflite.", callback=_export_file)],
+    precision: options.Precision = "fp32",
+    as_json: options.AsJson = False,
 ) -> None:
     """Write one network of the benchmark of variants as a model file, with made-up weights.
 
@@ -219,17 +199,17 @@ def export(
 
 
 def sample(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Kernel type: conv, depthwise_conv, linear, concat...")],
-    count: Annotated[int, typer.Option("--count", "-n", help="How many configurations.", min=1)] = 20,
-    sampler: Sampler = "prior",
-    seed: Seed = 0,
-    runtime: Runtime = "onnxruntime",
-    precision: Precision = "fp32",
+    kernel: Annotated[str, Argument(metavar="KERNEL", help="Kernel type: conv, depthwise_conv, linear, concat...")],
+    count: Annotated[int, Option("--count", "-n", help="How many configurations.", min=1)] = 20,
+    sampler: options.Sampler = "prior",
+    seed: options.Seed = 0,
+    runtime: options.Runtime = "onnxruntime",
+    precision: options.Precision = "fp32",
     test_set: Annotated[
-        bool, typer.Option("--test-set", help="The fixed test set that rounds of sampling are judged on, instead of samples.")
+        bool, Option("--test-set", help="The fixed test set that rounds are judged on, instead of samples.")
     ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a column a field.")] = False,
-    as_json: AsJson = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV, a column a field.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Draw configurations of a kernel type, as a campaign of isolated kernels would measure them.
 

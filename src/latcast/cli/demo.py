@@ -5,20 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from latcast.cli.options import AsJson, Budget, Realtime, Replace, Runtime, Seed, worker_settings
+from latcast.cli import options
 from latcast.cli.output import (
     StageProgress,
-    interval_column,
     kept_when_interrupted,
-    milliseconds,
     percent,
     print_json,
-    print_table,
     warn,
 )
 from latcast.cli.profile import which_was_kept
+from latcast.cli.train import print_errors
 
 if TYPE_CHECKING:
     from latcast.predictors.demonstration import Demonstration
@@ -26,13 +24,13 @@ if TYPE_CHECKING:
 
 @kept_when_interrupted("what was measured is kept: latcast demo --resume goes on with it")
 def command(
-    budget: Budget = 5.0,
-    runtime: Runtime = "onnxruntime",
-    realtime: Realtime = None,
-    seed: Seed = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Learn also from what the last demo measured.")] = False,
-    replace: Replace = False,
-    as_json: AsJson = False,
+    budget: options.Budget = 5.0,
+    runtime: options.Runtime = "onnxruntime",
+    realtime: options.Realtime = None,
+    seed: options.Seed = 0,
+    resume: Annotated[bool, Option("--resume", help="Learn also from what the last demo measured.")] = False,
+    replace: options.Replace = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Profile this machine, predict networks it never ran, check by running them.
 
@@ -47,7 +45,7 @@ def command(
     folder = measurements_folder()
     with StageProgress() as progress:
         found = demonstrate(
-            worker_settings(runtime, realtime=realtime),
+            options.worker_settings(runtime, realtime=realtime),
             store=folder / f"demo-{runtime}.sqlite",
             checks=folder / f"demo-{runtime}-checks.sqlite",
             budget_s=60 * budget,
@@ -72,21 +70,11 @@ def _print(found: Demonstration) -> None:
     platform = found.predictor.platform.id
     print(f"{platform}: learned from {found.profiled} networks; these, of other families, were predicted, then run:\n")
     predictions = [each.prediction for each in found.networks]
-    heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in predictions])
-    print_table(
-        "",
-        ("network", "predicted ms", heading, "measured ms", "error %", ""),
-        [
-            (
-                each.prediction.model,
-                milliseconds(each.prediction.latency_ms),
-                interval,
-                milliseconds(each.label.latency_ms),
-                f"{each.error:+.1f}",
-                "" if each.inside else "outside",
-            )
-            for each, interval in zip(found.networks, intervals, strict=True)
-        ],
+    print_errors(
+        [each.model for each in predictions],
+        [each.latency_ms for each in predictions],
+        [(each.low_ms, each.high_ms, each.level) for each in predictions],
+        [each.label.latency_ms for each in found.networks],
     )
     metrics = found.metrics
     print(

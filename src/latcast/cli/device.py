@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from latcast.cli import device_fusion
+from latcast.cli import device_fusion, options
 from latcast.cli.device_adapt import adapt
 from latcast.cli.lazy_group import command_group
-from latcast.cli.options import AsJson, LatencyUnit, Seed, Shape, milliseconds_of, names_in, one_of, parse_shapes
 from latcast.cli.output import StageProgress, interval_column, milliseconds, print_json, print_table, warn
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _kit_precisions() -> Sequence[str]:
 def _formats(text: str) -> str:
     from latcast.devices.signature_kit import FORMATS
 
-    unknown = [name for name in names_in(text) if name not in FORMATS]
+    unknown = [name for name in options.names_in(text) if name not in FORMATS]
     if unknown:
         raise typer.BadParameter(f"'{unknown[0]}' is none of {', '.join(FORMATS)}")
     return text
@@ -60,7 +60,7 @@ def _formats(text: str) -> str:
 
 Data = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--data", "-d",
         help="Latencies of known devices: a store, a JSON Lines file, the folder of a published dataset, or the name of an "
         "imported one; several add up. [default: the shipped model of phones]",
@@ -68,18 +68,15 @@ Data = Annotated[
 ]  # fmt: skip
 Known = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--known",
         metavar="PATTERN",
         help="Which platforms of --data, as a pattern of ids: '*/tflite-*/*/fp32'. [default: all; to predict, those of the new "
         "one's kind]",
     ),
 ]
-Count = Annotated[int, typer.Option("--count", "-n", help="How many networks.", min=1)]
-Method = Annotated[
-    str,
-    typer.Option("--method", help="How they are chosen from --data: see the documentation.", callback=one_of(_methods)),
-]
+Count = Annotated[int, Option("--count", "-n", help="How many networks.", min=1)]
+Method = Annotated[str, Option("--method", help="How they are chosen from --data.", callback=options.one_of(_methods))]
 
 
 app.command()(adapt)
@@ -92,11 +89,9 @@ def select(
     count: Count = 10,
     method: Method = "prediction_error",
     known: Known = None,
-    buildable: Annotated[
-        bool, typer.Option("--buildable", help="Only networks that can be built here, to run them elsewhere.")
-    ] = False,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    buildable: Annotated[bool, Option("--buildable", help="Only networks that can be built here.")] = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Which networks to measure on a new device.
 
@@ -135,7 +130,7 @@ def select(
 def predict(
     measured: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--measured",
             "-m",
             help="What was measured on the new device: a JSON Lines file, a store, or a CSV file with the header "
@@ -144,7 +139,7 @@ def predict(
     ],
     models: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[MODEL]...",
             help="What to predict: model files, or names of known or published networks; all known ones where none is named.",
         ),
@@ -153,22 +148,20 @@ def predict(
     known: Known = None,
     on: Annotated[
         str | None,
-        typer.Option(
-            "--on", metavar="PLATFORM", help="Platform id or its beginning, where several were measured. [default: all of them]"
-        ),
+        Option("--on", metavar="PLATFORM", help="One of several that were measured. [default: all]"),
     ] = None,
-    shape: Shape = None,
+    shape: options.Shape = None,
     device_model: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--device-model",
             metavar="FILE",
             help="A fitted model of known platforms instead of --data. [default: the shipped one of phones]",
         ),
     ] = None,
-    latency_unit: LatencyUnit = "",
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    latency_unit: options.LatencyUnit = "",
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """A new device from a few measured networks: any network, with a 90 % interval.
 
@@ -178,32 +171,31 @@ def predict(
       latcast device predict --measured few.csv --on s11/tflite-2.10/cpu1/fp32 --latency-unit ms
     """
     from latcast.devices.new_device import measured_latencies
-    from latcast.predictors.profiling import Stage
 
     named = models or []
-    shapes = parse_shapes(shape)
+    shapes = options.parse_shapes(shape)
     if shapes and not named:
         raise typer.BadParameter("name the networks that have these sizes", param_hint="--shape")
     if device_model and (data or known):
         raise typer.BadParameter("a fitted model knows its platforms; leave out --data and --known", param_hint="--device-model")
     latencies = measured_latencies(measured, on, tell=warn)
-    scale = milliseconds_of(latency_unit, latencies, str(measured))
+    scale = options.milliseconds_of(latency_unit, latencies, str(measured))
     latencies = {name: {network: scale * value for network, value in given.items()} for name, given in latencies.items()}
     found: list[tuple[str, int, LatencyTable, DeviceForecasts]] = []
     with StageProgress() as progress:
         if data:
-            progress(Stage("reading known latencies", 0.0))
+            progress.show("reading known latencies", 0.0)
             everything = _known_table(data, known)
             for device, given in latencies.items():
-                progress(Stage("learning known devices", (0.3 + len(found)) / len(latencies)))
+                progress.show("learning known devices", (0.3 + len(found)) / len(latencies))
                 table, forecasts = _learned(everything, device, given, named, shapes, alike=not known, seed=seed)
                 found.append((device, len(given), table, forecasts))
         else:
-            progress(Stage("reading the model", 0.0))
+            progress.show("reading the model", 0.0)
             shared = _shared_terms(device_model or SHIPPED_MODEL, known)
             wanted = _wanted(named, shared.table, shapes)
             for device, given in latencies.items():
-                progress(Stage("predicting", (0.3 + len(found)) / len(latencies)))
+                progress.show("predicting", (0.3 + len(found)) / len(latencies))
                 found.append((device, len(given), shared.table, shared.predict(device, given, wanted)))
     for device, _, _, forecasts in found:
         for text in forecasts.warnings:
@@ -242,19 +234,21 @@ def _learned(
 
 @app.command()
 def kit(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The kit's folder.", file_okay=False)],
+    output: Annotated[Path, Option("--output", "-o", help="The kit's folder.", file_okay=False)],
     networks: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NETWORK]...", help="Names of published networks, instead of choosing some."),
+        Argument(metavar="[NETWORK]...", help="Published networks, instead of choosing some."),
     ] = None,
     data: Data = None,
     count: Count = 10,
     method: Method = "prediction_error",
     known: Known = None,
-    precision: Annotated[str, typer.Option("--precision", "-p", help="fp32 or int8.", callback=one_of(_kit_precisions))] = "fp32",
-    formats: Annotated[str, typer.Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    precision: Annotated[
+        str, Option("--precision", "-p", help="fp32 or int8.", callback=options.one_of(_kit_precisions))
+    ] = "fp32",
+    formats: Annotated[str, Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Networks as files and a script that times them, for devices on which latcast does not run.
 
@@ -264,15 +258,14 @@ def kit(
       latcast device kit resnet18 mobilenet_v2 -o kit --precision int8
     """
     from latcast.devices.signature_kit import FORMATS, write_kit
-    from latcast.predictors.profiling import Stage
 
     references, chosen = _kit_networks(networks, data, count, method, known, seed)
-    wanted = [name for name in FORMATS if not formats or name in names_in(formats)]
+    wanted = [name for name in FORMATS if not formats or name in options.names_in(formats)]
     done: list[str] = []
     with StageProgress() as progress:
 
         def watch(name: str) -> None:
-            progress(Stage(f"writing {name}", len(done) / len(references)))
+            progress.show(f"writing {name}", len(done) / len(references))
             done.append(name)
 
         written = write_kit(references, output, formats=wanted, precision=precision, chosen=chosen, watch=watch)

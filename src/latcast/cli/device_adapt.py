@@ -5,27 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from latcast.cli.options import (
-    AsJson,
-    Budget,
-    BundleOutput,
-    Cpus,
-    LibraryPath,
-    Precision,
-    Realtime,
-    Replace,
-    Rules,
-    Runtime,
-    Sampler,
-    Seed,
-    StoreFile,
-    Threads,
-    default_store_path,
-    worker_settings,
-)
-from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn
+from latcast.cli import options
+from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn, warn_of_failures
 from latcast.cli.profile import described, fusion_rules, keep, summarise
 
 if TYPE_CHECKING:
@@ -34,28 +17,28 @@ if TYPE_CHECKING:
 
 @kept_when_interrupted("what was measured is kept: the same command goes on with it")
 def adapt(
-    runtime: Runtime = "onnxruntime",
-    threads: Threads = 1,
-    precision: Precision = "fp32",
+    runtime: options.Runtime = "onnxruntime",
+    threads: options.Threads = 1,
+    precision: options.Precision = "fp32",
     pool: Annotated[
         list[Path] | None,
-        typer.Option("--pool", help="Folder of bundles to transfer from; may be repeated. [default: the user's and the shipped]"),
+        Option("--pool", help="Folder of bundles to transfer from; repeatable. [default: all]"),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", help='Stop where every kernel type is so accurate: "±10=95" is 95 % of them within ±10 %.'),
+        Option("--target", help='Stop when each type is so accurate: "±10=95": 95 % within ±10 %.'),
     ] = None,
-    budget: Budget = 5.0,
-    rules: Rules = None,
-    sampler: Sampler = "prior",
-    seed: Seed = 0,
-    cpus: Cpus = "",
-    realtime: Realtime = None,
-    library_path: LibraryPath = None,
-    store: StoreFile = None,
-    output: BundleOutput = None,
-    replace: Replace = False,
-    as_json: AsJson = False,
+    budget: options.Budget = 5.0,
+    rules: options.Rules = None,
+    sampler: options.Sampler = "prior",
+    seed: options.Seed = 0,
+    cpus: options.Cpus = "",
+    realtime: options.Realtime = None,
+    library_path: options.LibraryPath = None,
+    store: options.StoreFile = None,
+    output: options.BundleOutput = None,
+    replace: options.Replace = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Transfer known predictors to a new platform: a little is measured, the most similar predictors are adapted to it.
 
@@ -72,15 +55,14 @@ def adapt(
     from latcast.devices.adaptation import try_profiler
     from latcast.devices.adaptation_rounds import parse_target
     from latcast.devices.pool import open_pool
-    from latcast.predictors.profiling import Stage
 
     wanted = None if target is None else parse_target(target)
-    settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
     if store is None:
-        store = default_store_path(settings, "adapt")
+        store = options.default_store_path(settings, "adapt")
     chosen_rules = fusion_rules(rules, settings)
     with StageProgress() as progress:
-        known = open_pool(pool, watch=lambda name, share: progress(Stage("loading the pool", share)))
+        known = open_pool(pool, watch=lambda _, share: progress.show("loading the pool", share))
     trial = try_profiler(settings)
     if trial.no_profiler is not None:
         warn(
@@ -94,8 +76,7 @@ def adapt(
         )  # fmt: skip
     for problem in known.problems[:3]:
         warn(f"not in the pool: {problem}")
-    for name, reason in list(found.failures.items())[:3]:
-        warn(f"{name} could not be measured: {reason}")
+    warn_of_failures(found.failures)
     if found.rounds.unlike:
         warn(_unlike(found))
     bundle = keep(found.predictor, output, replace)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from latcast.cli import options
 from latcast.cli.lazy_group import command_group
-from latcast.cli.options import AsJson, Budget, Cpus, Precision, Realtime, Runtime, StoreFile, Threads, worker_settings
-from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn
+from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn_of_failures
 
 if TYPE_CHECKING:
     from latcast.fusion.detection import Detection
@@ -28,26 +28,18 @@ Examples:
 @app.command()
 @kept_when_interrupted("what was timed is kept: the same command goes on with it")
 def detect(
-    runtime: Runtime = "onnxruntime",
-    threads: Threads = 1,
-    precision: Precision = "fp32",
-    isa: Annotated[
-        str, typer.Option("--isa", help="Highest instruction set to use (openvino): sse41, avx2, avx512_core...")
-    ] = "",
-    budget: Budget = 4.0,
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Score the rules by the kernels the runtime says it executed.")
-    ] = True,
-    alpha: Annotated[
-        float, typer.Option("--alpha", help="Part of the shorter operator's time that a fusion must save.", min=0.05, max=0.95)
-    ] = 0.5,
-    cpus: Cpus = "",
-    realtime: Realtime = None,
-    store: StoreFile = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to save the rules. [default: the user's folder]")
-    ] = None,
-    as_json: AsJson = False,
+    runtime: options.Runtime = "onnxruntime",
+    threads: options.Threads = 1,
+    precision: options.Precision = "fp32",
+    isa: Annotated[str, Option("--isa", help="Highest instruction set (openvino): sse41, avx2, avx512_core...")] = "",
+    budget: options.Budget = 4.0,
+    check: Annotated[bool, Option("--check/--no-check", help="Score the rules by the kernels that were executed.")] = True,
+    alpha: Annotated[float, Option("--alpha", help="Part of the shorter operator's time to be saved.", min=0.05, max=0.95)] = 0.5,
+    cpus: options.Cpus = "",
+    realtime: options.Realtime = None,
+    store: options.StoreFile = None,
+    output: Annotated[Path | None, Option("--output", "-o", help="Where to save the rules. [default: the user's folder]")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find a runtime's fusion rules by timing small networks; run again, it goes on with what is undecided.
 
@@ -58,23 +50,19 @@ def detect(
     """
     from latcast.folders import made, measurements_folder
     from latcast.fusion.detected_rules import detect_rules, rules_path, save_detected_rules
-    from latcast.fusion.detection import DetectionProgress
-    from latcast.predictors.profiling import Stage
 
-    settings = worker_settings(runtime, threads, precision, cpus, realtime)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime)
     if store is None:
         unit = "+".join([f"cpu{threads}", *([isa] if isa else [])])
         store = measurements_folder() / f"fusion-{runtime}-{unit}-{precision}.sqlite"
         made(store.parent)
     with StageProgress() as progress:
-
-        def watch(step: DetectionProgress) -> None:
-            progress(Stage(step.name, step.share))
-
-        found, score = detect_rules(settings, store, isa=isa, budget_s=60 * budget, alpha=alpha, check=check, watch=watch)
+        found, score = detect_rules(
+            settings, store, isa=isa, budget_s=60 * budget, alpha=alpha, check=check,
+            watch=lambda step: progress.show(step.name, step.share),
+        )  # fmt: skip
     path = save_detected_rules(found.rules(), output or rules_path(found.platform))
-    for name, reason in list(found.failures.items())[:3]:
-        warn(f"{name} was left out: {reason}")
+    warn_of_failures(found.failures, "was left out")
     if as_json:
         print_json(described(found, score, path))
     else:
@@ -84,10 +72,10 @@ def detect(
 @app.command()
 def show(
     rules: Annotated[
-        str, typer.Argument(metavar="RULES", help="A rules file, a platform's id, or the name of a runtime.")
+        str, Argument(metavar="RULES", help="A rules file, a platform's id, or the name of a runtime.")
     ] = "onnxruntime",
-    undecided: Annotated[bool, typer.Option("--undecided", help="List the pairs that have no answer, and why.")] = False,
-    as_json: AsJson = False,
+    undecided: Annotated[bool, Option("--undecided", help="List the pairs that have no answer, and why.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show detected rules, with the evidence as JSON.
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from latcast import __version__
-from latcast.cli.options import AsJson
+from latcast.cli import options
 from latcast.cli.output import print_json, print_table, warn
 from latcast.extras import PACKAGES
 
@@ -96,7 +96,7 @@ def _shown(value: Any) -> str:
     return ", ".join(_shown(each) for each in value) if isinstance(value, list) else str(value)
 
 
-def command(as_json: AsJson = False) -> None:
+def command(as_json: options.AsJson = False) -> None:
     """What works here, what is missing and how to add it.
 
     \b

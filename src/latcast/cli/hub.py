@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from latcast import __version__
+from latcast.cli import options
 from latcast.cli.lazy_group import command_group
-from latcast.cli.options import AsJson
 from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import HubError
 from latcast.extras import require
@@ -53,7 +54,7 @@ app.add_typer(quarantine_app, name="quarantine")
 
 Database = Annotated[
     str,
-    typer.Option(
+    Option(
         "--database",
         envvar="LATCAST_DATABASE",
         help="SQLite file, or URL such as postgresql://user@host/name; one in the user's folder by default.",
@@ -80,15 +81,15 @@ def open_hub(location: str) -> HubDatabase:
 @kept_when_interrupted("everything that was uploaded is stored")
 def serve(
     database: Database = "",
-    host: Annotated[str, typer.Option("--host", help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen at.", min=1, max=65535)] = 8765,
-    invite: Annotated[bool, typer.Option("--invite", help="Show a link and QR code with a token for two hours.")] = False,
-    url: Annotated[str, typer.Option("--url", help="How others reach the server, for --invite: https://latcast.example.")] = "",
-    certificate: Annotated[Path | None, typer.Option("--certificate", help="TLS certificate (PEM).")] = None,
-    key: Annotated[Path | None, typer.Option("--key", help="Its private key (PEM).")] = None,
-    reads_per_minute: Annotated[int, typer.Option("--reads-per-minute", help="For one address; 0 for no limit.", min=0)] = 3000,
-    writes_per_minute: Annotated[int, typer.Option("--writes-per-minute", help="For one address; 0 for no limit.", min=0)] = 60,
-    refit: Annotated[bool, typer.Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
+    host: Annotated[str, Option("--host", help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", help="Port to listen at.", min=1, max=65535)] = 8765,
+    invite: Annotated[bool, Option("--invite", help="Show a link and QR code with a token for two hours.")] = False,
+    url: Annotated[str, Option("--url", help="How others reach the server, for --invite: https://latcast.example.")] = "",
+    certificate: Annotated[Path | None, Option("--certificate", help="TLS certificate (PEM).")] = None,
+    key: Annotated[Path | None, Option("--key", help="Its private key (PEM).")] = None,
+    reads_per_minute: Annotated[int, Option("--reads-per-minute", help="For one address; 0 for no limit.", min=0)] = 3000,
+    writes_per_minute: Annotated[int, Option("--writes-per-minute", help="For one address; 0 for no limit.", min=0)] = 60,
+    refit: Annotated[bool, Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
 ) -> None:
     """The hub: upload, query, predictions, pages.
 
@@ -163,18 +164,16 @@ def _show_invitation(hub: HubDatabase, base: str) -> None:
 @app.command()
 @kept_when_interrupted("what was sent is kept there; run the same command again to go on")
 def share(
-    measurements: Annotated[
-        Path, typer.Argument(metavar="STORE", help="JSON Lines or a store of measurements, such as latcast profile keeps.")
-    ],
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="The hub: https://host.")],
+    measurements: Annotated[Path, Argument(metavar="STORE", help="JSON Lines file, or a store such as latcast profile keeps.")],
+    to: Annotated[str, Option("--to", metavar="URL", help="The hub: https://host.")],
     token: Annotated[
-        str, typer.Option("--token", envvar="LATCAST_TOKEN", help="From its administrator; better in LATCAST_TOKEN.")
+        str, Option("--token", envvar="LATCAST_TOKEN", help="From its administrator; better in LATCAST_TOKEN.")
     ] = "",
-    device: Annotated[str, typer.Option("--device", help="What this machine shall be called, instead of 'local'.")] = "",
-    failed: Annotated[bool, typer.Option("--failed/--no-failed", help="Also send what could not be measured.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print exactly what would be sent, and send nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,
+    device: Annotated[str, Option("--device", help="What this machine shall be called, instead of 'local'.")] = "",
+    failed: Annotated[bool, Option("--failed/--no-failed", help="Also send what could not be measured.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print exactly what would be sent, and send nothing.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Contribute measurements to a hub. Paths of this machine are left out; nothing is sent before you agree.
 
@@ -244,11 +243,11 @@ def _ask(records: list[Measurement], to: str) -> None:
 
 @token_app.command("issue")
 def issue(
-    contributor: Annotated[str, typer.Argument(metavar="NAME", help="Who uploads with it; shown on the pages.")],
-    days: Annotated[int, typer.Option("--days", help="Until it expires; 0 for never.", min=0, max=3650)] = 365,
-    label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
+    contributor: Annotated[str, Argument(metavar="NAME", help="Who uploads with it; shown on the pages.")],
+    days: Annotated[int, Option("--days", help="Until it expires; 0 for never.", min=0, max=3650)] = 365,
+    label: Annotated[str, Option("--label", help="What it is for.")] = "",
     database: Database = "",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make a token. It is shown once: only a hash of it is stored.
 
@@ -267,7 +266,7 @@ def issue(
 
 
 @token_app.command("list")
-def listed(database: Database = "", as_json: AsJson = False) -> None:
+def listed(database: Database = "", as_json: options.AsJson = False) -> None:
     """Tokens with their states, never the tokens themselves.
 
     \b
@@ -294,9 +293,9 @@ def listed(database: Database = "", as_json: AsJson = False) -> None:
 
 @token_app.command("revoke")
 def revoke(
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="See latcast hub token list.")],
+    token_id: Annotated[str, Argument(metavar="ID", help="See latcast hub token list.")],
     database: Database = "",
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """End a token at once; what it brought stays.
 
@@ -313,7 +312,7 @@ def revoke(
 
 
 @quarantine_app.command("list")
-def held(database: Database = "", as_json: AsJson = False) -> None:
+def held(database: Database = "", as_json: options.AsJson = False) -> None:
     """Records held back, with the reason.
 
     \b
@@ -337,7 +336,7 @@ def held(database: Database = "", as_json: AsJson = False) -> None:
 
 @quarantine_app.command("release")
 def release(
-    record_id: Annotated[str, typer.Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
+    record_id: Annotated[str, Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
 ) -> None:
     """Believe a record after all: it becomes a measurement.
 
@@ -352,7 +351,7 @@ def release(
 
 @quarantine_app.command("discard")
 def discard(
-    record_id: Annotated[str, typer.Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
+    record_id: Annotated[str, Argument(metavar="ID", help="See latcast hub quarantine list.")], database: Database = ""
 ) -> None:
     """Refuse a record for good.
 
@@ -366,7 +365,7 @@ def discard(
 
 
 @app.command()
-def refit(database: Database = "", as_json: AsJson = False) -> None:
+def refit(database: Database = "", as_json: options.AsJson = False) -> None:
     """Fit the cross-device model now; servers take it up when they start.
 
     \b
@@ -388,12 +387,10 @@ def refit(database: Database = "", as_json: AsJson = False) -> None:
 
 @app.command()
 def assets(
-    package: Annotated[
-        Path | None, typer.Argument(metavar="[PACKAGE]", help="The package as a file, where it lies here already.")
-    ] = None,
-    webgpu: Annotated[bool, typer.Option("--webgpu/--no-webgpu", help="Also what runs on GPUs, twice as large.")] = True,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder. [default: the user's cache]")] = None,
-    as_json: AsJson = False,
+    package: Annotated[Path | None, Argument(metavar="[PACKAGE]", help="The package, if it lies here already.")] = None,
+    webgpu: Annotated[bool, Option("--webgpu/--no-webgpu", help="Also what runs on GPUs, twice as large.")] = True,
+    output: Annotated[Path | None, Option("--output", "-o", help="Folder. [default: the user's cache]")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fetch ONNX Runtime for browsers from the npm registry, for the page "add your device".
 

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from latcast import __version__
 from latcast.cli.lazy_group import Sections, lazy_group
@@ -70,7 +71,7 @@ def _show_version(asked: bool) -> None:
 
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+        bool, Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """How long will this network take on that device? In milliseconds, with an interval and a reason.

@@ -5,41 +5,29 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
-from latcast.cli.options import (
-    AsJson,
-    Cpus,
-    LibraryPath,
-    Models,
-    Precision,
-    Realtime,
-    Runtime,
-    Shape,
-    Threads,
-    Trust,
-    parse_shapes,
-    worker_settings,
-)
+from latcast.cli import options
 from latcast.cli.output import for_each, milliseconds, percent, print_json, print_table, warn
 from latcast.errors import MeasurementError
 from latcast.records import Measurement
 
 
 def command(
-    models: Models,
-    runtime: Runtime = "onnxruntime",
-    threads: Threads = 1,
-    precision: Precision = "fp32",
-    shape: Shape = None,
-    rounds: Annotated[int, typer.Option("--rounds", help="Bursts of runs, spread over the time.", min=1)] = 4,
-    runs_per_round: Annotated[int, typer.Option("--runs-per-round", help="Timed runs in each.", min=1)] = 12,
-    warmup_runs: Annotated[int, typer.Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
-    cpus: Cpus = "",
-    realtime: Realtime = None,
-    library_path: LibraryPath = None,
-    trust: Trust = False,
-    breakdown: Annotated[bool, typer.Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
-    as_json: AsJson = False,
+    models: options.Models,
+    runtime: options.Runtime = "onnxruntime",
+    threads: options.Threads = 1,
+    precision: options.Precision = "fp32",
+    shape: options.Shape = None,
+    rounds: Annotated[int, Option("--rounds", help="Bursts of runs, spread over the time.", min=1)] = 4,
+    runs_per_round: Annotated[int, Option("--runs-per-round", help="Timed runs in each.", min=1)] = 12,
+    warmup_runs: Annotated[int, Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
+    cpus: options.Cpus = "",
+    realtime: options.Realtime = None,
+    library_path: options.LibraryPath = None,
+    trust: options.Trust = False,
+    breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """The real latency here, as it is when the host is quiet, with the raw figure beside it.
 
@@ -53,8 +41,8 @@ def command(
     from latcast.measure.statistics import stability_warnings
     from latcast.spaces.models import model_reference
 
-    shapes = parse_shapes(shape)
-    settings = worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path, trust=trust)
+    shapes = options.parse_shapes(shape)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path, trust=trust)
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.measure.settings import WorkerSettings
@@ -89,25 +90,23 @@ def _cpus(text: str) -> str:
 
 Models = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="MODEL...",
         help="Model files (.onnx, .tflite, .pt2) or names that latcast models lists.",
         autocompletion=complete_models,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
-Runtime = Annotated[
-    str, typer.Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))
-]
-Threads = Annotated[int, typer.Option("--threads", "-t", help="Threads of one inference.", min=1)]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
+Shape = Annotated[list[str] | None, Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
+Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))]
+Threads = Annotated[int, Option("--threads", "-t", help="Threads of one inference.", min=1)]
 Precision = Annotated[
-    str, typer.Option("--precision", "-p", help=f"One of {', '.join(PRECISIONS)}.", callback=one_of(lambda: PRECISIONS))
+    str, Option("--precision", "-p", help=f"One of {', '.join(PRECISIONS)}.", callback=one_of(lambda: PRECISIONS))
 ]
-Cpus = Annotated[str, typer.Option("--cpus", help="CPUs to pin to, such as 2,3; the last ones by default.", callback=_cpus)]
+Cpus = Annotated[str, Option("--cpus", help="CPUs to pin to, such as 2,3; the last ones by default.", callback=_cpus)]
 Realtime = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--realtime/--no-realtime",
         help="Run at a real-time priority, which keeps other processes out of the runs; 1 thread only. "
         "[default: where it is permitted]",
@@ -115,13 +114,11 @@ Realtime = Annotated[
 ]
 Scheduler = Annotated[
     str,
-    typer.Option(
-        "--scheduler", help="Address of a Dask scheduler, whose workers do the work: see latcast worker.", metavar="ADDRESS"
-    ),
+    Option("--scheduler", help="Dask scheduler whose workers do the work: see latcast worker.", metavar="ADDRESS"),
 ]
 LibraryPath = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--library-path",
         help="Folder with another version of the runtime's library, as pip install --no-deps --target FOLDER puts it there.",
         metavar="FOLDER",
@@ -129,20 +126,20 @@ LibraryPath = Annotated[
 ]
 On = Annotated[
     str,
-    typer.Option(
+    Option(
         "--on",
         metavar="PLATFORM,...",
         help="Platform ids, beginnings of them, patterns in quotes, or paths of bundles, with commas between.",
         autocompletion=complete_platforms,
     ),
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]
-DeviceName = Annotated[str, typer.Option("--device", help="What this machine is called in platform ids.", metavar="NAME")]
-Seed = Annotated[int, typer.Option("--seed", help="Of every random choice.", min=0)]
-Budget = Annotated[float, typer.Option("--budget", help="Minutes to spend.", min=0.05, metavar="MINUTES")]
+Trust = Annotated[bool, Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]
+DeviceName = Annotated[str, Option("--device", help="What this machine is called in platform ids.", metavar="NAME")]
+Seed = Annotated[int, Option("--seed", help="Of every random choice.", min=0)]
+Budget = Annotated[float, Option("--budget", help="Minutes to spend.", min=0.05, metavar="MINUTES")]
 LearnFrom = Annotated[
     str,
-    typer.Option(
+    Option(
         "--learn-from",
         help="Operators profiled inside networks, kernels timed alone, whole networks, or the mean of operators and networks.",
         metavar="operators|kernels|networks|averaged",
@@ -151,7 +148,7 @@ LearnFrom = Annotated[
 ]
 KernelModel = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--model",
         help="How a kernel type is modelled: analytical_gbdt, analytical, lasso, random_forest, gbdt or mlp; of whole networks "
         "analytical_gp or analytical. [default: analytical_gbdt, of whole networks analytical_gp]",
@@ -160,7 +157,7 @@ KernelModel = Annotated[
 ]
 Rules = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--rules",
         help="Fusion rules by which networks fall into kernels: shipped, detected (what latcast device fusion detect found "
         "here), or a file. [default: shipped]",
@@ -169,7 +166,7 @@ Rules = Annotated[
 ]
 Sampler = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--sampler",
         "-s",
         help="What chooses configurations of kernels: random, prior, adaptive or vae.",
@@ -178,20 +175,17 @@ Sampler = Annotated[
 ]
 StoreFile = Annotated[
     Path | None,
-    typer.Option("--store", help="SQLite file that keeps the measurements. [default: the user's folder]", metavar="FILE"),
+    Option("--store", help="SQLite file to keep measurements in. [default: the user's folder]", metavar="FILE"),
 ]
 BundleOutput = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Where to save the bundle: a folder, or a .zip. [default: the user's folder]"),
+    Option("--output", "-o", help="The bundle: a folder or a .zip. [default: the user's folder]"),
 ]
-Replace = Annotated[
-    bool,
-    typer.Option("--replace", help="Put the new bundle in the place of the user's own, even where that one is the better."),
-]
+Replace = Annotated[bool, Option("--replace", help="Replace the user's own bundle even where that is the better.")]
 UNIT_OPTION = "--latency-unit"
 LatencyUnit = Annotated[
     str,
-    typer.Option(
+    Option(
         UNIT_OPTION,
         help="Unit of the latencies that are read: ms, s or us. [default: ms; asked for where no known device makes that likely]",
         callback=one_of(_units),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from latcast.measure.campaign import Progress as CampaignProgress
     from latcast.predictors.profiling import Stage
 
 Result = TypeVar("Result")
@@ -184,6 +185,12 @@ def kept_when_interrupted(kept: str) -> Iterator[None]:
         raise Interrupted(f"interrupted; {kept}") from problem
 
 
+def warn_of_failures(failures: Mapping[str, str], what: str = "could not be measured") -> None:
+    """A line on standard error for each of the first three things that failed."""
+    for name, reason in list(failures.items())[:3]:
+        warn(f"{name} {what}: {reason}")
+
+
 def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[str, Result]]:
     """What is done for each of several models, without those that fail: these are a line each on standard error.
 
@@ -241,18 +248,18 @@ class StageProgress:
             self._bar.stop()
 
     def __call__(self, stage: Stage) -> None:
-        detail = _detail(stage)
+        self.show(stage.name, stage.share, stage.progress)
+
+    def show(self, name: str, share: float, campaign: CampaignProgress | None = None) -> None:
+        """What is being done, how much of it from 0 to 1, and where a campaign is that does it."""
+        detail = ""
+        if campaign is not None:
+            failed = f", {campaign.failed} failed" if campaign.failed else ""
+            detail = f"{campaign.done} measured{failed}, {campaign.name}"
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=stage.name, completed=stage.share, detail=detail)
+            self._bar.update(self._task, description=name, completed=share, detail=detail)
             return
         now_s = time.monotonic()
-        if stage.name != self._name or now_s - self._last_line_s >= LINE_INTERVAL_S:
-            self._name, self._last_line_s = stage.name, now_s
-            warn(stage.name + (f": {100 * stage.share:.0f} %, {detail}" if stage.progress else ""))
-
-
-def _detail(stage: Stage) -> str:
-    if stage.progress is None:
-        return ""
-    failed = f", {stage.progress.failed} failed" if stage.progress.failed else ""
-    return f"{stage.progress.done} measured{failed}, {stage.progress.name}"
+        if name != self._name or now_s - self._last_line_s >= LINE_INTERVAL_S:
+            self._name, self._last_line_s = name, now_s
+            warn(name + (f": {100 * share:.0f} %, {detail}" if campaign else ""))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument
 
+from latcast.cli import options
 from latcast.cli.lazy_group import CommandGroup, command_group
-from latcast.cli.options import AsJson, complete_platforms, matched
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 
@@ -39,15 +39,15 @@ Examples:
     PatternGroup,
 )
 
+Pattern = Annotated[str, Argument(metavar="[PATTERN]", help="Part of a name, or a pattern of whole names in quotes.")]
+
 COLUMNS = ("GFLOP/s", "GB/s", "weights GB/s", "µs a kernel")
 
 
 @app.command(name="list")
 def list_platforms(
-    pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="Part of an id, or a pattern in quotes: 'pixel4/*/gpu/*'.")
-    ] = "",
-    as_json: AsJson = False,
+    pattern: Pattern = "",
+    as_json: options.AsJson = False,
 ) -> None:
     """What can be predicted for, and how well: figures are of networks that training did not see.
 
@@ -63,7 +63,7 @@ def list_platforms(
     for problem in scan_bundles().problems:
         warn(problem)
     if pattern and found:
-        chosen = matched(pattern, [each.id for each in found], "platform")
+        chosen = options.matched(pattern, [each.id for each in found], "platform")
         found = [each for each in found if each.id in chosen]
     if as_json:
         print_json([each.to_json() for each in found])
@@ -99,9 +99,10 @@ def _shortened(text: str | None) -> str:
 @app.command()
 def show(
     names: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="One platform, or two to compare.", autocompletion=complete_platforms)
+        list[str],
+        Argument(metavar="ID...", help="One platform, or two to compare.", autocompletion=options.complete_platforms),
     ],
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """The card of a platform, and what the device does well; two platforms side by side.
 
@@ -230,10 +231,8 @@ def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None
 
 
 def models(
-    pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="Part of a name, or a pattern in quotes: 'mobilenet_*'.")
-    ] = "",
-    as_json: AsJson = False,
+    pattern: Pattern = "",
+    as_json: options.AsJson = False,
 ) -> None:
     """Published networks that can be named in place of a file; any other network is a file.
 
@@ -245,7 +244,7 @@ def models(
     from latcast.spaces import models as named
 
     networks = {network.name: network for network in named.models()}
-    found = [networks[name] for name in matched(pattern, networks, "published network")]
+    found = [networks[name] for name in options.matched(pattern, networks, "published network")]
     if as_json:
         print_json([asdict(network) for network in found])
         return

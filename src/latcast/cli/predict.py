@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from latcast.cli.options import AsJson, Models, On, Scheduler, Shape, Trust, parse_shapes, platforms_in
+from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.graph.ir import Graph
 from latcast.predictors.prediction import Prediction
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
     from latcast.report.compare import Comparison
 
 
-Strict = Annotated[bool, typer.Option("--strict", help="An unknown operator is an error.")]
+Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
 
 
 def predict(
-    models: Models,
-    on: On,
-    shape: Shape = None,
-    breakdown: Annotated[bool, typer.Option("--breakdown", help="Show every kernel.")] = False,
+    models: options.Models,
+    on: options.On,
+    shape: options.Shape = None,
+    breakdown: Annotated[bool, Option("--breakdown", help="Show every kernel.")] = False,
     strict: Strict = False,
-    trust: Trust = False,
-    scheduler: Scheduler = "",
-    as_json: AsJson = False,
+    trust: options.Trust = False,
+    scheduler: options.Scheduler = "",
+    as_json: options.AsJson = False,
 ) -> None:
     """Latency of models on platforms, in milliseconds, with a 90 % interval.
 
@@ -39,8 +40,8 @@ def predict(
     from latcast.predictors.forecast import load
     from latcast.spaces.models import as_graph
 
-    shapes = parse_shapes(shape)
-    predictors = [load(name) for name in platforms_in(on)]
+    shapes = options.parse_shapes(shape)
+    predictors = [load(name) for name in options.platforms_in(on)]
 
     def read(model: str) -> Graph:
         return as_graph(model, shapes=shapes or None, strict=strict, trust=trust)
@@ -96,16 +97,14 @@ def _print_kernels(found: Prediction) -> None:
 
 
 def compare(
-    a: Annotated[
-        str, typer.Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2) or a name that latcast models lists.")
-    ],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
-    on: On,
-    shape: Shape = None,
-    breakdown: Annotated[bool, typer.Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
+    a: Annotated[str, Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2) or a name that latcast models lists.")],
+    b: Annotated[str, Argument(metavar="B", help="Another one.")],
+    on: options.On,
+    shape: options.Shape = None,
+    breakdown: Annotated[bool, Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
     strict: Strict = False,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Which of two models is faster on platforms, by how much, and how sure that is.
 
@@ -118,7 +117,7 @@ def compare(
     """
     from latcast.report.compare import compare as compared
 
-    found = compared(a, b, platforms_in(on), shapes=parse_shapes(shape) or None, strict=strict, trust=trust)
+    found = compared(a, b, options.platforms_in(on), shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust)
     if as_json:
         print_json({"pairs": [each.to_json() for each in found]})
     else:

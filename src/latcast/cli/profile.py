@@ -7,30 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
-from latcast.cli.options import (
-    AsJson,
-    Budget,
-    BundleOutput,
-    Cpus,
-    DeviceName,
-    KernelModel,
-    LearnFrom,
-    LibraryPath,
-    Precision,
-    Realtime,
-    Replace,
-    Rules,
-    Runtime,
-    Sampler,
-    Scheduler,
-    Seed,
-    StoreFile,
-    Threads,
-    default_store_path,
-    worker_settings,
-)
-from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn
+from latcast.cli import options
+from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn, warn_of_failures
 
 if TYPE_CHECKING:
     from latcast.kernels.rules import FusionRules
@@ -41,32 +21,32 @@ if TYPE_CHECKING:
 
 @kept_when_interrupted("what was measured is kept: the same command goes on with it")
 def command(
-    runtime: Runtime = "onnxruntime",
-    threads: Threads = 1,
-    precision: Precision = "fp32",
-    budget: Budget = 5.0,
-    learn_from: LearnFrom = "operators",
-    model: KernelModel = None,
-    rules: Rules = None,
-    sampler: Sampler = None,
+    runtime: options.Runtime = "onnxruntime",
+    threads: options.Threads = 1,
+    precision: options.Precision = "fp32",
+    budget: options.Budget = 5.0,
+    learn_from: options.LearnFrom = "operators",
+    model: options.KernelModel = None,
+    rules: options.Rules = None,
+    sampler: options.Sampler = None,
     target_error: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--target-error",
             help="Percent; a kernel type whose predictor is off by less on its test set is measured no further.",
             min=0.0,
         ),
     ] = None,
-    seed: Seed = 0,
-    cpus: Cpus = "",
-    realtime: Realtime = None,
-    device: DeviceName = "local",
-    scheduler: Scheduler = "",
-    library_path: LibraryPath = None,
-    store: StoreFile = None,
-    output: BundleOutput = None,
-    replace: Replace = False,
-    as_json: AsJson = False,
+    seed: options.Seed = 0,
+    cpus: options.Cpus = "",
+    realtime: options.Realtime = None,
+    device: options.DeviceName = "local",
+    scheduler: options.Scheduler = "",
+    library_path: options.LibraryPath = None,
+    store: options.StoreFile = None,
+    output: options.BundleOutput = None,
+    replace: options.Replace = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure this machine and train a predictor bundle for it; run again, it adds to what was measured.
 
@@ -85,9 +65,9 @@ def command(
         if learn_from == "networks":
             raise typer.BadParameter("--sampler and --target-error choose kernels to time alone: use --learn-from kernels")
         learn_from = "kernels"
-    settings = worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path)
     if store is None:
-        store = default_store_path(settings)
+        store = options.default_store_path(settings)
     with StageProgress() as progress, Store(store) as kept:
         found = profile(
             settings, store=kept, budget_s=60 * budget, learn_from=learn_from, model=model, seed=seed,
@@ -96,8 +76,7 @@ def command(
             watch=progress,
         )  # fmt: skip
     bundle = keep(found.predictor, output, replace)
-    for name, reason in list(found.failures.items())[:3]:
-        warn(f"{name} could not be measured: {reason}")
+    warn_of_failures(found.failures)
     if as_json:
         document = {**described(found.predictor, bundle), "store": str(store), "failed": len(found.failures)}
         kept_errors = {key: found.predictor.card[key] for key in ("sampler", "kernel_errors") if key in found.predictor.card}

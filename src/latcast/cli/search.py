@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
-from latcast.cli.options import AsJson, Cpus, Realtime, Seed, complete_platforms, one_of, platforms_in, worker_settings
+from latcast.cli import options
 from latcast.cli.output import (
     StageProgress,
     interval_column,
@@ -37,25 +37,25 @@ def _spaces() -> list[str]:
 def command(
     space: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="SPACE",
             help="Search space: ofa_mobilenet_v3, ofa_proxylessnas, ofa_resnet, bignas, fbnet_v3, autoformer, nas_bench_201, ...",
-            callback=one_of(_spaces),
+            callback=options.one_of(_spaces),
         ),
     ],
     on: Annotated[
         str,
-        typer.Option(
+        Option(
             "--on",
             metavar="PLATFORM",
             help="A platform id, the beginning of one, a pattern in quotes, or the path of a bundle.",
-            autocompletion=complete_platforms,
+            autocompletion=options.complete_platforms,
         ),
     ],
-    max_latency_ms: Annotated[float, typer.Option("--max-latency-ms", help="The limit, in milliseconds.", min=0.0)],
+    max_latency_ms: Annotated[float, Option("--max-latency-ms", help="The limit, in milliseconds.", min=0.0)],
     objective: Annotated[
         str,
-        typer.Option(
+        Option(
             "--objective",
             help="What to maximise: package.module:function of a network's parameters, a table (.csv or .json, with a column "
             "accuracy), or, as a stand-in that needs no training and is no accuracy, macs, parameters, or a zero-cost proxy: "
@@ -64,29 +64,27 @@ def command(
     ] = "macs",
     confident: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--confident/--hopeful",
             help="Hold the upper bound of the 90 % interval to the limit, or the prediction itself, which picks exceed "
             "more often than not.",
         ),
     ] = True,
     evaluations: Annotated[
-        int | None, typer.Option("--evaluations", help="Networks to look at. [default: 20000; 400 with a zero-cost proxy]", min=1)
+        int | None, Option("--evaluations", help="Networks to look at. [default: 20000; 400 by proxy]", min=1)
     ] = None,
     population: Annotated[
         int | None,
-        typer.Option("--population", help="Networks of a generation. [default: 200; 40 with a zero-cost proxy]", min=4),
+        Option("--population", help="Networks of a generation. [default: 200; 40 by proxy]", min=4),
     ] = None,
-    picks: Annotated[int, typer.Option("--picks", help="Best networks to list.", min=1)] = 10,
-    measure: Annotated[bool, typer.Option("--measure", help="Measure the picks here.")] = False,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the front to this file (.png).")] = None,
-    state: Annotated[
-        Path | None, typer.Option("--state", help="File that an interrupted search is kept in. [default: the user's cache]")
-    ] = None,
-    seed: Seed = 0,
-    cpus: Cpus = "",
-    realtime: Realtime = None,
-    as_json: AsJson = False,
+    picks: Annotated[int, Option("--picks", help="Best networks to list.", min=1)] = 10,
+    measure: Annotated[bool, Option("--measure", help="Measure the picks here.")] = False,
+    plot: Annotated[Path | None, Option("--plot", help="Draw the front to this file (.png).")] = None,
+    state: Annotated[Path | None, Option("--state", help="File to keep the search in. [default: the user's cache]")] = None,
+    seed: options.Seed = 0,
+    cpus: options.Cpus = "",
+    realtime: options.Realtime = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """The best networks of a search space under a latency limit.
 
@@ -96,7 +94,6 @@ def command(
       latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
     """
     from latcast.predictors.forecast import load
-    from latcast.predictors.profiling import Stage
     from latcast.report.drawing import check_drawable
     from latcast.search.encodings import EncodingPredictor
     from latcast.search.measured import check_measurable, measure_picks
@@ -110,7 +107,7 @@ def command(
     # What the end needs is asked for before the search, not after it.
     if plot is not None:
         check_drawable("--plot")
-    named = platforms_in(on)
+    named = options.platforms_in(on)
     if len(named) > 1:
         raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(named[:8])}")
     predictor = EncodingPredictor(load(named[0]), space)
@@ -123,12 +120,12 @@ def command(
     kept = state or default_state_path({"space": space, "platform": platform.id, "objective": objective, **vars(plan)})
     measurements: list[Measurement] = []
     with StageProgress() as progress:
-        found = search(predictor, aim, plan, state_path=kept, watch=lambda share: progress(Stage(f"searching {space}", share)))
+        found = search(predictor, aim, plan, state_path=kept, watch=lambda share: progress.show(f"searching {space}", share))
         chosen = found.picks(picks)
         if measure:
-            settings = worker_settings(platform.runtime, platform.threads, platform.precision, cpus, realtime)
+            settings = options.worker_settings(platform.runtime, platform.threads, platform.precision, cpus, realtime)
             measurements = measure_picks(
-                chosen, predictor, settings, watch=lambda share: progress(Stage("measuring the picks", share))
+                chosen, predictor, settings, watch=lambda share: progress.show("measuring the picks", share)
             )
     measured_ms = np.array([each.latency_ms if each.ok else np.nan for each in measurements], dtype=np.float64)
     if plot is not None:

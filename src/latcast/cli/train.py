@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from latcast.cli.options import AsJson, BundleOutput, KernelModel, LearnFrom, Replace, Rules, Seed, complete_platforms, names_in
+from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.cli.profile import described, keep, summarise
 
@@ -16,25 +17,18 @@ if TYPE_CHECKING:
 
 
 def train(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="SQLite file, JSON Lines file (.jsonl, .jsonl.gz) or database URL.")
-    ],
-    on: Annotated[
-        str | None, typer.Option("--on", metavar="PLATFORM", help="Which platform; needed where there are several.")
-    ] = None,
-    learn_from: LearnFrom = "operators",
-    model: KernelModel = None,
-    rules: Rules = None,
-    leave_out: Annotated[
-        str,
-        typer.Option("--leave-out", help="Families, spaces or lineages not to train on, with commas between."),
-    ] = "",
-    licence: Annotated[str | None, typer.Option("--licence", help="Of the measurements, for the bundle's card.")] = None,
-    tune: Annotated[bool, typer.Option("--tune", help="Choose hyper-parameters by cross-validation; takes longer.")] = False,
-    seed: Seed = 0,
-    output: BundleOutput = None,
-    replace: Replace = False,
-    as_json: AsJson = False,
+    store: Annotated[str, Argument(metavar="STORE", help="SQLite file, JSON Lines file or database URL.")],
+    on: Annotated[str | None, Option("--on", metavar="PLATFORM", help="Which platform; needed where there are several.")] = None,
+    learn_from: options.LearnFrom = "operators",
+    model: options.KernelModel = None,
+    rules: options.Rules = None,
+    leave_out: Annotated[str, Option("--leave-out", help="Families, spaces or lineages to leave out, with commas.")] = "",
+    licence: Annotated[str | None, Option("--licence", help="Of the measurements, for the bundle's card.")] = None,
+    tune: Annotated[bool, Option("--tune", help="Choose hyper-parameters by cross-validation; takes longer.")] = False,
+    seed: options.Seed = 0,
+    output: options.BundleOutput = None,
+    replace: options.Replace = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a bundle from stored measurements.
 
@@ -47,7 +41,7 @@ def train(
     from latcast.fusion.detected_rules import chosen_rules
     from latcast.predictors.stored import train_stored
 
-    left_out = frozenset(names_in(leave_out))
+    left_out = frozenset(options.names_in(leave_out))
     with open_measurements(store) as kept:
         chosen = only_platform(kept, on)
         predictor = train_stored(
@@ -64,18 +58,15 @@ def train(
 def evaluate(
     bundle: Annotated[
         str,
-        typer.Argument(
-            metavar="BUNDLE", help="A bundle's path, or a platform id or its beginning.", autocompletion=complete_platforms
+        Argument(
+            metavar="BUNDLE",
+            help="A bundle's path, or a platform.",
+            autocompletion=options.complete_platforms,
         ),
     ],
-    stores: Annotated[
-        list[str],
-        typer.Argument(metavar="STORE", help="SQLite files, JSON Lines files (.jsonl, .jsonl.gz) or database URLs."),
-    ],
-    families: Annotated[
-        str, typer.Option("--families", help="Judge on these families or spaces alone, separated by commas.")
-    ] = "",
-    as_json: AsJson = False,
+    stores: Annotated[list[str], Argument(metavar="STORE", help="SQLite files, JSON Lines files or database URLs.")],
+    families: Annotated[str, Option("--families", help="Families or spaces to judge on, with commas.")] = "",
+    as_json: options.AsJson = False,
 ) -> None:
     """Judge a bundle on stored networks that it was not trained on; those that it was trained on fit the baselines.
 
@@ -94,7 +85,7 @@ def evaluate(
     for store in stores:
         with open_measurements(store) as kept:
             labels += kept.labels(platform=only_platform(kept, predictor.platform.id).id, role="network")
-    chosen = set(names_in(families)) or None
+    chosen = set(options.names_in(families)) or None
     if not predictor.card.get(TRAINING_KEYS):
         warn("the bundle does not say which networks it was trained on; all are taken for untrained")
     found = evaluate_on_labels(predictor, labels, families=chosen)
@@ -126,21 +117,25 @@ def _print_evaluation(found: Evaluation) -> None:
         [_row("latcast", found.metrics), *(_row(name, metrics) for name, metrics in found.baselines.items())],
     )
     print(f"\nlabel error: {found.label_error or 'not known, as no latency was measured twice'}")
-    columns = zip(found.names, found.predicted_ms, found.low_ms, found.high_ms, found.actual_ms, strict=True)
     bounds = zip(found.low_ms.tolist(), found.high_ms.tolist(), strict=True)
-    heading, intervals = interval_column([(low, high, found.level) for low, high in bounds])
+    print_errors(found.names, found.predicted_ms, [(low, high, found.level) for low, high in bounds], found.actual_ms)
+
+
+def print_errors(
+    names: Sequence[str], predicted_ms: Iterable[float], intervals: Sequence[tuple[float, float, float | None]],
+    measured_ms: Iterable[float],
+) -> None:  # fmt: skip
+    """Predictions beside measurements; intervals are low, high and level."""
+    heading, shown = interval_column(intervals)
+    rows = zip(names, predicted_ms, shown, intervals, measured_ms, strict=True)
     print_table(
         "",
         ("network", "predicted ms", heading, "measured ms", "error %", ""),
         [
             (
-                name,
-                milliseconds(predicted),
-                interval,
-                milliseconds(actual),
-                f"{100 * (predicted / actual - 1):+.1f}",
-                "" if low <= actual <= high else "outside",
+                name, milliseconds(predicted), interval, milliseconds(measured), f"{100 * (predicted / measured - 1):+.1f}",
+                "" if low <= measured <= high else "outside",
             )
-            for interval, (name, predicted, low, high, actual) in zip(intervals, columns, strict=True)
+            for name, predicted, interval, (low, high, _), measured in rows
         ],
-    )
+    )  # fmt: skip

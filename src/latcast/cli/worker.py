@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from latcast.cli.options import Cpus, DeviceName, Realtime, placement
+from latcast.cli import options
 from latcast.cli.output import kept_when_interrupted, print_table
 from latcast.errors import ClusterError
 
 
 @kept_when_interrupted("its tasks are done again by other workers")
 def command(
-    scheduler: Annotated[str, typer.Argument(metavar="ADDRESS", help="Of a scheduler: what dask scheduler prints.")],
-    device: DeviceName = "local",
-    runtime: Annotated[
-        list[str] | None, typer.Option("--runtime", "-r", help="Offer to measure under this one alone; may be repeated.")
-    ] = None,
-    threads: Annotated[
-        list[int] | None, typer.Option("--threads", "-t", help="Threads of one inference; may be repeated.")
-    ] = None,
-    cpus: Cpus = "",
-    realtime: Realtime = None,
-    measure: Annotated[bool, typer.Option("--measure/--no-measure", help="Whether to offer this machine for measuring.")] = True,
-    predict: Annotated[bool, typer.Option("--predict/--no-predict", help="Whether to offer it for predicting.")] = True,
+    scheduler: Annotated[str, Argument(metavar="ADDRESS", help="Of a scheduler: what dask scheduler prints.")],
+    device: options.DeviceName = "local",
+    runtime: Annotated[list[str] | None, Option("--runtime", "-r", help="Measure under this one alone; repeatable.")] = None,
+    threads: Annotated[list[int] | None, Option("--threads", "-t", help="Threads of one inference; repeatable.")] = None,
+    cpus: options.Cpus = "",
+    realtime: options.Realtime = None,
+    measure: Annotated[bool, Option("--measure/--no-measure", help="Whether to offer this machine for measuring.")] = True,
+    predict: Annotated[bool, Option("--predict/--no-predict", help="Whether to offer it for predicting.")] = True,
 ) -> None:
     """Work for a Dask scheduler: campaigns and predictions of others run here; Ctrl-C ends it.
 
@@ -37,7 +33,7 @@ def command(
     from latcast.measure.settings import WorkerSettings
     from latcast.runtimes import RUNTIMES, get_runtime
 
-    describe_host(*placement(cpus, realtime))
+    describe_host(*options.placement(cpus, realtime))
     offered = [PREDICTS] if predict else []
     for name in (runtime or [each for each in RUNTIMES.names() if each != "replay"]) if measure else ():
         known = get_runtime(name)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
+from latcast.cli import options
 from latcast.cli.lazy_group import command_group
-from latcast.cli.options import AsJson, Shape, parse_shapes
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
-from latcast.cli.workgroups_measure import Block, measure, parse_block
+from latcast.cli.workgroups_measure import Block, measure, operator_workload, parse_block
 from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Examples:
 def advise(
     what: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL|OP",
             help="A model file or the name of a published network; or an operator, conv:56x56x64,k3,s1,c128 or "
             "dwconv:112x112x32,k3,s2.",
@@ -44,18 +44,18 @@ def advise(
     ],
     on: Annotated[
         str,
-        typer.Option(
+        Option(
             "--on",
             metavar="DEVICE",
             help="Device profile: hikey970, vivox30, pixel3xl, mi9..., or a .toml file; or opencl or webgpu for a device of "
             "this machine.",
         ),
     ],
-    count: Annotated[int, typer.Option("--count", "-n", help="Sizes to name for each convolution.", min=1)] = 5,
+    count: Annotated[int, Option("--count", "-n", help="Sizes to name for each convolution.", min=1)] = 5,
     block: Block = "2,1,1",
-    direct: Annotated[bool, typer.Option("--direct", help="Take every convolution as a direct one: no Winograd.")] = False,
-    shape: Shape = None,
-    as_json: AsJson = False,
+    direct: Annotated[bool, Option("--direct", help="Take every convolution as a direct one: no Winograd.")] = False,
+    shape: options.Shape = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Work-group sizes worth trying for each convolution, what each of rules I to V says of them, and TFLite's default.
 
@@ -69,7 +69,7 @@ def advise(
     from latcast.workgroups.gpu_interfaces import is_queried, queried_profile
 
     profile = queried_profile(on) if is_queried(on) else load_profile(on)
-    found = _launches(what, profile, parse_block(block), direct, shape)
+    found = _launches(what, profile, block, direct, shape)
     advised = [(launch, None if launch.workload is None else advised_sizes(launch.workload, profile, count)) for launch in found]
     if as_json:
         print_json(
@@ -89,23 +89,17 @@ def advise(
     _print_advice(what, profile, advised)
 
 
-def _launches(
-    what: str, profile: DeviceProfile, block: tuple[int, int, int], direct: bool, shape: list[str] | None
-) -> list[Launch]:
-    from dataclasses import replace
-
+def _launches(what: str, profile: DeviceProfile, block: str, direct: bool, shape: list[str] | None) -> list[Launch]:
     from latcast.spaces.models import as_graph
-    from latcast.workgroups.networks import conv_kernel, is_operator, launch_of, launches, parse_operator
+    from latcast.workgroups.networks import is_operator, launch_of, launches
 
-    if not is_operator(what):
-        found = launches(as_graph(what, shapes=parse_shapes(shape) or None), profile.family, block, direct=direct)
-        if not found:
-            raise LatcastError(f"{what} has no convolution; work-group sizes are advised for convolutions alone")
-        return found
-    workload = parse_operator(what)
-    if workload.kind == "conv" and block != (2, 1, 1):
-        workload = replace(workload, descriptor=conv_kernel(block))
-    return [launch_of(workload, profile.family, direct=direct)]
+    if is_operator(what):
+        return [launch_of(operator_workload(what, block), profile.family, direct=direct)]
+    graph = as_graph(what, shapes=options.parse_shapes(shape) or None)
+    found = launches(graph, profile.family, parse_block(block), direct=direct)
+    if not found:
+        raise LatcastError(f"{what} has no convolution; work-group sizes are advised for convolutions alone")
+    return found
 
 
 def _print_advice(what: str, profile: DeviceProfile, advised: Sequence[tuple[Launch, Advice | None]]) -> None:
@@ -150,7 +144,7 @@ app.command()(measure)
 
 
 @app.command()
-def devices(as_json: AsJson = False) -> None:
+def devices(as_json: options.AsJson = False) -> None:
     """What OpenCL and WebGPU tell of the devices here; what they do not tell is said, not guessed.
 
     \b
@@ -195,13 +189,11 @@ def _known(value: int | None) -> str:
 @app.command()
 def replay(
     cache: Annotated[
-        Path, typer.Argument(metavar="CACHE", help="Cache file of Kernel Tuner (.json, .json.gz), or what measure wrote.")
+        Path, Argument(metavar="CACHE", help="Cache file of Kernel Tuner (.json, .json.gz), or what measure wrote.")
     ],
-    on: Annotated[
-        str, typer.Option("--on", metavar="DEVICE", help="Device profile. [default: found by the device's name in the file]")
-    ] = "",
-    each: Annotated[bool, typer.Option("--each", help="Show every kernel variant.")] = False,
-    as_json: AsJson = False,
+    on: Annotated[str, Option("--on", metavar="DEVICE", help="Device profile. [default: by the name in the file]")] = "",
+    each: Annotated[bool, Option("--each", help="Show every kernel variant.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """What a measured sweep says: how repeatable it is, and what rules, defaults and tuning would have given.
 

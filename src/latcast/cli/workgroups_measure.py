@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from latcast.cli.options import AsJson, Seed, Shape, one_of, parse_shapes
+from latcast.cli import options
 from latcast.cli.output import StageProgress, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
 
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
     from latcast.workgroups.sweep import Sweep
     from latcast.workgroups.workloads import Workload
 
-Block = Annotated[
-    str, typer.Option("--block", metavar="X,Y,Z", help="Columns, rows and slices that a work item of a convolution computes.")
-]
+Block = Annotated[str, Option("--block", metavar="X,Y,Z", help="Columns, rows and slices that a work item computes.")]
 WHICH_SIZES = ("all", "divisors", "shortlist")
 CHECK_FAILED = 3
 """Exit code where the order of sizes is noise: everything ran, but there is no answer."""
@@ -37,48 +36,42 @@ SHOWN = 10
 def measure(
     what: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL|OP",
             help="An operator, conv:56x56x64,k3,s1,c128 or dwconv:112x112x32,k3,s2; or a model file or the name of a published "
             "network, whose convolutions are measured one after another.",
         ),
     ],
-    on: Annotated[
-        str, typer.Option("--on", metavar="DEVICE", help="opencl or webgpu, or one of their devices: webgpu:1, opencl:mali.")
-    ],
-    rounds: Annotated[int, typer.Option("--rounds", help="Launches of each size, earlier ones included.", min=2)] = 20,
+    on: Annotated[str, Option("--on", metavar="DEVICE", help="opencl, webgpu, or one of their devices: webgpu:1, opencl:mali.")],
+    rounds: Annotated[int, Option("--rounds", help="Launches of each size, earlier ones included.", min=2)] = 20,
     sizes: Annotated[
         str,
-        typer.Option(
+        Option(
             "--sizes",
             metavar="all|divisors|shortlist",
             help="All that the device allows (see --max-sizes), those that TFLite's exhaustive tuning tries, which divide the "
             "grid exactly, or only those that the rules or TFLite recommend.",
-            callback=one_of(lambda: WHICH_SIZES),
+            callback=options.one_of(lambda: WHICH_SIZES),
         ),
     ] = "all",
-    max_sizes: Annotated[
-        int, typer.Option("--max-sizes", help="Sizes at most: the recommended ones and a random sample of the others.", min=2)
-    ] = 120,
+    max_sizes: Annotated[int, Option("--max-sizes", help="At most so many: recommended ones and a random sample.", min=2)] = 120,
     budget: Annotated[
         float,
-        typer.Option(
-            "--budget", metavar="MINUTES", help="Minutes to spend on each operator; two rounds are always run.", min=0.0
-        ),
+        Option("--budget", metavar="MINUTES", help="Minutes for each operator; two rounds are always run.", min=0.0),
     ] = 5.0,
     block: Block = "2,1,1",
-    shape: Shape = None,
-    seed: Seed = 0,
+    shape: options.Shape = None,
+    seed: options.Seed = 0,
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help="Where the sweep is kept, in the cache format of Kernel Tuner: a file, or a folder for a model. "
             "[default: the user's folder]",
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Time own kernels with many work-group sizes, in interleaved rounds; run again, it goes on with the rounds there are.
 
@@ -126,7 +119,6 @@ def _measured(
     session: KernelSession, profile: DeviceProfile, workload: Workload, sizes: Sequence[WorkGroup], plan: SweepPlan,
     path: Path, progress: StageProgress,
 ) -> Sweep:  # fmt: skip
-    from latcast.predictors.profiling import Stage
     from latcast.workgroups.kernel_tuner_cache import read_cache
     from latcast.workgroups.measuring import measure_sweep, save_sweep
 
@@ -137,7 +129,7 @@ def _measured(
         session, profile, workload, sizes, plan,
         earlier=earlier,
         save=lambda sweep: save_sweep(path, sweep),
-        watch=lambda doing, share: progress(Stage(f"{workload}: {doing}", share)),
+        watch=lambda doing, share: progress.show(f"{workload}: {doing}", share),
     )  # fmt: skip
 
 
@@ -150,26 +142,27 @@ def parse_block(text: str) -> tuple[int, int, int]:
     return (x, y, z)
 
 
+def operator_workload(text: str, block: str) -> Workload:
+    """The work of an operator, where a work item computes what ``--block`` says."""
+    from latcast.workgroups.networks import conv_kernel, parse_operator
+
+    workload, shape = parse_operator(text), parse_block(block)
+    if workload.kind == "conv" and shape != (2, 1, 1):
+        return replace(workload, descriptor=conv_kernel(shape))
+    return workload
+
+
 def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]:
     """What is to be computed, equal convolutions of a model once."""
-    from latcast.workgroups.networks import conv_kernel, is_operator, parse_operator
-
-    blocks = parse_block(block)
-    if is_operator(what):
-        workload = parse_operator(what)
-        if workload.kind == "conv" and blocks != (2, 1, 1):
-            workload = replace(workload, descriptor=conv_kernel(blocks))
-        return [workload]
-    return _convolutions(what, blocks, shape)
-
-
-def _convolutions(model: str, block: tuple[int, int, int], shape: list[str] | None) -> list[Workload]:
     from latcast.spaces.models import as_graph
-    from latcast.workgroups.networks import launches
+    from latcast.workgroups.networks import is_operator, launches
     from latcast.workgroups.operands import require_supported
 
+    if is_operator(what):
+        return [operator_workload(what, block)]
     found: list[Workload] = []
-    for launch in launches(as_graph(model, shapes=parse_shapes(shape) or None), None, block, direct=True):
+    graph = as_graph(what, shapes=options.parse_shapes(shape) or None)
+    for launch in launches(graph, None, parse_block(block), direct=True):
         try:
             if launch.workload is None:
                 raise MeasurementError(launch.why)
@@ -179,7 +172,7 @@ def _convolutions(model: str, block: tuple[int, int, int], shape: list[str] | No
             continue
         found.append(launch.workload)
     if not found:
-        raise LatcastError(f"{model} has no convolution that the kernels here compute: plain and depthwise ones, one image")
+        raise LatcastError(f"{what} has no convolution that the kernels here compute: plain and depthwise ones, one image")
     return list(dict.fromkeys(found))
 
 
