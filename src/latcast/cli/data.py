@@ -85,11 +85,6 @@ def _folder(paths: Sequence[Path]) -> Path:
     return paths[0]
 
 
-app.command()(variants)
-app.command()(export)
-app.command()(sample)
-
-
 @app.command(name="import")
 def import_dataset(
     dataset: Source,
@@ -345,3 +340,8 @@ def _stored(dataset: str, store: str | None, measurements: Sequence[Measurement]
         store = str(file)
     with Store(store) as kept:
         return kept.add_all(measurements), kept.location
+
+
+app.command()(variants)
+app.command()(export)
+app.command()(sample)

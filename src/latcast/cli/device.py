@@ -79,10 +79,6 @@ Count = Annotated[int, Option("--count", "-n", help="How many networks.", min=1)
 Method = Annotated[str, Option("--method", help="How they are chosen from --data.", callback=options.one_of(_methods))]
 
 
-app.command()(adapt)
-app.add_typer(device_fusion.app, name="fusion")
-
-
 @app.command()
 def select(
     data: Data = None,
@@ -393,3 +389,7 @@ def _print_predicted(device: str, measured: int, table: LatencyTable, found: Dev
         f"learned from {len(table.networks)} networks on {len(table.platforms)} platforms; the most alike is {found.nearest} "
         f"({found.distance:.2f} median distances of two devices away; usual: up to {found.usual_distance:.2f})"
     )
+
+
+app.command()(adapt)
+app.add_typer(device_fusion.app, name="fusion")
