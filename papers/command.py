@@ -11,6 +11,7 @@ import typer
 
 from latcast.cli.options import AsJson
 from latcast.cli.output import Interrupted, StageProgress, milliseconds, print_json, print_table, warn
+from latcast.extras import LEARNING, require
 from latcast.report.drawing import check_drawable
 from papers.harness import Cell, Comparison
 
@@ -37,9 +38,10 @@ def working(plot: Path | None = None) -> Iterator[StageProgress]:
         plot: As for :func:`report`.
 
     Raises:
-        MissingExtraError: There is something to draw, and nothing to draw with.
+        MissingExtraError: What measures and trains is not installed, or there is something to draw and nothing to draw with.
         Interrupted: By Ctrl-C.
     """
+    require("a paper's tables", *LEARNING)
     if plot is not None:
         check_drawable()
     try:

@@ -68,7 +68,7 @@ def run(statements: str, home: Path) -> subprocess.CompletedProcess[str]:
     """What a small install's Python makes of some statements."""
     return subprocess.run(
         [sys.executable, "-c", hiding() + statements], capture_output=True, text=True, check=False, cwd=home,
-        env={"PATH": "", "LATCAST_HOME": str(home), "PYTHONPATH": str(ROOT / "src")},
+        env={"PATH": "", "LATCAST_HOME": str(home), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
     )  # fmt: skip
 
 
@@ -116,10 +116,21 @@ def test_a_small_install_predicts_files_and_named_networks(tmp_path: Path, files
 
 
 @pytest.mark.parametrize(
-    "arguments", [["platforms"], ["platforms", "show", "pixel4/tflite-2.10/gpu/fp16"], ["doctor"], ["--help"]]
+    "command",
+    [
+        "--help",
+        "compare resnet18 squeezenet1_1 --on pixel4/tflite-2.10/gpu/fp16",
+        "device select",
+        "device kit squeezenet1_1 -o kit",
+        "doctor",
+        "models mobile*",
+        "platforms",
+        "platforms show pixel4/tflite-2.10/gpu/fp16",
+        "profile --help",
+    ],
 )
-def test_a_small_install_says_what_it_knows(tmp_path: Path, arguments: list[str]) -> None:
-    found = latcast(tmp_path, *arguments)
+def test_a_small_install_does_what_needs_no_device(tmp_path: Path, command: str) -> None:
+    found = latcast(tmp_path, *command.split())
 
     assert found.returncode == 0, found.stderr
     assert found.stdout
@@ -141,6 +152,7 @@ def test_a_small_install_predicts_from_python(tmp_path: Path) -> None:
         ("measure resnet18", "local"),
         ("device adapt", "local"),
         ("device fusion detect", "local"),
+        ("device predict --measured few.csv --on mine/tflite-2.10/4large/fp32 squeezenet1_1", "local"),
         ("train kept.sqlite", "local"),
         ("evaluate pixel4/tflite-2.10/gpu/fp16 kept.sqlite", "local"),
         ("data variants -o variants", "parquet"),
@@ -154,11 +166,19 @@ def test_a_small_install_predicts_from_python(tmp_path: Path) -> None:
 def test_work_that_needs_more_names_the_command_that_adds_it(tmp_path: Path, command: str, extra: str) -> None:
     (tmp_path / "kept.sqlite").touch()
     (tmp_path / "network.pt2").touch()
+    (tmp_path / "few.csv").write_text("model,latency_ms\nresnet18,105.5\nsqueezenet1_0,33\n")
     found = latcast(tmp_path, *command.split())
 
     assert found.returncode == 1
     assert f"pip install 'latcast[{extra}]'" in found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+def test_the_papers_need_what_measures_and_trains(tmp_path: Path) -> None:
+    found = run("from papers.__main__ import main, run; sys.exit(run(['workgroups', '--data', '.'], main, 'papers'))", tmp_path)
+
+    assert found.returncode == 1
+    assert "pip install 'latcast[local]'" in found.stderr
 
 
 def test_a_name_of_the_package_that_needs_more_says_so(tmp_path: Path) -> None:

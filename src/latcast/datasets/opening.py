@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from latcast.datasets import jsonlines
-from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.measure.quiet import settle
 from latcast.measure.statistics import probe_settings
 from latcast.reading import require_regular
 from latcast.records import Platform
 from latcast.registry import beginning_with
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -25,6 +28,8 @@ def open_measurements(location: Path | str) -> Store:
     Raises:
         DatasetError: There is no such file, or it is neither.
     """
+    from latcast.datasets.store import Store
+
     text = str(location)
     if "://" in text:
         return Store(text)
@@ -43,6 +48,8 @@ def open_measurements(location: Path | str) -> Store:
 
 
 def _in_memory(path: Path) -> Store:
+    from latcast.datasets.store import Store
+
     records = list(jsonlines.read(path))
     if not records:
         raise DatasetError(f"{path} holds no measurements")
