@@ -18,11 +18,11 @@ from latcast.errors import TrainingError
 from latcast.kernels.rules import rules_for
 from latcast.kernels.search import find_kernels
 from latcast.measure.statistics import Label
-from latcast.predictors.evaluation import evaluate
+from latcast.predictors.evaluation import evaluate_samples
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import NetworkSample
 from latcast.predictors.stored import collect_stored
-from latcast.predictors.training import train
+from latcast.predictors.training import fit_predictor
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.training_mix import TRAINING_FAMILIES
@@ -157,14 +157,14 @@ def judge_what_is_learned_from(bench: Bench) -> dict[str, Any]:
         with bench.store(learn_from) as store:
             data = collect_stored(store, platform, rules)
         try:
-            predictor = train(data, platform, rules, learn_from=learn_from, model=model)
+            predictor = fit_predictor(data, platform, rules, learn_from=learn_from, model=model)
         except TrainingError as problem:  # what was not measured is reported as such
             compared[f"{learn_from}, {model}"] = {"unavailable": str(problem)}
             continue
         compared[f"{learn_from}, {model}"] = {
             "learn_from": learn_from, "model": model, "seconds": LEARN_FROM_SECONDS, "seed": LEARN_FROM_SEEDS[learn_from],
             "training_networks": len(data.networks), "timed_kernels": len(data.profiled) + len(data.isolated),
-            **evaluate(predictor, tests).metrics.to_json(),
+            **evaluate_samples(predictor, tests).metrics.to_json(),
         }  # fmt: skip
     return _write(bench, {"learn_from": compared})
 

@@ -23,7 +23,7 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import load_rules
 from latcast.kernels.search import find_kernels
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.stored import train_stored
+from latcast.predictors.stored import train
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
@@ -106,10 +106,7 @@ def peer_results(python: Path, files: Mapping[str, Path]) -> dict[str, dict[str,
 
 def our_predictor() -> PlatformPredictor:
     """Any predictor of real size: it is its speed that counts."""
-    from latcast.datasets.opening import only_platform, open_measurements
-
-    with open_measurements(MEASUREMENTS) as store:
-        return train_stored(store, only_platform(store))
+    return train(MEASUREMENTS)
 
 
 def our_results(predictor: PlatformPredictor, files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:

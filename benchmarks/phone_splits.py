@@ -20,7 +20,7 @@ from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import TrainingData, restrict
 from latcast.predictors.stored import trained_with_card
-from latcast.predictors.training import train
+from latcast.predictors.training import fit_predictor
 from latcast.records import Platform
 from papers.harness import ResultFolder, files_digest, process_pool, source_digest
 
@@ -67,7 +67,7 @@ def compute(trial: SplitTrial, data: TrainingData) -> Figures:
     split = by_network(lineages, trial.seed) if trial.held_out == "network" else by_group(lineages, trial.seed)
     known = frozenset(split.train)
     part = restrict(data, lambda sample: sample.reference.name in known)
-    fit = trained_with_card if trial.interval else train
+    fit = trained_with_card if trial.interval else fit_predictor
     predictor = fit(part, platform, platform_rules(platform), learn_from=source_of(platform, data), seed=trial.seed)
     tested = [sample for sample in data.networks if sample.reference.name not in known]
     estimates = predictor.estimate([sample.kernels for sample in tested])

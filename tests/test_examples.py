@@ -20,11 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GIVEN = {
     "Comparison", "Evaluation", "FusionRules", "Kernel", "KernelLatency", "LatcastError", "NetworkSummary", "PlatformSummary",
-    "__version__", "evaluate", "profile", "train",
+    "__version__",
 }  # fmt: skip
 """What functions give, and nobody makes; the examples of the functions show it."""
 
 TORCH = {"from_torch"}
+
+LONG = {"from_torch", "profile", "train"}
+"""Whose examples take more than a few seconds."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +46,10 @@ def described(name: str) -> Any:
     return getattr(importlib.import_module(str(module)), name)
 
 
-@pytest.mark.parametrize("name", sorted(set(latcast.__all__) - GIVEN))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in sorted(set(latcast.__all__) - GIVEN)],
+)
 def test_the_example_of_a_name_runs(name: str) -> None:
     if name in TORCH:
         pytest.importorskip("torch")

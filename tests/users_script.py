@@ -65,6 +65,18 @@ def measurements(graph: latcast.Graph) -> None:
         assert_type(list(store.measurements()), list[latcast.Measurement])
 
 
+def learning() -> None:
+    found = latcast.profile(runtime="onnxruntime", budget_minutes=5)
+    assert_type(found.predictor, latcast.PlatformPredictor)
+    assert_type(found.bundle.path, Path)
+    predictor = latcast.train("measurements.sqlite", platform="local/onnxruntime", leave_out=["resnet"])
+    assert_type(predictor, latcast.PlatformPredictor)
+    assert_type(latcast.save_bundle(predictor, "mine.zip"), Path)
+    judged = latcast.evaluate(predictor, ["measurements.sqlite", Path("more.jsonl.gz")])
+    assert_type(judged, latcast.Evaluation)
+    assert_type(judged.metrics.mape, float)
+
+
 def mistakes() -> None:
     latcast.predikt("resnet18", on=PHONE)  # type: ignore[attr-defined]
     latcast.predict("resnet18", on=3)  # type: ignore[call-overload]
@@ -77,6 +89,9 @@ def mistakes() -> None:
     latcast.platforms(3)  # type: ignore[arg-type]
     latcast.measure("resnet18", runtime=3)  # type: ignore[arg-type]
     latcast.measure("resnet18").latency_ms + 1.0  # type: ignore[operator]
+    latcast.profile(runtime="onnxruntime", budget_s=300)  # type: ignore[call-arg]
+    latcast.train("measurements.sqlite", leave_out=3)  # type: ignore[arg-type]
+    latcast.evaluate("local/onnxruntime")  # type: ignore[call-arg]
     latcast.WorkerSettings(threads="two")  # type: ignore[arg-type]
     latcast.Store(3)  # type: ignore[arg-type]
     latcast.build("resnet18")  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from latcast.measure.quiet import QuietTime
 from latcast.measure.statistics import Label, LabelError, label_error, probe_settings, renormalised
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
-from latcast.predictors.training import train
+from latcast.predictors.training import fit_predictor
 from latcast.records import Measurement, Platform
 from latcast.spaces import build
 from papers.nn_meter.paper import FAMILY_TITLES
@@ -185,7 +185,9 @@ def train_without(benchmark: MeasuredBenchmark, family: str, training: Training)
     if source == ALONE:
         rest, source = replace(rest, networks=(), profiled=()), "kernels"
     try:
-        return train(rest, benchmark.platform, benchmark.rules, learn_from=source, model=training.model, seed=training.seed)
+        return fit_predictor(
+            rest, benchmark.platform, benchmark.rules, learn_from=source, model=training.model, seed=training.seed
+        )
     except TrainingError as problem:
         raise TrainingError(f"without {family}: {problem}") from problem
 

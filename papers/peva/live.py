@@ -18,7 +18,7 @@ from latcast.predictors.metrics import judge
 from latcast.predictors.profiling import OPERATOR_PLAN, Stage
 from latcast.predictors.samples import NetworkSample, restrict
 from latcast.predictors.stored import collect_stored
-from latcast.predictors.training import train
+from latcast.predictors.training import fit_predictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
 from papers.harness import Cell, Comparison, Watch, unwatched
@@ -138,7 +138,7 @@ def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched)
         part = restrict(data, keep)
         for title, learn_from, kind in LEARNERS:
             watch(Stage(f"learning from {size} synthetic networks", place / len(sizes)))
-            predictor = train(part, platform, rules, learn_from=learn_from, model=kind, seed=SEED)
+            predictor = fit_predictor(part, platform, rules, learn_from=learn_from, model=kind, seed=SEED)
             found = judge(predictor.estimate([sample.kernels for sample in tested]).latency_ms, actual_ms)
             rows.append((title, size, found.networks, *(getattr(found, name) for name in METRICS), error.percent))
     note = "" if len(sizes) == len(SIZES) else f"; {len(known)} of {max(SIZES)} synthetic networks are measured by now"

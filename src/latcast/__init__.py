@@ -37,7 +37,7 @@ _WHERE = {
     "predict_many": "latcast.predictors.forecast",
     "profile": "latcast.predictors.profiling",
     "save_bundle": "latcast.predictors.bundle",
-    "train": "latcast.predictors.training",
+    "train": "latcast.predictors.stored",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
     "FusionRules": "latcast.kernels.rules",
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from latcast.predictors.prediction import KernelLatency as KernelLatency
     from latcast.predictors.prediction import Prediction as Prediction
     from latcast.predictors.profiling import profile as profile
-    from latcast.predictors.training import train as train
+    from latcast.predictors.stored import train as train
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform
     from latcast.records import Reference as Reference

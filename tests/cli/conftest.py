@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from latcast.cli.main import run
-from latcast.datasets.opening import only_platform, open_measurements
+from latcast.datasets.opening import open_measurements
 from latcast.predictors import bundle_index
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.stored import train_stored
+from latcast.predictors.stored import train
 from latcast.spaces.catalogue import build, model
 from tests.cli.dataset import DATASET, UNSEEN
 
@@ -81,7 +81,7 @@ def latcast(home: Path, capfd: pytest.CaptureFixture[str]) -> Latcast:
 def trained() -> PlatformPredictor:
     """From real measurements, without the unseen families."""
     with open_measurements(DATASET) as store:
-        return train_stored(store, only_platform(store), leave_out=UNSEEN, licence="CC0-1.0")
+        return train(store, leave_out=UNSEEN, licence="CC0-1.0")
 
 
 @pytest.fixture

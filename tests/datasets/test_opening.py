@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from latcast.datasets import jsonlines
-from latcast.datasets.opening import only_platform, open_measurements
+from latcast.datasets.opening import default_store_path, only_platform, open_measurements, opened
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError
+from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import renormalised
 from latcast.records import Measurement, Platform, Reference
 
@@ -125,3 +126,29 @@ class TestOnlyPlatform:
     def test_one_that_is_not_there_is_refused(self) -> None:
         with Store(":memory:") as store, pytest.raises(DatasetError, match=f"holds no measurements of {HERE}; it holds none"):
             only_platform(store, HERE)
+
+
+def test_an_open_store_is_used_and_left_open_and_a_path_is_opened(tmp_path: Path) -> None:
+    with Store(tmp_path / "m.sqlite") as store:
+        store.add(measurement("a"))
+        with opened(store) as same:
+            assert same is store
+        assert len(store) == 1
+    with opened(tmp_path / "m.sqlite") as found:
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "name"),
+    [
+        (WorkerSettings(), "", "onnxruntime-cpu1-fp32.sqlite"),
+        (WorkerSettings("ncnn", 2, "int8", "board"), "adapt", "adapt-board-ncnn-cpu2-int8.sqlite"),
+    ],
+)
+def test_measurements_without_a_place_are_kept_in_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: WorkerSettings, kind: str, name: str
+) -> None:
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+
+    assert default_store_path(settings, kind) == tmp_path / "home" / "measurements" / name
+    assert (tmp_path / "home" / "measurements").is_dir()

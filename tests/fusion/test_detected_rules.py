@@ -69,7 +69,9 @@ def test_an_option_means_shipped_detected_or_a_file(tmp_path: Path) -> None:
 
     assert chosen_rules(None, PLATFORM) == chosen_rules("shipped", PLATFORM) == rules_for("ncnn", "fp32")
     assert chosen_rules("detected", PLATFORM) == rules("conv")
-    assert chosen_rules(str(file), PLATFORM) == rules("linear")
+    assert chosen_rules(str(file), PLATFORM) == chosen_rules(str(file), WorkerSettings("ncnn")) == rules("linear")
+    assert chosen_rules(None, WorkerSettings("ncnn")) == rules_for("ncnn", "fp32")
+    assert chosen_rules(rules("conv"), PLATFORM) == rules("conv")
     with pytest.raises(UnknownNameError):
         chosen_rules(str(tmp_path / "none.json"), PLATFORM)
 

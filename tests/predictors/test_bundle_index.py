@@ -250,15 +250,15 @@ class TestTheBetterBundleStays:
     SHORT: ClassVar[dict[str, object]] = {"mape": 5.0, "networks": 40, TRAINING_KEYS: ["a"]}
 
     def test_the_first_one_goes_on_the_shelf(self, home: Path, predictor: PlatformPredictor) -> None:
-        indexed = bundle_index.add_to_index(predictor.with_card(self.SHORT))
+        indexed = bundle_index.keep_bundle(predictor.with_card(self.SHORT))
 
         assert (indexed.is_current, indexed.before) == (True, None)
         assert indexed.path == bundle_index.find_bundle("local/onnxruntime")
 
     def test_a_lesser_one_is_set_aside_where_no_name_finds_it(self, home: Path, predictor: PlatformPredictor) -> None:
-        kept = bundle_index.add_to_index(predictor.with_card(self.LONG)).path
+        kept = bundle_index.keep_bundle(predictor.with_card(self.LONG)).path
 
-        indexed = bundle_index.add_to_index(predictor.with_card(self.SHORT))
+        indexed = bundle_index.keep_bundle(predictor.with_card(self.SHORT))
 
         assert not indexed.is_current
         assert indexed.before == self.LONG
@@ -268,29 +268,29 @@ class TestTheBetterBundleStays:
         assert [entry.path for entry in bundle_index.available_platforms()] == [kept]
 
     def test_what_was_set_aside_before_stays(self, home: Path, predictor: PlatformPredictor) -> None:
-        bundle_index.add_to_index(predictor.with_card(self.LONG))
+        bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
-        aside = [bundle_index.add_to_index(predictor.with_card(self.SHORT)).path for _ in range(3)]
+        aside = [bundle_index.keep_bundle(predictor.with_card(self.SHORT)).path for _ in range(3)]
 
         assert len({path.name for path in aside}) == 3
         assert all(read_summary(path).card == self.SHORT for path in aside)
 
     def test_a_better_one_takes_its_place(self, home: Path, predictor: PlatformPredictor) -> None:
-        bundle_index.add_to_index(predictor.with_card(self.SHORT))
+        bundle_index.keep_bundle(predictor.with_card(self.SHORT))
 
-        indexed = bundle_index.add_to_index(predictor.with_card(self.LONG))
+        indexed = bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
         assert (indexed.is_current, indexed.before) == (True, self.SHORT)
         assert read_summary(bundle_index.find_bundle("local/onnxruntime")).card == self.LONG
 
     def test_who_says_so_gets_the_lesser_one(self, home: Path, predictor: PlatformPredictor) -> None:
-        bundle_index.add_to_index(predictor.with_card(self.LONG))
+        bundle_index.keep_bundle(predictor.with_card(self.LONG))
 
-        assert bundle_index.add_to_index(predictor.with_card(self.SHORT), replace=True).is_current
+        assert bundle_index.keep_bundle(predictor.with_card(self.SHORT), replace=True).is_current
         assert read_summary(bundle_index.find_bundle("local/onnxruntime")).card == self.SHORT
 
     def test_one_that_cannot_be_read_gives_way(self, home: Path, predictor: PlatformPredictor) -> None:
         bundle_index.bundle_path(predictor.platform).parent.mkdir(parents=True)
         bundle_index.bundle_path(predictor.platform).write_bytes(b"no zip")
 
-        assert bundle_index.add_to_index(predictor.with_card(self.SHORT)).is_current
+        assert bundle_index.keep_bundle(predictor.with_card(self.SHORT)).is_current

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.kernels import find_kernels
 from latcast.measure.statistics import Label, LabelError
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.evaluation import evaluate, evaluate_on_labels
+from latcast.predictors.evaluation import evaluate, evaluate_on_labels, evaluate_samples
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample
-from latcast.records import Reference
+from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import SPACES, build
 
 TRAINED = SPACES.get("mobilenet_v2").sample(4, seed=8)
@@ -42,7 +44,7 @@ def sample(label: Label, predictor: PlatformPredictor) -> NetworkSample:
 def test_figures_are_of_predictions_against_labels(judged: PlatformPredictor) -> None:
     test = [sample(label(judged, UNSEEN[0], 1.0), judged), sample(label(judged, UNSEEN[1], 2.0), judged)]
 
-    found = evaluate(judged, test)
+    found = evaluate_samples(judged, test)
 
     # Errors of 0 and -50 %; 0.5 is below 1/1.2, so one of two is inside the interval.
     assert found.metrics.mape == pytest.approx(25.0)
@@ -93,7 +95,7 @@ def test_lineages_are_held_out_only_where_all_that_were_trained_on_are_known(jud
     assert evaluate_on_labels(said, [unseen]).held_out_by == "lineage"
     assert evaluate_on_labels(resnet_too, [unseen]).held_out_by == "network"
     assert evaluate_on_labels(silent, [unseen]).held_out_by == "unknown"
-    assert evaluate(judged, [sample(unseen, judged)]).held_out_by == "unknown"
+    assert evaluate_samples(judged, [sample(unseen, judged)]).held_out_by == "unknown"
 
 
 def test_chosen_families_alone_judge(judged: PlatformPredictor) -> None:
@@ -115,7 +117,9 @@ def test_nothing_to_judge_by_is_an_error_that_counts(judged: PlatformPredictor, 
 
 def test_the_json_form_has_every_network(judged: PlatformPredictor) -> None:
     error = LabelError(1.5, (1.25, 1.75), 9)
-    data = evaluate(judged, [sample(label(judged, UNSEEN[0], 2.0), judged)], held_out_by="device", label_error=error).to_json()
+    data = evaluate_samples(
+        judged, [sample(label(judged, UNSEEN[0], 2.0), judged)], held_out_by="device", label_error=error
+    ).to_json()
 
     [row] = data["per_network"]
     assert (data["platform"], data["held_out_by"]) == (judged.platform.id, "device")
@@ -124,3 +128,19 @@ def test_the_json_form_has_every_network(judged: PlatformPredictor) -> None:
     # A rank correlation of one network is none.
     assert data["spearman"] is None
     assert np.isfinite(data["mape"])
+
+
+def test_stored_networks_judge_as_their_labels_do(judged: PlatformPredictor, tmp_path: Path) -> None:
+    labels = [label(judged, reference, factor) for reference, factor in zip(UNSEEN, (1.0, 2.0), strict=True)]
+    stores = [tmp_path / "first.sqlite", tmp_path / "second.sqlite"]
+    for path, known in zip(stores, labels, strict=True):
+        with Store(path) as store:
+            store.add(Measurement(judged.platform.id, known.reference, latency_ms=known.latency_ms))
+
+    found = evaluate(judged, stores)
+
+    assert found.to_json() == evaluate_on_labels(judged, labels).to_json()
+    with Store(stores[1]) as store:
+        assert evaluate(judged, store).metrics.mape == pytest.approx(50.0)
+    with pytest.raises(DatasetError, match="others: resnet"):
+        evaluate(judged, stores, families={"swin"})

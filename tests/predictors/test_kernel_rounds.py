@@ -16,7 +16,7 @@ from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_rounds import KernelRounds, known_kernels, measure_rounds
 from latcast.predictors.stored import collect_stored
-from latcast.predictors.training import train
+from latcast.predictors.training import fit_predictor
 from latcast.records import Measurement, Platform
 from latcast.samplers.adaptive import LARGE_ERROR
 from latcast.spaces.catalogue import build, model
@@ -273,7 +273,7 @@ def test_kernels_timed_alone_leave_no_kernel_of_real_networks_without_a_predicto
     rounds = KernelRounds(rules, zoo, 400)
     measure_rounds(rounds, store, MadeUpCampaign(store), clock(1))
 
-    predictor = train(collect_stored(store, PLATFORM, rules), PLATFORM, rules, learn_from="kernels", model="analytical")
+    predictor = fit_predictor(collect_stored(store, PLATFORM, rules), PLATFORM, rules, learn_from="kernels", model="analytical")
 
     names = ("mobilenet_v3_large", "shufflenet_v2_x1_0", "densenet121", "googlenet", "vgg16", "deit_tiny_16", "efficientnet_b0")
     predictions = [predictor.predict(build(model(name))) for name in names]

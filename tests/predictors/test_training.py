@@ -16,7 +16,7 @@ from latcast.predictors.folds import group_folds
 from latcast.predictors.intervals import HeldOut, calibrate, lineages_of, unseen_bounds_ms
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
 from latcast.predictors.stored import trained_with_card
-from latcast.predictors.training import LEARN_FROM, cross_predict, train
+from latcast.predictors.training import LEARN_FROM, cross_predict, fit_predictor
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 from tests.predictors.made_up_platform import RULES, TRUTH
@@ -55,14 +55,14 @@ class TestEachSource:
         held_out = [sample for sample in data.networks if sample.family == "googlenet"]
         rest = restrict(data, lambda sample: sample.family != "googlenet")
 
-        predictor = train(rest, PLATFORM, RULES, learn_from=learn_from, model="analytical")
+        predictor = fit_predictor(rest, PLATFORM, RULES, learn_from=learn_from, model="analytical")
 
         assert errors(predictor.estimate([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
         assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
 
     @pytest.mark.parametrize("learn_from", LEARN_FROM)
     def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, learn_from: str) -> None:
-        predictor = train(data, PLATFORM, RULES, learn_from=learn_from, model="analytical")
+        predictor = fit_predictor(data, PLATFORM, RULES, learn_from=learn_from, model="analytical")
 
         functions = {
             kernel.configuration[2] for each in data.networks for kernel in each.kernels if kernel.kernel_type == "activation"
@@ -76,7 +76,7 @@ class TestEachSource:
         few = restrict(data, lambda sample: sample.family in ("googlenet", "densenet", "resnet"))
         few = replace(few, isolated=few.isolated[:300])
 
-        first, second = (train(few, PLATFORM, RULES, learn_from=learn_from, seed=7) for _ in range(2))
+        first, second = (fit_predictor(few, PLATFORM, RULES, learn_from=learn_from, seed=7) for _ in range(2))
 
         kernels = [sample.kernels for sample in data.networks]
         assert first.estimate(kernels).latency_ms.tolist() == second.estimate(kernels).latency_ms.tolist()
@@ -90,7 +90,7 @@ class TestEachSource:
             networks=tuple(replace(s, latency_ms=factor[s.reference.key] * sums[s.reference.key]) for s in data.networks),
         )
 
-        predictor = train(shorter, PLATFORM, RULES, learn_from="operators")
+        predictor = fit_predictor(shorter, PLATFORM, RULES, learn_from="operators")
 
         shortest, longest = min(sums.values()), max(sums.values())
         found = predictor.network.short_networks.factor(np.array([shortest, longest]))
@@ -99,7 +99,7 @@ class TestEachSource:
 
     def test_what_cannot_be_learned_from_is_named_with_those_there_are(self, data: TrainingData) -> None:
         with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
-            train(data, PLATFORM, RULES, learn_from="guess")
+            fit_predictor(data, PLATFORM, RULES, learn_from="guess")
 
     @pytest.mark.parametrize(
         ("learn_from", "needed"),
@@ -109,7 +109,7 @@ class TestEachSource:
         few = TrainingData(data.isolated[:9], data.profiled[:9], data.networks[:9])
 
         with pytest.raises(TrainingError, match=rf"at least 10 {needed} of {PLATFORM}, found 9; measure more"):
-            train(few, PLATFORM, RULES, learn_from=learn_from)
+            fit_predictor(few, PLATFORM, RULES, learn_from=learn_from)
 
 
 class TestCrossPrediction:

@@ -63,7 +63,9 @@ def variants(
 
         settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
         if store is None:
-            store = options.default_store_path(settings, "variants")
+            from latcast.datasets.opening import default_store_path
+
+            store = default_store_path(settings, "variants")
         small = no_larger_than(found, 1e9 * max_gmacs, 1e6 * max_million_weights)
         report, wanted = _measured(small, measure, settings, store, processes, budget)
         if as_json:

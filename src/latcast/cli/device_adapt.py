@@ -9,7 +9,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn, warn_of_failures
-from latcast.cli.profile import described, fusion_rules, keep, summarise
+from latcast.cli.profile import described, keep, summarise
 
 if TYPE_CHECKING:
     from latcast.devices.adaptation import AdaptationResult
@@ -50,17 +50,19 @@ def adapt(
       latcast device adapt --runtime litert --pool bundles --budget 1
       latcast device adapt --runtime openvino --target '±10=95'
     """
+    from latcast.datasets.opening import default_store_path
     from latcast.datasets.store import Store
     from latcast.devices.adaptation import adapt as adapt_predictors
     from latcast.devices.adaptation import try_profiler
     from latcast.devices.adaptation_rounds import parse_target
     from latcast.devices.pool import open_pool
+    from latcast.fusion.detected_rules import chosen_rules
 
     wanted = None if target is None else parse_target(target)
     settings = options.worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
     if store is None:
-        store = options.default_store_path(settings, "adapt")
-    chosen_rules = fusion_rules(rules, settings)
+        store = default_store_path(settings, "adapt")
+    kernel_rules = chosen_rules(rules, settings)
     with StageProgress() as progress:
         known = open_pool(pool, watch=lambda _, share: progress.show("loading the pool", share))
     trial = try_profiler(settings)
@@ -71,7 +73,7 @@ def adapt(
         )
     with StageProgress() as progress, Store(store) as kept:
         found = adapt_predictors(
-            settings, kept, known, budget_s=60 * budget, target=wanted, rules=chosen_rules, sampler=sampler or "prior", seed=seed,
+            settings, kept, known, budget_s=60 * budget, target=wanted, rules=kernel_rules, sampler=sampler or "prior", seed=seed,
             trial=trial, watch=progress,
         )  # fmt: skip
     for problem in known.problems[:3]:

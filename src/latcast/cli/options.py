@@ -232,22 +232,6 @@ def worker_settings(
     )  # fmt: skip
 
 
-def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
-    """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
-    from latcast.folders import made, measurements_folder
-
-    parts = [
-        kind,
-        "" if settings.device == "local" else settings.device,
-        settings.runtime,
-        f"cpu{settings.threads}",
-        settings.precision,
-    ]
-    path = measurements_folder() / ("-".join(part for part in parts if part) + ".sqlite")
-    made(path.parent)
-    return path
-
-
 def names_in(text: str) -> list[str]:
     """The names in a list with commas between."""
     return [name.strip() for name in text.split(",") if name.strip()]

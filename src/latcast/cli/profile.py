@@ -13,8 +13,6 @@ from latcast.cli import options
 from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn, warn_of_failures
 
 if TYPE_CHECKING:
-    from latcast.kernels.rules import FusionRules
-    from latcast.measure.settings import WorkerSettings
     from latcast.predictors.bundle_index import IndexedBundle
     from latcast.predictors.platform_predictor import PlatformPredictor
 
@@ -58,7 +56,6 @@ def command(
       latcast profile --runtime openvino --threads 2 --budget 10
       latcast profile --learn-from kernels --sampler adaptive --target-error 10
     """
-    from latcast.datasets.store import Store
     from latcast.predictors.profiling import DEFAULT_SAMPLER, profile
 
     if sampler is not None or target_error is not None:
@@ -66,49 +63,39 @@ def command(
             raise typer.BadParameter("--sampler and --target-error choose kernels to time alone: use --learn-from kernels")
         learn_from = "kernels"
     settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path)
-    if store is None:
-        store = options.default_store_path(settings)
-    with StageProgress() as progress, Store(store) as kept:
+    with StageProgress() as progress:
         found = profile(
-            settings, store=kept, budget_s=60 * budget, learn_from=learn_from, model=model, seed=seed,
-            rules=fusion_rules(rules, settings),
-            sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100,
-            watch=progress,
+            settings, budget_minutes=budget, learn_from=learn_from, model=model, rules=rules,
+            sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100, seed=seed,
+            store=store, output=output, replace=replace, watch=progress,
         )  # fmt: skip
-    bundle = keep(found.predictor, output, replace)
+    bundle = found.bundle.path
+    say_which_was_kept(found.predictor, found.bundle)
     warn_of_failures(found.failures)
     if as_json:
-        document = {**described(found.predictor, bundle), "store": str(store), "failed": len(found.failures)}
+        document = {**described(found.predictor, bundle), "store": found.store, "failed": len(found.failures)}
         kept_errors = {key: found.predictor.card[key] for key in ("sampler", "kernel_errors") if key in found.predictor.card}
         print_json({**document, **kept_errors})
     else:
         summarise(found.predictor, bundle)
-        print(f"measurements: {store}")
+        print(f"measurements: {found.store}")
         if found.predictor.card.get("kernel_errors"):
             _print_kernel_errors(found.predictor.card["kernel_errors"])
 
 
-def fusion_rules(source: str | None, settings: WorkerSettings) -> FusionRules | None:
-    """What ``--rules`` means for the platform that is about to be measured; None for the shipped rules."""
-    from latcast.fusion.detected_rules import SHIPPED, chosen_rules
-    from latcast.measure.single import platform_of
-
-    if source is None or source == SHIPPED:
-        return None
-    return chosen_rules(source, platform_of(settings))
-
-
 def keep(predictor: PlatformPredictor, output: Path | None, replace: bool) -> Path:
     """Saves a new bundle where the user says, or in the user's folder unless a better one is there; says which was kept."""
-    from latcast.predictors.bundle import save_bundle
-    from latcast.predictors.bundle_index import add_to_index
+    from latcast.predictors.bundle_index import keep_bundle
 
-    if output is not None:
-        return save_bundle(predictor, output)
-    indexed = add_to_index(predictor, replace=replace)
+    indexed = keep_bundle(predictor, output, replace=replace)
+    say_which_was_kept(predictor, indexed)
+    return indexed.path
+
+
+def say_which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> None:
+    """A warning where a bundle of the platform was there before."""
     if indexed.before is not None:
         warn(which_was_kept(predictor, indexed))
-    return indexed.path
 
 
 def which_was_kept(predictor: PlatformPredictor, indexed: IndexedBundle) -> str:

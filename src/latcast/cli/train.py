@@ -37,17 +37,12 @@ def train(
       latcast train measurements.jsonl.gz -o mine.zip
       latcast train phones.sqlite --on pixel4/tflite-2.10/gpu/fp16 --leave-out mobilenet_v2,squeezenet
     """
-    from latcast.datasets.opening import only_platform, open_measurements
-    from latcast.fusion.detected_rules import chosen_rules
-    from latcast.predictors.stored import train_stored
+    from latcast.predictors.stored import train
 
-    left_out = frozenset(options.names_in(leave_out))
-    with open_measurements(store) as kept:
-        chosen = only_platform(kept, on)
-        predictor = train_stored(
-            kept, chosen, learn_from=learn_from, model=model, seed=seed, tune=tune, leave_out=left_out, licence=licence,
-            rules=chosen_rules(rules, chosen),
-        )  # fmt: skip
+    predictor = train(
+        store, platform=on, learn_from=learn_from, model=model, rules=rules, leave_out=options.names_in(leave_out),
+        licence=licence, tune=tune, seed=seed,
+    )  # fmt: skip
     bundle = keep(predictor, output, replace)
     if as_json:
         print_json(described(predictor, bundle))
@@ -75,20 +70,14 @@ def evaluate(
       latcast evaluate mine.zip measurements.jsonl.gz
       latcast evaluate local/onnxruntime measurements.sqlite --families mobilenet_v2,ghostnet
     """
-    from latcast.datasets.opening import only_platform, open_measurements
     from latcast.predictors.card import TRAINING_KEYS
-    from latcast.predictors.evaluation import evaluate_on_labels
+    from latcast.predictors.evaluation import evaluate
     from latcast.predictors.forecast import load
 
     predictor = load(bundle)
-    labels = []
-    for store in stores:
-        with open_measurements(store) as kept:
-            labels += kept.labels(platform=only_platform(kept, predictor.platform.id).id, role="network")
-    chosen = set(options.names_in(families)) or None
     if not predictor.card.get(TRAINING_KEYS):
         warn("the bundle does not say which networks it was trained on; all are taken for untrained")
-    found = evaluate_on_labels(predictor, labels, families=chosen)
+    found = evaluate(predictor, stores, families=options.names_in(families) or None)
     if as_json:
         print_json(found.to_json())
     else:

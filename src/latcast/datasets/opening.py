@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from latcast.datasets import jsonlines
 from latcast.errors import DatasetError
+from latcast.folders import made, measurements_folder
 from latcast.measure.quiet import settle
+from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import probe_settings
 from latcast.reading import require_regular
 from latcast.records import Platform
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 _SQLITE = b"SQLite format 3\0"
 
 
-def open_measurements(location: Path | str) -> Store:
+def open_measurements(location: str | os.PathLike[str]) -> Store:
     """A store that exists, or the records of a JSON Lines file in a store in memory.
 
     Args:
@@ -30,7 +35,7 @@ def open_measurements(location: Path | str) -> Store:
     """
     from latcast.datasets.store import Store
 
-    text = str(location)
+    text = os.fspath(location)
     if "://" in text:
         return Store(text)
     path = Path(text).expanduser()
@@ -45,6 +50,30 @@ def open_measurements(location: Path | str) -> Store:
     if start == _SQLITE:
         return Store(path)
     return _in_memory(path)
+
+
+@contextmanager
+def opened(store: Store | str | os.PathLike[str]) -> Iterator[Store]:
+    """A store as it is, which stays open; or what :func:`open_measurements` opens, until the context ends."""
+    from latcast.datasets.store import Store
+
+    if isinstance(store, Store):
+        yield store
+        return
+    with open_measurements(store) as found:
+        yield found
+
+
+def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
+    """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
+    parts = [
+        kind,
+        "" if settings.device == "local" else settings.device,
+        settings.runtime,
+        f"cpu{settings.threads}",
+        settings.precision,
+    ]
+    return made(measurements_folder()) / ("-".join(part for part in parts if part) + ".sqlite")
 
 
 def _in_memory(path: Path) -> Store:

@@ -15,9 +15,10 @@ from latcast.fusion.detection import Detection, DetectionProgress, Detector
 from latcast.fusion.score import Score, score
 from latcast.fusion.stopwatch import TIMING_PLAN, WorkerStopwatch
 from latcast.fusion.test_cases import OPERATORS
-from latcast.kernels.rules import FusionRules, load_rules, platform_rules
+from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
 from latcast.measure.client import MeasuringClient
 from latcast.measure.settings import WorkerSettings
+from latcast.measure.single import platform_of
 from latcast.records import Platform
 
 DETECTED = "detected"
@@ -84,20 +85,26 @@ def _cap(platform: Platform) -> str:
     return platform.unit.partition("+")[2]
 
 
-def chosen_rules(source: str | None, platform: Platform) -> FusionRules:
+def chosen_rules(source: FusionRules | str | None, of: Platform | WorkerSettings) -> FusionRules:
     """The rules that an option ``--rules`` means.
 
     Args:
-        source: ``detected``, ``shipped``, the path of a rules file, or the name of shipped rules; None means ``shipped``.
-        platform: For which platform.
+        source: ``detected``, ``shipped``, the path of a rules file, or the name of shipped rules; None means ``shipped``. Rules
+            stay as they are.
+        of: For which platform; settings are asked for theirs where it matters.
 
     Raises:
         UnknownNameError: There are no such rules.
         BundleError: The file is not a rules file.
+        RuntimeFailure: The runtime of the settings cannot be started.
     """
+    if isinstance(source, FusionRules):
+        return source
     if source is None or source == SHIPPED:
-        return platform_rules(platform)
-    return detected_rules(platform) if source == DETECTED else load_rules(source)
+        return platform_rules(of) if isinstance(of, Platform) else rules_for(of.runtime, of.precision)
+    if source == DETECTED:
+        return detected_rules(of if isinstance(of, Platform) else platform_of(of))
+    return load_rules(source)
 
 
 ISA_VARIABLES = {"openvino": "ONEDNN_MAX_CPU_ISA"}

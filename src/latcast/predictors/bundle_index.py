@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -81,15 +82,20 @@ def bundle_path(platform: Platform | str) -> Path:
     return bundles_folder() / file_name(platform)
 
 
-def add_to_index(predictor: PlatformPredictor, *, replace: bool = False) -> IndexedBundle:
-    """Puts a new bundle into the user's folder, unless the one of its platform there is the better.
+def keep_bundle(
+    predictor: PlatformPredictor, output: str | os.PathLike[str] | None = None, *, replace: bool = False
+) -> IndexedBundle:
+    """Saves a new bundle: where the user says, or in the user's folder, unless the one of its platform there is the better.
 
     Then it is kept in the folder ``aside``, where no name finds it.
 
     Args:
         predictor: New.
-        replace: Put it there in any case.
+        output: Where to; the user's folder where None.
+        replace: Put it into the user's folder in any case.
     """
+    if output is not None:
+        return IndexedBundle(save_bundle(predictor, output), True, None)
     path = bundle_path(predictor.platform)
     before = None
     if is_bundle(path):

@@ -18,7 +18,7 @@ from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import LABEL_PROCESSES, Label, LabelError, label_error
-from latcast.predictors.bundle_index import IndexedBundle, add_to_index
+from latcast.predictors.bundle_index import IndexedBundle
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
@@ -153,9 +153,10 @@ def demonstrate(
     made(store.parent)
     _remove(checks, *(() if resume else (store,)))
     with Store(store) as known, Store(checks) as found:
-        learned = profile(settings, store=known, budget_s=PROFILE_SHARE * budget_s, seed=seed, watch=watch)
+        learned = profile(
+            settings, store=known, budget_minutes=PROFILE_SHARE * budget_s / 60, seed=seed, replace=replace, watch=watch
+        )
         predictor = learned.predictor
-        indexed = add_to_index(predictor, replace=replace)
         references = [model(name) for name in CHECKED_NETWORKS]
         predictions = predictor.predict_many([build(reference) for reference in references])
         named = [dataclasses.replace(each, model=reference.name) for each, reference in zip(predictions, references, strict=True)]
@@ -174,7 +175,7 @@ def demonstrate(
         name, reason = next(iter(failures.items()))
         raise MeasurementError(f"none of {len(failures)} networks could be run on {predictor.platform}; {name}: {reason}")
     return Demonstration(
-        predictor, indexed, checks, networks, _judge(networks), label_error(network.label for network in networks),
+        predictor, learned.bundle, checks, networks, _judge(networks), label_error(network.label for network in networks),
         len(learned.data.networks), failures, time.monotonic() - start,
     )  # fmt: skip
 

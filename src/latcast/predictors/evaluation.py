@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latcast.datasets.splits import lineage_of
 from latcast.errors import DatasetError
+from latcast.extras import require
 from latcast.kernels.search import find_kernels
 from latcast.measure.statistics import Label, LabelError, label_error, label_error_to_json
 from latcast.predictors.baselines import BASELINES, fit_baseline
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.forecast import On, load
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,47 @@ class Evaluation:
 
 
 def evaluate(
+    on: On,
+    stores: Store | str | os.PathLike[str] | Sequence[Store | str | os.PathLike[str]],
+    *,
+    families: Collection[str] | None = None,
+) -> Evaluation:
+    """Judges a predictor on measured networks that it was not trained on; those that it was trained on fit the baselines.
+
+    Args:
+        on: A platform id, the beginning of one, a bundle's path, or a predictor.
+        stores: A store, the path of one or of a JSON Lines file, or a database URL; or a list of these.
+        families: Judge on networks of these families or spaces alone.
+
+    Raises:
+        DatasetError: There is no such store, none holds the platform, or no network is left to judge by.
+        UnknownPlatformError: See :func:`latcast.load`.
+        MissingExtraError: A package of the extra ``local`` is not installed.
+
+    Example:
+        >>> import latcast
+        >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
+        >>> with latcast.Store("measurements.sqlite") as store:
+        ...     for name, latency_ms in {"resnet18": 20.9, "mobilenet_v2": 5.5}.items():
+        ...         known = latcast.Measurement(phone.platform.id, latcast.model(name), latency_ms=latency_ms)
+        ...         assert store.add(known)
+        >>> found = latcast.evaluate(phone, "measurements.sqlite")
+        >>> found.metrics.networks, found.metrics.mape < 10
+        (2, True)
+    """
+    require("evaluating", "sqlalchemy", "scipy")
+    from latcast.datasets.opening import only_platform, opened
+
+    predictor = load(on)
+    several = stores if isinstance(stores, Sequence) and not isinstance(stores, str) else [stores]
+    labels: list[Label] = []
+    for store in several:
+        with opened(store) as kept:
+            labels += kept.labels(platform=only_platform(kept, predictor.platform.id).id, role="network")
+    return evaluate_on_labels(predictor, labels, families=families)
+
+
+def evaluate_samples(
     predictor: PlatformPredictor,
     test: Sequence[NetworkSample],
     *,
@@ -135,7 +182,7 @@ def evaluate_on_labels(
         ]
 
     repeated = [label for label in chosen if label.halves_ms is not None]
-    return evaluate(
+    return evaluate_samples(
         predictor,
         samples(chosen),
         train=samples(trained),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
@@ -14,7 +16,8 @@ from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.plan import MeasurePlan
 from latcast.measure.settings import WorkerSettings
-from latcast.predictors.bundle import save_bundle
+from latcast.measure.single import settings_of
+from latcast.predictors.bundle_index import IndexedBundle, keep_bundle
 from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -23,6 +26,9 @@ from latcast.predictors.stored import collect_stored, environment_of, trained_wi
 from latcast.predictors.training import chosen_model
 from latcast.records import Platform
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 OPERATOR_PLAN = MeasurePlan(rounds=2, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0, profile=True, profiled_runs=8)
 """For networks whose operators the runtime's profiler times: many networks count for more than many runs of each."""
@@ -76,14 +82,16 @@ class Stage:
 class ProfileResult:
     """Attributes:
     predictor: Trained, with its card.
-    bundle: Where it was saved; None where no path was given.
+    bundle: Where it was saved, and what was there before.
+    store: Where its measurements are.
     data: The samples it was trained on.
     reports: What the campaigns came to.
     seconds: Measuring and training together.
     """
 
     predictor: PlatformPredictor
-    bundle: Path | None
+    bundle: IndexedBundle
+    store: str
     data: TrainingData
     reports: tuple[CampaignReport, ...]
     seconds: float
@@ -108,7 +116,8 @@ def campaign_items(learn_from: str, budget_s: float, seed: int, rules: FusionRul
             most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
             chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
         batch_size = min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size)
-        return [CampaignItem(reference, "network", replace(plan, batch_size=batch_size)) for reference in chosen], part_s
+        small = dataclasses.replace(plan, batch_size=batch_size)
+        return [CampaignItem(reference, "network", small) for reference in chosen], part_s
 
     chosen_model(learn_from)
     if learn_from == "kernels":
@@ -118,7 +127,7 @@ def campaign_items(learn_from: str, budget_s: float, seed: int, rules: FusionRul
 
 def measure_for_training(
     settings: WorkerSettings,
-    store: Any,
+    store: Store,
     *,
     budget_s: float,
     learn_from: str = "operators",
@@ -132,7 +141,7 @@ def measure_for_training(
 
     Args:
         settings: The platform.
-        store: A :class:`latcast.datasets.store.Store`.
+        store: Takes the measurements.
         budget_s: Seconds of measuring.
         learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
         seed: Which networks and kernels.
@@ -191,7 +200,7 @@ def rounds_of_kernels(
 
 def _measure_kernels(
     settings: WorkerSettings,
-    store: Any,
+    store: Store,
     budget_s: float,
     seed: int,
     rules: FusionRules,
@@ -224,7 +233,7 @@ def calibration_count(budget_s: float) -> int:
 
 def measure_again(
     settings: WorkerSettings,
-    store: Any,
+    store: Store,
     platform: Platform,
     items: Sequence[CampaignItem],
     count: int,
@@ -249,7 +258,7 @@ def measure_again(
     measured = sorted(
         (item for item in items if item.reference.key in known), key=lambda item: item.reference.space in SYNTHETIC_NAMES
     )
-    chosen = [replace(item, plan=WHOLE_PLAN) for item in measured][:count]
+    chosen = [dataclasses.replace(item, plan=WHOLE_PLAN) for item in measured][:count]
 
     def step(progress: Progress) -> None:
         watch(Stage("timing networks again", min(1.0, progress.seconds / budget_s), progress))
@@ -258,7 +267,7 @@ def measure_again(
 
 
 def _measure_portion(
-    store: Any,
+    store: Store,
     settings: WorkerSettings,
     items: Sequence[CampaignItem],
     part_start: float,
@@ -275,62 +284,80 @@ def _measure_portion(
 
 
 def profile(
-    settings: WorkerSettings | None = None,
+    runtime: str | WorkerSettings = "onnxruntime",
     *,
-    store: Any,
-    budget_s: float = 300.0,
+    budget_minutes: float = 5.0,
     learn_from: str = "operators",
     model: str | None = None,
-    seed: int = 0,
-    rules: FusionRules | None = None,
+    rules: FusionRules | str | None = None,
     sampler: str = DEFAULT_SAMPLER,
     target_error: float | None = None,
-    bundle: Path | None = None,
+    seed: int = 0,
+    store: Store | str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    replace: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> ProfileResult:
-    """Measures this machine within a budget and trains a predictor for it.
+    """Measures this machine within a budget, trains a predictor for it and keeps its bundle; run again, it adds to what it knows.
 
     Args:
-        settings: Runtime, threads, precision; ONNX Runtime on one thread by default.
-        store: Keeps every measurement, so that an interrupted profile goes on where it was.
-        budget_s: Seconds for everything, training included.
+        runtime: Its name, for one thread and fp32; or settings, for everything else.
+        budget_minutes: For everything, training included.
         learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
         model: How a kernel type is modelled; see :func:`latcast.predictors.training.chosen_model`.
-        seed: For every random choice.
-        rules: Fusion rules; the shipped ones of the runtime where None.
+        rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the runtime where None.
         sampler: What chooses the kernels that learning from kernels measures.
         target_error: Mean relative error on its test set at which a kernel type is measured no further.
-        bundle: Where to save the predictor.
+        seed: For every random choice.
+        store: Keeps every measurement, so that an interrupted profile goes on where it was: a store, or the path of one; a file
+            in the user's folder where None.
+        output: Where to save the bundle; where None, the user's folder, unless a better bundle of the platform is there.
+        replace: Put the bundle into the user's folder even where the one there is the better.
         watch: Called at every step.
 
     Raises:
         TrainingError: The budget was too short for enough measurements.
         MissingExtraError: A package of the extra ``local``, or one of the sampler's, is not installed.
         RuntimeFailure: The runtime cannot be started.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.profile(runtime="onnxruntime", budget_minutes=0.2)
+        >>> found.predictor
+        <PlatformPredictor local/onnxruntime-.../cpu1/fp32>
+        >>> latcast.predict("mobilenet_v2", on="local/onnxruntime")
+        <Prediction mobilenet_v2 on local/onnxruntime-...: ... ms, ... interval ... to ... ms, ... % covered>
     """
     require("profiling", *LEARNING)
+    from latcast.datasets.opening import default_store_path
+    from latcast.datasets.store import Store
+    from latcast.fusion.detected_rules import chosen_rules
+
     start = time.monotonic()
-    settings = settings or WorkerSettings()
-    rules = rules or rules_for(settings.runtime, settings.precision)
-    measuring_s = budget_s * (1 - TRAINING_SHARE)
-    rounds = None
-    if learn_from == "kernels":
-        watch(Stage("choosing kernels", 0.0))
-        rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
-        measuring_s -= min(time.monotonic() - start, measuring_s / 2)
-    reports = measure_for_training(
-        settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds, watch=watch
-    )
-    watch(Stage("training", 1.0))
-    platform = reports[0].platform
-    failures = {name: error for report in reports for name, error in report.failures.items()}
-    data = collect_stored(store, platform, rules)
-    if failures and not data.networks:
-        name, error = next(iter(failures.items()))
-        raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
-    predictor = trained_with_card(data, platform, rules, learn_from=learn_from, model=model, seed=seed,
-                                  seconds=time.monotonic() - start, environment=environment_of(store, platform))  # fmt: skip
-    if rounds is not None:
-        predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
-    path = save_bundle(predictor, bundle) if bundle is not None else None
-    return ProfileResult(predictor, path, data, reports, time.monotonic() - start, failures)
+    settings = settings_of(runtime)
+    rules = chosen_rules(rules, settings)
+    with ExitStack() as opened:
+        if not isinstance(store, Store):
+            store = opened.enter_context(Store(default_store_path(settings) if store is None else store))
+        measuring_s = 60 * budget_minutes * (1 - TRAINING_SHARE)
+        rounds = None
+        if learn_from == "kernels":
+            watch(Stage("choosing kernels", 0.0))
+            rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
+            measuring_s -= min(time.monotonic() - start, measuring_s / 2)
+        reports = measure_for_training(
+            settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds, watch=watch
+        )
+        watch(Stage("training", 1.0))
+        platform = reports[0].platform
+        failures = {name: error for report in reports for name, error in report.failures.items()}
+        data = collect_stored(store, platform, rules)
+        if failures and not data.networks:
+            name, error = next(iter(failures.items()))
+            raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
+        predictor = trained_with_card(data, platform, rules, learn_from=learn_from, model=model, seed=seed,
+                                      seconds=time.monotonic() - start, environment=environment_of(store, platform))  # fmt: skip
+        if rounds is not None:
+            predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
+        kept = keep_bundle(predictor, output, replace=replace)
+        return ProfileResult(predictor, kept, store.location, data, reports, time.monotonic() - start, failures)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
-from latcast.kernels.rules import FusionRules, platform_rules
+from latcast.kernels.rules import FusionRules
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, held_out_by
 from latcast.predictors.intervals import HeldOut, calibrate, calibration_networks, lineages_of, unseen_bounds_ms
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
-from latcast.predictors.training import chosen_model, cross_predict, train
+from latcast.predictors.training import chosen_model, cross_predict, fit_predictor
 from latcast.records import Platform
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 OWN_MEASUREMENTS = "measured by the owner of this bundle"
 """Licence of measurements that nobody else took."""
 
 
-def collect_stored(store: Any, platform: Platform, rules: FusionRules) -> TrainingData:
+def collect_stored(store: Store, platform: Platform, rules: FusionRules) -> TrainingData:
     """Samples from everything a store holds of a platform, but for networks of which only latencies are known."""
     from latcast.spaces import build
     from latcast.spaces.measured_only import can_build
@@ -33,48 +37,69 @@ def collect_stored(store: Any, platform: Platform, rules: FusionRules) -> Traini
     return collect(kept, rules, build)
 
 
-def train_stored(
-    store: Any,
-    platform: Platform,
+def train(
+    store: Store | str | os.PathLike[str],
     *,
+    platform: Platform | str | None = None,
     learn_from: str = "operators",
     model: str | None = None,
-    seed: int = 0,
-    tune: bool = False,
+    rules: FusionRules | str | None = None,
     leave_out: Collection[str] = (),
     licence: str | None = None,
-    rules: FusionRules | None = None,
+    tune: bool = False,
+    seed: int = 0,
 ) -> PlatformPredictor:
-    """Trains on what a store holds of a platform.
+    """Trains on what a store holds of a platform; :func:`latcast.save_bundle` keeps the predictor.
 
     Args:
-        store: A :class:`latcast.datasets.store.Store`.
-        platform: What to predict for.
-        learn_from, model, seed, tune: As for :func:`latcast.predictors.training.train`.
+        store: A store, the path of one or of a JSON Lines file, or a database URL.
+        platform: What to predict for, or the beginning of its id; needed where the store holds several.
+        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
+        model: How a kernel type is modelled; see :func:`latcast.predictors.training.chosen_model`.
+        rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the platform where None.
         leave_out: Families, spaces or lineages not to train on.
         licence: Of the measurements, for the card.
-        rules: Fusion rules; the shipped ones of the platform where None.
+        tune: Whether to choose hyper-parameters by cross-validation, which takes longer.
+        seed: Of every random choice.
 
     Raises:
+        DatasetError: There is no such store, or not one platform in it that is meant.
         TrainingError: Too few measurements, or nothing there is of a family or lineage to be left out.
         MissingExtraError: A package of the extra ``local`` is not installed.
+
+    Example:
+        >>> import latcast
+        >>> names = [network.name for network in latcast.models() if network.million_macs]
+        >>> told = latcast.predict_many(names, on="pixel4/tflite-2.10/gpu/fp16")  # in place of measurements
+        >>> with latcast.Store("measurements.sqlite") as store:
+        ...     for each in told:
+        ...         known = latcast.Measurement(each.platform, latcast.model(each.model), latency_ms=each.latency_ms)
+        ...         assert store.add(known)
+        >>> latcast.train("measurements.sqlite", learn_from="networks")
+        <PlatformPredictor pixel4/tflite-2.10/gpu/fp16>
     """
     require("training", *LEARNING)
-    rules = rules or platform_rules(platform)
-    data = collect_stored(store, platform, rules)
+    from latcast.datasets.opening import only_platform, opened
+    from latcast.fusion.detected_rules import chosen_rules
+
+    with opened(store) as kept:
+        chosen = only_platform(kept, None if platform is None else str(platform))
+        known_rules = chosen_rules(rules, chosen)
+        data = collect_stored(kept, chosen, known_rules)
+        environment = environment_of(kept, chosen)
     groups = {name for sample in data.networks for name in (sample.family, sample.lineage)}
     unknown = sorted(set(leave_out) - groups)
     if unknown:
         known = ", ".join(sorted(groups)) or "none"
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
     predictor = trained_with_card(
-        restrict(data, lambda sample: not {sample.family, sample.lineage} & set(leave_out)), platform, rules,
-        learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment_of(store, platform),
+        restrict(data, lambda sample: not {sample.family, sample.lineage} & set(leave_out)), chosen, known_rules,
+        learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment,
     )  # fmt: skip
     return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
 
 
-def environment_of(store: Any, platform: Platform) -> dict[str, Any]:
+def environment_of(store: Store, platform: Platform) -> dict[str, Any]:
     """The environment of a platform's first measurement, without what belongs to that moment alone."""
     from latcast.measure.environment import MOMENT
 
@@ -99,7 +124,7 @@ def trained_with_card(
 
     Both rest on the networks that several processes measured, where there are enough of them.
     """
-    predictor = train(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+    predictor = fit_predictor(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
     card: dict[str, Any] = {
         "trained_on": _what(data, learn_from),
         "learn_from": learn_from,

@@ -78,7 +78,7 @@ def chosen_model(learn_from: str, model: str | None = None) -> str:
     return model
 
 
-def train(
+def fit_predictor(
     data: TrainingData,
     platform: Platform,
     rules: FusionRules,
@@ -265,7 +265,7 @@ def cross_predict(
         if not len(rows):
             continue
         rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
-        trained = train(rest, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+        trained = fit_predictor(rest, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
         estimates = trained.estimate([data.networks[row].kernels for row in rows])
         predicted.latency_ms[rows], predicted.outside_share[rows] = estimates.latency_ms, estimates.outside_share
     return predicted
