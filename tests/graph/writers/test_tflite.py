@@ -394,6 +394,14 @@ def test_an_unknown_precision_is_refused_by_name() -> None:
 # What it refuses
 
 
+def test_a_size_beyond_32_bits_is_refused_by_tensor() -> None:
+    b = GraphBuilder("too long")
+    graph = b.finish(b.relu(b.input((2**31,))))
+
+    with pytest.raises(UnsupportedOperatorError, match=r"tensor 'input' of shape \(2147483648,\); TFLite counts to 2147483647"):
+        to_tflite(graph)
+
+
 def test_an_unknown_operator_is_refused_by_node() -> None:
     graph = graph_of(CASES["relu"])
     odd = Node("NoSuchOperator", "the_odd_one", graph.outputs, ("odd_out",))

@@ -171,6 +171,8 @@ class TfliteFile:
                 raise ModelError(f"tensor '{name}' has elements of type {label.lower()}; only numbers are supported")
             buffer = self.model.Buffers(stored.Buffer())
             held = stored.Buffer() != _FIRST_RESERVED_BUFFER and (buffer.DataLength() > 0 or buffer.Size() > 0)
+            if held and min(shape, default=0) < 0:
+                raise ModelError(f"tensor '{name}' has values and the shape {shape}; is the file damaged?")
             quantization = stored.Quantization()
             yield StoredTensor(
                 name,

@@ -19,6 +19,9 @@ from latcast.graph.writers.tflite.writer import GraphWriter
 
 PRECISIONS = ("fp32", "int8")
 
+LARGEST_SIZE = 2**31 - 1
+"""Shapes in a TFLite file are 32-bit integers."""
+
 
 @dataclass(frozen=True)
 class TfliteNetwork:
@@ -46,11 +49,15 @@ def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> Tfl
         seed: Of the weights.
 
     Raises:
-        UnsupportedOperatorError: An operator that TFLite cannot express, or another precision; the message names it.
+        UnsupportedOperatorError: An operator that TFLite cannot express, another precision, or a size of more than 32
+            bits; the message names it.
         ModelError: The graph's shapes do not fit together.
     """
     if precision not in PRECISIONS:
         raise UnsupportedOperatorError(f"no TFLite file is written in '{precision}'; expected one of {', '.join(PRECISIONS)}")
+    for name, tensor in graph.tensors.items():
+        if max(tensor.shape, default=0) > LARGEST_SIZE:
+            raise UnsupportedOperatorError(f"found the tensor '{name}' of shape {tensor.shape}; TFLite counts to {LARGEST_SIZE}")
     weights = synthetic_weights(graph, seed=seed)
     writer = GraphWriter(graph, weights)
     model = writer.write()
