@@ -42,6 +42,7 @@ from latcast.datasets.schema import (
     ReferenceRow,
 )
 from latcast.errors import DatasetError, LatcastError, MeasurementError
+from latcast.extras import explained
 from latcast.measure.campaign import Tally
 from latcast.measure.environment import MOMENT, environment_id
 from latcast.measure.quiet import QuietTime, checked_quiet_ms
@@ -367,7 +368,7 @@ def _engine(url: URL) -> Engine:
         try:
             return create_engine(url)
         except ModuleNotFoundError as problem:
-            raise DatasetError(
+            raise explained(problem, f"the database {url.get_backend_name()}") or DatasetError(
                 f"the database {url.get_backend_name()} needs the package '{problem.name}', which is not installed; "
                 f"add it with: pip install {problem.name}"
             ) from problem
