@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from sqlalchemy.schema import CreateTable
 
 from latcast.datasets.schema import Base
 from latcast.datasets.store import Store, measurement_id
-from latcast.errors import DatasetError, LatcastError
+from latcast.errors import DatasetError, LatcastError, MissingExtraError
 from latcast.measure.campaign import Tally
 from latcast.measure.record import failed
 from latcast.measure.statistics import renormalised
@@ -322,14 +321,17 @@ class TestOpening:
         [
             ("nosuch://host/db", "nosuch"),
             ("sqlite://://x", "cannot open the store"),
-            ("postgresql+psycopg://host/db", "pip install psycopg"),
         ],
     )
     def test_a_url_that_leads_nowhere_is_refused(self, url: str, expected: str) -> None:
-        if "psycopg" in url and find_spec("psycopg"):
-            pytest.skip("psycopg is installed here")
         with pytest.raises(DatasetError, match=expected):
             Store(url)
+
+    def test_a_driver_that_is_missing_is_named_with_its_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+
+        with pytest.raises(MissingExtraError, match=r"database postgresql needs .*pip install 'latcast\[server\]'"):
+            Store("postgresql+psycopg://host/db")
 
     def test_a_url_of_a_file_is_opened(self, tmp_path: Path) -> None:
         with Store(f"sqlite:///{tmp_path}/url.sqlite") as store:
