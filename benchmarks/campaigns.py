@@ -24,8 +24,7 @@ from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.graph.operators import graph_macs
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.predictors.profiling import Stage, measure_for_training
 from latcast.records import Platform, Reference
 from latcast.spaces import build

@@ -21,8 +21,7 @@ from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
-from latcast.measure.plan import KERNEL_PLAN, MeasurePlan
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import KERNEL_PLAN, MeasurePlan, WorkerSettings
 from latcast.predictors.profiling import OPERATOR_PLAN, WHOLE_PLAN
 from latcast.records import Platform, Reference
 

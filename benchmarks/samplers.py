@@ -25,7 +25,7 @@ from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import Campaign, CampaignItem
-from latcast.measure.plan import KERNEL_PLAN
+from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, fit_kernel_predictor
 from latcast.predictors.kernel_rounds import KernelRounds, KnownKernels, known_kernels

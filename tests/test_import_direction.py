@@ -99,7 +99,7 @@ def violations(source: Path) -> list[str]:
     [
         (
             "graph/x.py",
-            "from latcast.measure import plan",
+            "from latcast.measure import settings",
             "latcast.graph.x imports latcast.measure (below it)",
         ),
         ("graph/x.py", "import latcast.cli.main", "latcast.graph.x imports latcast.cli.main (below it)"),
@@ -136,7 +136,7 @@ def test_an_import_against_the_direction_is_named(tmp_path: Path, file: str, tex
     ("file", "text"),
     [
         ("measure/x.py", "from latcast.graph.ir import Graph"),
-        ("measure/x.py", "from . import plan\nfrom ..graph import ir\nimport latcast.records"),
+        ("measure/x.py", "from . import settings\nfrom ..graph import ir\nimport latcast.records"),
         ("measure/x.py", "import latcastle\nimport numpy"),
         ("cli/main.py", "import latcast\nfrom latcast import __version__, search"),
         ("__main__.py", "from latcast.cli.main import run"),

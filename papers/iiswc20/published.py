@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latcast.datasets.importers import IMPORTERS
-from latcast.datasets.importers.iiswc20.networks import layers_of
+from latcast.datasets.importers.iiswc20 import layers_of
 from latcast.devices.kernel_covariance import KernelTraits, kernel_covariance
 from latcast.devices.latency_table import table_of
 from latcast.devices.network_covariance import KernelShares, LayerShareFit, LayerShareModel

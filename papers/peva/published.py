@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from latcast.datasets.importers.usc.scenarios import PHONES, RUNTIMES
+from latcast.datasets.importers.usc.networks import PHONES, RUNTIMES
 from latcast.kernels.rules import unit_kind
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform

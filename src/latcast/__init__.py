@@ -47,7 +47,7 @@ _WHERE = {
     "KernelLatency": "latcast.predictors.prediction",
     "LatcastError": "latcast.errors",
     "LatencyCallback": "latcast.search.callback",
-    "MeasurePlan": "latcast.measure.plan",
+    "MeasurePlan": "latcast.measure.settings",
     "Measurement": "latcast.records",
     "NetworkSummary": "latcast.spaces.models",
     "Platform": "latcast.records",
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from latcast.kernels.rules import FusionRules as FusionRules
     from latcast.kernels.rules import load_rules as load_rules
     from latcast.kernels.search import find_kernels as find_kernels
-    from latcast.measure.plan import MeasurePlan as MeasurePlan
+    from latcast.measure.settings import MeasurePlan as MeasurePlan
     from latcast.measure.settings import WorkerSettings as WorkerSettings
     from latcast.measure.single import measure as measure
     from latcast.predictors.bundle import save_bundle as save_bundle

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from latcast.datasets import variants_campaign
+from latcast.datasets import variants
 from latcast.datasets.store import Store
 from latcast.datasets.variants import FAMILIES, Variant
 from latcast.datasets.variants_file import read_variant, read_variants
@@ -85,7 +85,7 @@ class Campaign:
 @pytest.fixture
 def campaign(monkeypatch: pytest.MonkeyPatch) -> Campaign:
     found = Campaign()
-    monkeypatch.setattr(variants_campaign, "measure_variants", found)
+    monkeypatch.setattr(variants, "measure_variants", found)
     return found
 
 

@@ -14,7 +14,7 @@ from latcast.cluster import PREDICTS, connected, map_over_workers, require_offer
 from latcast.datasets.store import Store
 from latcast.errors import ClusterError, MissingExtraError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
-from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import MeasurePlan
 from latcast.predictors import on_workers
 from latcast.predictors.forecast import load
 from latcast.spaces.catalogue import SPACES, build, model

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from latcast.datasets.schema import Base
+from latcast.datasets.rows import Base
 from latcast.datasets.store import Store, measurement_id
 from latcast.errors import DatasetError, LatcastError, MissingExtraError
 from latcast.measure.campaign import Tally

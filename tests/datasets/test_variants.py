@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from latcast.datasets.store import Store
 from latcast.datasets.variants import (
     FAMILIES,
+    VARIANT_PLAN,
     FactsReader,
     GraphFacts,
     Variant,
     draw_variants,
+    measure_variants,
     no_larger_than,
     stratified,
 )
 from latcast.errors import DatasetError
 from latcast.graph.builder import GraphBuilder
+from latcast.measure.campaign import Progress
 from latcast.records import Reference
+from tests.measure.behaving import reference, settings
 
 QUICK = ("alexnet", "squeezenet", "nas_bench_201")
 
@@ -103,3 +109,32 @@ def test_networks_beyond_limits_are_left_out() -> None:
     assert no_larger_than([just, *above]) == [just]
     assert no_larger_than([just, *above], macs=2) == []
     assert no_larger_than(above, parameters=1e9, macs=1) == above[1:]
+
+
+FACTS = GraphFacts(1, 2, 3, 4, "0" * 12, {}, {})
+VARIANTS = [Variant("behaving", number, reference("runs", number), FACTS) for number in range(2)]
+
+
+def test_variants_are_measured_once_for_each_process_and_not_again(tmp_path: Path) -> None:
+    steps: list[Progress] = []
+    with Store(tmp_path / "store.sqlite") as store:
+        first = measure_variants(VARIANTS, settings(), store, processes=2, profile=False, progress=steps.append)
+        again = measure_variants(VARIANTS, settings(), store, processes=2, profile=False)
+        labels = store.labels(platform=first.platform.id)
+    assert (first.added, first.missing, again.added) == (4, 0, 0)
+    assert [label.processes for label in labels] == [2, 2]
+    assert [label.rounds for label in labels] == [2 * VARIANT_PLAN.rounds] * 2
+    assert (steps[-1].done, steps[-1].total) == (4, 4)
+
+
+def test_kernels_are_timed_unless_told_otherwise(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        report = measure_variants(VARIANTS[:1], settings(), store)
+        [measured] = store.measurements(platform=report.platform.id)
+    assert measured.executed
+
+
+def test_nothing_is_begun_after_the_budget(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        report = measure_variants(VARIANTS, settings(), store, budget_s=0)
+    assert (report.added, report.missing) == (0, 2)

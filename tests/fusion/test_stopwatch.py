@@ -11,7 +11,7 @@ from latcast.fusion.decision import decide
 from latcast.fusion.stopwatch import WorkerStopwatch
 from latcast.fusion.test_cases import Setting, pair_case
 from latcast.measure.client import MeasuringClient
-from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import MeasurePlan
 from tests.fusion.made_up_worker import settings
 
 SETTING = Setting(wall="softmax")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from latcast.datasets.store import Store
 from latcast.measure.campaign import Campaign, CampaignItem
-from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import MeasurePlan
 from tests.measure.behaving import reference, settings
 
 PLAN = MeasurePlan(rounds=1, runs_per_round=2, warmup_runs=0, batch_size=1)

@@ -16,7 +16,7 @@ import pytest
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
-from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import MeasurePlan
 from tests.measure.behaving import REPOSITORY_ROOT, reference, settings
 from tests.measure.campaigning import ITEMS
 

@@ -10,9 +10,8 @@ import pytest
 
 from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.measure.client import Item, MeasuringClient
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.quiet import QuietTimesFile
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.probe import QuietTimesFile
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.records import Measurement
 from tests.measure.behaving import RUN_MS, reference, settings
 

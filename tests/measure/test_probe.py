@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from latcast.errors import MeasurementError
-from latcast.measure.probe import HostProbe, calibrate, numpy_instruction_sets, probe_key
-from latcast.measure.quiet import QuietTimesFile, default_quiet_times_path, settle
+from latcast.measure.probe import (
+    HostProbe,
+    QuietTimesFile,
+    calibrate,
+    default_quiet_times_path,
+    numpy_instruction_sets,
+    probe_key,
+    settle,
+)
 
 
 class ScriptedProbe:

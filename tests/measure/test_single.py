@@ -9,9 +9,8 @@ import pytest
 
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.quiet import QuietTimesFile
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.probe import QuietTimesFile
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import measure
 from latcast.measure.statistics import combine, normalised_runs
 from latcast.records import Reference

@@ -11,7 +11,7 @@ import pytest
 
 from latcast.errors import MeasurementError
 from latcast.measure import messages
-from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import MeasurePlan
 from latcast.measure.worker import Worker
 from latcast.records import ExecutedKernel, Measurement
 from latcast.runtimes import RUNTIMES

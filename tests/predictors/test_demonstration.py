@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import MeasurePlan
 from latcast.measure.statistics import LABEL_PROCESSES, LABEL_ROUNDS, Label
 from latcast.predictors.demonstration import (
     CHECK_PLAN,

@@ -303,7 +303,7 @@ def _import_outputs(
 
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
     """With the latencies that people wrote down in milliseconds; tools say their unit themselves."""
-    from latcast.datasets.importers.benchmark_tools.latencies_csv import CsvReader
+    from latcast.datasets.importers.benchmark_tools.readers import CsvReader
     from latcast.devices.latency_table import table_of
 
     stated = [item.environment["tool"] == CsvReader.name for item in measurements]

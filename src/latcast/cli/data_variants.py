@@ -105,8 +105,7 @@ def _measured(
     found: list[Variant], measure: int, settings: WorkerSettings, store: Path, processes: int, budget: float | None
 ) -> tuple[CampaignReport, int]:
     from latcast.datasets.store import Store
-    from latcast.datasets.variants import stratified
-    from latcast.datasets.variants_campaign import measure_variants
+    from latcast.datasets.variants import measure_variants, stratified
 
     part = stratified(found, measure)
     with StageProgress() as progress, Store(store) as kept:

@@ -36,7 +36,7 @@ def command(
       latcast measure mobilenet_v2.onnx resnet18
       latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
     """
-    from latcast.measure.plan import MeasurePlan
+    from latcast.measure.settings import MeasurePlan
     from latcast.measure.single import measure
     from latcast.measure.statistics import stability_warnings
     from latcast.spaces.models import model_reference

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from latcast.datasets import jsonlines
 from latcast.errors import DatasetError
 from latcast.folders import made, measurements_folder
-from latcast.measure.quiet import settle
+from latcast.measure.probe import settle
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import probe_settings
 from latcast.reading import require_regular

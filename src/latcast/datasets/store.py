@@ -24,14 +24,6 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from latcast.datasets import jsonlines
 from latcast.datasets.rows import (
-    environment_row,
-    measurement_of,
-    measurement_values,
-    platform_row,
-    reference_of,
-    reference_row,
-)
-from latcast.datasets.schema import (
     STORE_SCHEMA_VERSION,
     Base,
     EnvironmentRow,
@@ -40,12 +32,18 @@ from latcast.datasets.schema import (
     PropertyRow,
     QuietTimeRow,
     ReferenceRow,
+    environment_row,
+    measurement_of,
+    measurement_values,
+    platform_row,
+    reference_of,
+    reference_row,
 )
 from latcast.errors import DatasetError, LatcastError, MeasurementError
 from latcast.extras import explained
 from latcast.measure.campaign import Tally
 from latcast.measure.environment import MOMENT, environment_id
-from latcast.measure.quiet import QuietTime, checked_quiet_ms
+from latcast.measure.probe import QuietTime, checked_quiet_ms
 from latcast.measure.statistics import Label, combine, probe_settings, renormalised
 from latcast.reading import MOST_BYTES, parse_json
 from latcast.records import Measurement, Platform, Reference

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise, zip_longest
 from random import Random
 
@@ -19,6 +19,8 @@ from latcast.graph.operators import graph_flops, graph_macs
 from latcast.kernels.kernel import operator_class
 from latcast.kernels.rules import FusionRules, load_rules
 from latcast.kernels.search import find_kernels
+from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, MeasurementSink, Progress
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.families.variants import VariantFamily
@@ -180,3 +182,37 @@ def stratified(variants: Iterable[Variant], count: int, seed: int = 0) -> list[V
         rng.shuffle(drawn)
         chosen.append(drawn)
     return [variant for variant in chain.from_iterable(zip_longest(*chosen)) if variant is not None]
+
+
+VARIANT_PLAN = MeasurePlan(rounds=4, runs_per_round=6, warmup_runs=2, max_ms_per_round=200.0, profiled_runs=6)
+"""Variants are many and some are slow: three processes of these four rounds make a label."""
+
+
+def measure_variants(
+    variants: Iterable[Variant],
+    settings: WorkerSettings,
+    store: MeasurementSink,
+    *,
+    processes: int = 1,
+    profile: bool = True,
+    budget_s: float | None = None,
+    progress: Callable[[Progress], None] = lambda progress: None,
+) -> CampaignReport:
+    """Measures variants in their order into a store; what that holds already is not measured again.
+
+    Args:
+        variants: What to measure, from :func:`latcast.datasets.variants.stratified`.
+        settings: The platform.
+        store: Keeps the measurements.
+        processes: Measurements of each variant, each from another process; three make a label.
+        profile: Also time the kernels that the runtime executes, which predictors learn from.
+        budget_s: No batch is begun after this many seconds.
+        progress: Called at every step.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+        MeasurementError: The settings cannot be met.
+    """
+    plan = replace(VARIANT_PLAN, profile=profile)
+    items = [CampaignItem(variant.reference, "network", plan) for variant in variants]
+    return Campaign(store, settings, items, processes=processes, budget_s=budget_s, progress=progress).run()

@@ -19,8 +19,7 @@ from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import measure
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, group_folds, held_out_by

@@ -20,7 +20,7 @@ from latcast.errors import LatcastError, TrainingError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
 from latcast.measure.campaign import CampaignItem
-from latcast.measure.plan import KERNEL_PLAN
+from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.card import TRAINING_LINEAGES
 from latcast.predictors.kernel_predictor import KernelPredictor, fit_kernel_predictor

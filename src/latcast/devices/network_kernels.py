@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from latcast.datasets.importers.iiswc20.networks import SPACE as IISWC20
-from latcast.datasets.importers.iiswc20.networks import layers_of
+from latcast.datasets.importers.iiswc20 import SPACE as IISWC20
+from latcast.datasets.importers.iiswc20 import layers_of
 from latcast.errors import DatasetError, LatcastError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel

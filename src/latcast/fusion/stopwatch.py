@@ -13,7 +13,7 @@ import numpy as np
 from latcast.fusion.decision import TimedBatch
 from latcast.measure.client import Item, MeasuringClient
 from latcast.measure.environment import MOMENT
-from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import MeasurePlan
 from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces.operator_pairs import NAME

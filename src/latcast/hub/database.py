@@ -16,8 +16,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from latcast.datasets.rows import reference_of
-from latcast.datasets.schema import MeasurementRow, ReferenceRow
+from latcast.datasets.rows import MeasurementRow, ReferenceRow, reference_of
 from latcast.datasets.store import measurement_id
 from latcast.errors import HubError
 from latcast.hub.migrations import migrate

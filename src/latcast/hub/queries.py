@@ -11,8 +11,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from latcast.datasets.rows import measurement_of, reference_of
-from latcast.datasets.schema import MeasurementRow, PlatformRow, ReferenceRow
+from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, measurement_of, reference_of
 from latcast.errors import HubError
 from latcast.hub.database import HubDatabase, network_latencies
 from latcast.hub.model import Forecast

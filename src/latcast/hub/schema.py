@@ -1,6 +1,6 @@
 """Tables that a hub has beside those of a store of measurements; the same on SQLite and PostgreSQL.
 
-Measurements themselves stay in the tables of :mod:`latcast.datasets.schema`: a hub's database is a store too. A
+Measurements themselves stay in the tables of :mod:`latcast.datasets.rows`: a hub's database is a store too. A
 record in quarantine is not among them, so nothing that reads measurements can learn from it.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import JSON, Float, ForeignKey, Index, Integer, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from latcast.datasets.schema import Base, MeasurementRow
+from latcast.datasets.rows import Base, MeasurementRow
 
 NAME_LENGTH = 60
 """Characters of a contributor's name or a token's label."""

@@ -14,10 +14,9 @@ from typing import Protocol
 
 from latcast.errors import MeasurementError
 from latcast.measure.client import Item
-from latcast.measure.plan import NETWORK_PLAN, MeasurePlan
-from latcast.measure.quiet import QuietTimes
+from latcast.measure.probe import QuietTimes
 from latcast.measure.remote import Measurer, open_measurer
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
 from latcast.records import Measurement, Platform
 
 

@@ -21,10 +21,9 @@ from typing import IO, Any
 
 from latcast.errors import RuntimeFailure
 from latcast.measure import messages
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.quiet import QuietTimes, settle
+from latcast.measure.probe import QuietTimes, settle
 from latcast.measure.record import failed
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.records import Measurement, Platform, Reference
 
 START_TIMEOUT_S = 120.0

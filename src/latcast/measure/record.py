@@ -1,16 +1,18 @@
-"""Turning what the loop logged into the record that is kept."""
+"""From what the loop logged to the record that is kept, with the kernels that the runtime executed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from latcast.measure.environment import utc_now
 from latcast.measure.statistics import host_factors, quartile_variation
-from latcast.measure.timing import RunLog
+from latcast.measure.timing import Instruments, RunLog
 from latcast.records import Measurement, Reference
+from latcast.runtimes.protocol import Session
 
 NORMALISED_STATISTIC = "median of probe-normalised runs"
 RAW_STATISTIC = "median of runs"
@@ -80,3 +82,30 @@ def finished(
 def _rounded(values_ms: np.ndarray) -> tuple[float, ...]:
     """To the nanosecond, which is what clocks resolve at best."""
     return tuple(round(float(value), 6) for value in values_ms)
+
+
+def profile_kernels(
+    session: Session,
+    measurement: Measurement,
+    runs: int,
+    instruments: Instruments,
+    quiet_ms: Sequence[float],
+    weights: Sequence[float],
+) -> Measurement:
+    """The measurement with its executed kernels, normalised by the probe around the profiled runs.
+
+    Profiling slows a network down, each runtime in its own way, so the kernels' latencies need not add up to the network's.
+
+    Raises:
+        RuntimeFailure: The runtime cannot tell what it executed.
+    """
+    probe = instruments.probe
+    before = probe.read_ms() if probe is not None else ()
+    kernels = session.executed_kernels(runs)
+    after = probe.read_ms() if probe is not None else ()
+    factor = 1.0
+    if probe is not None and quiet_ms:
+        reading = [min(pair) for pair in zip(before, after, strict=True)]
+        factor = float(host_factors([reading], quiet_ms, weights, probe.parts)[0])
+    scaled = (replace(kernel, latency_ms=kernel.latency_ms / factor) for kernel in kernels)
+    return replace(measurement, executed=tuple(scaled))

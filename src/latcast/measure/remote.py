@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from latcast.cluster import connected, map_over_workers, require_offer
 from latcast.errors import MeasurementError
 from latcast.measure.client import Item, MeasuringClient
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.quiet import QuietTimes, QuietTimesFile
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.probe import QuietTimes, QuietTimesFile
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.records import Measurement, Platform, Reference
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from latcast.graph.ir import Graph
 from latcast.measure.client import Item, MeasuringClient
-from latcast.measure.plan import NETWORK_PLAN, MeasurePlan
-from latcast.measure.quiet import QuietTimes, QuietTimesFile
+from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.remote import open_measurer
 from latcast.measure.scheduling import realtime_permitted
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.models import Model, Shapes, as_graph, file_reference, model_reference

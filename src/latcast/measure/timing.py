@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from latcast.errors import LatcastError
-from latcast.measure.plan import MeasurePlan
 from latcast.measure.probe import Probe
+from latcast.measure.settings import MeasurePlan
 from latcast.runtimes.clock import Clock
 from latcast.runtimes.protocol import Session
 

@@ -22,10 +22,9 @@ from latcast.errors import LatcastError, MeasurementError
 from latcast.measure import environment as env
 from latcast.measure import messages
 from latcast.measure.device import Device, open_device, working_set_bytes
-from latcast.measure.executed import profile_kernels
-from latcast.measure.plan import MeasurePlan
 from latcast.measure.probe import calibrate
-from latcast.measure.record import failed, finished
+from latcast.measure.record import failed, finished, profile_kernels
+from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Subject, time_batch
 from latcast.records import Measurement, Reference
 from latcast.spaces import build

@@ -196,7 +196,7 @@ def _summary(entry: IndexEntry) -> PlatformSummary:
 
 def _chip(platform: Platform, card: Mapping[str, Any]) -> str | None:
     """The CPU that the measurements of a card were taken on, or the system on chip of a published phone."""
-    from latcast.datasets.importers.usc.scenarios import PHONES
+    from latcast.datasets.importers.usc.networks import PHONES
 
     known = PHONES.get(platform.device)
     return _cpu_model(card) or (known.soc if known is not None else None)

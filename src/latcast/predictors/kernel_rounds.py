@@ -20,7 +20,7 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import CampaignItem, CampaignReport
-from latcast.measure.plan import KERNEL_PLAN
+from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge

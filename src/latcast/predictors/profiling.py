@@ -14,8 +14,7 @@ from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import settings_of
 from latcast.predictors.bundle_index import IndexedBundle, keep_bundle
 from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES

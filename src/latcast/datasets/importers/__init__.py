@@ -148,8 +148,9 @@ class DatasetImporter(Protocol):
 IMPORTERS: Registry[DatasetImporter] = Registry(
     "dataset",
     {
-        name: f"latcast.datasets.importers.{name}:IMPORTER"
-        for name in ("usc", "iiswc20", "nb201", "fbnet", "ncnn_boards", "tflite_blocks")
+        **{name: f"latcast.datasets.importers.{name}:IMPORTER" for name in ("usc", "iiswc20", "ncnn_boards", "tflite_blocks")},
+        "nb201": "latcast.datasets.importers.nas_tables:NAS_BENCH_201_IMPORTER",
+        "fbnet": "latcast.datasets.importers.nas_tables:FBNET_IMPORTER",
     },
     group="latcast.datasets",
 )

@@ -9,9 +9,21 @@ from types import MappingProxyType
 from typing import Any
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.named_only import UNSTATED, Parsed, published_mean
-from latcast.datasets.importers.table import NO_VALUE, Malformed, Row, Table, number
+from latcast.datasets.importers.table import (
+    NO_VALUE,
+    UNSTATED,
+    Malformed,
+    NamedOnlyImporter,
+    Parsed,
+    Row,
+    Table,
+    number,
+    published_mean,
+)
+from latcast.errors import ModelError
 from latcast.records import Platform, Reference
+from latcast.spaces.nas.nas_bench_201 import NAME as NAS_BENCH_201
+from latcast.spaces.nas.nas_bench_201 import cell_operations
 
 GPUS = frozenset({"1080ti", "2080ti", "titan_rtx", "titanx", "titanxp"})
 
@@ -118,3 +130,46 @@ def read_devices(
             for index, latency_ms in latencies.items()
         ]  # fmt: skip
     return Parsed(measurements, len(table), missing)
+
+
+def cell_reference(row: Row) -> Reference:
+    """The NAS-Bench-201 cell of a row, by its text.
+
+    Raises:
+        Malformed: It is no cell.
+    """
+    try:
+        cell_operations(row.cells[1])
+    except ModelError as problem:
+        raise Malformed(str(problem)) from None
+    return Reference(NAS_BENCH_201, {"cell": row.cells[1]}, f"{NAS_BENCH_201}-{row.cells[0]}")
+
+
+FBNET_LAYERS = 22
+FBNET_OPERATIONS = 9
+
+
+def fbnet_reference(row: Row) -> Reference:
+    """The FBNet network of a row, by the codes of its operations.
+
+    Raises:
+        Malformed: They are not 22 numbers from 0 to 8.
+    """
+    codes = row.cells[1].split()
+    if len(codes) != FBNET_LAYERS or not all(code.isdigit() and int(code) < FBNET_OPERATIONS for code in codes):
+        raise Malformed(
+            f"'{row.cells[1]}' is no list of {FBNET_LAYERS} operations; expected numbers from 0 to {FBNET_OPERATIONS - 1}"
+        )
+    return Reference("fbnet", {"operations": [int(code) for code in codes]}, f"fbnet-{row.cells[0]}")
+
+
+def _importer(space: str, dataset: str, first: Sequence[str], reference_of: Callable[[Row], Reference]) -> NamedOnlyImporter:
+    return NamedOnlyImporter(
+        f"Lee et al., NeurIPS 2021: HayeonLee/HELP, {space}; MIT",
+        ("latency_ms.csv",),
+        lambda folder, name, refusals: read_devices(folder / name, dataset, first, reference_of, refusals),
+    )
+
+
+NAS_BENCH_201_IMPORTER = _importer("NAS-Bench-201", "nb201", ("nb201_idx", "arch_str"), cell_reference)
+FBNET_IMPORTER = _importer("FBNet", "fbnet", ("i", "op_idx_22layers"), fbnet_reference)

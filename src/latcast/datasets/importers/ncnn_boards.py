@@ -11,8 +11,7 @@ import unicodedata
 from pathlib import Path
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.named_only import UNSTATED, NamedOnlyImporter, Parsed, published_mean
-from latcast.datasets.importers.table import Malformed, Row, Table, number
+from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published_mean
 from latcast.records import Measurement, Platform, Reference
 
 SPACE = "ncnn_benchmark"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.named_only import UNSTATED, NamedOnlyImporter, Parsed, published_mean
-from latcast.datasets.importers.table import Malformed, number
+from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, number, published_mean
 from latcast.errors import DatasetError
 from latcast.reading import read_json
 from latcast.records import Platform, Reference

@@ -9,7 +9,7 @@ import pytest
 
 from latcast.datasets.importers import IMPORTERS, Imported
 from latcast.datasets.importers.usc import PERMUTED_PLATFORM
-from latcast.datasets.importers.usc.kernel_names import unrecorded_nodes
+from latcast.datasets.importers.usc.operations import unrecorded_nodes
 from latcast.records import Platform
 from latcast.spaces.measured_only import can_build
 

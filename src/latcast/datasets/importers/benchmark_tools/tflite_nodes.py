@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from latcast.datasets.importers.benchmark_tools.output import ProfiledOperator
-from latcast.datasets.importers.benchmark_tools.tflite_profile import INSIDE
+from latcast.datasets.importers.benchmark_tools.tflite import INSIDE
 from latcast.errors import RuntimeFailure, UnknownNameError
 from latcast.graph.importers.tflite_conversion import node_stem
 from latcast.graph.importers.tflite_file import TfliteFile

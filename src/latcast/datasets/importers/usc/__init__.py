@@ -107,8 +107,7 @@ class UscImporter:
 
     def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
         """See :meth:`latcast.datasets.importers.DatasetImporter.complete`."""
-        from latcast.datasets.importers.usc.built import Builder
-        from latcast.datasets.importers.usc.nodes import with_nodes
+        from latcast.datasets.importers.usc.built import Builder, with_nodes
 
         builder = Builder(watch)
         measurements = []

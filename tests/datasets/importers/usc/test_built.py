@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latcast.datasets.importers.usc.kernel_names import parse_kernel_name
-from latcast.datasets.importers.usc.nodes import with_nodes
+from latcast.datasets.importers.usc.built import with_nodes
+from latcast.datasets.importers.usc.operations import parse_kernel_name
 from latcast.graph import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel

@@ -7,20 +7,159 @@ above the others at the median and 62 % above at the 95th percentile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
-from latcast.datasets.importers.iiswc20.networks import NETWORKS_FILE, network_reference, read_layers
-from latcast.datasets.importers.iiswc20.phones import FEATURES_FILE, FREQUENCY_FILE, Phone, read_phones
-from latcast.datasets.importers.named_only import NamedOnlyImporter, Parsed
-from latcast.datasets.importers.table import Malformed, Table, number
+from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, Table, number, read_rows
 from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import quartile_variation
-from latcast.records import Measurement, Reference
+from latcast.records import Measurement, Platform, Reference
+
+NETWORKS_FILE = "layer_embeddings.csv"
+
+SPACE = "iiswc20"
+
+WIDTH = 13
+"""Numbers of a layer: five of a one-hot operator, side of the input and output map, channels in and out, window, stride,
+padding, multiply-accumulates."""
+
+OPERATORS = 5
+
+
+def read_layers(file: Path) -> list[np.ndarray]:
+    """The layers of each network, each (layers, 13).
+
+    Raises:
+        DatasetError: A row is no list of layers; with file and line.
+    """
+    rows = [[cell for cell in row.cells if cell] for row in read_rows(file)]
+    networks = []
+    for line, row in enumerate(rows, start=1):
+        try:
+            numbers = np.array([float(cell) for cell in row])
+        except ValueError as problem:
+            raise DatasetError(f"{file}:{line}: {problem}; expected numbers") from problem
+        if not len(row) or len(row) % WIDTH or not np.array_equal(numbers, np.round(numbers)):
+            raise DatasetError(f"{file}:{line}: {len(row)} numbers; expected whole ones, {WIDTH} a layer")
+        layers = numbers.reshape(-1, WIDTH)
+        if not np.array_equal(np.sort(layers[:, :OPERATORS], axis=1), np.tile([0, 0, 0, 0, 1], (len(layers), 1))):
+            raise DatasetError(f"{file}:{line}: a layer does not begin with a one-hot operator of {OPERATORS}")
+        networks.append(layers)
+    return networks
+
+
+def network_reference(index: int, layers: np.ndarray | None) -> Reference:
+    """A reference that carries the layers: operator's number, sides, channels, window, stride, padding of each.
+
+    The multiply-accumulates follow from the others.
+    """
+    name = f"{SPACE}-{index}"
+    if layers is None:
+        return Reference(SPACE, {"network": index}, name)
+    short = np.column_stack([layers[:, :OPERATORS].argmax(axis=1), layers[:, OPERATORS : WIDTH - 1]]).astype(int)
+    return Reference(SPACE, {"network": index, "layers": short.tolist()}, name)
+
+
+def layers_of(parameters: Sequence[Sequence[int]]) -> np.ndarray:
+    """The layers that a reference carries, (layers, 13) again."""
+    short = np.asarray(parameters, dtype=np.float64)
+    operators = short[:, 0].astype(int)
+    in_side, out_side, inputs, outputs, window = short[:, 1], short[:, 2], short[:, 3], short[:, 4], short[:, 5]
+    elements = out_side**2 * outputs
+    taps = np.select([operators == 0, operators == 1], [window**2 * inputs, window**2], 1.0)
+    return np.column_stack([np.eye(OPERATORS)[operators], in_side, out_side, short[:, 3:], elements * taps])
+
+
+FEATURES_FILE = "device_features.csv"
+FREQUENCY_FILE = "cpu_freq_ram.csv"
+
+SAME_MODEL: Mapping[str, str] = MappingProxyType({"Redmi_Note5_Pro_4": "Redmi_Note5_Pro"})
+"""Columns whose name is another model's with a number behind it."""
+
+GHZ_UNIT, RAM_GB_UNIT = 3.0, 12.0
+"""By what the static features of frequency and memory were divided."""
+
+SOURCE: Mapping[str, str] = MappingProxyType(
+    {
+        "name": "iiswc20",
+        "source": "iitm-sysdl/Generalizable-DNN-cost-models",
+        "licence": "Apache-2.0",
+        "paper": "Ganesan et al., A case for generalizable DNN cost models for mobile devices, IISWC 2020",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Phone:
+    """A column of the latencies.
+
+    Attributes:
+        platform: ``model/tflite-unstated/1large/int8``; phones of one model are told apart by a number, in order of columns.
+        model: The phone's model, as the file spells it.
+        environment: Source, and what the static features say: the CPU's number and name, GHz, GB of memory.
+    """
+
+    platform: Platform
+    model: str
+    environment: Mapping[str, Any]
+
+
+def model_of(column: str) -> str:
+    """``GM1901_0`` is a GM1901."""
+    name = column.rsplit("_", 1)[0]
+    return SAME_MODEL.get(name, name)
+
+
+def read_phones(folder: Path, columns: Sequence[str], refusals: Refusals) -> tuple[Phone, ...]:
+    """The phones of the columns, with their hardware where the folder's files tell it.
+
+    Raises:
+        DatasetError: A file of hardware features is malformed or does not have a row for each column.
+    """
+    hardware = _hardware(folder / FEATURES_FILE, columns) if (folder / FEATURES_FILE).is_file() else [{} for _ in columns]
+    names = _cpu_names(folder / FREQUENCY_FILE, refusals) if (folder / FREQUENCY_FILE).is_file() else {}
+    seen: Counter[str] = Counter()
+    phones = []
+    for column, known in zip(columns, hardware, strict=True):
+        model = model_of(column)
+        seen[model] += 1
+        device = model.lower() + (f".{seen[model]}" if seen[model] > 1 else "")
+        cpu = {"cpu": names[column]} if column in names else {}
+        environment = {"dataset": dict(SOURCE), "device": {"model": model, **cpu, **known}}
+        phones.append(Phone(Platform(device, "tflite", UNSTATED, "1large", "int8"), model, environment))
+    return tuple(phones)
+
+
+def _hardware(file: Path, columns: Sequence[str]) -> list[dict[str, float | int]]:
+    """One-hot CPU, frequency and memory of each column."""
+    rows = [row.cells for row in read_rows(file)]
+    if len(rows) != len(columns):
+        raise DatasetError(f"{file} has {len(rows)} rows; expected one for each of the {len(columns)} phones")
+    found = []
+    for line, (column, row) in enumerate(zip(columns, rows, strict=True), start=1):
+        try:
+            if row[0] != model_of(column):
+                raise Malformed(f"the row is of '{row[0]}'; expected {model_of(column)}, as the columns of the latencies go")
+            *one_hot, ghz, ram = (number(text, "the feature", least=0) for text in row[1:])
+            if sorted(one_hot) != [0.0] * (len(one_hot) - 1) + [1.0]:
+                raise Malformed("the CPU is not one-hot")
+        except (Malformed, ValueError, IndexError) as problem:
+            raise DatasetError(f"{file}:{line}: {problem}") from problem
+        found.append({"cpu_code": one_hot.index(1.0), "ghz": round(GHZ_UNIT * ghz, 3), "ram_gb": round(RAM_GB_UNIT * ram, 3)})
+    return found
+
+
+def _cpu_names(file: Path, refusals: Refusals) -> dict[str, str]:
+    return {row.cells[0]: row.cells[1] for row in Table(file, ("device", "cpu", "frequency"), refusals).rows()}
+
 
 LATENCY_FILE = "latency_ms.csv"
 RUNS_FILE = "raw_runs_ms.npz"
