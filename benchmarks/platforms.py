@@ -39,14 +39,13 @@ from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.search import find_kernels
+from latcast.kernels.search import SingleKernels, find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.measure.statistics import label_error
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.kernel_rounds import known_kernels
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, collect
+from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, collect, known_kernels
 from latcast.records import Platform, Reference
 from latcast.spaces import build
 
@@ -142,7 +141,7 @@ def load(bench: BenchPlatform) -> Measured:
     company = {reference.key: reference for reference in company_networks()}
     tests = {reference.key: reference for reference in test_networks()}
     with bench.store() as store:
-        known = known_kernels(store, platform)
+        known = known_kernels(store, platform, SingleKernels(bench.rules))
         labels = {label.reference.key: label for label in store.labels(platform=platform.id, role="network")}
         inside = _kept(f"inside-{bench.name}", lambda: _timed_inside(bench, platform, store))
     isolated = []

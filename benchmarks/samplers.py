@@ -22,14 +22,15 @@ from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules, rules_for
-from latcast.kernels.search import find_kernels
+from latcast.kernels.search import SingleKernels, find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.measure.campaign import Campaign, CampaignItem
 from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, fit_kernel_predictor
-from latcast.predictors.kernel_rounds import KernelRounds, KnownKernels, known_kernels
+from latcast.predictors.kernel_rounds import KernelRounds
 from latcast.predictors.metrics import Metrics, judge
+from latcast.predictors.samples import KnownKernels, known_kernels
 from latcast.samplers import SAMPLERS
 from latcast.samplers.test_set import fixed_test_set
 from latcast.spaces import build
@@ -92,6 +93,10 @@ class RealDevice:
     budget_s: float
     spent_s: float = 0.0
     report: Any = field(default=lambda progress: None)
+    singles: SingleKernels = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.singles = SingleKernels(self.rules)
 
     @property
     def rules(self) -> FusionRules:
@@ -107,7 +112,7 @@ class RealDevice:
             self.spent_s += found.seconds
             if not found.complete:
                 raise OutOfTime
-            return known_kernels(store, found.platform)
+            return known_kernels(store, found.platform, self.singles)
 
 
 def _kernel_of(item: CampaignItem) -> tuple[str, Configuration]:

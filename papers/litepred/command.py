@@ -96,8 +96,10 @@ def _transferred(
 ) -> list[Comparison]:
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.devices.pool import open_pool
-    from latcast.predictors.kernel_rounds import known_kernels
+    from latcast.kernels.rules import platform_rules
+    from latcast.kernels.search import SingleKernels
     from latcast.predictors.profiling import Stage
+    from latcast.predictors.samples import known_kernels
     from papers.harness import make_tables
     from papers.litepred.transfer import Kernels, NewPlatform, figure_6, figure_7, figure_8, table_5
 
@@ -109,7 +111,7 @@ def _transferred(
             here = only_platform(kept, wanted)
             others = pool.without(lambda each, here=here: each.id == here.id)  # type: ignore[misc]
             if chosen & {"figure 6", "figure 7"}:
-                kernels = Kernels.of(known_kernels(kept, here), kernel_type)
+                kernels = Kernels.of(known_kernels(kept, here, SingleKernels(platform_rules(here))), kernel_type)
                 makers = {
                     "figure 6": partial(figure_6, kernels, others, watch),
                     "figure 7": partial(figure_7, kernels, others, watch),

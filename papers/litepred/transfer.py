@@ -16,11 +16,10 @@ from latcast.errors import DatasetError
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.predictors.analytical import fit_from_kernels
 from latcast.predictors.kernel_predictor import fit_kernel_predictor
-from latcast.predictors.kernel_rounds import KnownKernels
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage
-from latcast.predictors.samples import TrainingData, kernel_samples
+from latcast.predictors.samples import KnownKernels, TrainingData, kernel_samples
 from latcast.predictors.stored import collect_stored
 from latcast.records import Platform
 from papers.harness import Cell, Comparison, Watch, mean, unwatched

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latcast.devices.adaptation import FEWEST_INSIDE, transferred_predictor, try_profiler
+from latcast.devices.adaptation import FEWEST_INSIDE, transferred_predictor
 from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds, parse_target
 from latcast.devices.pool import Pool
 from latcast.devices.residual_transfer import SCRATCH
@@ -21,7 +21,6 @@ from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform, Reference
 from tests.devices.made_up_pool import COMPUTE, MEMORY, RULES, conv, law_ms, platform_of
-from tests.measure.behaving import settings
 
 ZOO = {"conv": {conv(size, ins, outs): 1 + ins // 32 for size in (7, 14, 28, 56) for ins in (16, 32, 64) for outs in (32, 96)}}
 PLATFORM = Platform.parse("new/onnxruntime-1.31/cpu1/fp32")
@@ -178,14 +177,3 @@ class TestThePredictor:
             # And it is none to judge by.
             assert predictor.card[TRAINING_KEYS] == [network.reference.key]
             assert predictor.card["learn_from"] == "operators"
-
-
-class TestTheProfiler:
-    def test_a_runtime_that_names_its_kernels_has_one(self) -> None:
-        found = try_profiler(settings())
-
-        assert found.no_profiler is None
-        assert str(found.platform) == "local/behaving-1.2/cpu1/fp32"
-
-    def test_of_one_without_the_reason_is_given(self) -> None:
-        assert try_profiler(settings(runtime="silent")).no_profiler == "its kernels cannot be read"

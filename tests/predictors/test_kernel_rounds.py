@@ -12,9 +12,11 @@ from latcast.datasets.store import Store
 from latcast.errors import TrainingError, UnknownNameError
 from latcast.kernels import find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Configuration
+from latcast.kernels.search import SingleKernels
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.predictors.analytical import term_values
-from latcast.predictors.kernel_rounds import KernelRounds, known_kernels, measure_rounds
+from latcast.predictors.kernel_rounds import KernelRounds, measure_rounds
+from latcast.predictors.samples import known_kernels
 from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import fit_predictor
 from latcast.records import Measurement, Platform
@@ -250,7 +252,7 @@ def test_several_measurements_of_a_kernel_are_known_by_their_median_and_failed_o
                 Measurement(PLATFORM.id, kernel_reference("conv", row), "kernel", latency_ms=latency_ms, taken_at=str(index))
             )
         store.add(Measurement(PLATFORM.id, kernel_reference("conv", failed), "kernel", error="refused"))
-        found = known_kernels(store, PLATFORM)
+        found = known_kernels(store, PLATFORM, SingleKernels(RULES))
 
     assert found["conv"][row] == 2.0
     assert np.isnan(found["conv"][failed])

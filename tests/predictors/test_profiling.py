@@ -10,7 +10,7 @@ from latcast.datasets.store import Store
 from latcast.errors import TrainingError
 from latcast.kernels import load_rules
 from latcast.measure.campaign import Campaign, CampaignItem, Tally
-from latcast.predictors.profiling import calibration_count, campaign_items, measure_again
+from latcast.predictors.profiling import calibration_count, measure_again, network_items, try_profiler
 from latcast.spaces import build
 from tests.measure.behaving import reference, settings
 
@@ -20,7 +20,7 @@ RULES = load_rules("onnxruntime")
 @pytest.fixture(scope="module")
 def items() -> list[CampaignItem]:
     """What 48 seconds of profiling are given."""
-    [(found, part_s)] = campaign_items("operators", 48.0, 0, RULES)
+    found, part_s = network_items("operators", 48.0, 0, RULES)
     assert part_s == 48.0
     return found
 
@@ -32,15 +32,15 @@ def test_a_short_budget_leaves_networks_out_that_take_long_to_load(items: list[C
 
 
 def test_a_short_budget_has_small_batches_so_that_it_ends_in_time(items: list[CampaignItem]) -> None:
-    [(shorter, _)] = campaign_items("networks", 12.0, 0, RULES)
+    shorter, _ = network_items("networks", 12.0, 0, RULES)
 
     assert {item.plan.batch_size for item in shorter} == {3}
     assert {item.plan.batch_size for item in items} == {4}
 
 
 def test_only_learning_from_operators_asks_for_profiles() -> None:
-    [(operators, _)] = campaign_items("operators", 12.0, 0, RULES)
-    [(networks, _)] = campaign_items("networks", 12.0, 0, RULES)
+    operators, _ = network_items("operators", 12.0, 0, RULES)
+    networks, _ = network_items("networks", 12.0, 0, RULES)
 
     assert all(item.plan.profile for item in operators)
     assert not any(item.plan.profile for item in networks)
@@ -48,14 +48,14 @@ def test_only_learning_from_operators_asks_for_profiles() -> None:
 
 
 def test_learning_from_kernels_leaves_a_fifth_of_the_time_to_networks() -> None:
-    [(networks, networks_s)] = campaign_items("kernels", 20.0, 0, RULES)
+    networks, networks_s = network_items("kernels", 20.0, 0, RULES)
 
     assert {item.role for item in networks} == {"network"}
     assert networks_s == pytest.approx(4.0)
 
 
 def test_a_seed_chooses_and_another_chooses_otherwise() -> None:
-    first, again, other = (campaign_items("networks", 12.0, seed, RULES)[0][0] for seed in (1, 1, 2))
+    first, again, other = (network_items("networks", 12.0, seed, RULES)[0] for seed in (1, 1, 2))
 
     assert first == again
     assert {item.reference.key for item in first}.isdisjoint(item.reference.key for item in other)
@@ -81,4 +81,20 @@ def test_the_first_networks_that_were_measured_are_measured_in_two_more_processe
 
 def test_what_cannot_be_learned_from_is_named() -> None:
     with pytest.raises(TrainingError, match="cannot learn from 'guess'; expected one of operators, kernels, networks"):
-        campaign_items("guess", 10.0, 0, RULES)
+        network_items("guess", 10.0, 0, RULES)
+
+
+class TestTheProfiler:
+    def test_a_runtime_that_names_its_kernels_has_one(self) -> None:
+        found = try_profiler(settings())
+
+        assert (found.no_profiler, found.warning, found.learn_from) == (None, None, "operators")
+        assert str(found.platform) == "local/behaving-1.2/cpu1/fp32"
+
+    def test_of_one_without_the_reason_is_given(self) -> None:
+        found = try_profiler(settings(runtime="silent"))
+
+        assert found.no_profiler == "its kernels cannot be read"
+        assert found.learn_from == "kernels"
+        assert found.warning is not None
+        assert "kernels are timed alone" in found.warning

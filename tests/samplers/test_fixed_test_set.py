@@ -58,3 +58,11 @@ def test_a_type_that_no_network_has_gets_channels_drawn_evenly() -> None:
 
     assert len(found) == len(space.cells)
     assert all(space.contains(row) for row in found)
+
+
+def test_kernels_of_networks_need_not_be_described_as_the_grid_is() -> None:
+    # Padded by 2 on each axis, where the grid has one choice of padding for all.
+    listed = {(1, 16, 4, 28, 28, 16, 4, 28, 28, 3, 3, 3, 1, 1, 1, 1, 0, 0, 0): 1}
+    space = KernelSpace("conv_3d", load_rules("onnxruntime"))
+
+    assert all(space.contains(row) for row in fixed_test_set(space, listed, 10, 0))

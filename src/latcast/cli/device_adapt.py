@@ -53,10 +53,10 @@ def adapt(
     from latcast.datasets.opening import default_store_path
     from latcast.datasets.store import Store
     from latcast.devices.adaptation import adapt as adapt_predictors
-    from latcast.devices.adaptation import try_profiler
     from latcast.devices.adaptation_rounds import parse_target
     from latcast.devices.pool import open_pool
     from latcast.fusion.detected_rules import chosen_rules
+    from latcast.predictors.profiling import try_profiler
 
     wanted = None if target is None else parse_target(target)
     settings = options.worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
@@ -66,11 +66,8 @@ def adapt(
     with StageProgress() as progress:
         known = open_pool(pool, watch=lambda _, share: progress.show("loading the pool", share))
     trial = try_profiler(settings)
-    if trial.no_profiler is not None:
-        warn(
-            f"{trial.platform}: kernels are timed alone, where caches are warmer than in a network; expect two to four times the "
-            f"error of kernels timed inside networks, which need a profiler ({trial.no_profiler})"
-        )
+    if trial.warning:
+        warn(trial.warning)
     with StageProgress() as progress, Store(store) as kept:
         found = adapt_predictors(
             settings, kept, known, budget_s=60 * budget, target=wanted, rules=kernel_rules, sampler=sampler or "prior", seed=seed,

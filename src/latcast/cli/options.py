@@ -38,10 +38,10 @@ def _runtimes() -> Sequence[str]:
     return RUNTIMES.names()
 
 
-def _learn_from() -> Sequence[str]:
+def _learn_from(value: str | None) -> str | None:
     from latcast.predictors.training import LEARN_FROM
 
-    return LEARN_FROM
+    return None if value is None else one_of(lambda: LEARN_FROM)(value)
 
 
 RENAMED_MODELS = {"physical": "analytical", "physical_residual": "analytical_gbdt, or with --learn-from networks analytical_gp"}
@@ -138,12 +138,14 @@ DeviceName = Annotated[str, Option("--device", help="What this machine is called
 Seed = Annotated[int, Option("--seed", help="Of every random choice.", min=0)]
 Budget = Annotated[float, Option("--budget", help="Minutes to spend.", min=0.05, metavar="MINUTES")]
 LearnFrom = Annotated[
-    str,
+    str | None,
     Option(
         "--learn-from",
-        help="Operators profiled inside networks, kernels timed alone, whole networks, or the mean of operators and networks.",
+        help="Operators profiled inside networks, kernels timed alone, whole networks, or the mean of operators and networks. "
+        "[default: operators; profile takes kernels where there is no profiler]",
         metavar="operators|kernels|networks|averaged",
-        callback=one_of(_learn_from),
+        callback=_learn_from,
+        show_default=False,
     ),
 ]
 KernelModel = Annotated[

@@ -23,7 +23,7 @@ def command(
     threads: options.Threads = 1,
     precision: options.Precision = "fp32",
     budget: options.Budget = 5.0,
-    learn_from: options.LearnFrom = "operators",
+    learn_from: options.LearnFrom = None,
     model: options.KernelModel = None,
     rules: options.Rules = None,
     sampler: options.Sampler = None,
@@ -56,13 +56,18 @@ def command(
       latcast profile --runtime openvino --threads 2 --budget 10
       latcast profile --learn-from kernels --sampler adaptive --target-error 10
     """
-    from latcast.predictors.profiling import DEFAULT_SAMPLER, profile
+    from latcast.predictors.profiling import DEFAULT_SAMPLER, profile, try_profiler
 
     if sampler is not None or target_error is not None:
         if learn_from == "networks":
             raise typer.BadParameter("--sampler and --target-error choose kernels to time alone: use --learn-from kernels")
         learn_from = "kernels"
     settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path)
+    if learn_from is None:
+        trial = try_profiler(settings)
+        learn_from = trial.learn_from
+        if trial.warning:
+            warn(trial.warning)
     with StageProgress() as progress:
         found = profile(
             settings, budget_minutes=budget, learn_from=learn_from, model=model, rules=rules,

@@ -40,7 +40,7 @@ def train(
     from latcast.predictors.stored import train
 
     predictor = train(
-        store, platform=on, learn_from=learn_from, model=model, rules=rules, leave_out=options.names_in(leave_out),
+        store, platform=on, learn_from=learn_from or "operators", model=model, rules=rules, leave_out=options.names_in(leave_out),
         licence=licence, tune=tune, seed=seed,
     )  # fmt: skip
     bundle = keep(predictor, output, replace)

@@ -19,20 +19,25 @@ from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
-from latcast.measure.settings import MeasurePlan, WorkerSettings
-from latcast.measure.single import measure
+from latcast.measure.settings import WorkerSettings
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, group_folds, held_out_by
 from latcast.predictors.intervals import HeldOut
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.profiling import TRAINING_SHARE, WHOLE_NETWORKS_SHARE, Stage, measure_for_training
+from latcast.predictors.profiling import (
+    TRAINING_SHARE,
+    WHOLE_NETWORKS_SHARE,
+    Stage,
+    Trial,
+    measure_for_training,
+    try_profiler,
+)
 from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.stored import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of
 from latcast.predictors.training import fit_calibration
 from latcast.records import Platform
-from latcast.spaces.catalogue import SPACES
 
 INSIDE_SHARE = 0.6
 """Part of the measuring time for kernels inside networks, where the runtime says which it executes: timed alone, they have warmer
@@ -40,8 +45,6 @@ caches than in a network. The rest is for kernels timed alone, by which types ar
 
 INSIDE_SEED = 500_009
 """Apart from the seed of the whole networks: what kernels were timed in says nothing of overhead."""
-
-TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
 
 FEWEST_KERNELS = 10
 """Measured kernels below which nothing can be transferred."""
@@ -72,30 +75,6 @@ class AdaptationResult:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Result of one small network.
-
-    Attributes:
-        platform: What the worker says it is.
-        no_profiler: Why kernels cannot be timed inside networks; None where they can.
-    """
-
-    platform: Platform
-    no_profiler: str | None
-
-
-def try_profiler(settings: WorkerSettings) -> Trial:
-    """Whether the runtime says which kernels it executes.
-
-    Raises:
-        RuntimeFailure: The runtime cannot be started.
-    """
-    found = measure(SPACES.get("random_small").sample(1, 0)[0], settings, TRIAL_PLAN)
-    reason = found.error or (None if found.executed else f"{settings.runtime} names no kernels")
-    return Trial(Platform.parse(found.platform), reason)
-
-
 def adapt(
     settings: WorkerSettings,
     store: Any,
@@ -123,7 +102,7 @@ def adapt(
         target: Kernel types that meet it get no more samples; without one the whole budget is used.
         rules: Fusion rules; the shipped ones of the runtime where None.
         sampler, by, seed: As for :class:`latcast.devices.adaptation_rounds.AdaptationRounds`.
-        trial: What :func:`try_profiler` found, where it was asked before.
+        trial: What :func:`latcast.predictors.profiling.try_profiler` found, where it was asked before.
         watch: Called at every step.
 
     Raises:
@@ -138,7 +117,7 @@ def adapt(
     watch(Stage("choosing kernels", 0.0))
     rules = rules or rules_for(settings.runtime, settings.precision)
     trial = trial or try_profiler(settings)
-    inside_share = INSIDE_SHARE if trial.no_profiler is None else 0.0
+    inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
     measuring_s = budget_s * (1 - TRAINING_SHARE)
     count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * measuring_s)
     # Another version of the runtime is another platform; the same one would be its own source.
@@ -159,7 +138,9 @@ def adapt(
     )  # fmt: skip
     watch(Stage("transferring", 1.0))
     platform = reports[0].platform
-    predictor = transferred_predictor(collect_stored(store, platform, rules), platform, rules, rounds, seed=seed)
+    predictor = transferred_predictor(
+        collect_stored(store, platform, rules, singles=rounds.singles), platform, rules, rounds, seed=seed
+    )
     card = {
         **predictor.card,
         "seconds": time.monotonic() - start,

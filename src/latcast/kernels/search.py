@@ -15,10 +15,10 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
-from latcast.kernels.kernel import Kernel, operator_class
+from latcast.kernels.kernel import Configuration, Kernel, operator_class
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
 from latcast.kernels.selection import Selection, selection_of
-from latcast.kernels.types import describe
+from latcast.kernels.types import describe, kernel_graph, kernel_type
 
 
 def chosen_idioms(graph: Graph, rules: FusionRules) -> dict[str, Idiom]:
@@ -254,12 +254,32 @@ def _selected(kernel: Kernel, selection: Selection) -> Kernel:
 
 def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
     nodes = group.nodes
-    kernel_type, configuration = describe(graph, group.first, nodes, group.own_count)
+    name, configuration = describe(graph, group.first, nodes, group.own_count)
     return Kernel(
-        kernel_type,
+        name,
         configuration,
         nodes[0].name,
         tuple([node.name for node in nodes]),
         tuple([node.op_type for node in nodes]),
         free=group.first in rules.free and len(nodes) == group.own_count,
     )
+
+
+class SingleKernels:
+    """Kernels that are networks of their own, under the fusion rules of one runtime; each is built and searched once."""
+
+    def __init__(self, rules: FusionRules) -> None:
+        self.rules = rules
+        self._found: dict[tuple[str, Configuration], tuple[Kernel, ...]] = {}
+
+    def busy(self, type_name: str, configuration: Configuration) -> tuple[Kernel, ...]:
+        """The kernels, but for free ones, that the network of a kernel really falls into.
+
+        Raises:
+            LatcastError: There is no such kernel, see :func:`kernel_graph`.
+        """
+        key = (type_name, configuration)
+        if key not in self._found:
+            graph = kernel_graph(type_name, dict(zip(kernel_type(type_name).fields, configuration, strict=True)))
+            self._found[key] = tuple(kernel for kernel in find_kernels(graph, self.rules) if not kernel.free)
+        return self._found[key]

@@ -18,13 +18,13 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.types import kernel_type
+from latcast.kernels.search import SingleKernels
 from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.measure.settings import KERNEL_PLAN
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, KernelPredictor, fit_kernel_predictor
 from latcast.predictors.metrics import Metrics, judge
-from latcast.records import Platform
+from latcast.predictors.samples import KnownKernels, known_kernels
 from latcast.samplers import SAMPLERS, Sampler
 from latcast.samplers.test_set import fixed_test_set
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference, kernel_spaces
@@ -49,24 +49,6 @@ LEAST_OF_A_ROUND = 20
 
 LEAST_SHARE = 0.4
 """Most of a plan that goes to these least numbers; a short campaign lowers them."""
-
-KnownKernels = Mapping[str, Mapping[Configuration, float]]
-"""Milliseconds of measured configurations by kernel type; NaN of those that cannot be measured."""
-
-
-def known_kernels(store: Any, platform: Platform) -> KnownKernels:
-    """The single kernels that a store holds of a platform, by the median of their measurements."""
-    found: dict[str, dict[Configuration, list[float]]] = {}
-    for measurement in store.measurements(platform=platform.id, role="kernel", failed=True):
-        name = measurement.reference.space.removeprefix("kernel/")
-        configuration = kernel_type(name).configuration(measurement.reference.parameters)
-        latencies = found.setdefault(name, {}).setdefault(configuration, [])
-        if measurement.ok:
-            latencies.append(measurement.latency_ms)
-    return {
-        name: {row: float(np.median(values)) if values else float("nan") for row, values in rows.items()}
-        for name, rows in found.items()
-    }
 
 
 @dataclass(frozen=True)
@@ -114,7 +96,8 @@ class KernelRounds:
         make = SAMPLERS.get(sampler)
         # Rare types are measured where networks of the zoo have them.
         usual = [name for name in PARAMETRISATIONS if name not in RARE or name in zoo]
-        spaces = kernel_spaces(rules, usual if types is None else types)
+        self.singles = SingleKernels(rules)
+        spaces = kernel_spaces(rules, usual if types is None else types, self.singles)
         if not spaces:
             raise TrainingError(f"none of {', '.join(types or ())} is a kernel type that {rules.runtime} has kernels of")
         self._count = count
@@ -239,11 +222,11 @@ def measure_rounds(rounds: KernelRounds, store: Any, run: Run, spent: Callable[[
     reports = [run(rounds.beginning(), BEGINNING_SHARE)]
     platform = reports[0].platform
     while spent() < 1:
-        items = rounds.next_round(known_kernels(store, platform))
+        items = rounds.next_round(known_kernels(store, platform, rounds.singles))
         if not items:
             break
         reports.append(run(items, 1.0))
-    rounds.assess(known_kernels(store, platform))
+    rounds.assess(known_kernels(store, platform, rounds.singles))
     return reports
 
 

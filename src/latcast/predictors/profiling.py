@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
+from latcast.graph.ir import Graph
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.settings import MeasurePlan, WorkerSettings
-from latcast.measure.single import settings_of
+from latcast.measure.single import measure, settings_of
 from latcast.predictors.bundle_index import IndexedBundle, keep_bundle
 from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
@@ -23,8 +24,9 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData
 from latcast.predictors.stored import collect_stored, environment_of, trained_with_card
 from latcast.predictors.training import chosen_model
-from latcast.records import Platform
-from latcast.spaces.catalogue import SYNTHETIC_NAMES
+from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import SPACES, SYNTHETIC_NAMES, build
+from latcast.spaces.training_mix import training_mix
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -67,6 +69,9 @@ DEFAULT_SAMPLER = "adaptive"
 TRAINING_SHARE = 0.08
 """Part of the budget kept for training."""
 
+TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
+"""For :func:`try_profiler`."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -97,16 +102,61 @@ class ProfileResult:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-def campaign_items(learn_from: str, budget_s: float, seed: int, rules: FusionRules) -> list[tuple[list[CampaignItem], float]]:
-    """The networks that a way of learning measures: lists of items, each with its part of the budget in seconds.
+@dataclass(frozen=True)
+class Trial:
+    """What one small network showed of a runtime.
+
+    Attributes:
+        platform: What the worker says it is.
+        no_profiler: Why kernels cannot be timed inside networks; None where they can.
+    """
+
+    platform: Platform
+    no_profiler: str | None
+
+    @property
+    def learn_from(self) -> str:
+        """What teaches most: profiled operators, or kernels timed alone where there is no profiler."""
+        return "operators" if self.no_profiler is None else "kernels"
+
+    @property
+    def warning(self) -> str | None:
+        """What to tell the user where there is no profiler."""
+        if self.no_profiler is None:
+            return None
+        return (
+            f"{self.platform}: kernels are timed alone, where caches are warmer than in a network; expect two to four times the "
+            f"error of kernels timed inside networks, which need a profiler ({self.no_profiler})"
+        )
+
+
+def try_profiler(settings: WorkerSettings) -> Trial:
+    """Runs one small network, to see whether the runtime says which kernels it executes.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+    """
+    require("profiling", *LEARNING)
+    found = measure(SPACES.get("random_small").sample(1, 0)[0], settings, TRIAL_PLAN)
+    reason = found.error or (None if found.executed else f"{settings.runtime} names no kernels")
+    return Trial(Platform.parse(found.platform), reason)
+
+
+def network_items(
+    learn_from: str,
+    budget_s: float,
+    seed: int,
+    rules: FusionRules,
+    build: Callable[[Reference], Graph] = build,
+) -> tuple[list[CampaignItem], float]:
+    """The networks to measure, and the part of the budget for them in seconds.
 
     Single kernels are chosen in rounds, from what was measured before (:mod:`latcast.predictors.kernel_rounds`).
 
     Raises:
-        TrainingError: An unknown learn_from.
+        TrainingError: Nothing known to learn from.
     """
     from latcast.spaces import build
-    from latcast.spaces.training_mix import training_mix
 
     def networks(plan: MeasurePlan, part_s: float) -> tuple[list[CampaignItem], float]:
         count = max(30, round(NETWORKS_PER_SECOND * part_s))
@@ -119,9 +169,14 @@ def campaign_items(learn_from: str, budget_s: float, seed: int, rules: FusionRul
         return [CampaignItem(reference, "network", small) for reference in chosen], part_s
 
     chosen_model(learn_from)
-    if learn_from == "kernels":
-        return [networks(WHOLE_PLAN, WHOLE_NETWORKS_SHARE * budget_s)]
-    return [networks(WHOLE_PLAN if learn_from == "networks" else OPERATOR_PLAN, budget_s)]
+    plan = OPERATOR_PLAN if learn_from in ("operators", "averaged") else WHOLE_PLAN
+    part_s = WHOLE_NETWORKS_SHARE * budget_s if learn_from == "kernels" else budget_s
+    chosen = training_mix(max(30, round(NETWORKS_PER_SECOND * part_s)), seed, runtime=rules.runtime)
+    if budget_s < WHOLE_MIX_SECONDS:
+        most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
+        chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
+    plan = dataclasses.replace(plan, batch_size=min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size))
+    return [CampaignItem(reference, "network", plan) for reference in chosen], part_s
 
 
 def measure_for_training(
@@ -134,9 +189,10 @@ def measure_for_training(
     rules: FusionRules | None = None,
     rounds: KernelRounds | None = None,
     calibrate: bool = True,
+    build: Callable[[Reference], Graph] = build,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> tuple[CampaignReport, ...]:
-    """Runs the campaigns of a way of learning into a store; run again, it goes on where it was.
+    """Measures what is to be learned from into a store; run again, it goes on where it was.
 
     Args:
         settings: The platform.
@@ -147,6 +203,7 @@ def measure_for_training(
         rules: Fusion rules; the shipped ones of the runtime where None.
         rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
         calibrate: Whether some of the networks are measured in further processes, for the interval.
+        build: Builds networks that are chosen by their weights.
         watch: Called at every step.
     """
     rules = rules or rules_for(settings.runtime, settings.precision)
@@ -155,24 +212,22 @@ def measure_for_training(
         reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
-    parts = campaign_items(learn_from, budget_s, seed, rules)
-    drawing_s = time.monotonic() - start
+    items, part_s = network_items(learn_from, budget_s, seed, rules, build)
     again = 0 if learn_from == "kernels" or not calibrate else calibration_count(budget_s)
+    if again:
+        part_s *= 1 - CALIBRATION_SHARE
+    # Every part of the budget pays its share of the choosing.
+    start += (time.monotonic() - start) * (1 - part_s / budget_s)
     measured: list[CampaignItem] = []
-    for index, (items, whole_part_s) in enumerate(parts):
-        part_s = whole_part_s * (1 - CALIBRATION_SHARE) if again else whole_part_s
-        # Each part pays its share of the drawing.
-        part_start = time.monotonic() - drawing_s * part_s / budget_s
-        portion = 0
-        while items:
-            measured += items
-            reports.append(_measure_portion(store, settings, items, part_start, part_s, watch))
-            spent_s = time.monotonic() - part_start
-            items = []
-            if reports[-1].complete and spent_s < MORE_UNTIL_SHARE * part_s:
-                # All were quick, or known from before: more of the kind, from a seed that nobody chooses.
-                portion += 1
-                items = campaign_items(learn_from, budget_s, seed + portion * 1_000_003, rules)[index][0]
+    portion = 0
+    while items:
+        measured += items
+        reports.append(_measure_portion(store, settings, items, start, part_s, watch))
+        items = []
+        if reports[-1].complete and time.monotonic() - start < MORE_UNTIL_SHARE * part_s:
+            # All were quick, or known from before: more of the kind, from a seed that nobody chooses.
+            portion += 1
+            items, _ = network_items(learn_from, budget_s, seed + portion * 1_000_003, rules, build)
     if again:
         platform = reports[0].platform
         reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
@@ -286,7 +341,7 @@ def profile(
     runtime: str | WorkerSettings = "onnxruntime",
     *,
     budget_minutes: float = 5.0,
-    learn_from: str = "operators",
+    learn_from: str | None = None,
     model: str | None = None,
     rules: FusionRules | str | None = None,
     sampler: str = DEFAULT_SAMPLER,
@@ -302,7 +357,7 @@ def profile(
     Args:
         runtime: Its name, for one thread and fp32; or settings, for everything else.
         budget_minutes: For everything, training included.
-        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`.
+        learn_from: One of :data:`latcast.predictors.training.LEARN_FROM`; as :func:`try_profiler` finds where None.
         model: How a kernel type is modelled; see :func:`latcast.predictors.training.chosen_model`.
         rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the runtime where None.
         sampler: What chooses the kernels that learning from kernels measures.
@@ -338,19 +393,33 @@ def profile(
     with ExitStack() as opened:
         if not isinstance(store, Store):
             store = opened.enter_context(Store(default_store_path(settings) if store is None else store))
+        if learn_from is None:
+            watch(Stage("looking for a profiler", 0.0))
+            learn_from = try_profiler(settings).learn_from
         measuring_s = 60 * budget_minutes * (1 - TRAINING_SHARE)
         rounds = None
         if learn_from == "kernels":
             watch(Stage("choosing kernels", 0.0))
             rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
-            measuring_s -= min(time.monotonic() - start, measuring_s / 2)
+        measuring_s -= min(time.monotonic() - start, measuring_s / 2)
+        graphs: dict[str, Graph] = {}
+
+        def kept_graph(reference: Reference) -> Graph:
+            """A network that is chosen, kept until it is learned from."""
+            graphs[reference.key] = graph = build(reference)
+            return graph
+
         reports = measure_for_training(
-            settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds, watch=watch
-        )
+            settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds,
+            build=kept_graph, watch=watch,
+        )  # fmt: skip
         watch(Stage("training", 1.0))
         platform = reports[0].platform
         failures = {name: error for report in reports for name, error in report.failures.items()}
-        data = collect_stored(store, platform, rules)
+        data = collect_stored(
+            store, platform, rules, build=lambda reference: graphs.pop(reference.key, None) or build(reference),
+            singles=None if rounds is None else rounds.singles,
+        )  # fmt: skip
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
             raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")

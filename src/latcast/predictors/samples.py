@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from latcast.datasets.splits import family_of, lineage_of
+from latcast.errors import DatasetError, LatcastError
 from latcast.graph.ir import Graph
-from latcast.kernels.kernel import Kernel
+from latcast.kernels.kernel import Configuration, Kernel
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.search import find_kernels, kernel_of
-from latcast.records import Measurement, Reference
+from latcast.kernels.search import SingleKernels, find_kernels, kernel_of
+from latcast.kernels.types import kernel_type
+from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
 
 
@@ -190,7 +193,52 @@ def _without_overhead(measurement: Measurement, overhead_ms: float) -> Measureme
     return replace(measurement, executed=tuple(kernels))
 
 
-def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Callable[[Reference], Graph]) -> TrainingData:
+def timed_alone(reference: Reference, singles: SingleKernels) -> Kernel:
+    """The kernel that was timed alone, as the rules see it.
+
+    Raises:
+        DatasetError: It is no single kernel under the rules.
+    """
+    name = reference.space.removeprefix("kernel/")
+    busy = singles.busy(name, kernel_type(name).configuration(reference.parameters))
+    if len(busy) != 1:
+        raise DatasetError(f"{len(busy)} kernels under the rules where one was meant")
+    return busy[0]
+
+
+KnownKernels = Mapping[str, Mapping[Configuration, float]]
+"""Milliseconds of measured configurations by kernel type; NaN of those that cannot be measured."""
+
+
+def known_kernels(store: Any, platform: Platform, singles: SingleKernels) -> KnownKernels:
+    """The single kernels that a store holds of a platform, by the median of their measurements.
+
+    Args:
+        store: A :class:`latcast.datasets.store.Store`.
+        platform: Measured on it.
+        singles: Under the rules by which kernels are told apart.
+    """
+    found: dict[str, dict[Configuration, list[float]]] = {}
+    for measurement in store.measurements(platform=platform.id, role="kernel", failed=True):
+        try:
+            kernel = timed_alone(measurement.reference, singles)
+        except LatcastError:
+            continue
+        latencies = found.setdefault(kernel.kernel_type, {}).setdefault(kernel.configuration, [])
+        if measurement.ok:
+            latencies.append(measurement.latency_ms)
+    return {
+        name: {row: float(np.median(values)) if values else float("nan") for row, values in rows.items()}
+        for name, rows in found.items()
+    }
+
+
+def collect(
+    measurements: Iterable[Measurement],
+    rules: FusionRules,
+    build: Callable[[Reference], Graph],
+    singles: SingleKernels | None = None,
+) -> TrainingData:
     """Turns measurements into samples; several of the same network are combined by their median.
 
     A profiler times a few runs at another moment than the network was timed, and costs time itself. What it adds to each
@@ -200,55 +248,50 @@ def collect(measurements: Iterable[Measurement], rules: FusionRules, build: Call
     Args:
         measurements: Of one platform; failed ones are skipped and named.
         rules: Fusion rules of the runtime.
-        build: Builds a reference's network (``latcast.spaces.build``).
+        build: Builds a reference's network (``latcast.spaces.build``); asked once for each, where its measurements follow each
+            other.
+        singles: What is known of single kernels under the rules.
     """
+    singles = singles or SingleKernels(rules)
     isolated: list[KernelObservation] = []
     profiled: list[KernelObservation] = []
     latencies: dict[str, list[float]] = {}
-    first: dict[str, tuple[Reference, tuple[Kernel, ...]]] = {}
+    networks: dict[str, tuple[Reference, tuple[Kernel, ...]]] = {}
     skipped: list[str] = []
     given = whole = 0.0
     listed = list(measurements)
     overhead_ms = profiler_overhead_ms(
         [found for found in listed if found.ok and found.latency_ms and found.role == "network" and found.executed]
     )
+    references = {measurement.reference.key: measurement.reference for measurement in listed}
+    graph_of = lru_cache(maxsize=1)(lambda key: build(references[key]))
     for measurement in listed:
         reference = measurement.reference
         if not measurement.ok or measurement.latency_ms is None:
             skipped.append(f"{reference.name or reference.key}: {measurement.error}")
-            continue
-        if reference.key not in first:
-            first[reference.key] = (reference, find_kernels(build(reference), rules))
-        kernels = first[reference.key][1]
-        if measurement.role == "kernel":
-            busy = [kernel for kernel in kernels if not kernel.free]
-            if len(busy) == 1:
-                isolated.append(KernelObservation(busy[0], measurement.latency_ms))
-            else:
-                skipped.append(f"{reference.name or reference.key}: {len(busy)} kernels under the rules where one was meant")
-            continue
-        if measurement.role != "network":
-            continue
-        latencies.setdefault(reference.key, []).append(measurement.latency_ms)
-        if measurement.executed:
-            profiled_alone = _without_overhead(measurement, overhead_ms)
-            pairs, some, total = attribute_executed(kernels, profiled_alone, _kernels_of_nodes(build, reference, rules))
-            given, whole = given + some, whole + total
-            scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
-            profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
-    networks = tuple(
-        NetworkSample(*first[key], latency_ms=float(np.median(values)), processes=len(values))
+        elif measurement.role == "kernel":
+            try:
+                isolated.append(KernelObservation(timed_alone(reference, singles), measurement.latency_ms))
+            except DatasetError as problem:
+                skipped.append(f"{reference.name or reference.key}: {problem}")
+        elif measurement.role == "network":
+            if reference.key not in networks:
+                networks[reference.key] = (reference, find_kernels(graph_of(reference.key), rules))
+            latencies.setdefault(reference.key, []).append(measurement.latency_ms)
+            if measurement.executed:
+                pairs, some, total = attribute_executed(
+                    networks[reference.key][1],
+                    _without_overhead(measurement, overhead_ms),
+                    lambda nodes, key=reference.key: kernel_of(graph_of(key), rules, nodes),  # type: ignore[misc]
+                )
+                given, whole = given + some, whole + total
+                scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
+                profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
+    samples = tuple(
+        NetworkSample(*networks[key], latency_ms=float(np.median(values)), processes=len(values))
         for key, values in latencies.items()
     )
-    return TrainingData(tuple(isolated), tuple(profiled), networks, given / whole if whole else 1.0, tuple(skipped))
-
-
-def _kernels_of_nodes(
-    build: Callable[[Reference], Graph], reference: Reference, rules: FusionRules
-) -> Callable[[Sequence[str]], Kernel | None]:
-    """For :func:`attribute_executed`; the network is built when the first kernel is asked for, once."""
-    graph = cache(lambda: build(reference))
-    return lambda nodes: kernel_of(graph(), rules, nodes)
+    return TrainingData(tuple(isolated), tuple(profiled), samples, given / whole if whole else 1.0, tuple(skipped))
 
 
 def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
+from latcast.graph.ir import Graph
 from latcast.kernels.rules import FusionRules
+from latcast.kernels.search import SingleKernels
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.folds import FOLDS, held_out_by
 from latcast.predictors.intervals import HeldOut, calibrate, calibration_networks, lineages_of, unseen_bounds_ms
@@ -19,7 +21,8 @@ from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
 from latcast.predictors.training import chosen_model, cross_predict, fit_predictor
-from latcast.records import Platform
+from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import build
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -28,13 +31,25 @@ OWN_MEASUREMENTS = "measured by the owner of this bundle"
 """Licence of measurements that nobody else took."""
 
 
-def collect_stored(store: Store, platform: Platform, rules: FusionRules) -> TrainingData:
-    """Samples from everything a store holds of a platform, but for networks of which only latencies are known."""
-    from latcast.spaces import build
+def collect_stored(
+    store: Store,
+    platform: Platform,
+    rules: FusionRules,
+    *,
+    build: Callable[[Reference], Graph] = build,
+    singles: SingleKernels | None = None,
+) -> TrainingData:
+    """Samples from everything a store holds of a platform, but for networks of which only latencies are known.
+
+    Args:
+        store: A :class:`latcast.datasets.store.Store`.
+        platform: Measured on it.
+        rules, build, singles: As for :func:`latcast.predictors.samples.collect`.
+    """
     from latcast.spaces.measured_only import can_build
 
     kept = (measurement for measurement in store.measurements(platform=platform.id) if can_build(measurement.reference))
-    return collect(kept, rules, build)
+    return collect(kept, rules, build, singles)
 
 
 def train(

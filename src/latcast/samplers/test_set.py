@@ -54,8 +54,11 @@ class _Channels:
     def __init__(self, space: KernelSpace, listed: ConfigurationCounts) -> None:
         self._space = space
         self._rows = [row for row in listed if space.within_limits(row)]
-        self._names = [name for name in space.cells[0] if name not in CODES]
-        self._places = np.array([self._place(space.dimensions(row)) for row in self._rows])
+        listed_dimensions = [space.dimensions(row) for row in self._rows]
+        # A kernel of networks may be described otherwise than the grid is: by the padding of each axis instead of one for all.
+        known = set(space.cells[0]).intersection(*listed_dimensions) - CODES
+        self._names = [name for name in space.cells[0] if name in known]
+        self._places = np.array([self._place(dimensions) for dimensions in listed_dimensions])
 
     def _place(self, dimensions: Mapping[str, int]) -> list[float]:
         return [float(np.log2(dimensions[name] + 1)) for name in self._names]

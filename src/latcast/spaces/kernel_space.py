@@ -16,8 +16,8 @@ import numpy as np
 from latcast.errors import LatcastError, UnsupportedOperatorError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import FusionRules
-from latcast.kernels.search import find_kernels
-from latcast.kernels.types import kernel_graph, kernel_type
+from latcast.kernels.search import SingleKernels
+from latcast.kernels.types import kernel_type
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.records import Reference
 from latcast.spaces.parametrisations import PARAMETRISATIONS, Values
@@ -52,15 +52,17 @@ class KernelSpace:
     Args:
         type_name: The kernel type.
         rules: Fusion rules of the runtime, which decide what is one kernel.
+        singles: What is known of single kernels under these rules; spaces of several types may share it.
 
     Raises:
         UnknownNameError: No such kernel type.
         UnsupportedOperatorError: The type has no parametrisation: ``other`` stands for operators without a form of their own.
     """
 
-    def __init__(self, type_name: str, rules: FusionRules) -> None:
+    def __init__(self, type_name: str, rules: FusionRules, singles: SingleKernels | None = None) -> None:
         self.kernel_type = kernel_type(type_name)
         self.rules = rules
+        self._singles = singles or SingleKernels(rules)
         if type_name not in PARAMETRISATIONS:
             raise UnsupportedOperatorError(
                 f"kernels of type '{type_name}' cannot be drawn: latcast/spaces/parametrisations does not describe them; "
@@ -82,8 +84,7 @@ class KernelSpace:
         if not self.within_limits(configuration):
             return None
         try:
-            graph = kernel_graph(self.name, dict(zip(self.kernel_type.fields, configuration, strict=True)))
-            busy = [kernel for kernel in find_kernels(graph, self.rules) if not kernel.free]
+            busy = self._singles.busy(self.name, configuration)
         except LatcastError:
             return None
         if len(busy) != 1 or busy[0].kernel_type != self.name:
@@ -204,7 +205,10 @@ _MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "lin
 """Fields that are counts from zero on, codes or flags; all others are sizes."""
 
 
-def kernel_spaces(rules: FusionRules, types: Iterable[str] = tuple(PARAMETRISATIONS)) -> dict[str, KernelSpace]:
+def kernel_spaces(
+    rules: FusionRules, types: Iterable[str] = tuple(PARAMETRISATIONS), singles: SingleKernels | None = None
+) -> dict[str, KernelSpace]:
     """The spaces of those kernel types that a runtime with these rules has, by type."""
-    spaces = [KernelSpace(name, rules) for name in types]
+    singles = singles or SingleKernels(rules)
+    spaces = [KernelSpace(name, rules, singles) for name in types]
     return {space.name: space for space in spaces if space.drawable}
