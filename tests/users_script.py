@@ -77,6 +77,13 @@ def learning() -> None:
     assert_type(judged.metrics.mape, float)
 
 
+def searching() -> None:
+    found = latcast.search("nas_bench_201", on=PHONE, max_latency_ms=10.0, objective=lambda parameters: 1.0)
+    assert_type(found, latcast.SearchResult)
+    assert_type(found.networks(1)[0].reference, latcast.Reference)
+    assert_type(found.networks()[0].latency_ms, float)
+
+
 def mistakes() -> None:
     latcast.predikt("resnet18", on=PHONE)  # type: ignore[attr-defined]
     latcast.predict("resnet18", on=3)  # type: ignore[call-overload]
@@ -92,6 +99,7 @@ def mistakes() -> None:
     latcast.profile(runtime="onnxruntime", budget_s=300)  # type: ignore[call-arg]
     latcast.train("measurements.sqlite", leave_out=3)  # type: ignore[arg-type]
     latcast.evaluate("local/onnxruntime")  # type: ignore[call-arg]
+    latcast.search("nas_bench_201", on=PHONE)  # type: ignore[call-arg]
     latcast.WorkerSettings(threads="two")  # type: ignore[arg-type]
     latcast.Store(3)  # type: ignore[arg-type]
     latcast.build("resnet18")  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from latcast.records import Reference
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import SizeObjective
 from latcast.search.proxies.proxy import PROXIES
-from latcast.search.searching import NothingWithinLimitError, SearchPlan, search
+from latcast.search.searching import NothingWithinLimitError, SearchPlan, search_encodings
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.families.variants import round_channels, scaled_widths
@@ -196,16 +196,13 @@ def _picks(encoded: EncodingPredictor, limit: str, limit_ms: float, confident: b
     """The best networks within a limit; none where even the fastest is slower."""
     plan = SearchPlan(limit_ms, confident, evaluations)
     try:
-        chosen = search(encoded, SizeObjective(OBJECTIVE, encoded), plan).picks(count)
+        chosen = search_encodings(encoded, SizeObjective(OBJECTIVE, encoded), plan).networks(count)
     except NothingWithinLimitError:
         return []
     return [
-        Pick(
-            encoded.supernet.name, limit, limit_ms, confident, encoded.supernet.reference(chosen.encodings[index]),
-            float(chosen.objective[index]), float(chosen.latency_ms[index]),
-        )
-        for index in range(len(chosen))
-    ]  # fmt: skip
+        Pick(encoded.supernet.name, limit, limit_ms, confident, found.reference, found.objective, found.latency_ms)
+        for found in chosen
+    ]
 
 
 def picks_comparison(platforms: Sequence[tuple[MeasuredPlatform, Sequence[Pick]]]) -> Comparison:

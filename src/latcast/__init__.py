@@ -37,6 +37,7 @@ _WHERE = {
     "predict_many": "latcast.predictors.forecast",
     "profile": "latcast.predictors.profiling",
     "save_bundle": "latcast.predictors.bundle",
+    "search": "latcast.search.searching",
     "train": "latcast.predictors.stored",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
@@ -55,6 +56,7 @@ _WHERE = {
     "PlatformSummary": "latcast.predictors.bundle_index",
     "Prediction": "latcast.predictors.prediction",
     "Reference": "latcast.records",
+    "SearchResult": "latcast.search.result",
     "Store": "latcast.datasets.store",
     "WorkerSettings": "latcast.measure.settings",
 }
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
     from latcast.report.compare import Comparison as Comparison
     from latcast.report.compare import compare as compare
     from latcast.search.callback import LatencyCallback as LatencyCallback
+    from latcast.search.result import SearchResult as SearchResult
+    from latcast.search.searching import search as search
     from latcast.spaces.catalogue import build as build
     from latcast.spaces.catalogue import model as model
     from latcast.spaces.models import NetworkSummary as NetworkSummary
@@ -111,7 +115,7 @@ class _CalledRoom(ModuleType):
         return inspect.signature(_found(self.__name__.rpartition(".")[2]))
 
 
-for _room in ("measure",):
+for _room in ("measure", "search"):
     # Importing a room binds its name here, over that of the function.
     importlib.import_module(f"latcast.{_room}").__class__ = _CalledRoom
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from latcast.errors import LatcastError
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, SizeObjective, TableObjective
 from latcast.search.result import Evaluated, pareto_front
-from latcast.search.searching import SearchPlan, search
+from latcast.search.searching import SearchPlan, search, search_encodings
 from latcast.search.state import SearchState, read_state, write_state
 
 PLAN = SearchPlan(0.0, False, evaluations=240, population=40, seed=3)
@@ -42,7 +44,7 @@ def test_of_equal_latencies_the_better_is_kept() -> None:
 def test_what_is_found_is_within_the_limit_and_better_than_chance(transformers: EncodingPredictor, limit_ms: float) -> None:
     objective = SizeObjective("macs", transformers)
     plan = SearchPlan(limit_ms, False, evaluations=4000, population=100)
-    found = search(transformers, objective, plan)
+    found = search_encodings(transformers, objective, plan)
     assert (found.front.latency_ms <= limit_ms).all()
     random = transformers.supernet.sample_encodings(4000, 77)
     allowed = random[transformers.latencies_ms(random) <= limit_ms]
@@ -54,19 +56,19 @@ def test_what_is_found_is_within_the_limit_and_better_than_chance(transformers: 
 def test_the_same_seed_finds_the_same(transformers: EncodingPredictor, limit_ms: float) -> None:
     objective = SizeObjective("macs", transformers)
     plan = replace(PLAN, max_latency_ms=limit_ms, evaluations=120)
-    first, second = (search(transformers, objective, plan).front.encodings.tolist() for _ in range(2))
+    first, second = (search_encodings(transformers, objective, plan).front.encodings.tolist() for _ in range(2))
     assert first == second
 
 
 def test_a_confident_search_holds_the_upper_bound_to_the_limit(transformers: EncodingPredictor, limit_ms: float) -> None:
     plan = replace(PLAN, max_latency_ms=limit_ms, confident=True)
-    found = search(transformers, SizeObjective("macs", transformers), plan)
+    found = search_encodings(transformers, SizeObjective("macs", transformers), plan)
     assert (found.front.high_ms <= limit_ms).all()
 
 
 def test_a_limit_that_nothing_meets_says_how_fast_the_fastest_is(transformers: EncodingPredictor) -> None:
     with pytest.raises(LatcastError, match=r"no network of autoformer within 0.001 ms was found; the fastest of \d+ looked at"):
-        search(transformers, SizeObjective("macs", transformers), replace(PLAN, max_latency_ms=0.001))
+        search_encodings(transformers, SizeObjective("macs", transformers), replace(PLAN, max_latency_ms=0.001))
 
 
 def test_a_table_is_looked_at_whole(transformers: EncodingPredictor) -> None:
@@ -74,7 +76,7 @@ def test_a_table_is_looked_at_whole(transformers: EncodingPredictor) -> None:
     accuracy = np.linspace(0.1, 0.9, 30)
     latency_ms = transformers.latencies_ms(members)
     limit_ms = float(np.median(latency_ms))
-    found = search(transformers, TableObjective("t", members, accuracy), SearchPlan(limit_ms, False))
+    found = search_encodings(transformers, TableObjective("t", members, accuracy), SearchPlan(limit_ms, False))
     assert found.exhaustive
     assert found.evaluations == 30
     assert found.front.objective[0] == accuracy[latency_ms <= limit_ms].max()
@@ -100,12 +102,14 @@ def test_an_interrupted_search_goes_on_without_asking_again(
             raise _Interrupted
 
     with pytest.raises(_Interrupted):
-        search(transformers, CallableObjective("f", accuracy, transformers.supernet), plan, state_path=path, watch=interrupt)
+        search_encodings(
+            transformers, CallableObjective("f", accuracy, transformers.supernet), plan, state_path=path, watch=interrupt
+        )
     before = len(asked)
     assert path.is_file()
     shares: list[float] = []
     objective = CallableObjective("f", accuracy, transformers.supernet)
-    found = search(transformers, objective, plan, state_path=path, watch=shares.append)
+    found = search_encodings(transformers, objective, plan, state_path=path, watch=shares.append)
     assert shares[0] > 0.5
     assert len(asked) == len(objective.known)  # none twice
     assert before < len(asked)
@@ -129,3 +133,37 @@ def test_a_damaged_state_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(LatcastError, match="not the state of a search"):
         read_state(path, {})
+
+
+def test_a_search_by_names_is_that_of_encodings_and_gives_networks(transformers: EncodingPredictor, limit_ms: float) -> None:
+    plan = replace(PLAN, max_latency_ms=limit_ms)
+
+    found = search(
+        "autoformer", transformers.predictor, max_latency_ms=limit_ms, confident=False, evaluations=240, population=40, seed=3
+    )
+
+    expected = search_encodings(transformers, SizeObjective("macs", transformers), plan)
+    assert (found.space, found.platform) == ("autoformer", transformers.predictor.platform.id)
+    assert found.front.encodings.tolist() == expected.front.encodings.tolist()
+    best = found.networks(2)
+    assert found.networks()[:2] == best
+    assert [network.objective for network in best] == found.front.objective[:2].tolist()
+    predicted_ms = [transformers.predictor.predict(network.reference).latency_ms for network in best]
+    assert [network.latency_ms for network in best] == pytest.approx(predicted_ms)
+    document = found.to_json(1)
+    assert (len(document["picks"]), document["picks"][0]) == (1, document["front"][0])
+    assert document["front"][1]["parameters"] == dict(best[1].reference.parameters)
+
+
+def test_what_is_maximised_may_be_a_function(transformers: EncodingPredictor, limit_ms: float, tmp_path: Path) -> None:
+    def depth(parameters: Mapping[str, Any]) -> float:
+        return float(parameters["depth"])
+
+    found = search(
+        "autoformer", transformers.predictor, max_latency_ms=2 * limit_ms, objective=depth, confident=False, evaluations=80,
+        population=40, state=tmp_path / "state.json",
+    )  # fmt: skip
+
+    assert found.objective.endswith("depth")
+    assert found.networks(1)[0].objective == 14
+    assert not (tmp_path / "state.json").exists()

@@ -23,8 +23,7 @@ from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
     from latcast.records import Measurement
-    from latcast.search.encodings import EncodingPredictor
-    from latcast.search.result import SearchResult
+    from latcast.search.result import FoundNetwork, SearchResult
 
 
 def _spaces() -> list[str]:
@@ -95,14 +94,11 @@ def command(
     """
     from latcast.predictors.forecast import load
     from latcast.report.drawing import check_drawable
-    from latcast.search.encodings import EncodingPredictor
-    from latcast.search.measured import check_measurable, measure_picks
-    from latcast.search.objective import SIZES, objective_named
+    from latcast.search.measured import check_measurable, measure_found
+    from latcast.search.objective import SIZES
     from latcast.search.plot import draw_front
     from latcast.search.proxies.proxy import PROXIES
-    from latcast.search.result import result_json
-    from latcast.search.searching import EVALUATIONS, POPULATION, PROXY_EVALUATIONS, PROXY_POPULATION, SearchPlan, search
-    from latcast.search.state import default_state_path
+    from latcast.search.searching import search
 
     # What the end needs is asked for before the search, not after it.
     if plot is not None:
@@ -110,34 +106,31 @@ def command(
     named = options.platforms_in(on)
     if len(named) > 1:
         raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(named[:8])}")
-    predictor = EncodingPredictor(load(named[0]), space)
-    platform = predictor.predictor.platform
+    predictor = load(named[0])
+    platform = predictor.platform
     if measure:
         check_measurable(platform)
-    aim = objective_named(objective, predictor, seed)
-    usual = (PROXY_EVALUATIONS, PROXY_POPULATION) if objective in PROXIES else (EVALUATIONS, POPULATION)
-    plan = SearchPlan(max_latency_ms, confident, evaluations or usual[0], population or usual[1], seed)
-    kept = state or default_state_path({"space": space, "platform": platform.id, "objective": objective, **vars(plan)})
     measurements: list[Measurement] = []
     with StageProgress() as progress:
-        found = search(predictor, aim, plan, state_path=kept, watch=lambda share: progress.show(f"searching {space}", share))
-        chosen = found.picks(picks)
+        found = search(
+            space, predictor, max_latency_ms=max_latency_ms, objective=objective, confident=confident, evaluations=evaluations,
+            population=population, seed=seed, state=state, watch=lambda share: progress.show(f"searching {space}", share),
+        )  # fmt: skip
+        chosen = found.networks(picks)
         if measure:
             settings = options.worker_settings(platform.runtime, platform.threads, platform.precision, cpus, realtime)
-            measurements = measure_picks(
-                chosen, predictor, settings, watch=lambda share: progress.show("measuring the picks", share)
-            )
+            measurements = measure_found(chosen, settings, watch=lambda share: progress.show("measuring the picks", share))
     measured_ms = np.array([each.latency_ms if each.ok else np.nan for each in measurements], dtype=np.float64)
     if plot is not None:
         draw_front(found, plot, measured_ms if len(measured_ms) else None)
     if as_json:
-        document = result_json(found, predictor, picks)
+        document = found.to_json(picks)
         print_json({**document, **_measured_json(document["picks"], found, measurements)})
     else:
-        _print(found, predictor, len(chosen), measurements)
+        _print(found, chosen, measurements)
         if plot is not None:
             print(f"front: {plot}")
-    if found.confident and predictor.predictor.interval.level is None:
+    if found.confident and predictor.interval.level is None:
         warn("nobody calibrated this bundle's interval: how often its upper bound is exceeded is not known; --measure tells")
     if objective in SIZES:
         warn(f"'{objective}' is a size, not an accuracy: --objective takes a function or a table of accuracies")
@@ -160,20 +153,14 @@ def _measured_json(picks: list[dict[str, Any]], found: SearchResult, measurement
     return {"picks": shown, "within_limit": None if share is None else 100 * share}
 
 
-def _print(found: SearchResult, predictor: EncodingPredictor, count: int, measurements: list[Measurement]) -> None:
+def _print(found: SearchResult, chosen: list[FoundNetwork], measurements: list[Measurement]) -> None:
     from latcast.search.measured import share_within
 
-    front, level = found.front, predictor.predictor.interval.level
-    bounds = zip(front.low_ms[:count].tolist(), front.high_ms[:count].tolist(), strict=True)
-    heading, intervals = interval_column([(low, high, level) for low, high in bounds])
+    level = found.predictor.predictor.interval.level
+    heading, intervals = interval_column([(network.low_ms, network.high_ms, level) for network in chosen])
     rows = []
-    for index in range(count):
-        row = [
-            predictor.supernet.reference(front.encodings[index]).name,
-            f"{front.objective[index]:.5g}",
-            milliseconds(float(front.latency_ms[index])),
-            intervals[index],
-        ]
+    for index, network in enumerate(chosen):
+        row = [network.reference.name, f"{network.objective:.5g}", milliseconds(network.latency_ms), intervals[index]]
         if measurements:
             measured_ms = measurements[index].latency_ms
             row.append("-" if measured_ms is None else milliseconds(measured_ms))
@@ -185,7 +172,7 @@ def _print(found: SearchResult, predictor: EncodingPredictor, count: int, measur
         rows,
     )
     looked = f"all {found.evaluations} networks" if found.exhaustive else f"{found.evaluations} networks"
-    print(f"{looked} looked at, {len(front)} on the front; --json has their parameters")
+    print(f"{looked} looked at, {len(found.front)} on the front; --json has their parameters")
     if measurements:
         share = share_within(measurements, found.max_latency_ms)
         print(f"within the limit when measured: {percent(None if share is None else 100 * share)} %")

@@ -11,8 +11,7 @@ from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure
 from latcast.records import Measurement, Platform
 from latcast.runtimes import RUNTIMES, check_runtime
-from latcast.search.encodings import EncodingPredictor
-from latcast.search.result import Evaluated
+from latcast.search.result import FoundNetwork
 
 
 def check_measurable(platform: Platform) -> None:
@@ -30,27 +29,21 @@ def check_measurable(platform: Platform) -> None:
     check_runtime(platform.runtime)
 
 
-def measure_picks(
-    picks: Evaluated,
-    predictor: EncodingPredictor,
-    settings: WorkerSettings,
-    *,
-    watch: Callable[[float], None] | None = None,
+def measure_found(
+    networks: Sequence[FoundNetwork], settings: WorkerSettings, *, watch: Callable[[float], None] | None = None
 ) -> list[Measurement]:
     """Measures networks one after the other, each in a process of its own; a failed one is a record with its error.
 
     Args:
-        picks: The networks.
-        predictor: Their space.
+        networks: What a search found.
         settings: Runtime, threads and precision of the platform; CPUs and priority.
         watch: Called before each with the share that is done.
     """
     found = []
-    for index, encoding in enumerate(picks.encodings):
-        reference = predictor.supernet.reference(encoding)
+    for index, network in enumerate(networks):
         if watch is not None:
-            watch(index / len(picks))
-        found.append(measure(reference, settings))
+            watch(index / len(networks))
+        found.append(measure(network.reference, settings))
     return found
 
 

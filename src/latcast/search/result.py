@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from latcast.records import Reference
 from latcast.search.encodings import EncodingPredictor
 
 
@@ -59,11 +59,40 @@ def pareto_front(found: Evaluated) -> Evaluated:
 
 
 @dataclass(frozen=True)
+class FoundNetwork:
+    """A network that a search found.
+
+    Attributes:
+        reference: The network: ``latcast.build`` makes its graph.
+        objective: More is better.
+        latency_ms, low_ms, high_ms: Predicted, with the 90 % interval.
+    """
+
+    reference: Reference
+    objective: float
+    latency_ms: float
+    low_ms: float
+    high_ms: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.reference.name,
+            "space": self.reference.space,
+            "parameters": dict(self.reference.parameters),
+            "objective": self.objective,
+            "latency_ms": self.latency_ms,
+            "low_ms": self.low_ms,
+            "high_ms": self.high_ms,
+        }
+
+
+@dataclass(frozen=True)
 class SearchResult:
     """What a search found.
 
     Attributes:
-        space, platform, objective: What was searched, for what, by what.
+        predictor: Of the platform and the space.
+        objective: What the networks were searched by.
         max_latency_ms: The limit.
         confident: Whether the limit is for the upper bound of the interval.
         evaluations: Networks looked at.
@@ -71,39 +100,35 @@ class SearchResult:
         front: Networks within the limit of which none is both slower and worse than another, best objective first.
     """
 
-    space: str
-    platform: str
+    predictor: EncodingPredictor = field(repr=False)
     objective: str
     max_latency_ms: float
     confident: bool
     evaluations: int
     exhaustive: bool
-    front: Evaluated
+    front: Evaluated = field(repr=False)
 
-    def picks(self, count: int) -> Evaluated:
-        """The best networks within the limit, best first."""
-        return self.front.take(np.arange(min(count, len(self.front))))
+    @property
+    def space(self) -> str:
+        """What was searched."""
+        return self.predictor.supernet.name
 
+    @property
+    def platform(self) -> str:
+        """Id of the platform that it was searched for."""
+        return self.predictor.predictor.platform.id
 
-def network_json(found: Evaluated, index: int, predictor: EncodingPredictor) -> dict[str, Any]:
-    """One network as JSON."""
-    reference = predictor.supernet.reference(found.encodings[index])
-    return {
-        "name": reference.name,
-        "space": reference.space,
-        "parameters": dict(reference.parameters),
-        "objective": float(found.objective[index]),
-        "latency_ms": float(found.latency_ms[index]),
-        "low_ms": float(found.low_ms[index]),
-        "high_ms": float(found.high_ms[index]),
-    }
+    def networks(self, count: int | None = None) -> list[FoundNetwork]:
+        """The best networks of the front, best first; all of it where None."""
+        best = self.front.take(np.arange(len(self.front))[:count])
+        figures = zip(*(values.tolist() for values in (best.objective, best.latency_ms, best.low_ms, best.high_ms)), strict=True)
+        return [
+            FoundNetwork(self.predictor.supernet.reference(encoding), *numbers)
+            for encoding, numbers in zip(best.encodings, figures, strict=True)
+        ]
 
-
-def result_json(result: SearchResult, predictor: EncodingPredictor, picks: int) -> dict[str, Any]:
-    """A result as JSON: settings, front and picks."""
-    front = [network_json(result.front, index, predictor) for index in range(len(result.front))]
-    settings: Mapping[str, Any] = {
-        name: getattr(result, name)
-        for name in ("space", "platform", "objective", "max_latency_ms", "confident", "evaluations", "exhaustive")
-    }
-    return {**settings, "picks": front[:picks], "front": front}
+    def to_json(self, picks: int) -> dict[str, Any]:
+        """Settings, the front, and the first so many of it as picks."""
+        front = [found.to_json() for found in self.networks()]
+        names = ("space", "platform", "objective", "max_latency_ms", "confident", "evaluations", "exhaustive")
+        return {**{name: getattr(self, name) for name in names}, "picks": front[:picks], "front": front}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,12 @@ import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.extras import require
+from latcast.predictors.forecast import On, load
 from latcast.search.encodings import EncodingPredictor
-from latcast.search.objective import CallableObjective, Objective
+from latcast.search.objective import Accuracy, CallableObjective, Objective, objective_named
+from latcast.search.proxies.proxy import PROXIES
 from latcast.search.result import Evaluated, SearchResult, nothing, pareto_front
-from latcast.search.state import SearchState, read_state, write_state
+from latcast.search.state import SearchState, default_state_path, read_state, write_state
 from latcast.spaces.nas.member_kernels import SMALL_SPACE, keep_table
 from latcast.spaces.nas.segment_kernels import SegmentKernels
 
@@ -57,6 +60,65 @@ class SearchPlan:
 
 
 def search(
+    space: str,
+    on: On,
+    *,
+    max_latency_ms: float,
+    objective: str | Accuracy = "macs",
+    confident: bool = True,
+    evaluations: int | None = None,
+    population: int | None = None,
+    seed: int = 0,
+    state: str | os.PathLike[str] | None = None,
+    watch: Watch | None = None,
+) -> SearchResult:
+    """The best networks of a search space under a latency limit.
+
+    Args:
+        space: Its name: "ofa_mobilenet_v3", "nas_bench_201", ...
+        on: A platform id, the beginning of one, a bundle's path, or a predictor.
+        max_latency_ms: The limit.
+        objective: What to maximise: a function of a network's JSON parameters, or what
+            :func:`latcast.search.objective.objective_named` takes.
+        confident: Whether the limit is for the upper bound of the interval instead of the prediction, which networks exceed more
+            often than not.
+        evaluations: Networks to look at; 20,000 where None, 400 by a zero-cost proxy.
+        population: Networks of a generation; 200 where None, 40 by a zero-cost proxy.
+        seed: Of every random choice.
+        state: File that an interrupted search is kept in and gone on with; where None, one in the user's cache, or none where the
+            objective is a function.
+        watch: Sees the progress.
+
+    Raises:
+        UnknownNameError: No such space or objective.
+        NothingWithinLimitError: No network within the limit was found.
+        MissingExtraError: pymoo is not installed and the space is too large to look at whole.
+
+    Example:
+        >>> import latcast
+        >>> phone = "pixel4/tflite-2.10/gpu/fp16"
+        >>> found = latcast.search("nas_bench_201", phone, max_latency_ms=10.0)
+        >>> best = found.networks(1)[0]
+        >>> best.high_ms <= 10.0, latcast.predict(best.reference, phone).high_ms <= 10.0
+        (True, True)
+    """
+    predictor = EncodingPredictor(load(on), space)
+    by_proxy = isinstance(objective, str) and objective in PROXIES
+    usual = (PROXY_EVALUATIONS, PROXY_POPULATION) if by_proxy else (EVALUATIONS, POPULATION)
+    plan = SearchPlan(max_latency_ms, confident, evaluations or usual[0], population or usual[1], seed)
+    aim: Objective
+    kept = None if state is None else Path(state)
+    if isinstance(objective, str):
+        aim = objective_named(objective, predictor, seed)
+        settings = {"space": space, "platform": predictor.predictor.platform.id, "objective": objective, **vars(plan)}
+        kept = kept or default_state_path(settings)
+    else:
+        name = f"{getattr(objective, '__module__', '')}:{getattr(objective, '__qualname__', type(objective).__qualname__)}"
+        aim = CallableObjective(name, objective, predictor.supernet)
+    return search_encodings(predictor, aim, plan, state_path=kept, watch=watch)
+
+
+def search_encodings(
     predictor: EncodingPredictor,
     objective: Objective,
     plan: SearchPlan,
@@ -96,8 +158,7 @@ def search(
             f"looked at takes {fastest_ms:.3g} ms: raise --max-latency-ms"
         )
     return SearchResult(
-        predictor.supernet.name, predictor.predictor.platform.id, objective.name, plan.max_latency_ms, plan.confident,
-        evaluations, members is not None, front,
+        predictor, objective.name, plan.max_latency_ms, plan.confident, evaluations, members is not None, front
     )  # fmt: skip
 
 

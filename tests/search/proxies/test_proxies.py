@@ -19,7 +19,7 @@ from latcast.search.proxies.activation_codes import log_determinant
 from latcast.search.proxies.jacobian_covariance import independence
 from latcast.search.proxies.proxy import BATCH, PROXIES, WORST
 from latcast.search.proxies.small_member import small_graph
-from latcast.search.searching import SearchPlan, search
+from latcast.search.searching import SearchPlan, search_encodings
 from latcast.spaces.nas.supernet import SUPERNETS
 
 pytest.importorskip("torch")
@@ -135,7 +135,7 @@ def test_a_search_for_a_proxy_finds_networks_within_the_limit(platform: Platform
     cells = EncodingPredictor(platform, "nas_bench_201")
     limit_ms = float(np.median(cells.latencies_ms(cells.supernet.sample_encodings(50, 0))))
 
-    found = search(cells, objective_named("synflow", cells), SearchPlan(limit_ms, False, evaluations=24, population=8))
+    found = search_encodings(cells, objective_named("synflow", cells), SearchPlan(limit_ms, False, evaluations=24, population=8))
 
     assert len(found.front) > 0
     assert found.front.latency_ms.max() <= limit_ms
