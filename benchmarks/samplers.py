@@ -228,7 +228,9 @@ def compare(
         judged = unseen_kernels(rules, types)
     else:
         judged = {name: fixed_test_set(KernelSpace(name, rules), zoo.get(name, {}), JUDGED, JUDGED_SEED) for name in types}
-    arms = [Arm(name, sampler, seed, count, rules, zoo) for name in types for sampler in SAMPLERS for seed in range(seeds)]
+    arms = [
+        Arm(name, sampler, seed, count, rules, zoo) for name in types for sampler in SAMPLERS.names() for seed in range(seeds)
+    ]
 
     def items(name: str, rows: Rows) -> list[CampaignItem]:
         return [CampaignItem(kernel_reference(name, row), "kernel", KERNEL_PLAN) for row in rows]

@@ -127,7 +127,7 @@ class GraphNetwork:
 
 def _standardisation(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and scale of each feature. Types stay 0 or 1: one that is rare in training must not be enormous in another family."""
-    kinds = len(KERNEL_TYPES) + 1
+    kinds = len(list(KERNEL_TYPES)) + 1
     mean, scale = features.mean(axis=0), np.maximum(features.std(axis=0), LEAST_SCALE)
     mean[:kinds], scale[:kinds] = 0.0, 1.0
     return mean, scale

@@ -1,7 +1,8 @@
 """Lazy lookup of plug-ins by name.
 
 A registry knows where a plug-in lives (``"package.module:attribute"``) and imports it only when it is asked for, so that
-listing runtimes imports none of them. Third parties add their own through entry points of the registry's group.
+listing runtimes imports none of them. Other distributions add their own through entry points of the registry's group; they
+are looked for when a name is asked for that latcast does not have itself, or when all names are.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import difflib
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from latcast.errors import UnknownNameError
+from latcast.errors import LatcastError, UnknownNameError
 
 Plugin = TypeVar("Plugin")
 
@@ -50,8 +52,22 @@ def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if pattern in name)
 
 
+@cache
+def _all_entry_points() -> Any:
+    """Those of every installed distribution, read once: it takes milliseconds, whatever the group."""
+    return entry_points()
+
+
+def entry_points_of(group: str) -> Iterable[EntryPoint]:
+    """The entry points of a group."""
+    found: Iterable[EntryPoint] = _all_entry_points().select(group=group)
+    return found
+
+
 class Registry(Generic[Plugin]):
-    """Names mapped to lazily imported objects of one kind.
+    """Names mapped to objects of one kind, those of modules that are not imported yet included.
+
+    Iterating gives the names in the order of latcast's own table, then those of other distributions, sorted.
 
     Args:
         kind: What the plug-ins are, in the singular, for error messages ("runtime").
@@ -68,45 +84,76 @@ class Registry(Generic[Plugin]):
 
     def _scan(self) -> None:
         if not self._scanned:
-            for entry in entry_points(group=self.group):
+            for entry in sorted(entry_points_of(self.group), key=lambda entry: entry.name):
                 self._targets.setdefault(entry.name, entry)
             self._scanned = True
 
     def names(self) -> list[str]:
         """All names, sorted; nothing is imported."""
+        return sorted(self)
+
+    def plugged(self) -> list[str]:
+        """The names that other distributions add, sorted; nothing is imported."""
         self._scan()
-        return sorted(self._targets)
+        return sorted(name for name, target in self._targets.items() if isinstance(target, EntryPoint))
 
     def register(self, name: str, plugin: Plugin) -> None:
-        """Adds an object made at run time (tests, notebooks)."""
+        """Adds an object: of latcast's own modules, of a test, of a notebook."""
         self._targets[name] = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
         self._loaded[name] = plugin
 
-    def get(self, name: str) -> Plugin:
-        """The plug-in of this name, imported on first use.
+    def find(self, name: str) -> Plugin | None:
+        """The plug-in of this name, imported on first use; None where there is none.
 
         Raises:
-            UnknownNameError: No such name; the message lists the nearest ones.
+            LatcastError: Another distribution announces it and its code cannot be imported.
         """
-        self._scan()
         if name in self._loaded:
             return self._loaded[name]
         if name not in self._targets:
-            near = nearest_names(name, list(self._targets)) or self.names()
-            raise UnknownNameError(f"no {self.kind} is called '{name}'; known: {', '.join(near)}")
-        target = self._targets[name]
+            self._scan()
+        target = self._targets.get(name)
+        if target is None:
+            return None
         plugin: Any
         if isinstance(target, EntryPoint):
-            plugin = target.load()
+            plugin = self._import(target)
         else:
             module, _, attribute = target.partition(":")
             plugin = getattr(importlib.import_module(module), attribute)
         self._loaded[name] = plugin
         return self._loaded[name]
 
+    def _import(self, entry: EntryPoint) -> Any:
+        try:
+            return entry.load()
+        except LatcastError:
+            raise
+        except Exception as problem:
+            package = entry.dist.name if entry.dist is not None else entry.module
+            raise LatcastError(
+                f"the {self.kind} '{entry.name}' of the package {package} cannot be imported ({entry.value}): "
+                f"{type(problem).__name__}: {problem}; repair or remove that package"
+            ) from problem
+
+    def get(self, name: str) -> Plugin:
+        """The plug-in of this name, imported on first use.
+
+        Raises:
+            UnknownNameError: No such name; the message lists the nearest ones.
+            LatcastError: Another distribution announces it and its code cannot be imported.
+        """
+        found = self.find(name)
+        if found is None:
+            near = nearest_names(name, list(self._targets)) or self.names()
+            raise UnknownNameError(f"no {self.kind} is called '{name}'; known: {', '.join(near)}")
+        return found
+
     def __contains__(self, name: object) -> bool:
-        self._scan()
+        if name not in self._targets:
+            self._scan()
         return name in self._targets
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
+        self._scan()
+        return iter(list(self._targets))

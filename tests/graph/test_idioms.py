@@ -8,13 +8,13 @@ import pytest
 
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.idioms import Expression, choose_idioms, find_idioms, parse_spelling, spellings
+from latcast.graph.idioms import IDIOMS, Expression, choose_idioms, find_idioms, parse_spelling
 from latcast.graph.ir import Graph
 
 
 def found(graph: Graph, *names: str) -> list[tuple[str, tuple[str, ...]]]:
     """Names of the matches, each with the types of its operators in execution order."""
-    return [(idiom.name, tuple(node.op_type for node in idiom.nodes)) for idiom in choose_idioms(graph, names or spellings())]
+    return [(idiom.name, tuple(node.op_type for node in idiom.nodes)) for idiom in choose_idioms(graph, names or IDIOMS)]
 
 
 def of(build: Callable[[GraphBuilder, str], str], shape: tuple[int, ...] = (1, 8, 6, 6)) -> Graph:
@@ -54,7 +54,7 @@ class TestParsing:
         assert f"'{text}'" in str(caught.value)
 
     def test_every_shipped_spelling_is_an_expression_of_an_operator(self) -> None:
-        texts = [text for texts in spellings().values() for text in texts]
+        texts = [text for name in IDIOMS for text in IDIOMS.get(name)]
 
         assert len(texts) > 20
         assert all(parse_spelling(text).is_operator for text in texts)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.errors import BundleError, UnknownNameError
-from latcast.graph.idioms import spellings
+from latcast.graph.idioms import IDIOMS
 from latcast.kernels.rules import (
     ANY_CLASS,
     RULES_SCHEMA,
@@ -38,7 +38,7 @@ CLASSES = st.sampled_from(["conv", "depthwise_conv", "linear", "add", "relu", "r
         runtime=st.text(max_size=8),
         version=st.text(max_size=8),
         pairs=st.dictionaries(CLASSES, st.frozensets(CLASSES)),
-        patterns=st.lists(st.sampled_from(sorted(spellings())), unique=True).map(tuple),
+        patterns=st.lists(st.sampled_from(IDIOMS.names()), unique=True).map(tuple),
         free=st.frozensets(CLASSES),
         multi_inbound=st.integers(0, 5),
         multi_outbound=st.integers(0, 2),

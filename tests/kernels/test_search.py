@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.idioms import spellings
+from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_flops
 from latcast.graph.operators.table import lookup, view_of
@@ -365,7 +365,7 @@ def any_rules(draw: st.DrawFn, followers: Sequence[str] = CLASSES) -> FusionRule
     pairs = draw(st.dictionaries(st.sampled_from(CLASSES), st.lists(st.sampled_from(followers)), max_size=12))
     return rules(
         pairs,
-        patterns=draw(st.lists(st.sampled_from(sorted(spellings())), unique=True)),
+        patterns=draw(st.lists(st.sampled_from(IDIOMS.names()), unique=True)),
         inbound=draw(st.integers(0, 5)),
         outbound=draw(st.integers(0, 2)),
     )

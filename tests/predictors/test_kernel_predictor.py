@@ -83,7 +83,7 @@ def test_a_regressor_of_another_distribution_is_trained_and_kept_in_a_bundle(tmp
     samples = {"linear": (rows, slow_where_unaligned(rows))}
     entry = EntryPoint("constant", f"{__name__}:Constant", "latcast.regressors")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("latcast.registry.entry_points", lambda group: [entry] if group == "latcast.regressors" else [])
+        patch.setattr("latcast.registry.entry_points_of", lambda group: [entry] if group == "latcast.regressors" else [])
         patch.setattr(REGRESSORS, "_targets", dict(REGRESSORS._targets))
         patch.setattr(REGRESSORS, "_scanned", False)
         patch.setattr(EntryPoint, "load", lambda self: Constant)

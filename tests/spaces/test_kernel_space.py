@@ -73,7 +73,7 @@ def test_what_is_drawn_is_one_kernel_of_its_own_configuration_when_built(type_na
 @pytest.mark.parametrize("type_name", sorted(PARAMETRISATIONS))
 def test_nothing_larger_than_kernels_of_networks_is_drawn(type_name: str) -> None:
     space = KernelSpace(type_name, EVERYTHING)
-    kind = KERNEL_TYPES[type_name]
+    kind = KERNEL_TYPES.get(type_name)
 
     q = kind.quantities(kind.columns(np.array(drawn(space))))
 
@@ -103,7 +103,7 @@ def test_no_drawn_window_is_wider_than_its_map(type_name: str, seed: int) -> Non
 
 
 def test_a_depthwise_convolution_has_as_many_groups_as_channels() -> None:
-    fields = KERNEL_TYPES["depthwise_conv"].fields
+    fields = KERNEL_TYPES.get("depthwise_conv").fields
     for row in drawn(KernelSpace("depthwise_conv", ONNXRUNTIME)):
         values = dict(zip(fields, row, strict=True))
         assert values["in_channels"] == values["out_channels"] == values["groups"]

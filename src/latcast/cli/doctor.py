@@ -34,7 +34,7 @@ def _runtimes() -> list[dict[str, Any]]:
     from latcast.runtimes import RUNTIMES, get_runtime
 
     found = []
-    for name in RUNTIMES:
+    for name in RUNTIMES.names():
         runtime = get_runtime(name)
         reason = runtime.available()
         found.append(

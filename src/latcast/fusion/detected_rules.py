@@ -14,7 +14,7 @@ from latcast.fusion.decision import ALPHA
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
 from latcast.fusion.score import Score, score
 from latcast.fusion.stopwatch import TIMING_PLAN, WorkerStopwatch
-from latcast.fusion.test_cases import OPERATORS
+from latcast.fusion.test_cases import tested_operators
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
 from latcast.measure.client import MeasuringClient
 from latcast.measure.settings import WorkerSettings
@@ -167,7 +167,7 @@ def detect_rules(
     with Store(location) as store, MeasuringClient(unprobed, store) as client:
         stored = store.measurements(platform=client.platform.id)
         stopwatch = WorkerStopwatch(client, store, stored, TIMING_PLAN)
-        found = Detector(stopwatch, budget_s=budget_s, operators=OPERATORS, alpha=alpha, watch=watch).run()
+        found = Detector(stopwatch, budget_s=budget_s, operators=tested_operators(), alpha=alpha, watch=watch).run()
         judged = None
         if check:
             judged = score(found, stopwatch, lambda share: watch(DetectionProgress("asking what was executed", share)))

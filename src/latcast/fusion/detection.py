@@ -14,8 +14,6 @@ from latcast.fusion.decision import ALPHA, CONFIDENCE, Answer, TimedBatch, align
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.surroundings import Surroundings, choose_surroundings
 from latcast.fusion.test_cases import (
-    OPERATORS,
-    PATTERNS,
     SHRINKING,
     Setting,
     TestCase,
@@ -24,6 +22,8 @@ from latcast.fusion.test_cases import (
     in_batches,
     pair_case,
     pattern_case,
+    tested_operators,
+    tested_patterns,
 )
 from latcast.fusion.views import ViewAnswer, find_views
 from latcast.kernels.rules import FusionRules
@@ -166,7 +166,7 @@ class Detector:
     Args:
         stopwatch: What times.
         budget_s: Seconds for everything.
-        operators: Every ordered pair of these is tested.
+        operators: Every ordered pair of these is tested; of :func:`tested_operators` where None.
         alpha: Part of the shorter operator's time that must be saved.
         confidence: Probability that an answer must have.
         watch: Told at every step.
@@ -178,7 +178,7 @@ class Detector:
         stopwatch: Stopwatch,
         *,
         budget_s: float,
-        operators: Sequence[str] = OPERATORS,
+        operators: Sequence[str] | None = None,
         alpha: float = ALPHA,
         confidence: float = CONFIDENCE,
         watch: Callable[[DetectionProgress], None] = lambda step: None,
@@ -186,7 +186,7 @@ class Detector:
     ) -> None:
         self._stopwatch = stopwatch
         self._budget_s = budget_s
-        self._operators = tuple(operators)
+        self._operators = tested_operators() if operators is None else tuple(operators)
         self._alpha, self._confidence = alpha, confidence
         self._watch, self._clock = watch, clock
         self._start_s = clock()
@@ -208,7 +208,7 @@ class Detector:
             RuntimeFailure: The runtime cannot be started.
         """
         self._report("timing operators alone")
-        members = {name for spelling in PATTERNS.values() for name in operator(spelling).members}
+        members = {name for spelling in tested_patterns().values() for name in operator(spelling).members}
         surroundings, batches = choose_surroundings(
             self._stopwatch, [*self._operators, *sorted(members - set(self._operators))], self._earlier
         )
@@ -346,7 +346,7 @@ class Detector:
 
     def _find_patterns(self, surroundings: Surroundings) -> dict[str, PairAnswer]:
         cases: dict[str, list[TestCase]] = {}
-        for pattern, spelling in PATTERNS.items():
+        for pattern, spelling in tested_patterns().items():
             form = MAP if MAP in operator(spelling).forms and pattern != "unscaled_attention" else TOKENS
             settings = surroundings.ordered_for(operator(spelling).members, form)
             cases[pattern] = [pattern_case(pattern, spelling, setting) for setting in settings[:PATTERN_SETTINGS]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from latcast.fusion.detection import Detection, PairAnswer
 from latcast.fusion.stopwatch import Stopwatch
-from latcast.fusion.test_cases import PATTERNS, TestCase, pair_case, pattern_case
+from latcast.fusion.test_cases import TestCase, pair_case, pattern_case, tested_patterns
 from latcast.records import ExecutedKernel
 from latcast.spaces.operator_pairs import ChainStep, chain_network
 
@@ -108,7 +108,7 @@ def score(detection: Detection, stopwatch: Stopwatch, watch: Callable[[float], N
             decided[pair] = pair_case(*pair, replace(found.case.setting, blocks=1)), found
     for pattern, found in detection.patterns.items():
         if found.fused is not None and found.case is not None:
-            case = pattern_case(pattern, PATTERNS[pattern], replace(found.case.setting, blocks=1))
+            case = pattern_case(pattern, tested_patterns()[pattern], replace(found.case.setting, blocks=1))
             decided[pattern,] = case, found
     networks = list({r.key: r for case, _ in decided.values() for r in (case.together, *case.saved.networks)}.values())
     kernels: dict[str, Any] = {}

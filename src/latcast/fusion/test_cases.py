@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from latcast.records import Reference
+from latcast.spaces import operator_pairs
 from latcast.spaces.operator_pairs import MAP, ROWS, TOKENS, WALL, Element, chain_reference, operator
 
 Latencies = Mapping[str, np.ndarray]
@@ -247,6 +248,16 @@ VIEWS = ("reshape", "flatten", "squeeze", "identity", "dropout")
 
 SHRINKING = ("global_average_pool", "reduce_mean", "split", "slice")
 """Operators whose result has fewer elements than what they read."""
+
+
+def tested_operators() -> tuple[str, ...]:
+    """:data:`OPERATORS`, and the single operators that other distributions add to test networks."""
+    return (*OPERATORS, *(name for name in operator_pairs.OPERATORS.plugged() if not operator(name).members))
+
+
+def tested_patterns() -> Mapping[str, str]:
+    """:data:`PATTERNS`, and those of other distributions, whose elements have their names."""
+    return {**PATTERNS, **{name: name for name in operator_pairs.OPERATORS.plugged() if operator(name).members}}
 
 
 def forms(first: str, second: str) -> tuple[str, ...]:

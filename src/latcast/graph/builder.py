@@ -93,10 +93,10 @@ class GraphBuilder:
         """
         entry = lookup(op_type)
         if entry is None:
-            raise UnknownOperatorError(f"the operator table has no '{op_type}'; add it in latcast/graph/operators")
+            raise UnknownOperatorError(f"the operator table has no '{op_type}'; add it in latcast/graph/operators or a plug-in")
         name = name or self._unique(op_type.lower())
         names = (f"{name}_out",) if outputs == 1 else tuple(f"{name}_out{index}" for index in range(outputs))
-        node = Node(op_type, name, tuple(inputs), names, dict(attributes or {}))
+        node = Node(op_type, name, tuple(inputs), names, dict(attributes or {}), entry.domain)
         view = OperatorView(
             node,
             tuple(self._tensors[i] if i else None for i in inputs),

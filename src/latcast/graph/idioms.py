@@ -9,7 +9,8 @@ A spelling of an idiom is an expression in ONNX operators, for instance ``Mul(Sc
 - A number is the value that a constant must have for the idiom to compute what its name says. An expression matches with
   other values too: a runtime that fuses by structure does not look at them.
 
-Inner results must have no reader outside. Spellings are data (``idioms.json``). :meth:`latcast.graph.ir.Graph.idioms` keeps
+Inner results must have no reader outside. Spellings are data (``idioms.json``, and what other distributions announce in the
+entry-point group ``latcast.idioms``). :meth:`latcast.graph.ir.Graph.idioms` keeps
 what is found in a graph, each idiom looked for once, in time linear in its nodes; the search for kernels and the writers of
 files read it there.
 """
@@ -20,7 +21,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from importlib import resources
 from math import isclose, prod
 from typing import NamedTuple
@@ -29,6 +30,7 @@ from latcast.errors import LatcastError
 from latcast.graph.ir import AttributeValue, Graph, Node
 from latcast.graph.operators.elementwise import clip_bounds
 from latcast.graph.operators.table import view_of
+from latcast.registry import Registry
 
 COMMUTATIVE = frozenset({"Add", "Mul"})
 
@@ -88,7 +90,7 @@ class Idiom:
     """Where an idiom stands in a graph.
 
     Attributes:
-        name: "gelu", "layer_norm"...: a key of :func:`spellings`.
+        name: "gelu", "layer_norm"...: a name in :data:`IDIOMS`.
         nodes: The operators that spell it, in the graph's order; the last makes its result.
         inputs: The activations that it reads, then its weights, in the order of the spelling.
         attributes: Of the one operator that computes the same, under ONNX's names; None where the constants or axes are
@@ -147,11 +149,16 @@ def parse_spelling(text: str) -> Expression:
     return found
 
 
-@lru_cache(maxsize=1)
-def spellings() -> Mapping[str, tuple[str, ...]]:
-    """Every idiom's name to its spellings."""
+def _shipped_idioms() -> Registry[Sequence[str]]:
+    registry: Registry[Sequence[str]] = Registry("idiom", {}, group="latcast.idioms")
     text = resources.files("latcast.graph").joinpath("idioms.json").read_text()
-    return {name: tuple(texts) for name, texts in json.loads(text)["idioms"].items()}
+    for name, texts in json.loads(text)["idioms"].items():
+        registry.register(name, tuple(texts))
+    return registry
+
+
+IDIOMS = _shipped_idioms()
+"""Every idiom's name to its spellings."""
 
 
 def find_idioms(graph: Graph, name: str, texts: Sequence[str] | None = None) -> Idioms:
@@ -160,14 +167,12 @@ def find_idioms(graph: Graph, name: str, texts: Sequence[str] | None = None) -> 
     Args:
         graph: The network.
         name: The idiom.
-        texts: Its spellings; those of :func:`spellings` unless given.
+        texts: Its spellings; those of :data:`IDIOMS` unless given.
 
     Raises:
-        LatcastError: No idiom has this name.
+        UnknownNameError: No idiom has this name.
     """
-    if texts is None and name not in spellings():
-        raise LatcastError(f"no idiom is called '{name}'; known: {', '.join(sorted(spellings()))}")
-    expressions = [parse_spelling(text) for text in (spellings()[name] if texts is None else texts)]
+    expressions = [parse_spelling(text) for text in (IDIOMS.get(name) if texts is None else texts)]
     expressions = [expression for expression in expressions if expression.operators <= graph.nodes_of_type.keys()]
     found: dict[str, list[Idiom]] = {}
     if expressions:
@@ -191,7 +196,7 @@ def choose_idioms(graph: Graph, names: Iterable[str], accepts: Callable[[Idiom],
         accepts: What else must hold of one.
 
     Raises:
-        LatcastError: No idiom has one of the names.
+        UnknownNameError: No idiom has one of the names.
     """
     candidates = [idiom for name in names for ending in graph.idioms(name).values() for idiom in ending if accepts(idiom)]
     # From the end, so that an idiom is tried before those inside it.

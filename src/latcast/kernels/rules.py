@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
-from latcast.graph.idioms import spellings
+from latcast.graph.idioms import IDIOMS
 from latcast.kernels.selection import SELECTIONS, GpuFamily, family_named, family_names, family_of_device, selection_of
 from latcast.reading import read_json
 from latcast.records import Platform
+from latcast.registry import Registry
 
 RULES_SCHEMA = 1
 
@@ -110,10 +111,9 @@ class FusionRules:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem
-        unknown = sorted(set(rules.patterns) - set(spellings()))
+        unknown = sorted(name for name in rules.patterns if name not in IDIOMS)
         if unknown:
-            known = ", ".join(sorted(spellings()))
-            raise BundleError(f"{source}: no pattern is called '{unknown[0]}'; known: {known}")
+            raise BundleError(f"{source}: no pattern is called '{unknown[0]}'; known: {', '.join(IDIOMS.names())}")
         if rules.multi_inbound not in range(6) or rules.multi_outbound not in range(3):
             raise BundleError(
                 f"{source}: multi_inbound {rules.multi_inbound} and multi_outbound {rules.multi_outbound}; "
@@ -161,17 +161,28 @@ def load_rules(source: str | os.PathLike[str]) -> FusionRules:
         return FusionRules.from_json(read_json(path, error=BundleError), str(path))
     if str(source) not in shipped_rules():
         raise UnknownNameError(f"no fusion rules are shipped for '{source}'; known: {', '.join(sorted(shipped_rules()))}")
+    plugged = None if str(source) in _own_rules() else FUSION_RULES.find(str(source))
+    if plugged is not None:
+        return plugged
     text = _FOLDER.joinpath(f"{source}.json").read_text()
     return FusionRules.from_json(json.loads(text), str(source))
 
 
 _FOLDER = resources.files("latcast.kernels").joinpath("rules")
 
+FUSION_RULES: Registry[FusionRules] = Registry("set of fusion rules", {}, group="latcast.fusion_rules")
+"""Rules that come with other distributions' runtimes, named as the files of :data:`_FOLDER` are."""
+
+
+@cache
+def _own_rules() -> frozenset[str]:
+    return frozenset(item.name.removesuffix(".json") for item in _FOLDER.iterdir() if item.name.endswith(".json"))
+
 
 @cache
 def shipped_rules() -> frozenset[str]:
-    """Names of the rules that are shipped."""
-    return frozenset(item.name.removesuffix(".json") for item in _FOLDER.iterdir() if item.name.endswith(".json"))
+    """Names of the rules that are shipped, with latcast or with another distribution."""
+    return _own_rules() | frozenset(FUSION_RULES)
 
 
 def unit_kind(unit: str) -> str:

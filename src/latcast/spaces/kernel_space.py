@@ -65,10 +65,10 @@ class KernelSpace:
         self._singles = singles or SingleKernels(rules)
         if type_name not in PARAMETRISATIONS:
             raise UnsupportedOperatorError(
-                f"kernels of type '{type_name}' cannot be drawn: latcast/spaces/parametrisations does not describe them; "
-                f"it describes {', '.join(PARAMETRISATIONS)}"
+                f"kernels of type '{type_name}' cannot be drawn: no parametrisation describes them; "
+                f"there is one of {', '.join(PARAMETRISATIONS)}"
             )
-        self.parametrisation = PARAMETRISATIONS[type_name]
+        self.parametrisation = PARAMETRISATIONS.get(type_name)
 
     @property
     def name(self) -> str:
@@ -206,7 +206,7 @@ _MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "lin
 
 
 def kernel_spaces(
-    rules: FusionRules, types: Iterable[str] = tuple(PARAMETRISATIONS), singles: SingleKernels | None = None
+    rules: FusionRules, types: Iterable[str] = PARAMETRISATIONS, singles: SingleKernels | None = None
 ) -> dict[str, KernelSpace]:
     """The spaces of those kernel types that a runtime with these rules has, by type."""
     singles = singles or SingleKernels(rules)

@@ -21,7 +21,7 @@ from latcast.errors import ModelError, UnknownNameError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Shape
 from latcast.records import Reference
-from latcast.registry import nearest_names
+from latcast.registry import Registry
 
 NAME = "operator_pairs"
 
@@ -220,7 +220,7 @@ def _attention(b: ChainBuilder, x: str) -> str:
     return b.matmul(b.softmax(b.matmul(x, _swap_last_axes(b, other))), other)
 
 
-OPERATORS: Mapping[str, ChainOperator] = {
+_SHIPPED: Mapping[str, ChainOperator] = {
     "conv": ChainOperator(lambda b, x: b.conv(x, b.channels(x), 1, bias=True), (MAP,)),
     "depthwise_conv": ChainOperator(lambda b, x: b.depthwise_conv(x, 3, bias=True), (MAP,)),
     "grouped_conv": ChainOperator(lambda b, x: b.conv(x, b.channels(x), 1, groups=2, bias=True), (MAP,)),
@@ -278,14 +278,19 @@ OPERATORS: Mapping[str, ChainOperator] = {
         _attention, two_inputs=True, members=("transpose", "matmul", "softmax", "matmul")
     ),
 }  # fmt: skip
+
+OPERATORS: Registry[ChainOperator] = Registry("operator of test networks", {}, group="latcast.fusion_cases")
 """Operators by the class that fusion rules know them by (:mod:`latcast.kernels.kernel`), or by their pattern's name."""
+
+for _name, _operator in _SHIPPED.items():
+    OPERATORS.register(_name, _operator)
 
 WALLS: Mapping[str, Adder] = {
     "average_pool": lambda b, x: b.average_pool(x, (1, 3), 1, (0, 1)),
     "max_pool": lambda b, x: b.max_pool(x, (1, 3), 1, (0, 1)),
     "softmax": lambda b, x: b.softmax(x),
     "transpose": _swap_last_axes,
-    "p_relu": lambda b, x: OPERATORS["p_relu"].add(b, x),
+    "p_relu": lambda b, x: _SHIPPED["p_relu"].add(b, x),
     "hard_swish": lambda b, x: b.hard_swish(x),
 }
 """No wall suits every runtime. A pooling works in whatever layout convolutions like; some runtimes move activations past a
@@ -315,10 +320,7 @@ def operator(name: str) -> ChainOperator:
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
     """
-    if name not in OPERATORS:
-        near = nearest_names(name, list(OPERATORS)) or sorted(OPERATORS)
-        raise UnknownNameError(f"no operator of test networks is called '{name}'; known: {', '.join(near)}")
-    return OPERATORS[name]
+    return OPERATORS.get(name)
 
 
 @dataclass(frozen=True)
@@ -434,11 +436,8 @@ class OperatorPairs:
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """Different ordered pairs, each followed by a wall."""
-        pairs = [
-            (first, second)
-            for first, second in product(OPERATORS, OPERATORS)
-            if MAP in OPERATORS[first].forms and MAP in OPERATORS[second].forms and OPERATORS[first].keeps_shape
-        ]
+        on_maps = [name for name in OPERATORS if MAP in operator(name).forms]
+        pairs = [(first, second) for first, second in product(on_maps, on_maps) if operator(first).keeps_shape]
         if count > len(pairs):
             raise ModelError(f"{count} test networks were asked for and there are {len(pairs)} ordered pairs")
         return [chain_reference([*chosen, WALL]) for chosen in Random(seed).sample(pairs, count)]

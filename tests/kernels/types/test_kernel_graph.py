@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from latcast.errors import UnknownNameError, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.idioms import spellings
+from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
@@ -24,7 +24,7 @@ PRODUCTS = ("conv", "depthwise_conv", "depthwise_pointwise", "grouped_conv", "co
 RULES = FusionRules(
     "example",
     pairs=dict.fromkeys(PRODUCTS, BEHIND),
-    patterns=tuple(spellings()),
+    patterns=tuple(IDIOMS),
 )
 
 

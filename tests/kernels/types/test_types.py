@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from latcast.graph.builder import GraphBuilder
-from latcast.graph.idioms import spellings
+from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import AttributeValue, Graph
 from latcast.graph.operators import known_operators, node_flops
 from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
@@ -307,7 +307,7 @@ class TestElementwise:
 class TestPooling:
     @pytest.mark.parametrize("name", ["max_pool", "average_pool", "activation", "arithmetic", "concat", "resize"])
     def test_channels_that_fill_no_block_are_told_apart(self, name: str) -> None:
-        kind = KERNEL_TYPES[name]
+        kind = KERNEL_TYPES.get(name)
         columns = {**kind.columns(np.ones((3, len(kind.fields)))), "channels": np.array([36.0, 64.0, 7.0])}
 
         remainders = {name: values.tolist() for name, values in kind.features(columns).items()}
@@ -430,7 +430,7 @@ class TestFewNetworksHaveThem:
 
 class TestAllTypes:
     def test_a_class_belongs_to_one_type(self) -> None:
-        classes = [name for kind in KERNEL_TYPES.values() for name in kind.classes]
+        classes = [name for kind in map(KERNEL_TYPES.get, KERNEL_TYPES) for name in kind.classes]
 
         assert len(classes) == len(set(classes))
 
@@ -439,9 +439,9 @@ class TestAllTypes:
             "conv", "depthwise_conv", "grouped_conv", "linear", "matmul", "relu6", "silu", "unary", "arithmetic", "bias_add",
             *(f"{op}_{kind}" for op in ("add", "sub", "mul", "div", "pow", "max", "min") for kind in ("scalar", "weight")),
         }  # fmt: skip
-        known = words | {snake_case(name) for name in (*known_operators(), "Upsample")} | set(spellings())
+        known = words | {snake_case(name) for name in (*known_operators(), "Upsample")} | set(IDIOMS)
 
-        assert {name for kind in KERNEL_TYPES.values() for name in kind.classes} <= known
+        assert {name for kind in map(KERNEL_TYPES.get, KERNEL_TYPES) for name in kind.classes} <= known
 
     @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_large", "deit_tiny_16", "shufflenet_v2_x1_0"])
     def test_real_networks_have_a_type_for_every_operator(self, name: str) -> None:
@@ -451,7 +451,7 @@ class TestAllTypes:
 
     @pytest.mark.parametrize("name", sorted(KERNEL_TYPES))
     def test_quantities_classes_and_features_are_one_number_for_each_kernel(self, name: str) -> None:
-        kind = KERNEL_TYPES[name]
+        kind = KERNEL_TYPES.get(name)
         columns = kind.columns(np.ones((3, len(kind.fields)), dtype=np.int64))
         q = kind.quantities(columns)
 

@@ -270,7 +270,10 @@ class Assembly:
                     if output:
                         self.add_value(output, value)
                 return
-        entry = None if node.domain else lookup(node.op_type)
+        entry = lookup(node.op_type)
+        # Another domain's operator must not be taken for the one of the same name.
+        foreign = entry is not None and node.domain not in ("", entry.domain)
+        entry = None if foreign else entry
         tensors = self._infer_outside_table(node, view) if entry is None else self._infer(entry, view)
         for output, tensor in zip(node.outputs, tensors, strict=True):
             if not output:
@@ -286,8 +289,7 @@ class Assembly:
             self._define(output, tensor)
         if not computed_now or entry is None or node.op_type in _KEPT_WITHOUT_ACTIVATIONS:
             name = self.node_name(node.name, node.op_type)
-            if entry is None and lookup(node.op_type) is not None:
-                # Another domain's operator must not be taken for the standard one of the same name.
+            if foreign:
                 node = replace(node, op_type=f"{node.domain}.{node.op_type}")
             self.nodes.append(node if name == node.name else replace(node, name=name))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph, Node, Shape, Tensor
+from latcast.registry import Registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,30 +88,40 @@ def no_flops(view: OperatorView) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An entry of the table."""
+    """An entry of the table.
+
+    Attributes:
+        op_type: Its name in ONNX files.
+        infer: Its outputs.
+        flops: Of one node; a multiply-accumulate is two.
+        macs: Multiply-accumulates, for operators whose work is matrix products.
+        domain: In which ONNX files have it; empty for ONNX's own operators.
+    """
 
     op_type: str
     infer: InferShapes
-    flops: CountFlops
+    flops: CountFlops = no_flops
     macs: CountFlops = no_flops
+    domain: str = ""
 
 
-_TABLE: dict[str, Operator] = {}
+OPERATORS: Registry[Operator] = Registry("operator", {}, group="latcast.operators")
+"""The table, by ``op_type``; the modules beside this one fill it."""
 
 
 def define(*op_types: str, infer: InferShapes, flops: CountFlops = no_flops, macs: CountFlops = no_flops) -> None:
     """Adds operators that share their functions; ``macs`` is for those whose work is matrix products."""
     for op_type in op_types:
-        _TABLE[op_type] = Operator(op_type, infer, flops, macs)
+        OPERATORS.register(op_type, Operator(op_type, infer, flops, macs))
 
 
 def lookup(op_type: str) -> Operator | None:
     """The entry of an operator, or None where the table has none."""
-    return _TABLE.get(op_type)
+    return OPERATORS.find(op_type)
 
 
 def known_operators() -> list[str]:
-    return sorted(_TABLE)
+    return OPERATORS.names()
 
 
 def view_of(graph: Graph, node: Node) -> OperatorView:
@@ -162,4 +173,4 @@ def graph_macs(graph: Graph) -> int:
 
 def unknown_operators(graph: Graph) -> list[str]:
     """Operators of the graph that have no entry in the table, sorted."""
-    return sorted({node.op_type for node in graph.nodes if node.op_type not in _TABLE})
+    return sorted({node.op_type for node in graph.nodes if node.op_type not in OPERATORS})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
 from latcast.graph.operators.table import node_flops
 from latcast.kernels.kernel import Configuration, operator_class
-from latcast.registry import nearest_names
+from latcast.registry import Registry, nearest_names
 
 if TYPE_CHECKING:
     from latcast.graph.builder import GraphBuilder
@@ -98,15 +99,15 @@ class KernelType:
         return tuple(int(values.get(name, 0)) for name in self.fields)
 
 
-KERNEL_TYPES: dict[str, KernelType] = {}
-"""Kernel types by name."""
+KERNEL_TYPES: Registry[KernelType] = Registry("kernel type", {}, group="latcast.kernel_types")
+"""Kernel types by name; the modules beside this one fill it."""
 
 _TYPE_OF_CLASS: dict[str, KernelType] = {}
 
 
 def add_kernel_type(kernel: KernelType) -> KernelType:
     """Adds a type to the table; a class belongs to one type only."""
-    KERNEL_TYPES[kernel.name] = kernel
+    KERNEL_TYPES.register(kernel.name, kernel)
     for name in kernel.classes:
         _TYPE_OF_CLASS[name] = kernel
     return kernel
@@ -118,12 +119,12 @@ def kernel_type(name: str) -> KernelType:
     Raises:
         UnknownNameError: No such type.
     """
-    found = KERNEL_TYPES.get(name) or KERNEL_VARIANTS.get(name)
+    found = KERNEL_VARIANTS.get(name) or KERNEL_TYPES.find(name)
     if found is not None:
         return found
     base, dot, variant = name.partition(VARIANT_SEPARATOR)
     if dot and base in KERNEL_TYPES and _VARIANT.fullmatch(variant):
-        return add_kernel_variant(KERNEL_TYPES[base], variant)
+        return add_kernel_variant(KERNEL_TYPES.get(base), variant)
     known = [*KERNEL_TYPES, *KERNEL_VARIANTS]
     near = nearest_names(name, known) or sorted(KERNEL_TYPES)
     raise UnknownNameError(f"no kernel type is called '{name}'; known: {', '.join(near)}")
@@ -170,8 +171,18 @@ def add_kernel_variant(
 
 
 def type_of_class(name: str) -> KernelType:
-    """The type of kernels whose first operator is of this class (or that are this idiom); ``other`` where none is."""
-    return _TYPE_OF_CLASS.get(name) or KERNEL_TYPES["other"]
+    """The type of kernels whose first operator is of this class (or that are this idiom); ``other`` where none is.
+
+    Kernel types of other distributions are imported when a class is met that latcast has no type for.
+    """
+    return _TYPE_OF_CLASS.get(name) or _plugged_types().get(name) or KERNEL_TYPES.get("other")
+
+
+@cache
+def _plugged_types() -> Mapping[str, KernelType]:
+    """Kernel types of other distributions, by class."""
+    types = [KERNEL_TYPES.get(name) for name in KERNEL_TYPES.plugged()]
+    return {name: kernel for kernel in types for name in kernel.classes}
 
 
 def one_class(name: str) -> Callable[[Columns], np.ndarray]:
@@ -262,7 +273,7 @@ def describe(graph: Graph, first_class: str, nodes: Sequence[Node], own_count: i
     try:
         values = found.extract(graph, own)
     except NotThisType as instead:
-        found = KERNEL_TYPES[instead.type_name]
+        found = KERNEL_TYPES.get(instead.type_name)
         values = found.extract(graph, own)
     except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
         node = own[0]

@@ -5,13 +5,15 @@ one number of channels in three fields. A parametrisation writes a kernel in dim
 values, some over a range.
 """
 
-from collections.abc import Mapping
-
+from latcast.registry import Registry
 from latcast.spaces.parametrisations import tensors, windows
 from latcast.spaces.parametrisations.parametrisation import CODES, Axis, Parametrisation, Span, Values
 
-PARAMETRISATIONS: Mapping[str, Parametrisation] = {**windows.PARAMETRISATIONS, **tensors.PARAMETRISATIONS}
+PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation", {}, group="latcast.parametrisations")
 """By kernel type. ``other`` stands for operators without a form of their own and has none."""
+
+for _name, _parametrisation in {**windows.PARAMETRISATIONS, **tensors.PARAMETRISATIONS}.items():
+    PARAMETRISATIONS.register(_name, _parametrisation)
 
 RARE = frozenset({"conv_3d", "lrn", "einsum", "linear_attention", "grid_sample", "top_k", "cum_sum", "dft", "nms"})
 """Types that few networks have and few runtimes run."""
