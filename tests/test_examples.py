@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GIVEN = {
     "Comparison", "Evaluation", "FusionRules", "Kernel", "KernelLatency", "LatcastError", "NetworkSummary", "PlatformSummary",
-    "SearchResult",     "__version__",
+    "SearchResult", "__version__",
 }  # fmt: skip
 """What functions give, and nobody makes; the examples of the functions show it."""
 
