@@ -59,12 +59,11 @@ def variants(
     else:
         _print_summary(output, found)
     if measure:
+        from latcast.datasets.opening import default_store_path
         from latcast.datasets.variants import no_larger_than
 
         settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
         if store is None:
-            from latcast.datasets.opening import default_store_path
-
             store = default_store_path(settings, "variants")
         small = no_larger_than(found, 1e9 * max_gmacs, 1e6 * max_million_weights)
         report, wanted = _measured(small, measure, settings, store, processes, budget)

@@ -38,10 +38,10 @@ def _runtimes() -> Sequence[str]:
     return RUNTIMES.names()
 
 
-def _learn_from(value: str | None) -> str | None:
+def _learn_from() -> Sequence[str]:
     from latcast.predictors.training import LEARN_FROM
 
-    return None if value is None else one_of(lambda: LEARN_FROM)(value)
+    return LEARN_FROM
 
 
 RENAMED_MODELS = {"physical": "analytical", "physical_residual": "analytical_gbdt, or with --learn-from networks analytical_gp"}
@@ -52,7 +52,7 @@ def _model(value: str | None) -> str | None:
 
     if value in RENAMED_MODELS:
         raise typer.BadParameter(f"'{value}' is now {RENAMED_MODELS[value]}")
-    return None if value is None else one_of(lambda: (*kernel_models(), ANALYTICAL_GP))(value)
+    return one_of(lambda: (*kernel_models(), ANALYTICAL_GP))(value)
 
 
 def _samplers() -> Sequence[str]:
@@ -144,7 +144,7 @@ LearnFrom = Annotated[
         help="Operators profiled inside networks, kernels timed alone, whole networks, or the mean of operators and networks. "
         "[default: operators; profile takes kernels where there is no profiler]",
         metavar="operators|kernels|networks|averaged",
-        callback=_learn_from,
+        callback=one_of(_learn_from),
         show_default=False,
     ),
 ]
