@@ -15,7 +15,7 @@ from latcast.kernels import FusionRules, find_kernels
 from latcast.measure.settings import WorkerSettings
 from latcast.records import ExecutedKernel
 from latcast.runtimes import RUNTIMES
-from latcast.runtimes.clock import ReplayClock
+from latcast.testing.replay import ReplayClock
 
 REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Instruments, RunLog, Subject, time_batch, time_round, warm_up
-from latcast.runtimes.clock import ReplayClock
-from latcast.testing.replay import Recording, ReplayRuntime
+from latcast.testing.replay import Recording, ReplayClock, ReplayRuntime
 
 
 class SteppingProbe:

@@ -24,7 +24,7 @@ from latcast.runtimes.mnn_kernels import Call, assign_nodes
 from latcast.runtimes.mnn_native import convert
 from latcast.runtimes.protocol import Session
 from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs, reference_outputs, relative_error
+from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
 from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 WINOGRAD_MEMORY_LEVEL = 3
@@ -75,7 +75,7 @@ def test_without_its_approximations_it_computes_what_the_reference_does(network:
     graph = CONTRACT_NETWORKS[network]()
     model = convert(graph, to_onnx(graph), tmp_path, ["--useGeluApproximation", "0"])
     session = MnnSession(graph, model, threads=1, profile=False, hints=[(WINOGRAD_MEMORY_LEVEL, 0)])
-    session.set_inputs(random_inputs(graph))
+    session.set_inputs(contract_inputs(graph))
     session.run()
     errors = [relative_error(*pair) for pair in zip(session.outputs(), reference_outputs(network), strict=True)]
     session.close()
@@ -87,7 +87,7 @@ def test_without_its_approximations_it_computes_what_the_reference_does(network:
 def test_every_run_computes_from_the_inputs_though_mnn_overwrites_them(network: str) -> None:
     graph = CONTRACT_NETWORKS[network]()
     with loaded(Mnn(), graph, profile=True) as session:
-        session.set_inputs(random_inputs(graph))
+        session.set_inputs(contract_inputs(graph))
         for _ in range(3):
             session.run()
         session.executed_kernels(runs=2)

@@ -15,7 +15,7 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.runtimes.ncnn import Ncnn, NcnnSession
 from latcast.runtimes.protocol import Session
-from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs
+from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded
 from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
@@ -95,7 +95,7 @@ def test_layers_that_work_in_place_leave_the_inputs_alone() -> None:
     pytest.importorskip("ncnn")
     b = GraphBuilder("in_place")
     graph = b.finish(b.sigmoid(b.relu(b.input((1, 4, 8, 8)))))
-    (given,) = random_inputs(graph)
+    (given,) = contract_inputs(graph)
     expected = 1.0 / (1.0 + np.exp(-np.maximum(given, 0.0)))
     with loaded(Ncnn(), graph, profile=True) as session:
         session.set_inputs([given])

@@ -20,7 +20,7 @@ from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
 from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs, relative_error
+from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded, relative_error
 from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
@@ -46,7 +46,7 @@ def test_the_reference_of_the_contract_is_what_onnx_itself_computes(network: str
     from onnx.reference import ReferenceEvaluator
 
     graph = CONTRACT_NETWORKS[network]()
-    inputs = random_inputs(graph)
+    inputs = contract_inputs(graph)
     expected = ReferenceEvaluator(to_onnx(graph)).run(None, dict(zip(graph.inputs, inputs, strict=True)))
     with loaded(OnnxRuntime(), graph) as session:
         session.set_inputs(inputs)
@@ -178,7 +178,7 @@ def test_nodes_that_depend_on_weights_alone_are_in_no_kernel() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_random_networks_are_computed_right_and_covered_by_their_kernels(seed: int, precision: str) -> None:
     graph = random_network(seed)
-    inputs = random_inputs(graph)
+    inputs = contract_inputs(graph)
     with loaded(OnnxRuntime(), graph, precision=precision, profile=True) as session:
         session.set_inputs(inputs)
         session.run()

@@ -17,7 +17,7 @@ from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.openvino import OpenVino
 from latcast.runtimes.protocol import Session
 from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import RuntimeContract, loaded, random_inputs, reference_outputs, relative_error
+from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
 from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
@@ -149,7 +149,7 @@ def test_fp32_is_computed_in_fp32_and_bf16_in_bf16() -> None:
     errors = {}
     for precision in ("fp32", "bf16"):
         with loaded(runtime, graph, precision=precision) as session:
-            session.set_inputs(random_inputs(graph))
+            session.set_inputs(contract_inputs(graph))
             session.run()
             errors[precision] = relative_error(session.outputs()[0], reference_outputs("conv_stack")[0])
     assert errors["fp32"] < 1e-5

@@ -12,9 +12,8 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Measurement, Reference
 from latcast.runtimes import RUNTIMES, get_runtime
-from latcast.runtimes.clock import Clock, ReplayClock, SystemClock
-from latcast.runtimes.protocol import Runtime, Session
-from latcast.testing.replay import Recording, ReplayRuntime, recordings_of
+from latcast.runtimes.protocol import Clock, Runtime, Session, SystemClock
+from latcast.testing.replay import Recording, ReplayClock, ReplayRuntime, recordings_of
 
 
 def network(channels: int = 8, *, name: str = "net") -> Graph:

@@ -17,8 +17,7 @@ from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
 from latcast.measure.timing import Instruments
 from latcast.records import Platform, short_version
 from latcast.runtimes import get_runtime
-from latcast.runtimes.clock import Clock, SystemClock
-from latcast.runtimes.protocol import Runtime, Session
+from latcast.runtimes.protocol import Clock, Runtime, Session, SystemClock
 
 
 @dataclass(frozen=True)

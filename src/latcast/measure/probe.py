@@ -30,7 +30,7 @@ from latcast.folders import cache_folder
 from latcast.measure.environment import cpu_description
 from latcast.reading import read_json
 from latcast.records import check_ms, listed
-from latcast.runtimes.clock import Clock, SystemClock
+from latcast.runtimes.protocol import Clock, SystemClock
 
 PROBE_VERSION = 2
 """Raised when the work changes: readings of different versions are not comparable."""

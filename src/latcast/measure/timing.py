@@ -15,8 +15,7 @@ from statistics import fmean
 from latcast.errors import LatcastError
 from latcast.measure.probe import Probe
 from latcast.measure.settings import MeasurePlan
-from latcast.runtimes.clock import Clock
-from latcast.runtimes.protocol import Session
+from latcast.runtimes.protocol import Clock, Session
 
 PRIORITY_MS = 50.0
 """A priority is held for so long at a time. Taking it costs a call to the system for every thread of the process, and some

@@ -14,9 +14,9 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.tflite import TfliteNetwork, write_tflite
 from latcast.graph.writers.tflite.layout import Order, physical_shape
 from latcast.records import ExecutedKernel
-from latcast.runtimes.inputs import checked_inputs, random_inputs
 from latcast.runtimes.litert_kernels import attribute
 from latcast.runtimes.litert_native import NativeModel, ProfiledEvent, check_version
+from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with LiteRT"
 
@@ -54,7 +54,7 @@ class LiteRtSession:
         try:
             self._interpreter.invoke()
         except (RuntimeError, ValueError) as problem:
-            raise RuntimeFailure(f"LiteRT failed to run '{self.graph.name}': {_line(problem)}") from problem
+            raise RuntimeFailure(f"LiteRT failed to run '{self.graph.name}': {message(problem)}") from problem
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
         arrays = checked_inputs(self.graph, inputs)
@@ -82,8 +82,7 @@ class LiteRtSession:
         Kernels that together compute one node (those of a layer normalisation) are one entry, their names joined by " + ".
         The clock counts whole microseconds; the latency is the mean of the middle half of the runs.
         """
-        if not self._profile:
-            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        check_profiling(self.graph, self._profile, runs)
         native = NativeModel(self._network.data, threads=self.threads)
         try:
             native.set_inputs(self._inputs)
@@ -147,10 +146,6 @@ def _quantised(values: np.ndarray, detail: dict[str, Any]) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=detail["dtype"])
 
 
-def _line(problem: Exception) -> str:
-    return " ".join(str(problem).split())
-
-
 def _new_interpreter(graph: Graph, network: TfliteNetwork, threads: int) -> Any:
     from ai_edge_litert.interpreter import Interpreter
 
@@ -158,7 +153,7 @@ def _new_interpreter(graph: Graph, network: TfliteNetwork, threads: int) -> Any:
         interpreter = Interpreter(model_content=network.data, num_threads=threads)
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError) as problem:
-        text = _line(problem)
+        text = message(problem)
         if "Didn't find op for builtin opcode" in text:
             raise UnsupportedOperatorError(f"LiteRT has no kernel for an operator of '{graph.name}': {text}") from problem
         raise RuntimeFailure(f"LiteRT failed to load '{graph.name}': {text}") from problem
@@ -183,11 +178,7 @@ class LiteRt:
         Raises:
             RuntimeFailure: With ``profile=True`` also where the installed version is none whose profiler is known.
         """
-        if precision not in self.precisions:
-            expected = ", ".join(self.precisions)
-            raise RuntimeFailure(f"litert cannot run '{graph.name}' in '{precision}'; it can in {expected}")
-        if threads < 1:
-            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        check_setting(self, graph, threads, precision)
         require(_PURPOSE, "ai_edge_litert")
         if profile:
             check_version()

@@ -84,7 +84,7 @@ def attribute(model: TfliteModel, events: Sequence[ProfiledEvent]) -> list[Attri
             for index in operators:
                 event = events[position] if position < len(events) else None
                 if event is None or event.delegated or event.index != index:
-                    raise _puzzled(model.operators[index].builtin, "none" if event is None else event.tag)
+                    raise _unexpected(model.operators[index].builtin, "none" if event is None else event.tag)
                 attributions[position].nodes += model.operators[index].nodes
                 position += 1
             continue
@@ -96,13 +96,13 @@ def attribute(model: TfliteModel, events: Sequence[ProfiledEvent]) -> list[Attri
         for kernel, nodes in zip(kernels, found.nodes, strict=True):
             attributions[kernel].nodes += nodes
     if position != len(events):
-        raise _puzzled("nothing more", events[position].tag)
+        raise _unexpected("nothing more", events[position].tag)
     for attribution in attributions:
         attribution.nodes = list(dict.fromkeys(attribution.nodes))
     return attributions
 
 
-def _puzzled(expected: str, found: str) -> RuntimeFailure:
+def _unexpected(expected: str, found: str) -> RuntimeFailure:
     return RuntimeFailure(
         f"LiteRT reports the kernel '{found}' where '{expected}' was expected, so its kernels cannot be told apart; "
         "measure the network as a whole instead"
@@ -193,7 +193,7 @@ def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[st
                 heapq.heappush(queue, (cost + extra, *reached))
     if goal not in best:
         at, kernel = furthest
-        raise _puzzled(
+        raise _unexpected(
             operators[at].builtin if at < len(operators) else "nothing more",
             next(iter(tags[kernel]), "none") if kernel < len(tags) else "none",
         )
@@ -205,7 +205,7 @@ def align(model: TfliteModel, indices: Sequence[int], tags: Sequence[Sequence[st
         moves.append((*state, move))
     moves.reverse()
     chosen = tuple(choice for _, _, move in moves for choice in move[2])
-    return Aligned(best[goal], chosen, tuple(_handed_out(operators, len(tags), moves)))
+    return Aligned(best[goal], chosen, tuple(_assigned(operators, len(tags), moves)))
 
 
 def _moves(
@@ -260,7 +260,7 @@ def _is_chain(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
     return len(outside) == 1 and not shown and not hidden.intersection(model.outputs)
 
 
-def _handed_out(operators: Sequence[TfliteOperator], kernels: int, moves: Sequence[tuple[int, int, _Move]]) -> list[list[str]]:
+def _assigned(operators: Sequence[TfliteOperator], kernels: int, moves: Sequence[tuple[int, int, _Move]]) -> list[list[str]]:
     """Gives the operators' nodes to the kernels that the moves say; the fused ones to their neighbours."""
     nodes: list[list[str]] = [[] for _ in range(kernels)]
     kernel_of: dict[int, int] = {}
@@ -287,6 +287,6 @@ def _handed_out(operators: Sequence[TfliteOperator], kernels: int, moves: Sequen
             else:
                 neighbour = next((producers[t] for t in operators[neighbour].inputs if t in producers), None)
         if neighbour is None:
-            raise _puzzled(operators[at].builtin, "none")
+            raise _unexpected(operators[at].builtin, "none")
         nodes[kernel_of[neighbour]] += operators[at].nodes
     return nodes

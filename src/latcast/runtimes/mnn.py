@@ -15,9 +15,9 @@ from latcast.errors import RuntimeFailure
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
-from latcast.runtimes.inputs import checked_inputs, random_inputs
 from latcast.runtimes.mnn_kernels import Call, assign_nodes
-from latcast.runtimes.mnn_native import LIBRARY, convert, imported, prints_kept, unavailable
+from latcast.runtimes.mnn_native import LIBRARY, convert, imported, not_available, prints_kept
+from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, random_inputs
 
 PROFILE_WARMUPS = 2
 """Runs before the profiled ones."""
@@ -33,7 +33,7 @@ class Mnn:
     precisions: tuple[str, ...] = ("fp32",)
 
     def available(self) -> str | None:
-        return unavailable()
+        return not_available()
 
     def version(self) -> str:
         return installed_version(LIBRARY)
@@ -46,10 +46,7 @@ class Mnn:
             RuntimeFailure: An unknown precision, no thread, or MNN refused the network or computed no finite numbers.
             MissingExtraError: MNN is not installed.
         """
-        if precision not in self.precisions:
-            raise RuntimeFailure(f"mnn cannot run '{graph.name}' in '{precision}'; it can in {', '.join(self.precisions)}")
-        if threads < 1:
-            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        check_setting(self, graph, threads, precision)
         model = to_onnx(graph)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
             return MnnSession(graph, convert(graph, model, Path(folder)), threads=threads, profile=profile)
@@ -88,9 +85,7 @@ class MnnSession:
             if code != 0:
                 text = " ".join(printed().split())
                 raise RuntimeFailure(f"MNN failed to run '{graph.name}' (code {code}): {text}")
-        for name, output in zip(graph.outputs, self.outputs(), strict=True):
-            if not np.isfinite(output).all():
-                raise RuntimeFailure(f"MNN computed values that are not finite in output '{name}' of '{graph.name}'")
+        check_finite("MNN", graph, self.outputs())
 
     @property
     def threads(self) -> int:
@@ -172,10 +167,7 @@ class MnnSession:
         Raises:
             RuntimeFailure: The session was not loaded with ``profile=True``, or MNN returned an error.
         """
-        if not self._profile:
-            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
-        if runs < 1:
-            raise RuntimeFailure(f"{runs} profiled runs tell nothing; ask for at least 1")
+        check_profiling(self.graph, self._profile, runs)
         calls = self._traced_run()
         passed_ns = [self._timed_run(execute=False) for _ in range(SKIPPED_RUNS)]
         times_ns = [self._timed_run(execute=True) for _ in range(PROFILE_WARMUPS + runs)][PROFILE_WARMUPS:]

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from latcast.errors import RuntimeFailure, UnsupportedOperatorError
-from latcast.extras import require
-from latcast.extras import unavailable as not_installed
+from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 
 if TYPE_CHECKING:
@@ -33,9 +32,9 @@ CONVERTER = "_tools"
 """The module of MNN's distribution that has the converter; it lies beside the package, not in it."""
 
 
-def unavailable() -> str | None:
+def not_available() -> str | None:
     """What is missing and how to add it, or None."""
-    missing = not_installed(_PURPOSE, LIBRARY)
+    missing = unavailable(_PURPOSE, LIBRARY)
     if missing is None and find_spec(CONVERTER) is None:
         return f"the installed MNN has no converter (the module '{CONVERTER}'); add it with: pip install --force-reinstall MNN"
     return missing

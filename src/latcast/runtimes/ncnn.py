@@ -16,7 +16,7 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn import blob_shape, to_ncnn_with_map
 from latcast.records import ExecutedKernel
-from latcast.runtimes.inputs import checked_inputs, random_inputs
+from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, random_inputs
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -54,10 +54,7 @@ class Ncnn:
             RuntimeFailure: An unknown precision, no thread, or ncnn refused the network or computed no finite numbers.
             MissingExtraError: ncnn is not installed.
         """
-        if precision not in self.precisions:
-            raise RuntimeFailure(f"ncnn cannot run precision '{precision}' here; expected one of {', '.join(self.precisions)}")
-        if threads < 1:
-            raise RuntimeFailure(f"ncnn cannot run on {threads} threads; ask for at least 1 thread")
+        check_setting(self, graph, threads, precision)
         library = _library()
         param, weights, nodes = to_ncnn_with_map(graph, precision=precision)
         net = library.Net()
@@ -140,9 +137,7 @@ class NcnnSession:
         self._outputs = [(index[f"out{number}"], result) for number, result in enumerate(self._results)]
         self.set_inputs(random_inputs(self._graph))
         self.run()
-        for name, output in zip(self._graph.outputs, self.outputs(), strict=True):
-            if not np.isfinite(output).all():
-                raise RuntimeFailure(f"ncnn computed values that are not finite in output '{name}' of '{self._graph.name}'")
+        check_finite("ncnn", self._graph, self.outputs())
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
         # A clone owns its memory. A Mat around NumPy's would have no reference count, which layers that work in place read.
@@ -201,10 +196,7 @@ class NcnnSession:
         Raises:
             RuntimeFailure: The session was not loaded with ``profile=True``, or ncnn returned an error.
         """
-        if not self._profile:
-            raise RuntimeFailure("the executed kernels are only known of a session loaded with profile=True")
-        if runs < 1:
-            raise RuntimeFailure(f"{runs} profiled runs tell nothing; ask for at least 1")
+        check_profiling(self._graph, self._profile, runs)
         layers = [(layer.name, layer.type) for layer in self.net.layers() if layer.type != "Input"]
         tops = [layer.tops[0] for layer in self.net.layers() if layer.type != "Input"]
         times = [self._profiled_run(tops) for _ in range(1 + runs)][1:]

@@ -18,8 +18,8 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
-from latcast.runtimes.inputs import checked_inputs, random_inputs
 from latcast.runtimes.onnxruntime_kernels import OptimisedNode, assign_nodes, read_optimised
+from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with ONNX Runtime"
 
@@ -40,7 +40,7 @@ def _library_errors() -> tuple[type[Exception], ...]:
 
 def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
     """One of latcast's errors for one of the library's."""
-    text = " ".join(str(problem).split())
+    text = message(problem)
     if "Could not find an implementation for" in text or "is not a registered function/op" in text:
         return UnsupportedOperatorError(f"onnxruntime has no kernel for a node of '{graph.name}': {text}")
     return RuntimeFailure(f"onnxruntime failed {doing} '{graph.name}': {text}")
@@ -116,8 +116,7 @@ class OnnxRuntimeSession:
         Its clock counts whole microseconds and truncates, so a kernel reads up to 1 µs short. Writing the profile slows a run
         by some microseconds a kernel, most of it between kernels; sessions that are timed never write one.
         """
-        if self._model is None:
-            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        check_profiling(self.graph, self._model is not None, runs)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
             model_path = Path(folder, "optimised.onnx")
             events = self._profiled_events(folder, model_path, runs)
@@ -195,10 +194,6 @@ class OnnxRuntime:
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OnnxRuntimeSession:
         """Loads a network as an ONNX file; int8 as quantise-dequantise pairs of uint8 activations and int8 weights."""
-        if precision not in self.precisions:
-            expected = ", ".join(self.precisions)
-            raise RuntimeFailure(f"onnxruntime cannot run '{graph.name}' in '{precision}'; it can in {expected}")
-        if threads < 1:
-            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        check_setting(self, graph, threads, precision)
         require(_PURPOSE, "onnxruntime")
         return OnnxRuntimeSession(graph, to_onnx(graph, precision=precision), threads=threads, profile=profile)

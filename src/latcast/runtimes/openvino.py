@@ -16,9 +16,9 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.onnx_qdq import INPUT_STYLE, to_qdq
 from latcast.records import ExecutedKernel
-from latcast.runtimes.inputs import checked_inputs, random_inputs
 from latcast.runtimes.kernel_assignment import VIEWS
 from latcast.runtimes.openvino_kernels import assign_nodes, read_executed
+from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with OpenVINO"
 
@@ -41,7 +41,7 @@ def _core() -> Any:
 
 def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure | UnsupportedOperatorError:
     """One of latcast's errors for one of the library's."""
-    text = " ".join(str(problem).split())
+    text = message(problem)
     if "No conversion rule found" in text or "does not support the following ONNX operations" in text:
         nodes = [f"'{node.name}' ({node.op_type})" for node in graph.nodes if re.search(rf"\b{node.op_type}\b", text)]
         return UnsupportedOperatorError(f"openvino has no implementation for {', '.join(nodes)} of '{graph.name}': {text}")
@@ -108,8 +108,7 @@ class OpenVinoSession:
         mean over the runs (not their median), to about 1 µs; over all runs so far, where there were enough. What never took
         a microsecond reads 0; views and layout changes among those are left out, as they may have been done in place.
         """
-        if not self._profile:
-            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        check_profiling(self.graph, self._profile, runs)
         primitives = read_executed(self._compiled.get_runtime_model())
         assign_nodes(self.graph, primitives)
         types = {node.name: node.op_type for node in self.graph.nodes}
@@ -167,10 +166,6 @@ class OpenVino:
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> OpenVinoSession:
         """Loads a network as an ONNX file; int8 as quantise-dequantise pairs where integers are read, as NNCF places them."""
         require(_PURPOSE, "openvino")
-        if precision not in self.precisions:
-            expected = ", ".join(self.precisions)
-            raise RuntimeFailure(f"openvino cannot run '{graph.name}' in '{precision}' here; it can in {expected}")
-        if threads < 1:
-            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        check_setting(self, graph, threads, precision)
         model = to_qdq(graph, style=INPUT_STYLE) if precision == "int8" else to_onnx(graph)
         return OpenVinoSession(graph, model, threads=threads, precision=precision, profile=profile)

@@ -1,7 +1,8 @@
-"""What a runtime must be able to do to be measured and predicted."""
+"""What a runtime must be able to do to be measured and predicted, and the clock that it is timed with."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -49,8 +50,9 @@ class Runtime(Protocol):
     name: str
     """As in platform ids: "onnxruntime"."""
 
-    precisions: tuple[str, ...]
-    """Those it can run here: a subset of :data:`latcast.records.PRECISIONS`."""
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Those it can run here: a subset of :data:`latcast.records.PRECISIONS`."""
 
     def available(self) -> str | None:
         """None where it can run here, else the reason and the command that mends it."""
@@ -66,3 +68,18 @@ class Runtime(Protocol):
             RuntimeFailure: The runtime refused it.
             MissingExtraError: The library is not installed.
         """
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """A clock that never goes back; only differences of its readings mean something."""
+
+    def now_ms(self) -> float:
+        """Milliseconds since an arbitrary moment."""
+
+
+class SystemClock:
+    """The machine's highest-resolution monotonic clock."""
+
+    def now_ms(self) -> float:
+        return time.perf_counter_ns() / 1e6

@@ -15,8 +15,27 @@ import numpy as np
 from latcast.errors import RuntimeFailure
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Measurement, Reference
-from latcast.runtimes.clock import ReplayClock
-from latcast.runtimes.inputs import checked_inputs
+from latcast.runtimes.session import check_profiling, check_setting, checked_inputs
+
+
+class ReplayClock:
+    """A clock that stands still until it is told to advance, so that recorded latencies are "measured" exactly."""
+
+    def __init__(self) -> None:
+        self._now_ms = 0.0
+
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def advance(self, duration_ms: float) -> None:
+        """Lets time pass.
+
+        Raises:
+            ValueError: The duration is negative.
+        """
+        if not duration_ms >= 0:
+            raise ValueError(f"a clock cannot advance by {duration_ms} ms; durations are not negative")
+        self._now_ms += duration_ms
 
 
 @dataclass(frozen=True)
@@ -75,8 +94,7 @@ class ReplaySession:
         raise RuntimeFailure(f"recorded runs of '{self.graph.name}' have no outputs; load it in a runtime that computes")
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        if not self._profile:
-            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        check_profiling(self.graph, self._profile, runs)
         if not self._recording.executed:
             raise RuntimeFailure(f"the executed kernels of '{self.graph.name}' were not recorded")
         return self._recording.executed
@@ -118,11 +136,7 @@ class ReplayRuntime:
         return self._version
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> ReplaySession:
-        if precision not in self.precisions:
-            expected = ", ".join(self.precisions)
-            raise RuntimeFailure(f"{self.name} cannot run '{graph.name}' in '{precision}'; it can in {expected}")
-        if threads < 1:
-            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        check_setting(self, graph, threads, precision)
         recording = self._recordings.get(graph.structure_key)
         if recording is None:
             raise RuntimeFailure(

@@ -33,24 +33,23 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import PRECISIONS, ExecutedKernel, Platform, short_version
-from latcast.runtimes import get_runtime, inputs
+from latcast.runtimes import get_runtime
+from latcast.runtimes.kernel_assignment import VIEWS
 from latcast.runtimes.protocol import Runtime, Session
+from latcast.runtimes.session import random_inputs
 from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 
-VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
-"""Operators that change no byte; a runtime may leave them out."""
 
-
-def random_inputs(graph: Graph, seed: int = 7) -> list[np.ndarray]:
+def contract_inputs(graph: Graph, seed: int = 7) -> list[np.ndarray]:
     """Inputs that differ from those a session starts with."""
-    return inputs.random_inputs(graph, seed=seed)
+    return random_inputs(graph, seed=seed)
 
 
 @cache
 def reference_outputs(network: str) -> tuple[np.ndarray, ...]:
-    """What ONNX Runtime computes in fp32 with every optimisation off, on :func:`random_inputs`."""
+    """What ONNX Runtime computes in fp32 with every optimisation off, on :func:`contract_inputs`."""
     import onnxruntime
 
     graph = CONTRACT_NETWORKS[network]()
@@ -58,7 +57,7 @@ def reference_outputs(network: str) -> tuple[np.ndarray, ...]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(to_onnx(graph), options, providers=["CPUExecutionProvider"])
-    return tuple(session.run(list(graph.outputs), dict(zip(graph.inputs, random_inputs(graph), strict=True))))
+    return tuple(session.run(list(graph.outputs), dict(zip(graph.inputs, contract_inputs(graph), strict=True))))
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -164,7 +163,7 @@ class RuntimeContract:
         graph = self.graph(network)
         with loaded(runtime, graph) as session:
             assert isinstance(session, Session)
-            session.set_inputs(random_inputs(graph))
+            session.set_inputs(contract_inputs(graph))
             session.run()
             outputs = session.outputs()
         expected = reference_outputs(network)
@@ -179,7 +178,7 @@ class RuntimeContract:
             pytest.skip(f"{runtime.name} has no int8 here")
         graph = self.graph(network, "int8")
         with loaded(runtime, graph, precision="int8") as session:
-            session.set_inputs(random_inputs(graph))
+            session.set_inputs(contract_inputs(graph))
             session.run()
             outputs = session.outputs()
         assert all(output.dtype == np.float32 for output in outputs)
@@ -191,7 +190,7 @@ class RuntimeContract:
             pytest.skip(f"{runtime.name} has no int8 here")
         graph = self.graph("conv_stack", "int8")
         with loaded(runtime, graph, precision="int8") as session:
-            session.set_inputs(random_inputs(graph))
+            session.set_inputs(contract_inputs(graph))
             session.run()
             (output,) = session.outputs()
         assert relative_error(output, reference_outputs("conv_stack")[0]) > 1e-3
@@ -209,10 +208,10 @@ class RuntimeContract:
     def test_a_second_run_computes_with_the_inputs_set_last(self, runtime: Runtime) -> None:
         graph = self.graph("conv_stack")
         with loaded(runtime, graph) as session:
-            session.set_inputs(random_inputs(graph, seed=1))
+            session.set_inputs(contract_inputs(graph, seed=1))
             session.run()
             first = session.outputs()[0].copy()
-            session.set_inputs(random_inputs(graph))
+            session.set_inputs(contract_inputs(graph))
             session.run()
             second = session.outputs()[0]
         assert relative_error(second, reference_outputs("conv_stack")[0]) <= self.tolerance
@@ -221,7 +220,7 @@ class RuntimeContract:
     def test_inputs_may_be_freed_after_they_were_set(self, runtime: Runtime) -> None:
         graph = self.graph("residual")
         with loaded(runtime, graph) as session:
-            given = random_inputs(graph)
+            given = contract_inputs(graph)
             session.set_inputs(given)
             for array in given:
                 array.fill(np.nan)
@@ -236,7 +235,7 @@ class RuntimeContract:
     def test_outputs_outlive_the_session(self, runtime: Runtime) -> None:
         graph = self.graph("conv_stack")
         with loaded(runtime, graph) as session:
-            session.set_inputs(random_inputs(graph))
+            session.set_inputs(contract_inputs(graph))
             session.run()
             output = session.outputs()[0]
         del session
@@ -249,7 +248,7 @@ class RuntimeContract:
         graph = self.graph("residual")
         for threads in (1, 2):
             with loaded(runtime, graph, threads=threads) as session:
-                session.set_inputs(random_inputs(graph))
+                session.set_inputs(contract_inputs(graph))
                 session.run()
                 assert self.threads_of(session) in (None, threads)
                 assert relative_error(session.outputs()[0], reference_outputs("residual")[0]) <= self.tolerance
@@ -261,15 +260,15 @@ class RuntimeContract:
         session.close()
         session.close()
         with loaded(runtime, graph) as again:
-            again.set_inputs(random_inputs(graph))
+            again.set_inputs(contract_inputs(graph))
             again.run()
             assert relative_error(again.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
 
     def test_two_sessions_live_side_by_side(self, runtime: Runtime) -> None:
         first, second = self.graph("conv_stack"), self.graph("linear_head")
         with loaded(runtime, first) as a, loaded(runtime, second) as b:
-            a.set_inputs(random_inputs(first))
-            b.set_inputs(random_inputs(second))
+            a.set_inputs(contract_inputs(first))
+            b.set_inputs(contract_inputs(second))
             a.run()
             b.run()
             assert relative_error(a.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
@@ -303,7 +302,7 @@ class RuntimeContract:
 
     def test_inputs_of_a_wrong_shape_or_number_are_refused(self, runtime: Runtime) -> None:
         graph = self.graph("conv_stack")
-        (right,) = random_inputs(graph)
+        (right,) = contract_inputs(graph)
         with loaded(runtime, graph) as session:
             for wrong in ([right[:, :2]], [right[0]], [], [right, right]):
                 with pytest.raises(RuntimeFailure, match="input"):
@@ -321,7 +320,7 @@ class RuntimeContract:
         with loaded(runtime, graph, precision=precision, profile=True) as session:
             kernels = session.executed_kernels(runs=3)
             # Profiling must not spoil the session.
-            session.set_inputs(random_inputs(graph))
+            session.set_inputs(contract_inputs(graph))
             session.run()
         assert kernels
         assert all(isinstance(kernel, ExecutedKernel) for kernel in kernels)

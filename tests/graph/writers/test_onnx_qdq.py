@@ -24,7 +24,7 @@ from latcast.graph.writers.onnx_qdq import (
     to_qdq,
 )
 from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import correlation, random_inputs
+from latcast.testing.runtime_contract import contract_inputs, correlation
 from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 STYLES = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
@@ -134,7 +134,7 @@ def test_folding_batch_normalisations_changes_no_output() -> None:
         file.initializer(name, values)
     for node in folded.nodes:
         file.add(node)
-    inputs = random_inputs(graph)
+    inputs = contract_inputs(graph)
     pairs = zip(run(file.to_bytes(), graph, inputs), run(to_onnx(graph), graph, inputs), strict=True)
     assert all(np.abs(a - b).max() <= 1e-4 * np.abs(b).max() for a, b in pairs)
 
@@ -243,7 +243,7 @@ def test_integer_tensors_are_never_quantised() -> None:
 @pytest.mark.parametrize("seed", [1, 2, 4, 7, 12])
 def test_random_quantised_networks_compute_nearly_the_same(seed: int, style: str) -> None:
     graph = random_network(seed)
-    inputs = random_inputs(graph)
+    inputs = contract_inputs(graph)
     exact, quantised = run(to_onnx(graph), graph, inputs), run(to_qdq(graph, style=STYLES[style]), graph, inputs)
     assert all(correlation(a, b) > 0.95 for a, b in zip(quantised, exact, strict=True))
 

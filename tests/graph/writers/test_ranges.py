@@ -14,7 +14,7 @@ from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.ranges import activation_ranges
 from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import random_inputs
+from latcast.testing.runtime_contract import contract_inputs
 from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
 
 
@@ -31,7 +31,7 @@ def activations(graph: Graph) -> dict[str, np.ndarray]:
     options.intra_op_num_threads = 1
     data = to_onnx(replace(graph, outputs=names))
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    feed = dict(zip(graph.inputs, random_inputs(graph), strict=True))
+    feed = dict(zip(graph.inputs, contract_inputs(graph), strict=True))
     return dict(zip(names, session.run(list(names), feed), strict=True))
 
 

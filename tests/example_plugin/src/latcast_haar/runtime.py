@@ -16,7 +16,7 @@ from latcast.graph.operators.evaluation import EVALUATED, evaluate
 from latcast.graph.operators.table import OperatorView
 from latcast.graph.weights import synthetic_weights
 from latcast.records import ExecutedKernel
-from latcast.runtimes.inputs import checked_inputs, random_inputs
+from latcast.runtimes.session import checked_inputs, random_inputs
 
 Arrays = Sequence[np.ndarray]
 Compute = Callable[[OperatorView, Arrays], np.ndarray]

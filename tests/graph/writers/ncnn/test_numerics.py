@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
-from latcast.runtimes.inputs import random_inputs
 from latcast.runtimes.ncnn import Ncnn
+from latcast.runtimes.session import random_inputs
 from latcast.testing.random_networks import random_network
 
 pytest.importorskip("ncnn")
