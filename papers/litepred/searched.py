@@ -24,7 +24,7 @@ from latcast.predictors.profiling import Stage
 from latcast.records import Reference
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import SizeObjective
-from latcast.search.proxies.proxy import PROXIES
+from latcast.search.proxies import PROXIES
 from latcast.search.searching import NothingWithinLimitError, SearchPlan, search_encodings
 from latcast.spaces import build
 from latcast.spaces.catalogue import model

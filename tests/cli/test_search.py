@@ -95,7 +95,7 @@ def test_measured_picks_are_told_beside_the_predictions(latcast: Latcast, made_u
         error = "made up" if len(asked) == 3 else None
         return Measurement("p", reference, latency_ms=None if error else 39.0 + 2 * (len(asked) - 1), error=error)
 
-    monkeypatch.setattr("latcast.search.measured.measure", measured)
+    monkeypatch.setattr("latcast.search.result.measure", measured)
     found = latcast(
         "search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--evaluations", 80, "--population", 40,
         "--picks", 3, "--measure", "--json",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from latcast.samplers.adaptive import AdaptiveSampler
-from latcast.samplers.prior import PriorSampler
+from latcast.samplers.sampler import PriorSampler
 from tests.samplers.convolutions import SPACE, conv, widths
 
 LISTED = {conv(8 * width, 16 * width): 1 for width in range(1, 60)}

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from latcast.errors import BundleError
-from latcast.samplers import vae_training
-from latcast.samplers.vae import VaeSampler
-from latcast.samplers.vae_training import Decoder, kl_divergence, train_decoder
+from latcast.samplers import vae
+from latcast.samplers.vae import Decoder, VaeSampler, kl_divergence, train_decoder
 from latcast.testing.sampler_contract import SamplerContract, listed_in, space_of
 
 torch = pytest.importorskip("torch", reason="the sampler 'vae' learns with torch")
@@ -22,12 +21,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LATCAST_HOME", str(folder))
-        patch.setattr(vae_training, "LEAST_STEPS", 30)
-        patch.setattr(vae_training, "STEPS_PER_ROW", 1)
-        patch.setattr(vae_training, "HIDDEN", 48)
-        vae_training._decoder.cache_clear()
+        patch.setattr(vae, "LEAST_STEPS", 30)
+        patch.setattr(vae, "STEPS_PER_ROW", 1)
+        patch.setattr(vae, "HIDDEN", 48)
+        vae._decoder.cache_clear()
         yield folder
-        vae_training._decoder.cache_clear()
+        vae._decoder.cache_clear()
 
 
 class TestVae(SamplerContract):
@@ -63,7 +62,7 @@ def test_what_is_drawn_is_spread_as_what_was_learned() -> None:
     centres = np.array([[0.1, 0.9], [0.9, 0.1]])[np.arange(200) % 2]
     rows = np.clip(centres + 0.02 * rng.standard_normal((200, 2)), 0, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vae_training, "LEAST_STEPS", 400)
+        patch.setattr(vae, "LEAST_STEPS", 400)
         decoder = train_decoder(rows, np.full(200, 1 / 200), seed=0)
 
     drawn = decoder.draw(1000, np.full(200, 1 / 200), np.random.default_rng(1))
@@ -76,7 +75,7 @@ def test_what_is_drawn_is_spread_as_what_was_learned() -> None:
 def test_what_is_drawn_resembles_the_kernels_that_are_asked_for_more_often() -> None:
     rows = np.array([[0.1, 0.9], [0.9, 0.1]])[np.arange(100) % 2]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vae_training, "LEAST_STEPS", 300)
+        patch.setattr(vae, "LEAST_STEPS", 300)
         decoder = train_decoder(rows, np.full(100, 1 / 100), seed=0)
 
     drawn = decoder.draw(1000, np.where(np.arange(100) % 2, 0.0, 1.0), np.random.default_rng(1))
@@ -114,8 +113,8 @@ def test_a_large_kernel_is_seen_more_often_than_its_frequency() -> None:
 def test_a_decoder_is_trained_once_and_then_read_from_its_checkpoint(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of("conv")
     first = VaeSampler(space, listed_in(space), 7).suggest(10)
-    monkeypatch.setattr(vae_training, "train_decoder", None)
-    vae_training._decoder.cache_clear()
+    monkeypatch.setattr(vae, "train_decoder", None)
+    vae._decoder.cache_clear()
 
     again = VaeSampler(space, listed_in(space), 7).suggest(10)
 

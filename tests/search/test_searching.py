@@ -14,8 +14,7 @@ from latcast.errors import LatcastError
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, SizeObjective, TableObjective
 from latcast.search.result import Evaluated, pareto_front
-from latcast.search.searching import SearchPlan, search, search_encodings
-from latcast.search.state import SearchState, read_state, write_state
+from latcast.search.searching import SearchPlan, SearchState, read_state, search, search_encodings, write_state
 
 PLAN = SearchPlan(0.0, False, evaluations=240, population=40, seed=3)
 

@@ -94,10 +94,9 @@ def command(
     """
     from latcast.predictors.forecast import load
     from latcast.report.drawing import check_drawable
-    from latcast.search.measured import check_measurable, measure_found
     from latcast.search.objective import SIZES
-    from latcast.search.plot import draw_front
-    from latcast.search.proxies.proxy import PROXIES
+    from latcast.search.proxies import PROXIES
+    from latcast.search.result import check_measurable, draw_front, measure_found
     from latcast.search.searching import search
 
     # What the end needs is asked for before the search, not after it.
@@ -142,7 +141,7 @@ def command(
 
 
 def _measured_json(picks: list[dict[str, Any]], found: SearchResult, measurements: list[Measurement]) -> dict[str, Any]:
-    from latcast.search.measured import share_within
+    from latcast.search.result import share_within
 
     if not measurements:
         return {}
@@ -154,7 +153,7 @@ def _measured_json(picks: list[dict[str, Any]], found: SearchResult, measurement
 
 
 def _print(found: SearchResult, chosen: list[FoundNetwork], measurements: list[Measurement]) -> None:
-    from latcast.search.measured import share_within
+    from latcast.search.result import share_within
 
     level = found.predictor.predictor.interval.level
     heading, intervals = interval_column([(network.low_ms, network.high_ms, level) for network in chosen])

@@ -1,13 +1,13 @@
 """Which kernel configurations to measure next."""
 
 from latcast.registry import Registry
-from latcast.samplers.protocol import Sampler, SamplerMaker
+from latcast.samplers.sampler import Sampler, SamplerMaker
 
 SAMPLERS: Registry[SamplerMaker] = Registry(
     "sampler",
     {
-        "random": "latcast.samplers.random:RandomSampler",
-        "prior": "latcast.samplers.prior:PriorSampler",
+        "random": "latcast.samplers.sampler:RandomSampler",
+        "prior": "latcast.samplers.sampler:PriorSampler",
         "adaptive": "latcast.samplers.adaptive:AdaptiveSampler",
         "vae": "latcast.samplers.vae:VaeSampler",
     },

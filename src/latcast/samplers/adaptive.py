@@ -7,8 +7,7 @@ from math import ceil, isnan
 from random import Random
 
 from latcast.kernels.kernel import Configuration
-from latcast.samplers.distinct import distinct
-from latcast.samplers.prior import PriorSampler
+from latcast.samplers.sampler import PriorSampler, distinct
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 

@@ -1,5 +1,5 @@
 """LitePred's sampler (§4.2): a variational autoencoder learns how the dimensions of kernels in networks go together, and
-draws new ones from that distribution.
+draws new ones from that distribution. Trained by torch, decoded by numpy.
 
 What it learns from are the kernels of networks in logarithms of their dimensions, each between 0 and 1. What its decoder gives
 is rounded to the nearest valid kernel: dimensions on the grid (HW, K, S) to values that networks have, channels to multiples
@@ -10,17 +10,219 @@ so is a type of which networks have too few kernels to learn from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from latcast.errors import BundleError
+from latcast.extras import require
+from latcast.folders import cache_folder, made
 from latcast.kernels.kernel import Configuration
-from latcast.samplers.distinct import distinct
-from latcast.samplers.prior import PriorSampler, grain, on_grain
-from latcast.samplers.vae_training import Decoder, trained_decoder
+from latcast.reading import parse_tensors, read_bytes
+from latcast.samplers.sampler import PriorSampler, distinct, grain, on_grain
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
+
+LATENT, HIDDEN, LAYERS = 128, 256, 5
+
+BATCH = 64
+"""The paper has 16, and many more steps."""
+
+LEARNING_RATE = 1e-3
+"""As in §6."""
+
+WARM_UP = 0.6
+"""Part of the steps over which the divergence's weight rises to 1: with all of it from the start, most latent dimensions collapse
+before the decoder has learned to use them."""
+
+LOG_VARIANCES = (-12.0, 6.0)
+"""Limits of the encoder's, so that no step overflows."""
+
+STEPS_PER_ROW, LEAST_STEPS, MOST_STEPS = 10, 400, 2_000
+"""Gradient steps. The paper makes 2,000 passes over 2,000 kernels, 250,000 steps, which is hours of one core."""
+
+DECODER_NOISE = 0.02
+"""Standard deviation of what the decoder leaves open, of a dimension's whole range; it weighs the error against the
+divergence. With 1, as where the two are simply added, all latent dimensions collapse."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """From latent vectors to kernels in normalised dimensions.
+
+    Attributes:
+        weights: (inputs, outputs) of each layer.
+        biases: (outputs,) of each layer.
+        means, deviations: (kernels, LATENT) the normal distribution that the encoder gives for each kernel that was learned.
+    """
+
+    weights: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+    means: np.ndarray
+    deviations: np.ndarray
+
+    def draw(self, count: int, importance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """New kernels, (count, dimensions), each like one of those learned, which are chosen with these probabilities."""
+        like = rng.choice(len(self.means), size=count, p=importance / importance.sum())
+        return self.decode(self.means[like] + self.deviations[like] * rng.standard_normal((count, LATENT)))
+
+    def decode(self, latent: np.ndarray) -> np.ndarray:
+        """(kernels, LATENT) to (kernels, dimensions), each between 0 and 1."""
+        x = latent
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = np.maximum(x @ weight + bias, 0)
+        return np.asarray(1 / (1 + np.exp(-np.clip(x @ self.weights[-1] + self.biases[-1], -30, 30))))
+
+    def save(self, path: Path) -> None:
+        """Writes a checkpoint (safetensors)."""
+        from safetensors.numpy import save
+
+        arrays = {f"weight_{index}": weight for index, weight in enumerate(self.weights)}
+        arrays |= {f"bias_{index}": bias for index, bias in enumerate(self.biases)}
+        arrays |= {"means": self.means, "deviations": self.deviations}
+        made(path.parent)
+        part = path.with_name(path.name + ".part")
+        part.write_bytes(save(arrays))
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Decoder:
+        """Reads a checkpoint.
+
+        Raises:
+            BundleError: The file is damaged, or of other layers.
+        """
+        try:
+            arrays, _ = parse_tensors(read_bytes(path, error=BundleError), error=BundleError)
+            weights = tuple(arrays[f"weight_{index}"] for index in range(LAYERS))
+            biases = tuple(arrays[f"bias_{index}"] for index in range(LAYERS))
+            means, deviations = arrays["means"], arrays["deviations"]
+        except (BundleError, KeyError) as problem:
+            raise BundleError(
+                f"{path}: found no decoder of {LAYERS} layers ({problem}); delete it, it is trained again"
+            ) from problem
+        return cls(weights, biases, means, deviations)
+
+
+def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
+    """A decoder that learned kernels: from this process's memory, from the cache's file, or trained now.
+
+    Args:
+        name: The kernel type, for the file's name.
+        rows: (kernels, dimensions), each between 0 and 1.
+        importance: (kernels,) how often each is seen, summing to 1.
+        seed: Of weights, batches and noise.
+
+    Raises:
+        MissingExtraError: torch is not installed and there is no file.
+    """
+    data = np.ascontiguousarray(np.column_stack([rows, importance]), dtype=np.float64)
+    return _decoder(name, data.shape, data.tobytes(), seed)
+
+
+@lru_cache(maxsize=64)
+def _decoder(name: str, shape: tuple[int, int], data: bytes, seed: int) -> Decoder:
+    plan = f"2/{name}/{shape}/{seed}/{STEPS_PER_ROW}/{MOST_STEPS}/{BATCH}/{WARM_UP}/{DECODER_NOISE}".encode()
+    key = hashlib.sha256(plan + data).hexdigest()[:16]
+    path = cache_folder() / "vae" / f"{name}-{key}.safetensors"
+    if path.is_file():
+        return Decoder.load(path)
+    table = np.frombuffer(data).reshape(shape)
+    decoder = train_decoder(table[:, :-1], table[:, -1], seed)
+    decoder.save(path)
+    return decoder
+
+
+def kl_divergence(mean: Any, log_variance: Any) -> Any:
+    """Of N(mean, exp(log_variance)) from N(0, I): (batch, latent) tensors to one number, summed over latent dimensions and
+    averaged over the batch."""
+    return -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(dim=1).mean()
+
+
+@contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """Matrices of 64 x 256 are too small to share out: threads that wait for one another take up to twenty times as long."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
+    """Trains encoder and decoder and keeps the decoder, and where the encoder puts the kernels.
+
+    Encoder and decoder (Fig. 4) have five layers of 256 and a latent space of 128 dimensions. The loss is the evidence bound of
+    Kingma and Welling: half the squared error over the variance of the decoder's noise, and the divergence of the encoder's
+    normal distribution from the standard one,
+
+        KL = -1/2 Σ (1 + log σ² - μ² - σ²),
+
+    summed over the latent dimensions and averaged over the batch. The released code has the 1/2 inside the sum, before the 1
+    alone; what it trains towards is N(0, ½ I), so that draws from N(0, I) lie √2 too far out.
+
+    New kernels are decoded from where the encoder puts the known ones, with its own noise, not from all of N(0, I): what it gives
+    for a few thousand kernels leaves much of that ball empty, and what is decoded from there resembles no kernel.
+
+    Args:
+        rows: (kernels, dimensions), each between 0 and 1.
+        importance: (kernels,) probability of each in a batch.
+        seed: Of weights, batches and noise.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    require("training the sampler 'vae'", "torch")
+    import torch
+
+    steps = int(np.clip(STEPS_PER_ROW * len(rows), LEAST_STEPS, MOST_STEPS))
+    batches = np.random.default_rng(seed).choice(len(rows), size=(steps, BATCH), p=importance / importance.sum())
+    inputs = torch.from_numpy(np.asarray(rows, dtype=np.float32))
+
+    def layers(sizes: list[int], last: bool) -> Any:
+        parts: list[Any] = []
+        for before, after in pairwise(sizes):
+            parts += [torch.nn.Linear(before, after), torch.nn.ReLU()]
+        return torch.nn.Sequential(*(parts[:-1] if last else parts))
+
+    with torch.random.fork_rng(devices=[]), _one_thread(torch):
+        torch.manual_seed(seed)
+        width = rows.shape[1]
+        encoder = layers([width, *[HIDDEN] * (LAYERS - 1)], last=False)
+        heads = torch.nn.Linear(HIDDEN, 2 * LATENT)
+        decoder = layers([LATENT, *[HIDDEN] * (LAYERS - 1), width], last=True)
+        optimiser = torch.optim.Adam([*encoder.parameters(), *heads.parameters(), *decoder.parameters()], lr=LEARNING_RATE)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+        for step, batch in enumerate(torch.from_numpy(batches), start=1):
+            x = inputs[batch]
+            mean, log_variance = heads(encoder(x)).chunk(2, dim=1)
+            log_variance = log_variance.clamp(*LOG_VARIANCES)
+            latent = mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean)
+            error = ((torch.sigmoid(decoder(latent)) - x) ** 2).sum(dim=1).mean()
+            warmth = min(1.0, step / (WARM_UP * steps))
+            loss = error / (2 * DECODER_NOISE**2) + warmth * kl_divergence(mean, log_variance)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+        linear = [layer for layer in decoder if isinstance(layer, torch.nn.Linear)]
+        with torch.no_grad():
+            mean, log_variance = heads(encoder(inputs)).chunk(2, dim=1)
+        return Decoder(
+            tuple(np.ascontiguousarray(layer.weight.detach().numpy().T.astype(np.float64)) for layer in linear),
+            tuple(layer.bias.detach().numpy().astype(np.float64) for layer in linear),
+            np.ascontiguousarray(mean.numpy()),
+            np.ascontiguousarray(torch.exp(0.5 * log_variance.clamp(*LOG_VARIANCES)).numpy()),
+        )
+
 
 FEWEST_ROWS = 10
 """Kernels in networks below which nothing is learned."""

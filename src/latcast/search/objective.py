@@ -20,8 +20,7 @@ import numpy as np
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.reading import parse_json, read_bytes, read_json
 from latcast.search.encodings import EncodingPredictor
-from latcast.search.proxies.proxy import PROXIES
-from latcast.search.proxies.small_member import small_graph
+from latcast.search.proxies import PROXIES, small_graph
 from latcast.spaces.nas.supernet import Supernet
 
 SIZES = ("macs", "parameters")
@@ -127,7 +126,7 @@ def proxy_objective(name: str, supernet: Supernet, seed: int = 0) -> CallableObj
     """A zero-cost proxy of members on small images; each member is looked at once.
 
     Args:
-        name: In :data:`latcast.search.proxies.proxy.PROXIES`.
+        name: In :data:`latcast.search.proxies.PROXIES`.
         supernet: The space.
         seed: Of weights, images and labels.
     """

@@ -1,13 +1,20 @@
-"""What a search found: networks of which none is both slower and worse than another."""
+"""What a search found: networks of which none is both slower and worse than another; measured here, and as a picture."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from latcast.records import Reference
+from latcast.errors import LatcastError
+from latcast.measure.settings import WorkerSettings
+from latcast.measure.single import measure
+from latcast.records import Measurement, Platform, Reference
+from latcast.report.drawing import new_figure
+from latcast.runtimes import RUNTIMES, check_runtime
 from latcast.search.encodings import EncodingPredictor
 
 
@@ -132,3 +139,81 @@ class SearchResult:
         front = [found.to_json() for found in self.networks()]
         names = ("space", "platform", "objective", "max_latency_ms", "confident", "evaluations", "exhaustive")
         return {**{name: getattr(self, name) for name in names}, "picks": front[:picks], "front": front}
+
+
+def check_measurable(platform: Platform) -> None:
+    """Refuses platforms that cannot be measured on this machine.
+
+    Raises:
+        LatcastError: The platform's runtime or unit is none of those that run here, or the runtime is not installed.
+    """
+    unit = platform.unit.partition("+")[0]
+    if platform.runtime not in RUNTIMES or unit != f"cpu{platform.threads}":
+        raise LatcastError(
+            f"{platform.id} cannot be measured here; expected a platform cpuN of one of the runtimes "
+            + ", ".join(RUNTIMES.names())
+        )
+    check_runtime(platform.runtime)
+
+
+def measure_found(
+    networks: Sequence[FoundNetwork], settings: WorkerSettings, *, watch: Callable[[float], None] | None = None
+) -> list[Measurement]:
+    """Measures networks one after the other, each in a process of its own; a failed one is a record with its error.
+
+    Args:
+        networks: What a search found.
+        settings: Runtime, threads and precision of the platform; CPUs and priority.
+        watch: Called before each with the share that is done.
+    """
+    found = []
+    for index, network in enumerate(networks):
+        if watch is not None:
+            watch(index / len(networks))
+        found.append(measure(network.reference, settings))
+    return found
+
+
+def share_within(measurements: Sequence[Measurement], limit_ms: float) -> float | None:
+    """Share, 0 to 1, of the measured networks that met a limit; None where none could be measured."""
+    measured = np.array([found.latency_ms for found in measurements if found.ok], dtype=np.float64)
+    return float((measured <= limit_ms).mean()) if len(measured) else None
+
+
+def draw_front(result: SearchResult, path: Path, measured_ms: np.ndarray | None = None) -> Path:
+    """Draws predicted latency with its interval against the objective, the limit, and measured picks as crosses.
+
+    Args:
+        result: What was found.
+        path: A PNG, or another format by its suffix.
+        measured_ms: Latencies of the first networks of the front, measured; NaN where that failed.
+
+    Raises:
+        MissingExtraError: Matplotlib is not installed.
+        LatcastError: The file cannot be written.
+    """
+    front = result.front
+    figure = new_figure(7, 4.5, purpose="drawing the front")
+    axes = figure.add_subplot()
+    interval = np.stack([front.latency_ms - front.low_ms, front.high_ms - front.latency_ms])
+    axes.errorbar(
+        front.latency_ms,
+        front.objective,
+        xerr=interval,
+        fmt="o",
+        markersize=3,
+        elinewidth=0.5,
+        label="predicted, with interval",
+    )
+    if measured_ms is not None:
+        axes.plot(measured_ms, front.objective[: len(measured_ms)], "x", color="tab:red", label="measured")
+    axes.axvline(result.max_latency_ms, color="black", linestyle="--", linewidth=1, label="limit")
+    axes.set_xlabel(f"latency on {result.platform}, ms")
+    axes.set_ylabel(result.objective)
+    axes.set_title(f"{result.space}: {result.evaluations} networks looked at")
+    axes.legend()
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as problem:
+        raise LatcastError(f"cannot draw to {path}: {problem}") from problem
+    return path

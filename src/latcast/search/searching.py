@@ -1,10 +1,15 @@
-"""The search: the best objective under a latency limit, by looking at all members where they are few, else by NSGA-II (pymoo)."""
+"""The search: the best objective under a latency limit, by looking at all members where they are few, else by NSGA-II (pymoo).
+
+An interrupted search goes on from a file: its population, its front, and objective values that were costly to get.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +17,14 @@ import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.extras import require
+from latcast.folders import cache_folder
 from latcast.predictors.forecast import On, load
+from latcast.reading import read_json
+from latcast.records import SCHEMA_VERSION
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import Accuracy, CallableObjective, Objective, objective_named
-from latcast.search.proxies.proxy import PROXIES
+from latcast.search.proxies import PROXIES
 from latcast.search.result import Evaluated, SearchResult, nothing, pareto_front
-from latcast.search.state import SearchState, default_state_path, read_state, write_state
 from latcast.spaces.nas.member_kernels import SMALL_SPACE, keep_table
 from latcast.spaces.nas.segment_kernels import SegmentKernels
 
@@ -228,7 +235,7 @@ def _generations(
     from pymoo.operators.crossover.ux import UniformCrossover
     from pymoo.problems.static import StaticProblem
 
-    from latcast.search.mutation import choice_mutation
+    from latcast.search.searching import choice_mutation
 
     Config.warnings["not_compiled"] = False  # a hint on standard output, where JSON belongs
     supernet = predictor.supernet
@@ -259,3 +266,82 @@ def _generations(
         algorithm.tell(infills=asked)
         done += len(generation)
         yield generation
+
+
+CHANGES = 2.0
+"""Choices of a network that change, on average."""
+
+
+def choice_mutation(choices: np.ndarray) -> Any:
+    """A mutation operator of pymoo for columns with so many choices each."""
+    from pymoo.core.mutation import Mutation
+
+    class ChoiceMutation(Mutation):  # type: ignore[misc]
+        """Draws each column anew with a small probability."""
+
+        def _do(self, problem: Any, X: np.ndarray, *, random_state: np.random.Generator, **options: Any) -> np.ndarray:
+            changes = random_state.random(X.shape) < min(0.5, CHANGES / len(choices))
+            return np.where(changes, random_state.integers(0, choices, size=X.shape), X)
+
+    return ChoiceMutation()
+
+
+@dataclass
+class SearchState:
+    """Attributes:
+    settings: What the search is; a state of other settings is not gone on with.
+    evaluations: Networks looked at so far.
+    population: Encodings of the last generation.
+    front: Encodings of the best so far.
+    known: Encodings and the costly values of their objective.
+    """
+
+    settings: dict[str, Any]
+    evaluations: int = 0
+    population: list[list[int]] = field(default_factory=list)
+    front: list[list[int]] = field(default_factory=list)
+    known: list[tuple[list[int], float]] = field(default_factory=list)
+
+
+def default_state_path(settings: dict[str, Any]) -> Path:
+    """In the user's cache, named by the settings."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    return cache_folder() / "searches" / f"{digest}.json"
+
+
+def read_state(path: Path, settings: dict[str, Any]) -> SearchState | None:
+    """The state of an interrupted search, or None where there is none.
+
+    Raises:
+        LatcastError: The file is not a state, or that of another search.
+    """
+    if not path.is_file():
+        return None
+    try:
+        data = read_json(path, error=LatcastError)
+        state = SearchState(
+            data["settings"], int(data["evaluations"]), data["population"], data["front"],
+            [(list(encoding), float(value)) for encoding, value in data["known"]],
+        )  # fmt: skip
+    except (LatcastError, ValueError, KeyError, TypeError) as problem:
+        raise LatcastError(
+            f"{path}: not the state of a search ({problem!r}); remove it, or name another with --state"
+        ) from problem
+    if state.settings != settings:
+        raise LatcastError(f"{path}: the state of another search ({state.settings}); remove it, or name another with --state")
+    return state
+
+
+def write_state(path: Path, state: SearchState) -> None:
+    """Replaces the file whole, so that it is never half written.
+
+    Raises:
+        LatcastError: The folder cannot be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.partial")
+        partial.write_text(json.dumps({"schema": SCHEMA_VERSION, **vars(state)}))
+        os.replace(partial, path)
+    except OSError as problem:
+        raise LatcastError(f"cannot write the state of the search to {path}: {problem.strerror}") from problem

@@ -22,7 +22,7 @@ import pytest
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.rules import load_rules
 from latcast.samplers import SAMPLERS
-from latcast.samplers.protocol import Sampler
+from latcast.samplers.sampler import Sampler
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 from latcast.spaces.parametrisations import Axis, Span

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from latcast.kernels.kernel import Configuration
-from latcast.samplers.distinct import distinct
+from latcast.samplers.sampler import distinct
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 

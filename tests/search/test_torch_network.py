@@ -9,8 +9,8 @@ from latcast.errors import UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
-from latcast.search.proxies.small_member import small_graph
-from latcast.search.proxies.torch_network import TorchNetwork
+from latcast.search.proxies import small_graph
+from latcast.search.torch_network import TorchNetwork
 from latcast.spaces.nas.supernet import SUPERNETS
 
 torch = pytest.importorskip("torch")

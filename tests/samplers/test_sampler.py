@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from latcast.samplers.prior import PriorSampler
+from latcast.samplers.sampler import PriorSampler
 from tests.samplers.convolutions import SPACE, conv, widths
 
 

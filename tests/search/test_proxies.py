@@ -15,10 +15,7 @@ from latcast.graph.weights import synthetic_weights
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, objective_named
-from latcast.search.proxies.activation_codes import log_determinant
-from latcast.search.proxies.jacobian_covariance import independence
-from latcast.search.proxies.proxy import BATCH, PROXIES, WORST
-from latcast.search.proxies.small_member import small_graph
+from latcast.search.proxies import BATCH, PROXIES, WORST, independence, log_determinant, small_graph
 from latcast.search.searching import SearchPlan, search_encodings
 from latcast.spaces.nas.supernet import SUPERNETS
 

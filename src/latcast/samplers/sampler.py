@@ -1,0 +1,186 @@
+"""What chooses the kernels to measure next, and the two samplers that learn nothing from measurements: random and prior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import accumulate
+from random import Random
+from typing import Protocol
+
+from latcast.kernels.kernel import Configuration
+from latcast.spaces.kernel_space import KernelSpace
+from latcast.spaces.kernel_zoo import ConfigurationCounts
+
+
+class Sampler(Protocol):
+    """Chooses configurations of one kernel type.
+
+    A sampler's state is its seed and what it was told by :meth:`observe`: one that is made anew and told the same measurements
+    suggests nothing that was measured, so that a campaign needs no other memory than its store.
+    """
+
+    def suggest(self, count: int) -> list[Configuration]:
+        """Up to ``count`` valid configurations, none of them suggested or observed before; fewer only where hardly any are
+        left."""
+
+    def observe(
+        self,
+        configurations: Sequence[Configuration],
+        *,
+        latency_ms: Sequence[float] | None = None,
+        errors: Sequence[float] | None = None,
+    ) -> None:
+        """Takes note of configurations that are known from now on.
+
+        Args:
+            configurations: Of the sampler's kernel type.
+            latency_ms: What each took; NaN where it could not be measured.
+            errors: How far the present predictor is off on each, as a part of what was measured (0.1 is 10 %). Later errors
+                of a configuration replace earlier ones.
+        """
+
+
+class SamplerMaker(Protocol):
+    """How samplers are made, whatever they learn from: the classes of samplers fulfil it."""
+
+    def __call__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> Sampler:
+        """A sampler.
+
+        Args:
+            space: Valid configurations of the kernel type.
+            listed: Configurations as networks have them, with their numbers; what a prior is learned from.
+            seed: Of every random choice; same seed and same observations, same suggestions.
+        """
+
+
+class RandomSampler:
+    """Draws evenly: every choice on the grid alike, channels over their range (nn-Meter §7.3 compares with it)."""
+
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
+        self._space = space
+        self._rng = Random(f"random/{space.name}/{seed}")
+        self._seen: set[Configuration] = set()
+
+    def suggest(self, count: int) -> list[Configuration]:
+        return distinct(lambda: self._space.draw(self._rng), count, self._seen)
+
+    def observe(
+        self,
+        configurations: Sequence[Configuration],
+        *,
+        latency_ms: Sequence[float] | None = None,
+        errors: Sequence[float] | None = None,
+    ) -> None:
+        self._seen.update(configurations)
+
+
+BEYOND_SHARE = 0.5
+"""Part of the draws that lie between listed configurations."""
+
+LONE_FACTORS = (0.8, 1.25)
+"""Scale of the channels of a configuration that has no neighbour."""
+
+GRAIN = 8
+"""Widths of networks are multiples of this, of 4 or of 2, or of none."""
+
+
+class PriorSampler:
+    """Draws as networks have configurations; evenly where no network has a kernel of the type.
+
+    nn-Meter §5.2, with whole configurations in place of one distribution a dimension. Half of the draws are configurations that
+    networks have, each as often as they have it. The others lie between those: of two configurations that agree in everything
+    but channels, all channels move by the same part of the way from one to the other, in logarithms, and stay multiples of 8,
+    4 or 2 where both are. So wide layers stay wide at both ends, and alignment is as frequent as in networks. A configuration
+    without such a neighbour has all its channels scaled by one factor.
+
+    Args:
+        space: Valid configurations.
+        listed: Configurations of networks, with their numbers.
+        seed: Of every random choice.
+    """
+
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
+        self._space = space
+        self._rng = Random(f"prior/{space.name}/{seed}")
+        self._seen: set[Configuration] = set()
+        self._rows = [row for row in listed if space.within_limits(row)]
+        self._weights = list(accumulate(listed[row] for row in self._rows))
+        self._spans: list[Mapping[str, int]] = []
+        self._neighbours: dict[Hashable, list[int]] = {}
+        self._group: list[list[int]] = []
+        for index, row in enumerate(self._rows):
+            spans = space.spans(row)
+            rest = frozenset((name, value) for name, value in space.dimensions(row).items() if name not in spans)
+            group = self._neighbours.setdefault(rest, [])
+            group.append(index)
+            self._spans.append(spans)
+            self._group.append(group)
+
+    def suggest(self, count: int) -> list[Configuration]:
+        return distinct(self._draw, count, self._seen)
+
+    def observe(
+        self,
+        configurations: Sequence[Configuration],
+        *,
+        latency_ms: Sequence[float] | None = None,
+        errors: Sequence[float] | None = None,
+    ) -> None:
+        self._seen.update(configurations)
+
+    def _draw(self) -> Configuration | None:
+        rng = self._rng
+        if not self._rows:
+            return self._space.draw(rng)
+        [index] = rng.choices(range(len(self._rows)), cum_weights=self._weights)
+        if rng.random() >= BEYOND_SHARE:
+            return self._space.canonical(self._rows[index])
+        return self._space.moved(self._rows[index], self._between(index, rng.choice(self._group[index])))
+
+    def _between(self, index: int, other: int) -> dict[str, int]:
+        """Channels between those of two listed configurations, or about those of one."""
+        a, b = self._spans[index], self._spans[other]
+        if a == b:
+            low, high = LONE_FACTORS
+            factor = low * (high / low) ** self._rng.random()
+            return {name: on_grain(factor * value, grain(value)) for name, value in a.items()}
+        part = self._rng.random()
+        return {name: on_grain(a[name] ** (1 - part) * b[name] ** part, grain(a[name], b[name])) for name in a}
+
+
+def grain(*values: int) -> int:
+    """The largest of 8, 4, 2 and 1 that divides all values."""
+    found = GRAIN
+    while any(value % found for value in values):
+        found //= 2
+    return found
+
+
+def on_grain(value: float, grain: int) -> int:
+    """The nearest multiple, at least one."""
+    return max(round(value / grain) * grain, grain)
+
+
+FRUITLESS = 400
+"""Draws in a row that bring nothing new, after which a space counts as exhausted."""
+
+
+def distinct(draw: Callable[[], Configuration | None], count: int, seen: set[Configuration]) -> list[Configuration]:
+    """Draws configurations that are not in ``seen`` and adds them to it.
+
+    Args:
+        draw: One draw; None where it failed.
+        count: How many are wanted; fewer come back where :data:`FRUITLESS` draws in a row bring none.
+        seen: Configurations not to be drawn.
+    """
+    found: list[Configuration] = []
+    fruitless = 0
+    while len(found) < count and fruitless < FRUITLESS:
+        configuration = draw()
+        if configuration is None or configuration in seen:
+            fruitless += 1
+            continue
+        seen.add(configuration)
+        found.append(configuration)
+        fruitless = 0
+    return found
