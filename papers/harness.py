@@ -14,13 +14,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from importlib.util import find_spec
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from latcast.errors import LatcastError
+from latcast.measure.campaign import Campaign, CampaignItem, Progress
+from latcast.measure.plan import MeasurePlan
+from latcast.measure.settings import WorkerSettings
 from latcast.predictors.profiling import Stage
+from latcast.records import Platform, Reference
+
+if TYPE_CHECKING:
+    from latcast.datasets.store import Store
 
 Trial = TypeVar("Trial")
 Data = TypeVar("Data")
@@ -83,6 +92,18 @@ def mean(cells: Sequence[Cell]) -> float | None:
     """Of those cells that hold a number; None where none does."""
     numbers = [float(cell) for cell in cells if isinstance(cell, (int, float))]
     return sum(numbers) / len(numbers) if numbers else None
+
+
+def measuring_seconds(moments: Iterable[str], pause_s: float) -> float:
+    """Time from each record to the next, longer pauses left out.
+
+    Args:
+        moments: When each was taken, ISO 8601; empty where that is not known.
+        pause_s: The longest time that counts.
+    """
+    taken = sorted(datetime.fromisoformat(moment.replace("Z", "+00:00")) for moment in moments if moment)
+    gaps = [(after - before).total_seconds() for before, after in pairwise(taken)]
+    return sum(gap for gap in gaps if gap <= pause_s)
 
 
 def chosen_items(only: str, items: Collection[str]) -> tuple[str, ...]:
@@ -262,3 +283,40 @@ def _begin(compute: Callable[[Trial, Data], Result], data: Data) -> None:
 
 def _compute_here(trial: Any) -> Any:
     return _OF_PROCESS["compute"](trial, _OF_PROCESS["data"])
+
+
+def measure(
+    references: Sequence[Reference],
+    plan: MeasurePlan,
+    settings: WorkerSettings,
+    store: Store,
+    *,
+    processes: int,
+    budget_s: float,
+    watch: Watch = unwatched,
+    name: str = "timing networks",
+) -> Platform:
+    """Measures the networks that the store does not hold yet; run again, it goes on where it was.
+
+    Args:
+        references: The networks.
+        plan: How each is measured.
+        settings: The platform.
+        store: Keeps the measurements.
+        processes: How many see each network.
+        budget_s: Seconds to measure at most, this time.
+        watch: Called at every step.
+        name: Of the stage.
+
+    Returns:
+        What was measured on.
+
+    Raises:
+        RuntimeFailure: The runtime cannot be started.
+    """
+
+    def step(progress: Progress) -> None:
+        watch(Stage(name, progress.done / progress.total if progress.total else 1.0, progress))
+
+    items = [CampaignItem(reference, "network", plan) for reference in references]
+    return Campaign(store, settings, items, processes=processes, budget_s=budget_s, progress=step).run().platform

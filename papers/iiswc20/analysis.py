@@ -14,7 +14,7 @@ from latcast.spaces import build
 from papers.harness import Cell, Comparison
 from papers.iiswc20.paper import CLUSTER_MEAN_MS, CLUSTERS
 from papers.iiswc20.published import NETWORK_CLUSTERS, Published, network_clusters, speed_clusters
-from papers.iiswc20.representations import layers_of_graph
+from papers.iiswc20.trees import layers_of_graph
 
 FREQUENCY_NETWORK = "mobilenet_v2"
 """Fig. 5's."""

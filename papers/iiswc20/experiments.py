@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from latcast.devices.cross_device import Predicted
+from latcast.devices.cross_device import CrossDeviceModel, Predicted
 from latcast.devices.cross_device_fit import refitted
 from papers.harness import plain
 from papers.iiswc20.architectures import new_architectures
-from papers.iiswc20.collaboration import collaborative, isolated
+from papers.iiswc20.paper import FIGURE_13_PHONE
 from papers.iiswc20.protocol import (
     Row,
     Trial,
@@ -22,16 +23,158 @@ from papers.iiswc20.protocol import (
     split_phones,
 )
 from papers.iiswc20.published import Published, speed_clusters
-from papers.iiswc20.representations import StaticFeatures
-from papers.iiswc20.trees import GridBoosting, fit_paper_trees
+from papers.iiswc20.trees import GridBoosting, StaticFeatures, fit_paper_trees
+
+DEVICES = 50
+STEPS = (2, 5, 10, 20, 30, 40, 50)
+"""Numbers of devices at which the collaboration is judged, Fig. 12."""
+
+TREES, OURS_OF = "trees", "ours of "
+"""Variants: the paper's trees with every number of devices, or ours with one."""
+
+OWN_MEASUREMENTS = 10
+"""Beside the signature, Fig. 13."""
+
+ISOLATED_SIZES = (10, 20, 40, 60, 80, 100, 110)
+
+
+def signature_of_all(published: Published) -> np.ndarray:
+    """§V-A: chosen by MIS from all phones and networks."""
+    return choose_signature("mutual_information", published.mean_ms, 10, 0)
+
+
+def contributed(published: Published, signature: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which phones take part, in their order, and (phones, networks) what each measured beside the signature."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(published.phones))[:DEVICES]
+    rest = np.setdiff1d(np.arange(published.networks), signature)
+    cells = np.zeros((len(order), published.networks), dtype=bool)
+    for row in cells:
+        row[rng.permutation(rest)[: int(share * published.networks)]] = True
+    return order, cells
+
+
+def collaborative(trial: Trial, published: Published) -> list[Row]:
+    """Fig. 12: R² over all networks of the phones so far, and the figures of the cells that nobody measured.
+
+    ``size`` is the percentage of the networks that each phone contributes beside the signature. The variant is the paper's
+    trees with all of :data:`STEPS` phones, or ours with a number of them.
+    """
+    signature = signature_of_all(published)
+    order, cells = contributed(published, signature, trial.size / 100, trial.seed)
+    found = []
+    for count in STEPS if trial.variant == TREES else (int(trial.variant.removeprefix(OURS_OF)),):
+        if count > len(order):
+            break
+        phones, measured = order[:count], cells[:count]
+        latency_ms = published.mean_ms[phones]
+        unmeasured = ~measured
+        unmeasured[:, signature] = False
+        if trial.variant == TREES:
+            model = fit_paper_trees(latency_ms, published.padded_layers, signature, train=measured)
+            predicted = model.predict(latency_ms[:, signature], published.padded_layers)
+            found.append(_row("paper", count, predicted, latency_ms, unmeasured))
+        else:
+            predicted = predict_missing(latency_ms, measured, published, signature, seed=trial.seed)
+            found.append(_row("ours", count, predicted, latency_ms, unmeasured))
+    return found
+
+
+def _row(model: str, count: int, predicted: np.ndarray, latency_ms: np.ndarray, unmeasured: np.ndarray) -> Row:
+    all_cells = metrics(predicted, latency_ms)
+    return {"model": model, "devices": count, "r2_all": all_cells["r2"], **metrics(predicted[unmeasured], latency_ms[unmeasured])}
+
+
+def predict_missing(
+    latency_ms: np.ndarray, measured: np.ndarray, published: Published, signature: Sequence[int] | np.ndarray, *, seed: int
+) -> np.ndarray:
+    """(phones, networks) ours: measured cells as they are, the others predicted."""
+    table = np.where(measured, latency_ms, np.nan)
+    table[:, signature] = latency_ms[:, signature]
+    known = np.flatnonzero(~np.isnan(table).all(axis=0))
+    unknown = np.setdiff1d(np.arange(published.networks), known)
+    places = {network: index for index, network in enumerate(known.tolist())}
+    model = fit_ours(published, table[:, known], [places[int(network)] for network in signature], seed, known)
+    described = model.networks.describe(unknown.tolist()) if len(unknown) else None
+    expected = np.exp(model.known_devices(described))
+    result = np.empty_like(table)
+    result[:, np.concatenate([known, unknown])] = expected
+    return np.where(np.isnan(table), result, table)
+
+
+def isolated(trial: Trial, published: Published) -> list[Row]:
+    """Fig. 13: Redmi Note 5 Pro in a collaboration of 50 phones with 20 measurements each, and on its own."""
+    rows = [index for index, model in enumerate(published.models) if model == FIGURE_13_PHONE]
+    if not rows:
+        return []
+    rng = np.random.default_rng(trial.seed)
+    phone = rows[trial.seed % len(rows)]
+    signature = signature_of_all(published)
+    found = []
+    for twins in (True, False):
+        pool = [index for index in range(len(published.phones)) if index != phone and (twins or index not in rows)]
+        order = np.concatenate([[phone], rng.permutation(pool)[: DEVICES - 1]])
+        _, cells = contributed(published, signature, OWN_MEASUREMENTS / published.networks, trial.seed)
+        measured = cells[: len(order)]
+        measured[:, signature] = True
+        latency_ms = published.mean_ms[order]
+        model = fit_paper_trees(latency_ms, published.padded_layers, signature, train=measured)
+        predicted = model.predict(latency_ms[:1, signature], published.padded_layers)
+        name = "collaborative" if twins else "collaborative, no other phone of the model"
+        found.append({"model": name, "measurements": 2 * OWN_MEASUREMENTS, **metrics(predicted, latency_ms[:1])})
+        if twins:
+            ours = predict_missing(latency_ms, measured, published, signature, seed=trial.seed)[:1]
+            left = ~measured[:1]
+            row = {"r2_all": metrics(ours, latency_ms[:1])["r2"], **metrics(ours[left], latency_ms[:1][left])}
+            found.append({"model": "ours", "measurements": 2 * OWN_MEASUREMENTS, **row})
+    own_ms = published.mean_ms[[phone]]
+    for size in ISOLATED_SIZES:
+        chosen = rng.permutation(published.networks)[:size]
+        trees = GridBoosting(np.zeros((1, 1)), published.padded_layers[chosen], own_ms[:, chosen])
+        found.append(
+            {
+                "model": "on its own", "measurements": size,
+                **metrics(trees.predict(np.zeros((1, 1)), published.padded_layers), own_ms),
+            }
+        )  # fmt: skip
+    return found
+
 
 LOGARITHMIC = "logarithms of ratios"
 """The paper's trees on the logarithm of latency over the signature's mean, so that they need not extrapolate."""
 
 
-def others(count: int, signature: np.ndarray) -> np.ndarray:
-    """Networks that are not in a signature."""
-    return np.setdiff1d(np.arange(count), signature)
+@dataclass(frozen=True)
+class NewPhones:
+    """Known phones, and new ones of which the networks of a signature are measured; the others are judged.
+
+    Attributes:
+        latency_ms: (phones, networks).
+        train, test: Rows of the known and of the new phones.
+        signature: Columns.
+    """
+
+    latency_ms: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+    signature: np.ndarray
+
+    @classmethod
+    def of(cls, latency_ms: np.ndarray, split: tuple[np.ndarray, np.ndarray], method: str, size: int, seed: int) -> NewPhones:
+        """With the signature that a method selects by the known phones."""
+        return cls(latency_ms, *split, choose_signature(method, latency_ms[split[0]], size, seed))
+
+    @property
+    def judged(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(self.latency_ms.shape[1]), self.signature)
+
+    @property
+    def signature_ms(self) -> np.ndarray:
+        return np.asarray(self.latency_ms[np.ix_(self.test, self.signature)])
+
+    @property
+    def actual_ms(self) -> np.ndarray:
+        return np.asarray(self.latency_ms[np.ix_(self.test, self.judged)])
 
 
 def static(trial: Trial, published: Published) -> list[Row]:
@@ -62,40 +205,47 @@ def selection(trial: Trial, published: Published) -> list[Row]:
     model on one side are marked."""
     found = []
     for by_model in (False, True) if trial.size == 10 and trial.variant != "prediction_error" else (False,):
-        train, test = split_phones(published, trial.seed, by_model=by_model)
-        signature = choose_signature(trial.variant, published.mean_ms[train], trial.size, trial.seed)
-        found.append({"models_apart": by_model, **_trees(published.mean_ms, published.padded_layers, train, test, signature)})
+        split = split_phones(published, trial.seed, by_model=by_model)
+        phones = NewPhones.of(published.mean_ms, split, trial.variant, trial.size, trial.seed)
+        found.append({"models_apart": by_model, **_trees(phones, published.padded_layers)})
     return found
 
 
 def random_signature(trial: Trial, published: Published) -> list[Row]:
     """Fig. 10: one of 100 random signatures; the seed is the signature's, the split is the first."""
-    train, test = split_phones(published, 0)
-    signature = choose_signature("random", published.mean_ms[train], trial.size, trial.seed)
-    return [_trees(published.mean_ms, published.padded_layers, train, test, signature)]
+    phones = NewPhones.of(published.mean_ms, split_phones(published, 0), "random", trial.size, trial.seed)
+    return [_trees(phones, published.padded_layers)]
 
 
-def _trees(latency_ms: np.ndarray, features: np.ndarray, train: np.ndarray, test: np.ndarray, signature: np.ndarray) -> Row:
+def _trees(phones: NewPhones, features: np.ndarray) -> Row:
     """The paper's protocol: the signature's networks are neither learned from nor tested on."""
-    judged = others(latency_ms.shape[1], signature)
-    model = fit_paper_trees(latency_ms[train], features, signature)
-    predicted = model.predict(latency_ms[np.ix_(test, signature)], features[judged])
-    return metrics(predicted, latency_ms[np.ix_(test, judged)])
+    model = fit_paper_trees(phones.latency_ms[phones.train], features, phones.signature)
+    return metrics(model.predict(phones.signature_ms, features[phones.judged]), phones.actual_ms)
 
 
-def _trees_of_ratios(
-    latency_ms: np.ndarray, features: np.ndarray, train: np.ndarray, test: np.ndarray, signature: np.ndarray
-) -> Row:
+def _trees_of_ratios(phones: NewPhones, features: np.ndarray) -> Row:
     """The same trees on logarithms of ratios: see :data:`LOGARITHMIC`."""
-    log_ms = np.log(latency_ms)
-    level = log_ms[:, signature].mean(axis=1, keepdims=True)
-    described = np.hstack([level, log_ms[:, signature] - level])
-    judged = others(latency_ms.shape[1], signature)
-    target = (log_ms - level)[train]
-    target[:, signature] = np.nan
-    trees = GridBoosting(described[train], features, target)
-    predicted = np.exp(trees.predict(described[test], features[judged]) + level[test])
-    return metrics(predicted, latency_ms[np.ix_(test, judged)])
+    log_ms = np.log(phones.latency_ms)
+    level = log_ms[:, phones.signature].mean(axis=1, keepdims=True)
+    described = np.hstack([level, log_ms[:, phones.signature] - level])
+    target = (log_ms - level)[phones.train]
+    target[:, phones.signature] = np.nan
+    trees = GridBoosting(described[phones.train], features, target)
+    predicted = np.exp(trees.predict(described[phones.test], features[phones.judged]) + level[phones.test])
+    return metrics(predicted, phones.actual_ms)
+
+
+def _ours(phones: NewPhones, model: CrossDeviceModel, reach: float | None = None) -> Row:
+    """Ours on the networks that were not measured; ``reach`` is that of the interval, where there is one."""
+    predicted, likeness = model.new_devices(phones.signature, phones.signature_ms)
+    return {"unlike": float(likeness.unlike.mean()), **_metrics(predicted, phones.judged, phones.actual_ms, reach)}
+
+
+def _metrics(predicted: Predicted, judged: np.ndarray, actual_ms: np.ndarray, reach: float | None) -> Row:
+    mean, deviation = predicted.mean[:, judged], predicted.deviation[:, judged]
+    if reach is None:
+        return metrics(np.exp(mean), actual_ms)
+    return metrics(np.exp(mean), actual_ms, np.exp(mean - reach * deviation), np.exp(mean + reach * deviation))
 
 
 def process(trial: Trial, published: Published) -> list[Row]:
@@ -104,20 +254,11 @@ def process(trial: Trial, published: Published) -> list[Row]:
     latency_ms = published.latency_ms(label)
     found = []
     for by_model in (False, True) if trial.size == 10 and method == "random" else (False,):
-        train, test = split_phones(published, trial.seed, by_model=by_model)
-        signature = choose_signature(method, latency_ms[train], trial.size, trial.seed)
-        model = fit_ours(published, latency_ms[train], signature, trial.seed)
-        reach = calibrate_ours(model, published, trial).known
-        predicted, likeness = model.new_devices(signature, latency_ms[np.ix_(test, signature)])
-        judged = others(published.networks, signature)
-        row = _with_interval(predicted, latency_ms[test], judged, reach)
-        found.append({"models_apart": by_model, "unlike": float(likeness.unlike.mean()), **row})
+        split = split_phones(published, trial.seed, by_model=by_model)
+        phones = NewPhones.of(latency_ms, split, method, trial.size, trial.seed)
+        model = fit_ours(published, latency_ms[phones.train], phones.signature, trial.seed)
+        found.append({"models_apart": by_model, **_ours(phones, model, calibrate_ours(model, published, trial).known)})
     return found
-
-
-def _with_interval(predicted: Predicted, actual_ms: np.ndarray, judged: np.ndarray, reach: float) -> Row:
-    mean, half = predicted.mean[:, judged], reach * predicted.deviation[:, judged]
-    return metrics(np.exp(mean), actual_ms[:, judged], np.exp(mean - half), np.exp(mean + half))
 
 
 def unseen_networks(trial: Trial, published: Published) -> list[Row]:
@@ -131,31 +272,26 @@ def unseen_networks(trial: Trial, published: Published) -> list[Row]:
     reach = calibrate_ours(model, published, trial, known).unseen
     described = model.networks.describe(unseen.tolist())
     predicted, _ = model.new_devices(signature, latency_ms[np.ix_(test, known[signature])], described)
-    actual = latency_ms[np.ix_(test, np.concatenate([known, unseen]))]
-    ours = {"model": "ours", **_with_interval(predicted, actual, np.arange(len(known), published.networks), reach)}
+    actual_ms = latency_ms[np.ix_(test, unseen)]
+    ours = _metrics(predicted, np.arange(len(known), published.networks), actual_ms, reach)
     paper = fit_paper_trees(table, published.padded_layers[known], signature)
-    trees = paper.predict(latency_ms[np.ix_(test, known[signature])], published.padded_layers[unseen])
-    return [ours, {"model": "paper", **metrics(trees, latency_ms[np.ix_(test, unseen)])}]
+    trees_ms = paper.predict(latency_ms[np.ix_(test, known[signature])], published.padded_layers[unseen])
+    return [{"model": "ours", **ours}, {"model": "paper", **metrics(trees_ms, actual_ms)}]
 
 
 def held_out_cluster(trial: Trial, published: Published) -> list[Row]:
     """Table I: phones of two clusters to learn from, those of the third to test on. The variant is cluster and selection."""
     cluster, method = trial.variant.split(", ")
-    latency_ms = published.mean_ms
-    clusters = speed_clusters(latency_ms)
-    train, test = np.flatnonzero(clusters != cluster), np.flatnonzero(clusters == cluster)
-    signature = choose_signature(method, latency_ms[train], trial.size, trial.seed)
-    features = published.padded_layers
+    clusters = speed_clusters(published.mean_ms)
+    split = np.flatnonzero(clusters != cluster), np.flatnonzero(clusters == cluster)
+    phones = NewPhones.of(published.mean_ms, split, method, trial.size, trial.seed)
     found = [
-        {"model": "trees", **_trees(latency_ms, features, train, test, signature)},
-        {"model": LOGARITHMIC, **_trees_of_ratios(latency_ms, features, train, test, signature)},
+        {"model": "trees", **_trees(phones, published.padded_layers)},
+        {"model": LOGARITHMIC, **_trees_of_ratios(phones, published.padded_layers)},
     ]
     if trial.seed < OURS_IN_TABLE_I:
-        model = fit_ours(published, latency_ms[train], signature, trial.seed)
-        predicted, likeness = model.new_devices(signature, latency_ms[np.ix_(test, signature)])
-        judged = others(published.networks, signature)
-        row = metrics(predicted.latency_ms[:, judged], latency_ms[np.ix_(test, judged)])
-        found.append({"model": "ours", "unlike": float(likeness.unlike.mean()), **row})
+        model = fit_ours(published, phones.latency_ms[phones.train], phones.signature, trial.seed)
+        found.append({"model": "ours", **_ours(phones, model)})
     return found
 
 
@@ -165,17 +301,13 @@ OURS_IN_TABLE_I = 5
 
 def sizes_of_process(trial: Trial, published: Published) -> list[Row]:
     """Ours with random signatures of several sizes, variances fitted to 10 and adjusted to each."""
-    latency_ms = published.mean_ms
     train, test = split_phones(published, trial.seed)
     order = np.random.default_rng(trial.seed).permutation(published.networks)
-    model = fit_ours(published, latency_ms[train], order[:10], trial.seed)
+    model = fit_ours(published, published.mean_ms[train], order[:10], trial.seed)
     found = []
     for size in SIZES:
-        signature = order[:size]
-        adjusted = refitted(model, signature, seed=trial.seed)
-        predicted, _ = adjusted.new_devices(signature, latency_ms[np.ix_(test, signature)])
-        judged = others(published.networks, signature)
-        found.append({"size": size, **metrics(predicted.latency_ms[:, judged], latency_ms[np.ix_(test, judged)])})
+        phones = NewPhones(published.mean_ms, train, test, order[:size])
+        found.append({"size": size, **_ours(phones, refitted(model, phones.signature, seed=trial.seed))})
     return found
 
 

@@ -165,7 +165,7 @@ def _sizes(found: Comparison) -> Any:
 
 def _collaboration(found: Comparison) -> Any:
     figure = new_figure(10.0, 3.8, "Figure 12: phones that each contribute a signature and some percent of the networks")
-    records = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    records = found.records()
     percentages = sorted({str(record["% of networks"]) for record in records})
     for place, name in enumerate(("R², mean", "unmeasured MAPE %")):
         axes = figure.add_subplot(1, 2, place + 1)

@@ -21,7 +21,7 @@ from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import LabelError, label_error_of_halves
 from papers.iiswc20.paper import CLUSTERS
-from papers.iiswc20.representations import PaddedLayers
+from papers.iiswc20.trees import PaddedLayers
 
 if TYPE_CHECKING:
     from papers.iiswc20.architectures import Architectures

@@ -12,8 +12,7 @@ from papers.harness import Cell, Comparison, ResultFolder, Watch, make_tables, r
 from papers.iiswc20 import paper
 from papers.iiswc20.architectures import SIZES as CELLS_MEASURED
 from papers.iiswc20.architectures import architectures_table
-from papers.iiswc20.collaboration import OURS_OF, TREES
-from papers.iiswc20.experiments import LOGARITHMIC, SIZES, compute
+from papers.iiswc20.experiments import LOGARITHMIC, OURS_OF, SIZES, TREES, compute
 from papers.iiswc20.protocol import HEADINGS, Row, Trial, averaged, rows_of, select, span, values
 from papers.iiswc20.published import Published
 

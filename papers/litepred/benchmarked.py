@@ -25,25 +25,35 @@ RIVALS: tuple[tuple[str, str, str], ...] = (
 """Name in the document, in the table, and the paper's method of its kind."""
 
 
-def read_platforms(path: Path) -> Mapping[str, Any]:
-    """The document of ``python -m benchmarks platforms judge``.
+def read_document(path: Path, benchmark: str) -> Mapping[str, Any]:
+    """What ``python -m benchmarks`` wrote.
+
+    Args:
+        path: A JSON file.
+        benchmark: Its name: "platforms judge", "samplers".
 
     Raises:
-        DatasetError: It is none.
+        DatasetError: The file cannot be read, or is no JSON object.
     """
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if document["targets"] and document["mean"]:
-            return document
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise DatasetError(f"cannot read {path}: {problem}; expected what python -m benchmarks {benchmark} writes") from problem
+    if not isinstance(document, dict):
         raise DatasetError(
-            f"{path} is no document of platforms ({problem}); expected what python -m benchmarks platforms judge writes"
-        ) from problem
-    raise DatasetError(f"{path} judges no platform yet; measure some: python -m benchmarks platforms measure")
+            f"{path} holds a {type(document).__name__}; expected the object that python -m benchmarks {benchmark} writes"
+        )
+    return document
 
 
 def table_4(document: Mapping[str, Any]) -> Comparison:
-    """Transfer beside rivals, means over targets."""
+    """Transfer beside rivals, means over targets.
+
+    Raises:
+        DatasetError: The document is not one of the benchmark of platforms, or judges none yet.
+    """
+    if not document.get("targets") or not document.get("mean"):
+        raise DatasetError("the document judges no platform; make it with: python -m benchmarks platforms measure, then judge")
     rows: list[tuple[Cell, ...]] = []
     for key, title, theirs in RIVALS:
         means = document["mean"][key]
@@ -107,21 +117,6 @@ def table_6(document: Mapping[str, Any], device: str) -> Comparison:
             f"Mean of {len({arm['seed'] for arm in document['arms']})} seeds.",
         ),
     )  # fmt: skip
-
-
-def read_samplers(path: Path) -> Mapping[str, Any]:
-    """The document of ``python -m benchmarks samplers``.
-
-    Raises:
-        DatasetError: The file cannot be read, or is no JSON object.
-    """
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise DatasetError(f"cannot read {path}: {problem}") from problem
-    if not isinstance(document, dict):
-        raise DatasetError(f"{path} holds a {type(document).__name__}; expected an object of the benchmark of samplers")
-    return document
 
 
 def _last_points(document: Mapping[str, Any]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:

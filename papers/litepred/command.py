@@ -65,7 +65,7 @@ def command(
     Table 5 and the figures take kernels timed alone (latcast profile --learn-from kernels).
     """
     from papers.harness import chosen_items
-    from papers.litepred.benchmarked import read_platforms, read_samplers, table_4, table_6
+    from papers.litepred.benchmarked import read_document, table_4, table_6
     from papers.litepred.blocks import blocks_comparison
 
     if not store and samplers is None and blocks is None and platforms is None and not on:
@@ -79,9 +79,9 @@ def command(
     found = []
     with working() as progress:
         if platforms is not None and "table 4" in chosen:
-            found.append(table_4(read_platforms(platforms)))
+            found.append(table_4(read_document(platforms, "platforms judge")))
         if samplers is not None and "table 6" in chosen:
-            found.append(table_6(read_samplers(samplers), samplers.stem))
+            found.append(table_6(read_document(samplers, "samplers"), samplers.stem))
         if store:
             found += _transferred(store, pool, platform, kernel_type, chosen, progress)
         if on:
@@ -128,11 +128,13 @@ def _searched(
     on: list[str], measured: Path | None, budget_s: float, cpus: str, realtime: bool | None, chosen: set[str], watch: Watch
 ) -> list[Comparison]:
     from latcast.datasets.store import Store
+    from latcast.measure.statistics import LABEL_PROCESSES
+    from latcast.predictors.demonstration import CHECK_PLAN
     from latcast.predictors.forecast import load
+    from papers import harness
     from papers.litepred.searched import (
         MeasuredPlatform,
         baselines,
-        measure_networks,
         members,
         picks_at_baselines,
         picks_at_quantiles,
@@ -147,7 +149,10 @@ def _searched(
             if budget_s and store is not None and references:
                 here = predictor.platform
                 settings = worker_settings(here.runtime, here.threads, here.precision, cpus, realtime, here.device)
-                measure_networks(references, settings, store, budget_s=budget_s, watch=watch)
+                name = f"timing on {settings.runtime}"
+                harness.measure(
+                    references, CHECK_PLAN, settings, store, processes=LABEL_PROCESSES, budget_s=budget_s, watch=watch, name=name
+                )
 
         predictors = [load(name) for name in on]
         at_quantiles = [picks_at_quantiles(each, watch=watch) if "picks" in chosen else [] for each in predictors]

@@ -14,10 +14,7 @@ import numpy as np
 
 from latcast.errors import MissingExtraError
 from latcast.graph.operators import graph_macs
-from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
-from latcast.measure.settings import WorkerSettings
-from latcast.measure.statistics import LABEL_PROCESSES, Label, label_error
-from latcast.predictors.demonstration import CHECK_PLAN
+from latcast.measure.statistics import Label, label_error
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage
@@ -79,36 +76,6 @@ class MeasuredPlatform:
         """With what a store holds by now; without one, nothing is measured."""
         found = [] if store is None else store.labels(platform=predictor.platform.id, role="network")
         return cls(predictor, {label.reference.key: label for label in found})
-
-
-def measure_networks(
-    references: Sequence[Reference],
-    settings: WorkerSettings,
-    store: Store,
-    *,
-    budget_s: float,
-    processes: int = LABEL_PROCESSES,
-    watch: Watch = unwatched,
-) -> CampaignReport:
-    """Measures what the store does not hold yet, each network in several processes; run again, it goes on where it was.
-
-    Args:
-        references: The networks.
-        settings: The platform.
-        store: Keeps the measurements.
-        budget_s: Seconds to measure at most, this time.
-        processes: How many see each network.
-        watch: Called at every step.
-
-    Raises:
-        RuntimeFailure: The runtime cannot be started.
-    """
-
-    def step(progress: Progress) -> None:
-        watch(Stage(f"timing on {settings.runtime}", progress.done / progress.total if progress.total else 1.0, progress))
-
-    items = [CampaignItem(reference, "network", CHECK_PLAN) for reference in references]
-    return Campaign(store, settings, items, processes=processes, budget_s=budget_s, progress=step).run()
 
 
 @dataclass(frozen=True)

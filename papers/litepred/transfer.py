@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,7 @@ from latcast.predictors.profiling import Stage
 from latcast.predictors.samples import KnownKernels, TrainingData, kernel_samples
 from latcast.predictors.stored import collect_stored
 from latcast.records import Platform
-from papers.harness import Cell, Comparison, Watch, mean, unwatched
+from papers.harness import Cell, Comparison, Watch, mean, measuring_seconds, unwatched
 from papers.litepred import paper
 
 if TYPE_CHECKING:
@@ -203,17 +202,7 @@ class NewPlatform:
                 f"found {len(data.networks)} measured networks of {platform}, expected at least {FEWEST_NETWORKS} to judge on"
             )
         moments = [each.taken_at for each in store.measurements(platform=platform.id, role="kernel")]
-        return cls(platform, rules, data, minutes_of(moments))
-
-
-def minutes_of(moments: Sequence[str]) -> float:
-    """Time between measurements, pauses left out.
-
-    Args:
-        moments: When each was taken, ISO 8601; those without a time are passed over.
-    """
-    seconds = np.diff(sorted(datetime.fromisoformat(moment).timestamp() for moment in moments if moment))
-    return float(seconds[seconds <= PAUSE_S].sum() / 60)
+        return cls(platform, rules, data, measuring_seconds(moments, PAUSE_S) / 60)
 
 
 def figure_8(target: NewPlatform, pool: Pool, *, seed: int = 0, watch: Watch = unwatched) -> Comparison:
@@ -281,7 +270,7 @@ def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched
         watch(Stage("table 5", place / len(targets)))
         whole = pool.without(lambda each, target=target: each.id == target.platform.id)  # type: ignore[misc]
         others = whole.without(lambda each, target=target: framework(each) == framework(target.platform))  # type: ignore[misc]
-        scratch, _ = _judged(target, whole, sources=False)
+        scratch, _ = _metrics(target, whole, sources=False)
         for case, known in (("a", whole), ("b", others)):
             if case == "b" and len(known) == len(whole):
                 notes.append(f"{target.platform}: no other platform of the pool has its framework, so (b) is (a).")
@@ -289,7 +278,7 @@ def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched
             if not len(known):
                 notes.append(f"{target.platform}: no predictor is left for ({case}).")
                 continue
-            found, as_sums = _judged(target, known, sources=True)
+            found, as_sums = _metrics(target, known, sources=True)
             rows.append(
                 (
                     case, target.platform.id, *(_most_similar(target, known, name) for name in TYPES), len(target.data.isolated),
@@ -305,15 +294,15 @@ def table_5(targets: Sequence[NewPlatform], pool: Pool, watch: Watch = unwatched
         tuple(rows),
         (
             "The paper judges on members of five search spaces, as sums of their kernels; here on the networks of the store, "
-            "variants of real families and random ones, with what running in company changes learned from other families.",
+            "variants of real families and random ones, with calibration terms learned from other families.",
             "'As sums' is without that, as in the paper.",
             *notes,
         ),
     )  # fmt: skip
 
 
-def _judged(target: NewPlatform, pool: Pool, *, sources: bool) -> tuple[Metrics, Metrics]:
-    """With a network model from other families, and as sums of kernels."""
+def _metrics(target: NewPlatform, pool: Pool, *, sources: bool) -> tuple[Metrics, Metrics]:
+    """With calibration terms from other families, and as sums of kernels."""
     predictor = trained_on_kernels(target, pool, sources)
     networks = target.data.networks
     actual_ms = np.array([sample.latency_ms for sample in networks])

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +23,7 @@ from latcast.predictors.samples import NetworkSample, TrainingData, collect, res
 from latcast.predictors.training import fit_predictor
 from latcast.records import Measurement, Platform
 from latcast.spaces import build
+from papers.harness import measuring_seconds
 from papers.nn_meter.paper import FAMILY_TITLES
 
 if TYPE_CHECKING:
@@ -102,10 +101,9 @@ def read_benchmark(
         name: tuple(replace(sample_of[label.reference.key], latency_ms=label.latency_ms) for label in labels[name])
         for name in chosen
     }
-    return MeasuredBenchmark(
-        platform, rules, data, tests, {name: tuple(labels[name]) for name in chosen}, measuring_seconds(measurements),
-        len(measurements),
-    )  # fmt: skip
+    seconds = measuring_seconds((item.taken_at for item in measurements), PAUSE_S)
+    chosen_labels = {name: tuple(labels[name]) for name in chosen}
+    return MeasuredBenchmark(platform, rules, data, tests, chosen_labels, seconds, len(measurements))
 
 
 def on_the_scale_of(store: Store, measurements: Iterable[Measurement]) -> Iterator[Measurement]:
@@ -117,13 +115,6 @@ def on_the_scale_of(store: Store, measurements: Iterable[Measurement]) -> Iterat
             known[key] = store.quiet_ms(key)
         quiet_ms = known[key]
         yield measurement if quiet_ms is None else renormalised(measurement, quiet_ms)
-
-
-def measuring_seconds(measurements: Sequence[Measurement]) -> float:
-    """Time from each record to the next, pauses left out; ``measurements`` are in order of time."""
-    moments = [datetime.fromisoformat(item.taken_at.replace("Z", "+00:00")) for item in measurements if item.taken_at]
-    gaps = [(after - before).total_seconds() for before, after in pairwise(moments)]
-    return sum(gap for gap in gaps if gap <= PAUSE_S)
 
 
 WatchFamily = Callable[[str, int], None]

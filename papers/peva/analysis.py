@@ -10,7 +10,7 @@ import numpy as np
 from latcast.datasets.splits import family_of
 from latcast.records import Platform
 from papers.harness import Cell, Comparison
-from papers.peva.networks import latency_ms_by_type
+from papers.peva.learners import latency_ms_by_type
 from papers.peva.operations import category_of
 from papers.peva.paper import INT8_ELEMENTWISE_SLOWER, INT8_PYTORCH_CONVOLUTIONS_SLOWER, MEASUREMENTS
 from papers.peva.published import (

@@ -15,8 +15,7 @@ from latcast.predictors.regressors.lasso import Lasso
 from latcast.records import Platform
 from papers.harness import Cell, Comparison, mean
 from papers.peva.end_to_end import SMALL, WHERE_CPU, WHERE_REAL, WHERE_SYNTHETIC
-from papers.peva.learners import LEARNERS
-from papers.peva.networks import networks
+from papers.peva.learners import LEARNERS, networks
 from papers.peva.operations import CATEGORY_OF_KIND, CONVOLUTION, DEPTHWISE, FEATURES, GROUPED, matrix
 from papers.peva.paper import (
     FIGURE_13_WORST,

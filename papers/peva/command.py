@@ -65,7 +65,7 @@ def command(
     With --analyse: Figs. 2 to 10 and 14, what the measurements say of cores, int8 and GPU kernels.
     """
     from latcast.folders import measurements_folder
-    from papers.peva.plots import draw
+    from papers.peva.evaluation import draw
 
     if data is None and (analyse or not live):
         raise LatcastError("expected --data DIR, the dataset's folder" + ("" if analyse else ", or --live, to measure here"))

@@ -1,30 +1,127 @@
-"""What a trial of the evaluation does: split, learn, predict."""
+"""What learns and predicts in a trial: the paper's regressors, and latcast from whole networks or the operations inside them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from random import Random
 
 import numpy as np
 
-from latcast.datasets.splits import Split, by_group, by_network
+from latcast.datasets.splits import Split, by_group, by_network, lineage_of
 from latcast.errors import TrainingError
 from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import FusionRules, platform_rules
+from latcast.kernels.search import find_kernels
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import fit_regressor
-from latcast.records import ExecutedKernel, Measurement, Platform
-from papers.peva.networks import (
-    lineages,
-    networks,
-    predicted_ms,
-    train_on_networks,
-    train_on_operations,
-)
+from latcast.predictors.samples import NetworkSample, TrainingData, collect
+from latcast.predictors.training import train
+from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+from latcast.spaces import build
 from papers.peva.operations import fit_operations, grouped
 from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.published import Published, flops_and_size
 from papers.peva.trials import Trial, TrialResult
+
+
+def without_fusion(rules: FusionRules) -> FusionRules:
+    """The same runtime with every operator in a kernel of its own, but for operators that are spelt in several."""
+    return replace(rules, pairs={})
+
+
+class KernelsOfNetworks:
+    """Builds each network once, and finds its kernels once for all platforms of the same rules."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[str, Graph] = {}
+        self._kernels: dict[tuple[str, str], tuple[Kernel, ...]] = {}
+
+    def graph(self, reference: Reference) -> Graph:
+        """The network of a reference."""
+        if reference.key not in self._graphs:
+            self._graphs[reference.key] = build(reference)
+        return self._graphs[reference.key]
+
+    def kernels(self, reference: Reference, rules: FusionRules) -> tuple[Kernel, ...]:
+        """Its kernels under rules."""
+        key = (reference.key, json.dumps(rules.to_json(), sort_keys=True))
+        if key not in self._kernels:
+            self._kernels[key] = find_kernels(self.graph(reference), rules)
+        return self._kernels[key]
+
+
+@cache
+def networks() -> KernelsOfNetworks:
+    """Those that this process has built."""
+    return KernelsOfNetworks()
+
+
+def samples(published: Published, platform: Platform, names: Sequence[str], rules: FusionRules) -> list[NetworkSample]:
+    """Measured real networks with their kernels, in the order of the names."""
+    of = published.of_platform(platform)
+    return [
+        NetworkSample(of[name].reference, networks().kernels(of[name].reference, rules), float(of[name].latency_ms or 0.0))
+        for name in names
+    ]
+
+
+def train_on_networks(
+    published: Published,
+    platform: Platform,
+    names: Sequence[str],
+    *,
+    fused: bool = True,
+    seed: int = 0,
+) -> PlatformPredictor:
+    """A predictor that saw latencies of whole networks only.
+
+    Args:
+        published: The measurements.
+        platform: What to predict for.
+        names: Networks to learn from.
+        fused: Whether kernels are found by the runtime's fusion rules, or each operator is one.
+        seed: For every random choice.
+    """
+    rules = platform_rules(platform)
+    rules = rules if fused else without_fusion(rules)
+    data = TrainingData(networks=tuple(samples(published, platform, names, rules)))
+    return train(data, platform, rules, learn_from="networks", seed=seed)
+
+
+def train_on_operations(published: Published, platform: Platform, names: Sequence[str], *, seed: int = 0) -> PlatformPredictor:
+    """A predictor that saw the operations inside the networks too."""
+    rules = platform_rules(platform)
+    of = published.of_platform(platform)
+    data = collect([of[name] for name in names], rules, networks().graph)
+    return train(data, platform, rules, learn_from="operators", seed=seed)
+
+
+def predicted_ms(predictor: PlatformPredictor, references: Sequence[Reference]) -> dict[str, float]:
+    """Latencies by network name."""
+    estimates = predictor.estimate([networks().kernels(reference, predictor.rules) for reference in references])
+    return {reference.name: float(value) for reference, value in zip(references, estimates.latency_ms, strict=True)}
+
+
+def latency_ms_by_type(published: Published, platform: Platform, names: Sequence[str]) -> dict[str, float]:
+    """What each type of kernel takes in all networks together, by a predictor fitted to all of them."""
+    predictor = train_on_networks(published, platform, names)
+    of = published.of_platform(platform)
+    estimates = predictor.estimate([networks().kernels(of[name].reference, predictor.rules) for name in names])
+    times = np.bincount(estimates.table.kernel, minlength=len(estimates.kernel_ms)) * estimates.kernel_ms
+    found: dict[str, float] = {}
+    for name, latency_ms in zip(estimates.table.kernel_types, times.tolist(), strict=True):
+        found[name] = found.get(name, 0.0) + latency_ms
+    return {**found, "overhead": predictor.network.constant_ms * len(names)}
+
+
+def lineages(published: Published, platform: Platform) -> dict[str, str]:
+    """Lineage of each real network of a platform."""
+    return {name: lineage_of(each.reference) for name, each in published.of_platform(platform).items()}
+
 
 SYNTHETIC_TEST = 100
 """Synthetic networks to test on, of 1000 (Li et al. §5.1)."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from latcast.errors import MeasurementError
 from latcast.kernels.rules import rules_for
-from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.statistics import LABEL_PROCESSES, label_error
 from latcast.predictors.demonstration import CHECK_PLAN, CHECKED_NETWORKS
@@ -21,7 +19,7 @@ from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import fit_predictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
-from papers.harness import Cell, Comparison, Watch, unwatched
+from papers.harness import Cell, Comparison, Watch, measure, unwatched
 from papers.peva.paper import MODEL_TITLES, MODELS
 from papers.peva.trials import METRICS
 
@@ -60,46 +58,21 @@ def synthetic_networks(count: int = max(SIZES)) -> list[Reference]:
     return SPACES.get(SYNTHETIC).sample(max(SIZES), SEED)[:count]
 
 
-def measure_live(
-    settings: WorkerSettings,
-    store: Store,
-    *,
-    budget_s: float,
-    tested: Sequence[Reference] | None = None,
-    learned_from: Sequence[Reference] | None = None,
-    watch: Watch = unwatched,
-) -> Platform:
-    """Measures what the store does not hold yet; run again, it goes on where it was.
+def measure_live(settings: WorkerSettings, store: Store, *, budget_s: float, watch: Watch = unwatched) -> Platform:
+    """Real networks, each in as many processes as a label needs, then synthetic ones once, with their operators.
 
-    Args:
-        settings: The platform.
-        store: Keeps the measurements.
-        budget_s: Seconds to measure at most, this time.
-        tested: Real networks, each measured by as many processes as a label needs.
-        learned_from: Synthetic networks, each measured once, with its operators.
-        watch: Called at every step.
-
-    Returns:
-        What was measured on.
-
-    Raises:
-        RuntimeFailure: The runtime cannot be started.
+    Args, returns and raises: see :func:`papers.harness.measure`.
     """
-    tested = real_networks() if tested is None else tested
-    learned_from = synthetic_networks() if learned_from is None else learned_from
-    start = time.monotonic()
-
-    def campaign(name: str, items: Sequence[CampaignItem], processes: int) -> CampaignReport:
-        def step(progress: Progress) -> None:
-            watch(Stage(name, progress.done / progress.total if progress.total else 1.0, progress))
-
-        left_s = max(0.0, budget_s - (time.monotonic() - start))
-        return Campaign(store, settings, items, processes=processes, budget_s=left_s, progress=step).run()
-
-    real = [CampaignItem(reference, "network", CHECK_PLAN) for reference in tested]
-    campaign("timing real networks", real, LABEL_PROCESSES)
-    synthetic = [CampaignItem(reference, "network", OPERATOR_PLAN) for reference in learned_from]
-    return campaign("timing synthetic networks", synthetic, 1).platform
+    start_s = time.monotonic()
+    measure(
+        real_networks(), CHECK_PLAN, settings, store, processes=LABEL_PROCESSES, budget_s=budget_s, watch=watch,
+        name="timing real networks",
+    )  # fmt: skip
+    left_s = max(0.0, budget_s - (time.monotonic() - start_s))
+    return measure(
+        synthetic_networks(), OPERATOR_PLAN, settings, store, processes=1, budget_s=left_s, watch=watch,
+        name="timing synthetic networks",
+    )  # fmt: skip
 
 
 def evaluate_live(store: Store, platform: Platform, *, watch: Watch = unwatched) -> list[Comparison]:

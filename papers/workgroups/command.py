@@ -23,8 +23,7 @@ def command(
     """Tables 2 and 3 and Figs. 5 and 6 of Jiang et al. from measured sweeps; rules, defaults, tuning and the cost model."""
     from papers.harness import chosen_items
     from papers.workgroups.groups import read_groups
-    from papers.workgroups.plots import draw
-    from papers.workgroups.tables import ITEMS, audit_all, reproduce
+    from papers.workgroups.tables import ITEMS, audit_all, draw, reproduce
 
     chosen = chosen_items(only, ITEMS)
     with working(plot) as progress:

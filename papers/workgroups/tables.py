@@ -1,18 +1,20 @@
-"""Tables and figures of Jiang et al. (APSys 2020) beside ours, from a folder of measured sweeps."""
+"""Tables and figures of Jiang et al. (APSys 2020) beside ours, and Fig. 5 as an image file."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from latcast.predictors.profiling import Stage
+from latcast.report.drawing import new_figure, save
 from latcast.spaces.models import as_graph
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
 from latcast.workgroups.networks import launches
-from latcast.workgroups.ways import WAYS
+from latcast.workgroups.sweep import COMPETITIVE
 from papers.harness import Cell, Comparison, Watch, make_tables, unwatched
 from papers.workgroups import paper
 from papers.workgroups.cost_model import cost_model
@@ -99,14 +101,10 @@ def _never_evaluated(audited: AuditedGroups) -> list[str]:
 def latencies(audited: AuditedGroups) -> Comparison:
     """Latency by every way to choose a size, relative to the best size."""
     rows: list[tuple[Cell, ...]] = []
-    for group, found in summaries(audited):
-        for way in WAYS:
-            values = found.ways[way]
-            geometric = _geometric(group_audits(audited, group), way)
-            if values is None:
-                rows.append((group.title, way, None, None, None, None))
-            else:
-                rows.append((group.title, way, values[0], geometric, values[1], values[2]))
+    for group, audits in audited:
+        for way, values in summarise(group.title, audits).ways.items():
+            arithmetic, worst, sizes, _ = values or (None, None, None, None)
+            rows.append((group.title, way, arithmetic, _geometric(audits, way), worst, sizes))
     notes = (
         "1 is the best size of the sweep by the least of all its runs; means over sweeps, where a way leaves something to chance "
         "over its chances too",
@@ -117,11 +115,6 @@ def latencies(audited: AuditedGroups) -> Comparison:
     )
     columns = ("device and kernel", "way", "x best", "x best, geometric mean", "worst", "sizes measured")
     return Comparison("defaults", "Latency relative to the best size", columns, tuple(rows), notes)
-
-
-def group_audits(audited: AuditedGroups, group: Group) -> Sequence[Audit]:
-    """The audits of one group."""
-    return next(audits for other, audits in audited if other is group)
 
 
 def _geometric(audits: Sequence[Audit], way: str) -> float | None:
@@ -223,3 +216,47 @@ ITEMS = tuple(MAKERS)
 def reproduce(audited: AuditedGroups, chosen: Collection[str] = ITEMS, watch: Watch = unwatched) -> list[Comparison]:
     """Tables and figures, some of :data:`ITEMS`."""
     return make_tables({name: partial(make, audited) for name, make in MAKERS.items()}, chosen, watch)
+
+
+COLOUR, MARK = "#3b6fb6", "#b8473f"
+BINS = 40
+
+
+def draw(audited: AuditedGroups, folder: Path) -> list[Path]:
+    """Draws one panel for each device and kernel: how many sizes are so many times as slow as the best.
+
+    Args:
+        audited: Groups with their audits; sweeps whose order is noise are left out.
+        folder: Made where it is missing.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        LatcastError: The folder cannot be written to.
+    """
+    panels = [(group.title, [found for found in audits if not found.refused]) for group, audits in audited]
+    panels = [panel for panel in panels if panel[1]]
+    if not panels:
+        return []
+    figure = new_figure(7.0, 2.5 * len(panels))
+    for axes, (title, audits) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
+        relative = [found.sweep.relative for found in audits]
+        outcomes = [outcome for found in audits if (outcome := found.outcome("kFast")) is not None]
+        defaults = [outcome.relative for outcome in outcomes if outcome.relative is not None]
+        values = np.concatenate(relative)
+        edges = np.geomspace(1.0, max(float(values.max()), 1.2), BINS + 1)
+        # Every sweep counts alike, however many sizes it has.
+        weights = np.concatenate([np.full(len(one), 100 / len(one) / len(relative)) for one in relative])
+        axes.hist(values, edges, weights=weights, color=COLOUR)
+        axes.axvline(COMPETITIVE, color=MARK, linestyle="--", linewidth=1, label="15 % above the best")
+        if defaults:
+            middle = float(np.median(defaults))
+            axes.axvline(middle, color="black", linewidth=1, label=f"kFast, median {middle:.2f}")
+        axes.set_xscale("log")
+        ticks = [tick for tick in (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200) if tick <= edges[-1]]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_title(f"{title} ({len(relative)} sweeps)", fontsize=10)
+        axes.set_ylabel("sizes, %")
+        axes.legend(fontsize=8, frameon=False)
+    figure.supxlabel("latency over that of the best size", fontsize=10)
+    return [save(figure, folder, "figure 5", dots_per_inch=130)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
-from papers.harness import Comparison, ResultFolder, chosen_items, mean, plain, run_trials, source_digest
+from papers.harness import Comparison, ResultFolder, chosen_items, mean, measuring_seconds, plain, run_trials, source_digest
 
 
 def test_rows_become_objects_by_column() -> None:
@@ -38,6 +38,13 @@ def test_items_are_found_whatever_their_case_and_given_in_the_papers_order() -> 
     assert chosen_items("", items) == items
     with pytest.raises(LatcastError, match="'figure 99' is not reproduced; there are figure 2, table"):
         chosen_items("figure 2,figure 99", items)
+
+
+def test_pauses_are_not_measuring() -> None:
+    moments = ["2026-01-01T05:00:00Z", "2026-01-01T00:00:00+00:00", "", "2026-01-01T00:00:30+00:00", "2026-01-01T05:01:00+00:00"]
+
+    assert measuring_seconds(moments, 60) == 90
+    assert measuring_seconds([], 60) == 0
 
 
 def test_numbers_become_those_of_json() -> None:

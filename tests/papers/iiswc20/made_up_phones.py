@@ -9,7 +9,7 @@ import numpy as np
 from latcast.records import Reference
 from latcast.spaces import build
 from papers.iiswc20.published import Published
-from papers.iiswc20.representations import layers_of_graph
+from papers.iiswc20.trees import layers_of_graph
 
 PHONES, NETWORKS = 30, 24
 

@@ -14,8 +14,7 @@ import pytest
 from latcast.devices.cross_device_fit import fit_cross_device
 from latcast.devices.network_covariance import LayerShareFit
 from papers.iiswc20 import experiments
-from papers.iiswc20.collaboration import OURS_OF, TREES, contributed, signature_of_all
-from papers.iiswc20.experiments import EXPERIMENTS, compute
+from papers.iiswc20.experiments import EXPERIMENTS, OURS_OF, TREES, compute, contributed, signature_of_all
 from papers.iiswc20.protocol import Trial, choose_signature, fit_ours, split_networks, split_phones
 from papers.iiswc20.published import Catalogue, Published
 from tests.papers.iiswc20.made_up_phones import NETWORKS, made_up
@@ -85,7 +84,7 @@ def test_cells_that_no_phone_contributed_are_not_known() -> None:
 def _with_signature(trial: Trial, table: Published, signature: np.ndarray) -> dict[str, float]:
     """The signature is chosen from all phones, as the paper has it; here it stays what it was."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("papers.iiswc20.collaboration.signature_of_all", lambda published: signature)
+        patch.setattr("papers.iiswc20.experiments.signature_of_all", lambda published: signature)
         return compute(trial, table)[0]
 
 

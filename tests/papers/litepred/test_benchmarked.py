@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from latcast.errors import DatasetError
-from papers.litepred.benchmarked import RIVALS, read_platforms, read_samplers, table_4, table_6
+from papers.litepred.benchmarked import RIVALS, read_document, table_4, table_6
 
 
 def document() -> dict[str, Any]:
@@ -24,7 +24,7 @@ def test_each_rival_stands_beside_the_papers_method_of_its_kind(tmp_path: Path) 
     path = tmp_path / "platforms.json"
     path.write_text(json.dumps(document()))
 
-    found = table_4(read_platforms(path))
+    found = table_4(read_document(path, "platforms judge"))
 
     assert found.title == "transfer and rivals, mean over 2 platforms of one machine"
     assert found.column("MAPE %") == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
@@ -36,16 +36,16 @@ def test_each_rival_stands_beside_the_papers_method_of_its_kind(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[1, 2]", "is no document of platforms"),
-        ("{", "is no document of platforms"),
-        ('{"targets": {}}', "judges no platform yet"),
+        ("[1, 2]", "holds a list; expected the object that"),
+        ("{", "cannot read"),
+        ('{"targets": {}}', "judges no platform"),
     ],
 )
 def test_what_is_no_such_document_is_refused_with_what_writes_one(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "platforms.json"
     path.write_text(text)
     with pytest.raises(DatasetError, match=f"{expected}.*python -m benchmarks platforms"):
-        read_platforms(path)
+        table_4(read_document(path, "platforms judge"))
 
 
 def _arm(kernel_type: str, sampler: str, seed: int, within_10: float) -> dict[str, object]:
@@ -68,7 +68,7 @@ def test_what_is_no_benchmark_is_refused(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "other.json").write_text(json.dumps({"arms": [{}]}))
 
-    with pytest.raises(DatasetError, match="holds a list; expected an object"):
-        read_samplers(tmp_path / "list.json")
+    with pytest.raises(DatasetError, match="holds a list; expected the object"):
+        read_document(tmp_path / "list.json", "samplers")
     with pytest.raises(DatasetError, match="expected what 'benchmarks samplers' wrote"):
-        table_6(read_samplers(tmp_path / "other.json"), "other")
+        table_6(read_document(tmp_path / "other.json", "samplers"), "other")

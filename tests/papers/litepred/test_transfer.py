@@ -16,7 +16,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
 from latcast.records import Platform, Reference
 from papers.litepred import paper, transfer
-from papers.litepred.transfer import Kernels, NewPlatform, figure_6, figure_7, framework, minutes_of, table_5
+from papers.litepred.transfer import Kernels, NewPlatform, figure_6, figure_7, framework, table_5
 from tests.devices.made_up_pool import COMPUTE, MEMORY, RULES, convs, law_ms, platform_of
 
 
@@ -74,19 +74,6 @@ def test_frameworks_are_one_under_two_names() -> None:
     names = ["a/litert-2.3/cpu1/fp32", "b/tflite-2.10/gpu/fp16", "c/ncnn-1.0/cpu1/fp32"]
 
     assert [framework(Platform.parse(name)) for name in names] == ["tflite", "tflite", "ncnn"]
-
-
-def test_pauses_are_not_measuring() -> None:
-    moments = [
-        "2026-01-01T00:00:00+00:00",
-        "",
-        "2026-01-01T00:00:30+00:00",
-        "2026-01-01T05:00:00+00:00",
-        "2026-01-01T05:01:00+00:00",
-    ]
-
-    assert minutes_of(moments) == pytest.approx(1.5)
-    assert minutes_of([]) == 0
 
 
 def test_a_store_without_networks_to_judge_on_is_refused(tmp_path: Path) -> None:

@@ -51,18 +51,6 @@ def test_measuring_time_is_from_record_to_record(benchmark: MeasuredBenchmark) -
     assert benchmark.records == 20
 
 
-def test_a_pause_is_no_measuring_time() -> None:
-    from papers.nn_meter.benchmark import measuring_seconds
-
-    with made_up_store(count=1) as store:
-        first, second, *_ = store.measurements(platform=PLATFORM.id)
-    from dataclasses import replace
-
-    later = replace(second, taken_at="2026-01-01T05:00:00Z")
-    latest = replace(second, taken_at="2026-01-01T05:00:30Z")
-    assert measuring_seconds([first, later, latest]) == 30
-
-
 def test_some_families_alone_can_be_tested() -> None:
     with made_up_store(count=2) as store:
         found = read_benchmark(store, PLATFORM, families=("alexnet",))

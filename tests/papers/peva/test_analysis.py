@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from papers.harness import Comparison
-from papers.peva import plots
+from papers.peva import evaluation
 from papers.peva.analysis import FIGURES, by_family, by_scenario, equal_cores, figure_9, figure_10, figure_14, mixed_cores
-from papers.peva.plots import draw
+from papers.peva.evaluation import draw
 from papers.peva.published import core_set_order, cores_of
 from papers.plots import _cut
 from tests.papers.peva.made_up import OVERHEAD_MS, made_up_published
@@ -73,7 +73,7 @@ def test_figures_are_drawn(published, tmp_path: Path) -> None:  # type: ignore[n
     found = [FIGURES[name](published) for name in chosen]
     assert [comparison.name for comparison in found] == chosen
     files = draw(found, tmp_path / "plots")
-    assert [file.name for file in files] == [f"{name.replace(' ', '-')}.png" for name in chosen if name in plots.FIGURES]
+    assert [file.name for file in files] == [f"{name.replace(' ', '-')}.png" for name in chosen if name in evaluation.FIGURES]
     assert all(file.stat().st_size > 5000 for file in files)
 
 

@@ -11,9 +11,8 @@ from latcast.graph import GraphBuilder
 from papers.harness import Comparison, ResultFolder, run_trials
 from papers.peva import evaluation
 from papers.peva.case_studies import importances
-from papers.peva.evaluation import ITEMS, reproduce, wanted_trials
+from papers.peva.evaluation import ITEMS, draw, reproduce, wanted_trials
 from papers.peva.learners import LEARNERS, compute, fused_activations, split_of
-from papers.peva.plots import draw
 from papers.peva.trials import Results, Trial, TrialResult, metrics_of, result_folder
 from tests.papers.peva.made_up import GPU, ONE, convolution, made_up_published
 

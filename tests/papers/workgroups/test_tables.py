@@ -12,8 +12,7 @@ from latcast.workgroups.sizes import Grid, WorkGroup
 from papers.harness import Comparison
 from papers.workgroups import paper
 from papers.workgroups.groups import grouped, read_groups
-from papers.workgroups.plots import draw
-from papers.workgroups.tables import AuditedGroups, audit_all, figure_6, network_operators, reproduce
+from papers.workgroups.tables import AuditedGroups, audit_all, draw, figure_6, network_operators, reproduce
 from tests.workgroups.made_up_sweep import many_sizes, smooth_sweep, sweep_of
 
 SIZES = many_sizes(Grid(8, 16, 8), 40)
