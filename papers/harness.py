@@ -136,16 +136,24 @@ def files_digest(files: Iterable[Path]) -> str:
     return _digest((file.name, file) for file in sorted(files) if file.is_file())
 
 
-def source_digest(packages: Iterable[str]) -> str:
-    """Of the source and the JSON in some packages, ``latcast.kernels`` for instance."""
-    return _digest(
-        (f"{package}/{file.relative_to(folder)}", file)
-        for package in packages
-        for spec in [find_spec(package)]
-        for folder in map(Path, (spec and spec.submodule_search_locations) or ())
-        for file in sorted(folder.rglob("*"))
-        if file.suffix in (".py", ".json")
-    )
+def source_digest(modules: Iterable[str]) -> str:
+    """Of the source of some modules, and of all source and JSON in some packages, ``latcast.kernels`` for instance."""
+    return _digest((f"{name}/{file}", place / file) for name in modules for place, file in _source_files(name))
+
+
+def _source_files(name: str) -> list[tuple[Path, Path]]:
+    """Folder and file in it.
+
+    Raises:
+        LatcastError: No such module.
+    """
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise LatcastError(f"no module '{name}', whose source results depend on")
+    folder = Path(spec.origin).parent
+    if spec.submodule_search_locations is None:
+        return [(folder, Path(Path(spec.origin).name))]
+    return [(folder, file.relative_to(folder)) for file in sorted(folder.rglob("*")) if file.suffix in (".py", ".json")]
 
 
 def _digest(named: Iterable[tuple[str, Path]]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from latcast.devices.network_kernels import OPERATORS, WIDTH
 from latcast.errors import TrainingError
 from latcast.graph.ir import Graph, Node
-from latcast.kernels.operator_class import operator_class
+from latcast.kernels.kernel import operator_class
 from latcast.kernels.types.elementwise import ACTIVATIONS
 
 PADDING_VALUE = -1.0

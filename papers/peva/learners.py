@@ -19,7 +19,7 @@ from latcast.kernels.search import find_kernels
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import fit_regressor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect
-from latcast.predictors.training import train
+from latcast.predictors.training import fit_predictor
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces import build
 from papers.peva.operations import fit_operations, grouped
@@ -89,7 +89,7 @@ def train_on_networks(
     rules = platform_rules(platform)
     rules = rules if fused else without_fusion(rules)
     data = TrainingData(networks=tuple(samples(published, platform, names, rules)))
-    return train(data, platform, rules, learn_from="networks", seed=seed)
+    return fit_predictor(data, platform, rules, learn_from="networks", seed=seed)
 
 
 def train_on_operations(published: Published, platform: Platform, names: Sequence[str], *, seed: int = 0) -> PlatformPredictor:
@@ -97,7 +97,7 @@ def train_on_operations(published: Published, platform: Platform, names: Sequenc
     rules = platform_rules(platform)
     of = published.of_platform(platform)
     data = collect([of[name] for name in names], rules, networks().graph)
-    return train(data, platform, rules, learn_from="operators", seed=seed)
+    return fit_predictor(data, platform, rules, learn_from="operators", seed=seed)
 
 
 def predicted_ms(predictor: PlatformPredictor, references: Sequence[Reference]) -> dict[str, float]:

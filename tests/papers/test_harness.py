@@ -141,6 +141,9 @@ def test_several_processes_give_what_one_gives_and_leave_the_environment_alone(t
     assert dict(os.environ) == before
 
 
-def test_a_digest_of_source_tells_packages_apart() -> None:
+def test_a_digest_of_source_tells_packages_and_modules_apart() -> None:
     assert source_digest(["papers"]) == source_digest(["papers"])
     assert source_digest(["papers.peva"]) != source_digest(["papers.litepred"])
+    assert source_digest(["papers.harness"]) != source_digest(["papers.command"])
+    with pytest.raises(LatcastError, match="no module 'papers"):
+        source_digest(["papers.nothing"])

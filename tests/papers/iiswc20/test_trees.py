@@ -74,10 +74,15 @@ def cells(devices: np.ndarray, networks: np.ndarray) -> np.ndarray:
 
 
 def test_trees_are_those_that_are_grown_cell_by_cell() -> None:
-    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    import lightgbm
+
     devices, networks, target = made_up()
-    reference = ensemble.GradientBoostingRegressor(n_estimators=30, max_depth=3, learning_rate=0.1)
-    reference.fit(cells(devices, networks), target.ravel())
+    # Its trees grow leaf by leaf, which is the same where there are as many leaves as the depth allows.
+    settings = {
+        "num_leaves": 8, "max_depth": 3, "learning_rate": 0.1, "min_data_in_leaf": 1, "min_data_in_bin": 1,
+        "min_sum_hessian_in_leaf": 0.0, "enable_bundle": False, "verbosity": -1, "num_threads": 1, "deterministic": True,
+    }  # fmt: skip
+    reference = lightgbm.train(settings, lightgbm.Dataset(cells(devices, networks), target.ravel(), params=settings), 30)
 
     trees = GridBoosting(devices, networks, target, BoostingSettings(trees=30, regularisation=0.0))
 
