@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from latcast.errors import LatcastError
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
-from latcast.measure.plan import MeasurePlan
-from latcast.measure.settings import WorkerSettings
+from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.predictors.profiling import Stage
 from latcast.records import Platform, Reference
 

@@ -123,7 +123,9 @@ def _figure(comparison: Comparison, spec: Figure) -> Any:
         max(map(len, panels.values())) if isinstance(spec, Dots) else max(_bar_slots(found, spec) for found in panels.values())
     )
     width = min(max(LEAST_WIDTH, INCHES_PER_SLOT * slots + 2.5), MOST_WIDTH)
-    title = f"{comparison.name[:1].upper()}{comparison.name[1:]}: {comparison.title}"
+    title = textwrap.fill(
+        f"{comparison.name[:1].upper()}{comparison.name[1:]}: {comparison.title}", int(width / INCHES_PER_LETTER)
+    )
     figure = new_figure(width, PANEL_HEIGHT * len(panels) + 0.9, title)
     for place, (name, found) in enumerate(panels.items()):
         axes = figure.add_subplot(len(panels), 1, place + 1)
