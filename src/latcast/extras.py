@@ -34,6 +34,7 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "wgpu": ("wgpu", "webgpu"),
     "xgboost": ("xgboost", "xgboost"),
     "pandas": ("pandas", ""),
+    "pytest": ("pytest", ""),
 }
 """Module to the distribution that has it and the extra that brings it; the empty string where the user's own is taken."""
 

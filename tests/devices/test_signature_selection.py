@@ -23,7 +23,7 @@ from latcast.devices.signature_selection import (
 )
 from latcast.errors import TrainingError, UnknownNameError
 from latcast.records import Reference
-from latcast.testing.selection_contract import SelectionContract, made_up_latencies
+from latcast.testing.contracts.learning import SelectionContract, made_up_latencies
 from tests.devices.runtimes import made_up_devices
 
 

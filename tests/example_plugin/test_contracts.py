@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("latcast_haar", reason="the example plug-in is installed by tests/testing/test_plugins.py alone")
 
-from latcast.testing.runtime_contract import RuntimeContract
-from latcast.testing.sampler_contract import SamplerContract
+from latcast.graph.builder import GraphBuilder
+from latcast.testing.contracts import (
+    ImporterContract,
+    KernelTypeContract,
+    OperatorContract,
+    RegressorContract,
+    RuntimeContract,
+    SamplerContract,
+    SpaceContract,
+)
+
+
+class TestHaarWavelet(OperatorContract):
+    op_type = "HaarWavelet"
+    output_shape = (1, 32, 4, 6)
+    flops = 4 * 8 * 8 * 12
+
+    def build(self, builder: GraphBuilder) -> str:
+        return builder.op("HaarWavelet", [builder.input((1, 8, 8, 12))])[0]
+
+
+class TestHaarKernels(KernelTypeContract):
+    type_name = "haar_wavelet"
+    rules = "numpy"
+    configurations = (
+        {"batch": 1, "channels": 8, "in_h": 16, "in_w": 16},
+        {"batch": 2, "channels": 3, "in_h": 8, "in_w": 4},
+    )
+
+
+class TestSquaredRelu(KernelTypeContract):
+    type_name = "squared_relu"
+    rules = "numpy"
+    configurations = ({"elements": 100}, {"elements": 4096})
 
 
 class TestNumpy(RuntimeContract):
@@ -15,5 +49,22 @@ class TestNumpy(RuntimeContract):
     unsupported = frozenset({"transformer_block"})
 
 
+class TestHaarSpace(SpaceContract):
+    space_name = "haar"
+
+
+class TestLayers(ImporterContract):
+    importer_name = "layers"
+
+    def write(self, folder: Path) -> Path:
+        file = folder / "small.layers"
+        file.write_text("input 1 3 32 32\nconv 8 3\nrelu\nhaar\n")
+        return file
+
+
 class TestSmallFirst(SamplerContract):
     sampler_name = "small_first"
+
+
+class TestNearestKernels(RegressorContract):
+    regressor_name = "nearest"

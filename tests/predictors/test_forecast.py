@@ -16,7 +16,7 @@ from latcast.predictors.forecast import load, predict, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build, model
-from latcast.testing.runtime_contract import unknown_operator_graph
+from latcast.testing.contracts.runtimes import unknown_operator_graph
 
 
 def test_a_published_network_is_built_for_the_images_that_are_asked_for(predictor: PlatformPredictor) -> None:

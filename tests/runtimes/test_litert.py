@@ -16,8 +16,8 @@ from latcast.runtimes.litert import LiteRt, _middle_mean
 from latcast.runtimes.litert_kernels import TABLE_KERNEL, _is_chain, attribute
 from latcast.runtimes.litert_native import ProfiledEvent
 from latcast.runtimes.protocol import Session
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import RuntimeContract
+from latcast.testing.contracts.runtimes import RuntimeContract
+from latcast.testing.networks import random_network
 from tests.graph.writers.tflite_cases import CASES, graph_of, image, tokens
 
 

@@ -23,9 +23,8 @@ from latcast.runtimes.mnn import Mnn, MnnSession
 from latcast.runtimes.mnn_kernels import Call, assign_nodes
 from latcast.runtimes.mnn_native import convert
 from latcast.runtimes.protocol import Session
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
+from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 
 WINOGRAD_MEMORY_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd's algorithm."""
@@ -113,7 +112,7 @@ def test_nothing_is_printed_sent_or_installed() -> None:
     script = """
 import json, sys
 from latcast.runtimes import get_runtime
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.networks import CONTRACT_NETWORKS
 reached_out = []
 watched = ("socket.", "subprocess.", "os.system", "os.posix_spawn", "os.fork", "os.exec", "urllib.")
 sys.addaudithook(lambda event, arguments: reached_out.append(event) if event.startswith(watched) else None)

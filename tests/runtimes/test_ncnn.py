@@ -15,8 +15,8 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.runtimes.ncnn import Ncnn, NcnnSession
 from latcast.runtimes.protocol import Session
-from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded
+from latcast.testing.networks import CONTRACT_NETWORKS
 
 
 class TestNcnn(RuntimeContract):

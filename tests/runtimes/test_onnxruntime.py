@@ -19,9 +19,8 @@ from latcast.records import ExecutedKernel, short_version
 from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded, relative_error
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, relative_error
+from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 
 
 class TestOnnxRuntime(RuntimeContract):

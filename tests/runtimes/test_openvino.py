@@ -16,9 +16,8 @@ from latcast.records import ExecutedKernel, short_version
 from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.openvino import OpenVino
 from latcast.runtimes.protocol import Session
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
+from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 
 
 class TestOpenVino(RuntimeContract):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latcast.testing.sampler_contract import SamplerContract
+from latcast.testing.contracts.kernels import SamplerContract
 
 
 class TestRandom(SamplerContract):

@@ -10,7 +10,7 @@ import pytest
 from latcast.errors import BundleError
 from latcast.samplers import vae
 from latcast.samplers.vae import Decoder, VaeSampler, kl_divergence, train_decoder
-from latcast.testing.sampler_contract import SamplerContract, listed_in, space_of
+from latcast.testing.contracts.kernels import SamplerContract, listed_in, space_of
 
 torch = pytest.importorskip("torch", reason="the sampler 'vae' learns with torch")
 

@@ -15,7 +15,7 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_flops
 from latcast.graph.writers.onnx import to_onnx
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import integers, model, node, save, value, zeros
 
 

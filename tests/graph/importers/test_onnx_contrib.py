@@ -17,7 +17,7 @@ from latcast.graph import Graph
 from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.graph.writers.onnx import to_onnx
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import model, node
 from tests.graph.running import run
 

@@ -21,7 +21,7 @@ from latcast.graph import Graph
 from latcast.graph.importers import load_graph, tflite_file
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.graph.writers.tflite import to_tflite
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import refusal
 from tests.graph.importers.tflite_models import Dynamic, Quantized, ints, model, options, run, save, zeros
 from tests.graph.running import run as run_onnx

@@ -17,8 +17,7 @@ from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers import onnx as onnx_writer
 from latcast.graph.writers.onnx import choose_opset, to_onnx, typed_weights
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 
 every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 

@@ -23,9 +23,8 @@ from latcast.graph.writers.onnx_qdq import (
     quantised_tensors,
     to_qdq,
 )
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import contract_inputs, correlation
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.contracts.runtimes import contract_inputs, correlation
+from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 
 STYLES = {"operator": OPERATOR_STYLE, "input": INPUT_STYLE}
 

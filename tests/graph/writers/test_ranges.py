@@ -13,9 +13,8 @@ from latcast.graph.ir import Graph
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.ranges import activation_ranges
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract import contract_inputs
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.contracts.runtimes import contract_inputs
+from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 
 
 def ranges_of(graph: Graph) -> dict[str, tuple[float, float]]:

@@ -50,17 +50,19 @@ class LayersImporter:
     def load(self, source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, strict: bool = False) -> Graph:
         b, x = GraphBuilder(source.stem), ""
         for number, line in enumerate(source.read_text().splitlines(), start=1):
-            kind, *numbers = line.split()
             try:
-                if kind == "input":
-                    x = b.input(tuple((shapes or {}).get("input", map(int, numbers))))
-                elif kind == "conv":
-                    channels, size = map(int, numbers)
-                    x = b.conv(x, channels, size)
-                else:
-                    x = {"relu": b.relu, "haar": lambda y: b.op("HaarWavelet", [y])[0]}[kind](x)
-            except (KeyError, ValueError) as problem:
-                raise ModelError(
-                    f"{source}:{number}: expected input, conv, relu or haar with their numbers, found '{line}'"
-                ) from problem
-        return b.finish(x)
+                x = self._added(b, x, *line.split(), shape=(shapes or {}).get("input"))
+            except (IndexError, KeyError, TypeError, ValueError, ModelError) as problem:
+                raise ModelError(f"{source}:{number}: expected a layer with its numbers, found '{line}' ({problem})") from problem
+        graph = b.finish(x)
+        if not graph.nodes:
+            raise ModelError(f"{source}: found no layer, expected an input and layers behind it")
+        return graph
+
+    def _added(self, b: GraphBuilder, x: str, kind: str, *numbers: str, shape: Sequence[int] | None) -> str:
+        sizes = tuple(map(int, numbers))
+        if kind == "input":
+            return b.input(sizes if shape is None else tuple(shape))
+        if kind == "conv":
+            return b.conv(x, *sizes)
+        return {"relu": b.relu, "haar": lambda y: b.op("HaarWavelet", [y])[0]}[kind](x)

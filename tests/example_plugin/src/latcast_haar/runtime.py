@@ -16,7 +16,7 @@ from latcast.graph.operators.evaluation import EVALUATED, evaluate
 from latcast.graph.operators.table import OperatorView
 from latcast.graph.weights import synthetic_weights
 from latcast.records import ExecutedKernel
-from latcast.runtimes.session import checked_inputs, random_inputs
+from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, random_inputs
 
 Arrays = Sequence[np.ndarray]
 Compute = Callable[[OperatorView, Arrays], np.ndarray]
@@ -140,8 +140,7 @@ class NumpySession:
         return [np.array(self._values[name], np.float32) for name in self.graph.outputs]
 
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
-        if not self._profile:
-            raise RuntimeFailure(f"'{self.graph.name}' was not loaded with profile=True, so its kernels are not known")
+        check_profiling(self.graph, self._profile, runs)
         self.run()
         taken_ms: list[list[float]] = [[] for _ in self._calls]
         for _ in range(runs):
@@ -187,8 +186,5 @@ class NumpyRuntime:
         return np.__version__
 
     def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> NumpySession:
-        if precision not in self.precisions:
-            raise RuntimeFailure(f"numpy cannot run '{graph.name}' in '{precision}'; it can in fp32")
-        if threads < 1:
-            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads; at least 1 is needed")
+        check_setting(self, graph, threads, precision)
         return NumpySession(graph, profile=profile)

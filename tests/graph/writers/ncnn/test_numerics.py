@@ -17,7 +17,7 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
 from latcast.runtimes.ncnn import Ncnn
 from latcast.runtimes.session import random_inputs
-from latcast.testing.random_networks import random_network
+from latcast.testing.networks import random_network
 
 pytest.importorskip("ncnn")
 

@@ -12,8 +12,7 @@ from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
 from latcast.graph import Graph, GraphBuilder, Node, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers.ncnn import blob_shape, to_ncnn, to_ncnn_with_map
-from latcast.testing.random_networks import random_network
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,7 @@
-"""The contract that every runtime is tested against.
-
-A plug-in's tests subclass :class:`RuntimeContract` and name the runtime; pytest then runs every test below on it::
-
-    from latcast.testing.runtime_contract import RuntimeContract
-
-    class TestMyRuntime(RuntimeContract):
-        runtime_name = "myruntime"
+"""The contract of runtimes.
 
 What a runtime is known to treat differently is said in the class attributes, next to the tests. Where the runtime's library
-is missing, the tests are skipped with the reason that the runtime itself gives. This module needs pytest and is imported by
-tests only.
+is missing, the tests are skipped with the reason that the runtime itself gives.
 """
 
 from __future__ import annotations
@@ -37,7 +29,7 @@ from latcast.runtimes import get_runtime
 from latcast.runtimes.kernel_assignment import VIEWS
 from latcast.runtimes.protocol import Runtime, Session
 from latcast.runtimes.session import random_inputs
-from latcast.testing.runtime_contract_networks import CONTRACT_NETWORKS
+from latcast.testing.networks import CONTRACT_NETWORKS
 
 every_network = pytest.mark.parametrize("network", sorted(CONTRACT_NETWORKS))
 

@@ -1,0 +1,66 @@
+"""The contract suites on what latcast has itself; runtimes, samplers and selections have theirs in their own tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.writers.onnx import to_onnx
+from latcast.testing.contracts import ImporterContract, KernelTypeContract, OperatorContract, RegressorContract, SpaceContract
+from latcast.testing.networks import random_network
+
+
+class TestConv(OperatorContract):
+    op_type = "Conv"
+    output_shape = (1, 16, 14, 14)
+    flops = 2 * 16 * 14 * 14 * 8 * 9
+
+    def build(self, builder: GraphBuilder) -> str:
+        return builder.conv(builder.input((1, 8, 28, 28)), 16, 3, stride=2)
+
+
+class TestReshape(OperatorContract):
+    op_type = "Reshape"
+    output_shape = (1, 128)
+    flops = 0
+
+    def build(self, builder: GraphBuilder) -> str:
+        return builder.reshape(builder.input((1, 8, 4, 4)), (1, 128))
+
+
+class TestSoftmaxKernels(KernelTypeContract):
+    type_name = "softmax"
+    configurations = ({"rows": 4, "columns": 64}, {"rows": 1, "columns": 1000})
+
+
+class TestMatmulKernels(KernelTypeContract):
+    type_name = "matmul"
+    configurations = (
+        {"batch": 2, "rows": 8, "inner": 16, "columns": 24},
+        {"batch": 1, "rows": 64, "inner": 32, "columns": 64},
+    )
+
+
+@pytest.mark.parametrize("space_name", ["random_mixed", "resnet", "ofa_mobilenet_v3", "operator_pairs"])
+class TestSpaces(SpaceContract):
+    @pytest.fixture(autouse=True)
+    def named(self, space_name: str) -> None:
+        self.space_name = space_name  # type: ignore[misc]
+
+
+class TestOnnx(ImporterContract):
+    importer_name = "onnx"
+
+    def write(self, folder: Path) -> Path:
+        file = folder / "small.onnx"
+        file.write_bytes(to_onnx(random_network(0)))
+        return file
+
+
+@pytest.mark.parametrize("regressor_name", ["lasso", "random_forest", "gbdt"])
+class TestRegressors(RegressorContract):
+    @pytest.fixture(autouse=True)
+    def named(self, regressor_name: str) -> None:
+        self.regressor_name = regressor_name  # type: ignore[misc]
