@@ -156,7 +156,7 @@ def table_9(benchmark: MeasuredBenchmark, families: Sequence[HeldOutFamily]) -> 
          *(f"paper {device} ±10 %" for device in DEVICES)),
         tuple(rows),
         ("kernels as the runtime's profiler timed them in a few runs; the paper times them alone and holds out a fifth of them",
-         "a type that no other family has is priced by the throughput of all kernels"),
+         "a type that no other family has is estimated by the throughput of all kernels"),
     )  # fmt: skip
 
 

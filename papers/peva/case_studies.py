@@ -168,8 +168,8 @@ def figure_18(published: Published, results: Results) -> Comparison:
     return Comparison(
         "figure 18b", "MAPE of real networks with and without fusion, learned from all",
         ("runtime", "system on chip", "approach", "with MAPE %", "without MAPE %"), tuple(rows),
-        ("without fusion the regressors price every activation that PyTorch fuses as a kernel; of TFLite no element-wise kernel "
-         "was published that could price one",
+        ("without fusion the regressors count every activation that PyTorch fuses as a kernel; of TFLite no element-wise kernel "
+         "was published to learn one from",
          "latcast learns anew from kernels that are not fused, so it can make up for most of what it is not told"),
     )  # fmt: skip
 
@@ -199,7 +199,7 @@ def figure_19(published: Published, results: Results) -> Comparison:
     return Comparison(
         "figure 19", "MAPE with and without knowing the kernel selection, learned from all",
         ("platform", "approach", "tested", "number", "with MAPE %", "without MAPE %"), tuple(rows),
-        ("on TFLite the networks are those that run a Winograd kernel; without the selection one regressor prices all "
+        ("on TFLite the networks are those that run a Winograd kernel; without the selection one regressor takes all "
          "convolutions",
          WHERE_REAL),
     )  # fmt: skip
@@ -215,7 +215,7 @@ def _mean_mape(results_: Sequence[TrialResult]) -> float | None:
 
 
 def figure_23(published: Published, results: Results) -> Comparison:
-    """nn-Meter's way beside the others, TFLite on Android GPUs."""
+    """nn-Meter's method beside the others, TFLite on Android GPUs."""
     platforms = [each for each in published.gpus_with_operations("tflite") if each.device in ANDROID]
     rows: list[tuple[Cell, ...]] = []
     for learner in ("nn-meter", *MODELS, "networks", "operations"):
@@ -226,7 +226,7 @@ def figure_23(published: Published, results: Results) -> Comparison:
         "figure 23", "Comparison with nn-Meter, real networks, TFLite on Android GPUs",
         ("approach", "mean of 30 MAPE %", "mean of all MAPE %", *(f"{soc_of(each)} of all MAPE %" for each in platforms)),
         tuple(rows),
-        ("nn-Meter's way here: a random forest an operation, convolutions without their groups and without the selected kernel, "
+        ("nn-Meter's method here: a random forest an operation, convolutions without groups and without the selected kernel, "
          "no overhead (Li et al. §5.6.1); the fusion is the recorded one, as nn-Meter's detection needs the phones", WHERE_REAL),
     )  # fmt: skip
 

@@ -151,7 +151,7 @@ without knowing the kernel selection; as nn-Meter does."""
 
 FEWEST_OPERATIONS = 10
 """A group with fewer to learn from is learned together with all groups of the same features; one that was not seen at all is
-priced by the regressor of all operations."""
+estimated by the regressor of all operations."""
 
 Network = Sequence[ExecutedKernel]
 
