@@ -15,7 +15,7 @@ import numpy as np
 from latcast.datasets.importers.tflite_blocks import IMPORTER
 from latcast.errors import DatasetError
 from latcast.predictors.metrics import Metrics, judge
-from latcast.predictors.regressors.residual import LogResidual
+from latcast.predictors.regressors.forest import LogResidual
 from papers.harness import Cell, Comparison, mean
 
 TABLE = "ln_v3"

@@ -14,9 +14,8 @@ from latcast.kernels.types import kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.analytical import fit_from_kernels, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
-from latcast.predictors.kernel_predictor import TRANSFERRED, fit_kernel_predictor
+from latcast.predictors.kernel_predictor import TRANSFERRED, KernelSource, fit_kernel_predictor, fit_transferred_base
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.transferred_base import KernelSource, fit_transferred_base
 from latcast.records import Platform
 from tests.devices.made_up_pool import COMPUTE, MEMORY, RULES, convs, law_ms, platform_of
 

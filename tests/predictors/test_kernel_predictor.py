@@ -1,4 +1,4 @@
-"""The predictor of one kernel type."""
+"""The predictor of one kernel type, and what regressors see of a kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latcast.kernels import kernel_type
+from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.predictors.analytical import POOLED, AnalyticalTerms, fit_from_kernels, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
@@ -20,11 +20,14 @@ from latcast.predictors.kernel_predictor import (
     FEW_SAMPLES,
     KernelPredictor,
     Seen,
+    feature_matrix,
+    feature_names,
     fit_kernel_predictor,
     kernel_models,
 )
 from latcast.predictors.regressors import REGRESSORS
-from tests.predictors.made_up_platform import TRUTH, make_predictor
+from latcast.spaces.catalogue import build, model
+from tests.predictors.made_up_platform import RULES, TRUTH, make_predictor
 
 LINEAR = kernel_type("linear")
 
@@ -206,3 +209,34 @@ def test_analytical_terms_that_know_nothing_still_give_a_latency() -> None:
     fitted = KernelPredictor("linear", ANALYTICAL, None, rows.min(axis=0), rows.max(axis=0), 0)
 
     assert (fitted.latency_ms(AnalyticalTerms({POOLED: np.zeros(4)}), rows) > 0).all()
+
+
+def test_the_features_of_a_linear_layer_by_hand() -> None:
+    kind = kernel_type("linear")
+
+    values = dict(zip(feature_names(kind), feature_matrix(kind, np.array([[4, 10, 6, 1, 0, 0]]))[0].tolist(), strict=True))
+
+    assert {name: values[name] for name in kind.fields} == {
+        "rows": 4, "in_features": 10, "out_features": 6, "fused_flops": 1, "fused_inputs": 0, "fused_transcendentals": 0,
+    }  # fmt: skip
+    assert (values["flops"], values["input_elements"], values["output_elements"], values["weight_elements"]) == (480, 40, 24, 60)
+    assert values["intensity"] == pytest.approx(480 / 124)
+
+
+@pytest.mark.parametrize("name", sorted(KERNEL_TYPES))
+def test_every_type_has_a_finite_column_for_each_name(name: str) -> None:
+    kind = KERNEL_TYPES.get(name)
+
+    features = feature_matrix(kind, np.ones((3, len(kind.fields)), dtype=np.int64))
+
+    assert features.shape == (3, len(feature_names(kind)))
+    assert features.dtype == np.float64
+    assert np.isfinite(features).all()
+
+
+@pytest.mark.parametrize("network", ["mobilenet_v3_large", "deit_tiny_16", "resnext50_32x4d"])
+def test_kernels_of_real_networks_have_finite_features(network: str) -> None:
+    table = KernelTable.of([find_kernels(build(model(network)), RULES)])
+
+    for name, rows in table.configurations.items():
+        assert np.isfinite(feature_matrix(kernel_type(name), rows)).all()

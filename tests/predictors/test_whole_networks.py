@@ -9,8 +9,7 @@ from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.predictors.analytical import term_values
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.prior_rates import device_sort, prior_coefficients
-from latcast.predictors.whole_networks import fit_whole_networks, predictor_parts
+from latcast.predictors.whole_networks import device_sort, fit_whole_networks, predictor_parts, prior_coefficients
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 from tests.predictors.made_up_platform import RULES

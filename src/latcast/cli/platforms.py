@@ -13,9 +13,9 @@ from latcast.cli.output import milliseconds, percent, print_json, print_table, w
 from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
+    from latcast.predictors.analytical import ClassThroughput
     from latcast.predictors.intervals import Interval
     from latcast.predictors.platform_predictor import PlatformPredictor
-    from latcast.predictors.throughput import ClassThroughput
 
 
 class PatternGroup(CommandGroup):
@@ -141,7 +141,7 @@ def _described(predictor: PlatformPredictor) -> dict[str, Any]:
 
 
 def _throughputs(predictor: PlatformPredictor) -> list[ClassThroughput]:
-    from latcast.predictors.throughput import throughputs
+    from latcast.predictors.analytical import throughputs
 
     return throughputs(predictor.analytical, predictor.platform.precision)
 
@@ -202,8 +202,8 @@ def _short_networks(predictor: PlatformPredictor) -> str:
 
 
 def _print_compared(first: PlatformPredictor, second: PlatformPredictor) -> None:
+    from latcast.predictors.analytical import compared
     from latcast.predictors.card import FIGURES
-    from latcast.predictors.throughput import compared
 
     both = (first, second)
     print(f"A: {first.platform.id}\nB: {second.platform.id}\n")

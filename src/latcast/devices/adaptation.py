@@ -21,8 +21,7 @@ from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.folds import FOLDS, group_folds, held_out_by
-from latcast.predictors.intervals import HeldOut
+from latcast.predictors.intervals import FOLDS, HeldOut, group_folds, held_out_by
 from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
 from latcast.predictors.platform_predictor import PlatformPredictor

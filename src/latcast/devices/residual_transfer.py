@@ -15,17 +15,20 @@ import numpy as np
 
 from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels
-from latcast.predictors.features import feature_matrix, feature_names
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL_GBDT,
     FEW_SAMPLES,
     TRANSFERRED,
     KernelPredictor,
+    KernelSource,
     Seen,
+    TransferredBase,
+    feature_matrix,
+    feature_names,
     fit_kernel_predictor,
+    fit_transferred_base,
 )
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.transferred_base import KernelSource, TransferredBase, fit_transferred_base
 
 FOLDS = 3
 
@@ -120,7 +123,7 @@ def _on_sources(
     )  # fmt: skip
     if not trees or len(latency_ms) < FEW_SAMPLES:
         return found
-    from latcast.predictors.regressors.residual import LogResidual
+    from latcast.predictors.regressors.forest import LogResidual
 
     ratio = latency_ms / base.latency_ms(type_name, configurations)
     return replace(found, regressor=LogResidual.fit(feature_matrix(kind, configurations), ratio, seed=seed, tune=False))

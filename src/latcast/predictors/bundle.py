@@ -31,14 +31,22 @@ from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_text, in_present_words, present_model
-from latcast.predictors.features import feature_names, in_present_fields
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
-from latcast.predictors.kernel_predictor import ANALYTICAL_GP, TRANSFERRED, KernelPredictor, Seen, kernel_models
+from latcast.predictors.kernel_predictor import (
+    ANALYTICAL_GP,
+    TRANSFERRED,
+    KernelPredictor,
+    KernelSource,
+    Seen,
+    TransferredBase,
+    feature_names,
+    in_present_fields,
+    kernel_models,
+)
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
-from latcast.predictors.transferred_base import KernelSource, TransferredBase
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from latcast.kernels.kernel import KernelTable
 from latcast.predictors.analytical import fit_nonnegative
-from latcast.predictors.folds import FOLDS, group_folds
+from latcast.predictors.intervals import FOLDS, group_folds
 
 STRENGTHS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are drawn towards 1; chosen by cross-validation. A type that has a small share of every network's

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from latcast.predictors.analytical import AnalyticalTerms
+from latcast.predictors.analytical import AnalyticalTerms, throughputs
 from latcast.predictors.kernel_predictor import ANALYTICAL, ANALYTICAL_GBDT, ANALYTICAL_GP
-from latcast.predictors.throughput import throughputs
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor

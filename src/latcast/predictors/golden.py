@@ -18,7 +18,7 @@ from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.predictors.features import in_present_fields
+from latcast.predictors.kernel_predictor import in_present_fields
 from latcast.predictors.platform_predictor import PlatformPredictor
 
 TOLERANCE = 1e-6

@@ -1,18 +1,63 @@
-"""The predictor of one kernel type: an analytical base and what a regressor learned on top of it."""
+"""The predictor of one kernel type: an analytical base, of its own platform or of others, and what a regressor learned on top."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.types import KernelType, kernel_type
-from latcast.predictors.analytical import AnalyticalTerms
-from latcast.predictors.features import feature_matrix, feature_names
+from latcast.predictors.analytical import POOLED, AnalyticalTerms, fit_nonnegative, term_values
 from latcast.predictors.regressors import INTERNAL_REGRESSORS, REGRESSORS, Regressor, fit_regressor
-from latcast.predictors.transferred_base import TransferredBase
+
+_QUANTITIES = ("flops", "input_elements", "output_elements", "weight_elements", "intensity")
+
+
+def feature_names(kind: KernelType) -> tuple[str, ...]:
+    """Names of the columns of :func:`feature_matrix`."""
+    one = np.ones((1, len(kind.fields)), dtype=np.int64)
+    return (*kind.fields, *_QUANTITIES, *kind.features(kind.columns(one)))
+
+
+def feature_matrix(kind: KernelType, configurations: np.ndarray, names: Sequence[str] | None = None) -> np.ndarray:
+    """Features of kernels, (kernels, features), float64, finite.
+
+    FLOPs, elements read, written and of weights; FLOPs per element moved; and what the type adds (blocked MACs,
+    remainders against the vector length, tiles).
+
+    Args:
+        kind: The type.
+        configurations: (kernels, fields).
+        names: Which features, in which order; all of them where None. A predictor keeps the names it was trained on, so
+            that a feature added later changes nothing for it.
+    """
+    columns = kind.columns(configurations)
+    q = kind.quantities(columns)
+    moved = q.input_elements + q.output_elements + q.weight_elements
+    parts = [
+        *columns.values(), q.flops, q.input_elements, q.output_elements, q.weight_elements, q.flops / np.maximum(moved, 1),
+        *kind.features(columns).values(),
+    ]  # fmt: skip
+    known = feature_names(kind)
+    if names is not None and tuple(names) != known:
+        by_name = dict(zip(known, parts, strict=True))
+        parts = [by_name[name] for name in names]
+    return np.stack([np.broadcast_to(part, len(configurations)) for part in parts], axis=1).astype(np.float64)
+
+
+def in_present_fields(kind: KernelType, fields: Sequence[str], configurations: np.ndarray) -> np.ndarray:
+    """Configurations written with the fields that a type once had, (..., fields then), as it has them now, (..., fields).
+
+    Fields are only ever added, and one that came later is 0 for what was written before it.
+    """
+    if tuple(fields) == kind.fields:
+        return configurations
+    present = np.zeros((*configurations.shape[:-1], len(kind.fields)), dtype=np.int64)
+    present[..., [kind.fields.index(name) for name in fields]] = configurations
+    return present
+
 
 ANALYTICAL = "analytical"
 """Way to model a kernel type by its analytical terms alone."""
@@ -216,7 +261,7 @@ def fit_kernel_predictor(
     if model != ANALYTICAL and len(latency_ms) >= FEW_SAMPLES:
         features = feature_matrix(kind, configurations)
         if model == ANALYTICAL_GBDT:
-            from latcast.predictors.regressors.residual import LogResidual
+            from latcast.predictors.regressors.forest import LogResidual
 
             base = analytical.latency_ms(kind, configurations)
             regressor = LogResidual.fit(features, latency_ms / base, seed=seed, tune=tune)
@@ -226,3 +271,93 @@ def fit_kernel_predictor(
         name, model if regressor is not None else ANALYTICAL, regressor, low, high, len(latency_ms), feature_names(kind),
         seen=Seen.of(name, configurations),
     )  # fmt: skip
+
+
+FEWEST_OF_A_CLASS = 3
+"""Samples below which a class keeps the coefficients of the whole type."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel predictor of another platform.
+
+    Attributes:
+        platform: Id of that platform.
+        analytical: Its analytical terms; of a bundle only those of the classes of the kernel type.
+        predictor: Its kernel predictor.
+    """
+
+    platform: str
+    analytical: AnalyticalTerms
+    predictor: KernelPredictor
+
+    def latency_ms(self, configurations: np.ndarray) -> np.ndarray:
+        """What it predicts on its own platform, (kernels,)."""
+        return self.predictor.latency_ms(self.analytical, configurations)
+
+
+@dataclass(frozen=True)
+class TransferredBase:
+    """Analytical terms with those of sources beside them, for one kernel type.
+
+    A kernel's latency on a new platform is modelled as
+
+        Σ coefficient · term + Σ coefficient · latency that a source predicts,
+
+    all coefficients non-negative and drawn to those of the whole kernel type where a class has few samples. Where the platforms
+    are alike, the source's term carries its staircases over and the analytical terms only correct the balance of computing and
+    moving; where they are not, its coefficient falls to zero and what is left is what would have been fitted from scratch.
+
+    Attributes:
+        sources: Predictors of other platforms.
+        coefficients: Analytical class to (len(TERMS) + sources,); :data:`latcast.predictors.analytical.POOLED` is always there.
+    """
+
+    sources: tuple[KernelSource, ...]
+    coefficients: Mapping[str, np.ndarray]
+
+    def latency_ms(self, type_name: str, configurations: np.ndarray) -> np.ndarray:
+        """Latency of kernels, (kernels,)."""
+        pooled = self.coefficients[POOLED]
+        classes = _classes(type_name, configurations)
+        weights = np.stack([self.coefficients.get(name, pooled) for name in classes]) if classes else np.zeros((0, len(pooled)))
+        return np.maximum((_design(type_name, configurations, self.sources) * weights).sum(axis=1), 1e-7)
+
+
+def fit_transferred_base(
+    type_name: str,
+    configurations: np.ndarray,
+    latency_ms: np.ndarray,
+    sources: tuple[KernelSource, ...],
+    *,
+    strength: float = 1e-3,
+) -> TransferredBase:
+    """Fits coefficients to timed kernels of the new platform.
+
+    Args:
+        type_name: The kernel type.
+        configurations: (kernels, fields).
+        latency_ms: (kernels,).
+        sources: Predictors of other platforms that know the type.
+        strength: Weight of the prior, as in :func:`latcast.predictors.analytical.fit_from_kernels`.
+    """
+    design = _design(type_name, configurations, sources)
+    pooled = fit_nonnegative(design, latency_ms, strength=strength)
+    coefficients = {POOLED: pooled}
+    classes = np.array(_classes(type_name, configurations))
+    for name in np.unique(classes):
+        rows = classes == name
+        count = int(rows.sum())
+        if count >= FEWEST_OF_A_CLASS:
+            coefficients[str(name)] = fit_nonnegative(design[rows], latency_ms[rows], pooled, strength + 0.3 / count)
+    return TransferredBase(sources, coefficients)
+
+
+def _design(type_name: str, configurations: np.ndarray, sources: tuple[KernelSource, ...]) -> np.ndarray:
+    terms = term_values(kernel_type(type_name), configurations)
+    return np.column_stack([terms, *(source.latency_ms(configurations) for source in sources)])
+
+
+def _classes(type_name: str, configurations: np.ndarray) -> list[str]:
+    kind = kernel_type(type_name)
+    return [str(name) for name in kind.throughput_class(kind.columns(configurations))]

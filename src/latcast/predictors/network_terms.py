@@ -13,7 +13,7 @@ from latcast.extras import require
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import TERMS, coarse_class, term_values
-from latcast.predictors.features import feature_matrix, feature_names
+from latcast.predictors.kernel_predictor import feature_matrix, feature_names
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection, SizeCovariance
 
 _CONVOLUTION_SIZES = {"group_in_channels": 2.0, "out_channels": 2.0, "output_pixels": 2.0, "kernel_h": 1.0, "stride_h": 1.0}

@@ -15,13 +15,12 @@ from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.predictors.analytical import AnalyticalTerms
+from latcast.predictors.analytical import AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
-from latcast.predictors.throughput import ClassThroughput, throughputs
 from latcast.records import Platform
 from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
 

@@ -15,8 +15,15 @@ from latcast.graph.ir import Graph
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import SingleKernels
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
-from latcast.predictors.folds import FOLDS, held_out_by
-from latcast.predictors.intervals import HeldOut, calibrate, calibration_networks, lineages_of, unseen_bounds_ms
+from latcast.predictors.intervals import (
+    FOLDS,
+    HeldOut,
+    calibrate,
+    calibration_networks,
+    held_out_by,
+    lineages_of,
+    unseen_bounds_ms,
+)
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict

@@ -3,7 +3,7 @@
 ``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
 runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,
 its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.calibration_terms`). ``averaged``: the mean of
-what operators and whole networks teach (:mod:`latcast.predictors.averaged`).
+what operators and whole networks teach.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from latcast.errors import TrainingError
 from latcast.extras import require
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
-from latcast.predictors.analytical import AnalyticalTerms, fit_from_kernels, fit_from_networks, network_design
-from latcast.predictors.averaged import averaged
+from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms, fit_from_kernels, fit_from_networks, network_design
 from latcast.predictors.calibration_terms import (
     FEWEST_FOR_CORRECTION,
     CalibrationTerms,
@@ -28,14 +27,16 @@ from latcast.predictors.calibration_terms import (
     fit_calibration_terms,
     sums_by_type,
 )
-from latcast.predictors.folds import FOLDS, group_folds
-from latcast.predictors.intervals import HeldOut
+from latcast.predictors.intervals import FOLDS, HeldOut, group_folds
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL,
     ANALYTICAL_GBDT,
     ANALYTICAL_GP,
+    TRANSFERRED,
     KernelPredictor,
+    KernelSource,
     Seen,
+    TransferredBase,
     fit_kernel_predictor,
 )
 from latcast.predictors.network_terms import NetworkTerms
@@ -269,3 +270,57 @@ def cross_predict(
         estimates = trained.estimate([data.networks[row].kernels for row in rows])
         predicted.latency_ms[rows], predicted.outside_share[rows] = estimates.latency_ms, estimates.outside_share
     return predicted
+
+
+def averaged(first: PlatformPredictor, second: PlatformPredictor) -> PlatformPredictor:
+    """The mean of two predictors of a platform under the same fusion rules; platform, rules and card are the first one's.
+
+    What is learned from operators and from whole networks errs in different places. Operators that a profiler recorded teach
+    their kernels exactly, and nothing of what it did not record; whole networks teach everything, but only in sums. The mean of
+    both is a sum over kernels again: each kernel costs half of what either predictor says that it costs inside a network, each
+    network half of both overheads.
+
+    A kernel type that only one of them was trained on is estimated by the other one's analytical terms.
+    """
+    both = (first, second)
+    names = sorted({name for predictor in both for name in predictor.kernels})
+    return PlatformPredictor(
+        first.platform,
+        first.rules,
+        AnalyticalTerms(_mean_coefficients(both)),
+        {name: _mean_of_type(name, both) for name in names},
+        CalibrationTerms(constant_ms=sum(predictor.network.constant_ms for predictor in both) / 2),
+        card=first.card,
+    )
+
+
+def _mean_of_type(name: str, both: tuple[PlatformPredictor, PlatformPredictor]) -> KernelPredictor:
+    known = [predictor.kernels[name] for predictor in both if name in predictor.kernels]
+    low = np.min([found.low for found in known], axis=0)
+    high = np.max([found.high for found in known], axis=0)
+    sources = tuple(_source(predictor, name, low, high) for predictor in both)
+    weights = [predictor.network.weights.get(name, 1.0) / 2 for predictor in both]
+    coefficients = np.array([*_of_each_kernel(both), *weights])
+    samples = max(found.samples for found in known)
+    base = TransferredBase(sources, {POOLED: coefficients})
+    seen = Seen.union(found.seen for found in known)
+    return KernelPredictor(name, TRANSFERRED, None, low, high, samples, base=base, seen=seen)
+
+
+def _of_each_kernel(both: tuple[PlatformPredictor, PlatformPredictor]) -> np.ndarray:
+    """What a kernel costs besides its own latency, as analytical terms, (TERMS,)."""
+    per_kernel_ms = sum(predictor.network.per_kernel_ms for predictor in both) / 2
+    return np.array([per_kernel_ms if term == "count" else 0.0 for term in TERMS])
+
+
+def _source(predictor: PlatformPredictor, name: str, low: np.ndarray, high: np.ndarray) -> KernelSource:
+    found = predictor.kernels.get(name) or KernelPredictor(name, ANALYTICAL, None, low, high, 0)
+    return KernelSource(predictor.platform.id, predictor.analytical, found)
+
+
+def _mean_coefficients(both: tuple[PlatformPredictor, PlatformPredictor]) -> Mapping[str, np.ndarray]:
+    """Analytical terms for kernels of types that neither was trained on."""
+    classes = {name for predictor in both for name in predictor.analytical.coefficients}
+    tables = [predictor.analytical.coefficients for predictor in both]
+    each = _of_each_kernel(both)
+    return {name: np.mean([table.get(name, table[POOLED]) for table in tables], axis=0) + each for name in sorted(classes)}

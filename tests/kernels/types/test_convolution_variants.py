@@ -13,7 +13,7 @@ from latcast.kernels import KERNEL_TYPES, Kernel, KernelTable, find_kernels, ker
 from latcast.kernels.rules import rules_for
 from latcast.kernels.types.kernel_type import KERNEL_VARIANTS
 from latcast.predictors.analytical import term_values
-from latcast.predictors.features import feature_matrix, feature_names
+from latcast.predictors.kernel_predictor import feature_matrix, feature_names
 
 
 def separable(

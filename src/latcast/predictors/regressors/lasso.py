@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from latcast.predictors.regressors.cross_validation import Predict, choose
-from latcast.predictors.regressors.regressor import Arrays
+from latcast.predictors.regressors.regressor import Arrays, Predict, choose
 
 ALPHAS = tuple(10.0**power for power in range(-5, 3))
 """The grid of the paper."""

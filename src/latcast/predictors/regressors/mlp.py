@@ -9,8 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from latcast.predictors.regressors.cross_validation import Predict, choose
-from latcast.predictors.regressors.regressor import Arrays
+from latcast.predictors.regressors.regressor import Arrays, Predict, choose
 
 CONSTANT = 1e-6
 """Standard deviation of a log feature below which it tells samples apart by rounding alone."""
