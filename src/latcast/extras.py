@@ -32,7 +32,6 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "distributed": ("distributed", "dask"),
     "pyopencl": ("pyopencl", "opencl"),
     "wgpu": ("wgpu", "webgpu"),
-    "xgboost": ("xgboost", "xgboost"),
     "pandas": ("pandas", ""),
     "pytest": ("pytest", ""),
 }

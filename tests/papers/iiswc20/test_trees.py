@@ -90,25 +90,6 @@ def test_trees_are_those_that_are_grown_cell_by_cell() -> None:
     assert trees.predict(devices, networks) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
-def test_trees_are_those_of_xgboost() -> None:
-    xgboost = pytest.importorskip("xgboost", reason="xgboost is an extra")
-    devices, networks, target = made_up()
-    target[2, 3] = np.nan
-    settings = BoostingSettings()
-    reference = xgboost.XGBRegressor(
-        n_estimators=settings.trees, max_depth=settings.depth, learning_rate=settings.learning_rate,
-        reg_lambda=settings.regularisation, min_child_weight=settings.fewest, tree_method="exact",
-    )  # fmt: skip
-    known = ~np.isnan(target)
-    reference.fit(cells(devices, networks)[known.ravel()], target[known])
-
-    trees = GridBoosting(devices, networks, target)
-
-    # Where it was told nothing, either may take another of two splits that part all other cells alike.
-    expected = reference.predict(cells(devices, networks)).reshape(target.shape)[known]
-    assert trees.predict(devices, networks)[known] == pytest.approx(expected, rel=1e-3, abs=1e-3)
-
-
 RNG = np.random.default_rng(1)
 SPEED, SIZE = RNG.uniform(1, 5, 10), RNG.uniform(1, 9, 12)
 LATENCY_MS = np.outer(SPEED, SIZE)
