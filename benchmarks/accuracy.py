@@ -17,7 +17,7 @@ from latcast.datasets.store import Store
 from latcast.errors import TrainingError
 from latcast.kernels.rules import rules_for
 from latcast.kernels.search import find_kernels
-from latcast.measure.statistics import Label
+from latcast.measure.labels import Label
 from latcast.predictors.evaluation import evaluate_samples
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import NetworkSample

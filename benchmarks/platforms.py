@@ -41,7 +41,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import SingleKernels, find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.measure.statistics import label_error
+from latcast.measure.labels import label_error
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor

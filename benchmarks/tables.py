@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from latcast.measure.statistics import MOST_LABEL_ERROR
+from latcast.measure.labels import MOST_LABEL_ERROR
 
 MAPE_ABOVE_LABEL_ERROR = 3.0
 """Points by which a MAPE may lie above the label error."""

@@ -59,7 +59,7 @@ def _reproduce(
     from dataclasses import replace
 
     from latcast.folders import cache_folder
-    from latcast.measure.statistics import label_error_to_json
+    from latcast.measure.labels import label_error_to_json
     from latcast.predictors.profiling import Stage
     from papers.harness import chosen_items, files_digest
     from papers.iiswc20.architectures import read_nas_bench_201

@@ -19,7 +19,7 @@ from latcast.devices.network_kernels import kernels_of_layers
 from latcast.errors import DatasetError
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.measure.environment import MOMENT
-from latcast.measure.statistics import LabelError, label_error_of_halves
+from latcast.measure.labels import LabelError, label_error_of_halves
 from papers.iiswc20.paper import CLUSTERS
 from papers.iiswc20.trees import PaddedLayers
 

@@ -128,7 +128,7 @@ def _searched(
     on: list[str], measured: Path | None, budget_s: float, cpus: str, realtime: bool | None, chosen: set[str], watch: Watch
 ) -> list[Comparison]:
     from latcast.datasets.store import Store
-    from latcast.measure.statistics import LABEL_PROCESSES
+    from latcast.measure.labels import LABEL_PROCESSES
     from latcast.predictors.demonstration import CHECK_PLAN
     from latcast.predictors.forecast import load
     from papers import harness

@@ -14,7 +14,7 @@ import numpy as np
 
 from latcast.errors import MissingExtraError
 from latcast.graph.operators import graph_macs
-from latcast.measure.statistics import Label, label_error
+from latcast.measure.labels import Label, label_error
 from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage

@@ -16,8 +16,9 @@ from latcast.datasets.variants import FAMILIES
 from latcast.errors import DatasetError, TrainingError
 from latcast.kernels.rules import FusionRules, load_rules, rules_for
 from latcast.kernels.search import find_kernels
+from latcast.measure.labels import Label, LabelError, label_error
 from latcast.measure.probe import QuietTime
-from latcast.measure.statistics import Label, LabelError, label_error, probe_settings, renormalised
+from latcast.measure.statistics import probe_settings, renormalised
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
 from latcast.predictors.training import fit_predictor

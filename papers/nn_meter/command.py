@@ -55,7 +55,7 @@ def command(
     """nn-Meter's tables and figures beside ours, from variants measured here (latcast data variants --measure)."""
     from latcast.datasets.opening import only_platform, open_measurements
     from latcast.folders import measurements_folder
-    from latcast.measure.statistics import label_error_to_json
+    from latcast.measure.labels import label_error_to_json
     from papers.harness import chosen_items
     from papers.nn_meter.benchmark import Training, read_benchmark
     from papers.nn_meter.evaluation import ITEMS, draw, reproduce

@@ -10,7 +10,7 @@ import numpy as np
 from latcast.errors import MissingExtraError
 from latcast.graph.operators import graph_macs
 from latcast.kernels.search import find_kernels
-from latcast.measure.statistics import MOST_LABEL_ERROR, LabelError
+from latcast.measure.labels import MOST_LABEL_ERROR, LabelError
 from latcast.predictors.evaluation import BASELINES, fit_baseline
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.samples import NetworkSample

@@ -9,8 +9,8 @@ import numpy as np
 
 from latcast.errors import MeasurementError
 from latcast.kernels.rules import rules_for
+from latcast.measure.labels import LABEL_PROCESSES, label_error
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.statistics import LABEL_PROCESSES, label_error
 from latcast.predictors.demonstration import CHECK_PLAN, CHECKED_NETWORKS
 from latcast.predictors.metrics import judge
 from latcast.predictors.profiling import OPERATOR_PLAN, Stage

@@ -14,7 +14,7 @@ from benchmarks.tables import blocks_table, platform_table
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.graph.operators import graph_macs
-from latcast.measure.statistics import LABEL_PROCESSES, LABEL_ROUNDS
+from latcast.measure.labels import LABEL_PROCESSES, LABEL_ROUNDS
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import model

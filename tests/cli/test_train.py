@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from latcast.datasets import jsonlines
 from latcast.datasets.store import Store
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import ALL_NETWORKS, DATASET, PLATFORM, UNSEEN, UNSEEN_NETWORKS
@@ -103,7 +104,7 @@ def test_people_get_baselines_label_error_and_a_line_for_each_network(latcast: L
 def test_test_and_training_networks_may_come_from_two_stores(latcast: Latcast, tmp_path: Path) -> None:
     seen, unseen = tmp_path / "seen.sqlite", tmp_path / "unseen.sqlite"
     with Store(":memory:") as store:
-        store.import_file(DATASET)
+        store.add_all(jsonlines.read(DATASET))
         records = list(store.measurements(as_taken=True))
     for path, wanted in ((seen, False), (unseen, True)):
         with Store(path) as store:

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
+from latcast.datasets import jsonlines
 from latcast.datasets.rows import Base
 from latcast.datasets.store import Store, measurement_id
 from latcast.errors import DatasetError, LatcastError, MissingExtraError
@@ -230,8 +231,8 @@ class TestExchange:
         store.add_all(records)
         assert store.export(tmp_path / name) == 3
         with Store(tmp_path / "other.sqlite") as other:
-            assert other.import_file(tmp_path / name) == 3
-            assert other.import_file(tmp_path / name) == 0
+            assert other.add_all(jsonlines.read(tmp_path / name)) == 3
+            assert other.add_all(jsonlines.read(tmp_path / name)) == 0
             assert list(other.measurements(failed=True)) == list(store.measurements(failed=True))
 
     def test_an_export_can_be_of_one_platform(self, store: Store, tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ class TestExchange:
         path.write_text(path.read_text() + "{}\n")
         with Store(tmp_path / "other.sqlite") as other:
             with pytest.raises(DatasetError, match=r"all\.jsonl:2"):
-                other.import_file(path)
+                other.add_all(jsonlines.read(path))
             assert len(other) == 0
 
 

@@ -29,7 +29,8 @@ from latcast.errors import BundleError, LatcastError
 from latcast.hub.plausibility import implausibility
 from latcast.hub.uploads import parse_upload
 from latcast.kernels.rules import load_rules
-from latcast.measure.statistics import label_error, stability_warnings
+from latcast.measure.labels import label_error
+from latcast.measure.statistics import stability_warnings
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.reading import parse_tensors, read_bytes

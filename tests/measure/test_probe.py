@@ -11,7 +11,7 @@ from latcast.errors import MeasurementError
 from latcast.measure.probe import (
     HostProbe,
     QuietTimesFile,
-    calibrate,
+    calibrate_probe,
     default_quiet_times_path,
     numpy_instruction_sets,
     probe_key,
@@ -62,7 +62,7 @@ def test_calibration_takes_bursts_by_their_median_and_of_these_a_low_quantile() 
     # Five bursts of three; a single lucky reading (0.1) and a slow burst (9) must not decide.
     bursts = [[2.0, 0.1, 2.0], [1.0, 1.0, 9.0], [9.0, 9.0, 9.0], [3.0, 3.0, 3.0], [4.0, 4.0, 4.0]]
     probe = ScriptedProbe([(value, 2 * value) for burst in bursts for value in burst])
-    quiet_ms = calibrate(probe, bursts=5, readings_per_burst=3, pause_s=0)
+    quiet_ms = calibrate_probe(probe, bursts=5, readings_per_burst=3, pause_s=0)
     # Medians 1, 2, 3, 4, 9: their 20 % quantile lies 0.8 of the way from the first to the second.
     assert quiet_ms == pytest.approx((1.8, 3.6))
 

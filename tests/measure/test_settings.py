@@ -9,7 +9,7 @@ import pytest
 
 from latcast.errors import MeasurementError
 from latcast.measure.settings import KERNEL_PLAN, NETWORK_PLAN, MeasurePlan, WorkerSettings
-from latcast.measure.single import platform_of
+from latcast.measure.single import opened_platform
 
 
 @pytest.mark.parametrize("plan", [NETWORK_PLAN, KERNEL_PLAN, MeasurePlan(rounds=1, profile=True)])
@@ -53,8 +53,8 @@ def test_a_relative_library_path_holds_wherever_the_worker_runs(other_version: P
 
 
 def test_another_version_of_a_library_is_another_platform(other_version: Path) -> None:
-    usual = platform_of(WorkerSettings(probe=False))
-    other = platform_of(WorkerSettings(probe=False, library_path=str(other_version)))
+    usual = opened_platform(WorkerSettings(probe=False))
+    other = opened_platform(WorkerSettings(probe=False, library_path=str(other_version)))
     assert other.id == "local/onnxruntime-0.9/cpu1/fp32"
     assert usual.runtime_version != "0.9"
     assert (usual.device, usual.runtime, usual.unit) == (other.device, other.runtime, other.unit)

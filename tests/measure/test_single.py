@@ -9,10 +9,11 @@ import pytest
 
 from latcast.errors import ModelError
 from latcast.graph.builder import GraphBuilder
+from latcast.measure.labels import combine
 from latcast.measure.probe import QuietTimesFile
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.single import measure
-from latcast.measure.statistics import combine, normalised_runs
+from latcast.measure.statistics import normalised_runs
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.models import file_reference

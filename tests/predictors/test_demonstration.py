@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from latcast.measure.labels import LABEL_PROCESSES, LABEL_ROUNDS, Label
 from latcast.measure.settings import MeasurePlan
-from latcast.measure.statistics import LABEL_PROCESSES, LABEL_ROUNDS, Label
 from latcast.predictors.demonstration import (
     CHECK_PLAN,
     CHECKED_NETWORKS,

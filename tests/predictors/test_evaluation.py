@@ -12,7 +12,7 @@ from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels import Kernel, find_kernels
-from latcast.measure.statistics import Label, LabelError
+from latcast.measure.labels import Label, LabelError
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.evaluation import BASELINES, evaluate, evaluate_on_labels, evaluate_samples, fit_baseline
 from latcast.predictors.intervals import Interval

@@ -20,7 +20,7 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
 from latcast.runtimes.kernel_assignment import VIEWS, twins
 from latcast.runtimes.mnn import Mnn, MnnSession
-from latcast.runtimes.mnn_kernels import Call, assign_nodes
+from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
 from latcast.runtimes.mnn_native import convert
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
@@ -211,7 +211,7 @@ def test_another_module_in_the_converters_place_is_no_converter(monkeypatch: pyt
 # What it executed, made up
 
 
-def assigned(graph: Graph, calls: Sequence[Call]) -> list[tuple[str, str, list[int]]]:
+def assigned(graph: Graph, calls: Sequence[MnnCall]) -> list[tuple[str, str, list[int]]]:
     """Each kernel's kind, nodes and calls."""
     return [(kernel.kind, " ".join(kernel.nodes), kernel.calls) for kernel in assign_nodes(graph, calls)]
 
@@ -221,11 +221,11 @@ def test_a_convolution_takes_in_what_follows_without_a_name() -> None:
     x = b.conv_bn(b.input((1, 3, 8, 8)), 4, 3)
     graph = b.finish(b.relu(b.add(x, b.sigmoid(x))))
     calls = [
-        Call("conv_0_out_raster_0", "Raster", 1, ((1, 3, 8, 8),)),
-        Call("conv_0_out", "Convolution", 1, ((1, 4, 8, 8),)),
-        Call("sigmoid_0_out", "UnaryOp", 1, ((1, 4, 8, 8),)),
-        Call("add_0_out", "BinaryOp", 2, ((1, 4, 8, 8),)),
-        Call("relu_1_out", "ReLU", 1, ((1, 4, 8, 8),)),
+        MnnCall("conv_0_out_raster_0", "Raster", 1, ((1, 3, 8, 8),)),
+        MnnCall("conv_0_out", "Convolution", 1, ((1, 4, 8, 8),)),
+        MnnCall("sigmoid_0_out", "UnaryOp", 1, ((1, 4, 8, 8),)),
+        MnnCall("add_0_out", "BinaryOp", 2, ((1, 4, 8, 8),)),
+        MnnCall("relu_1_out", "ReLU", 1, ((1, 4, 8, 8),)),
     ]
     assert assigned(graph, calls) == [
         ("Raster", "", [0]),
@@ -242,11 +242,11 @@ def test_moves_before_an_operator_are_told_apart_by_their_shapes() -> None:
     x = b.concat([b.relu(b.input((1, 2, 4, 6))), b.sigmoid(b.input((1, 2, 4, 6)))])
     graph = b.finish(b.sigmoid(b.transpose(x, (0, 2, 3, 1))))
     calls = [
-        Call("relu_0_out", "ReLU", 1, ((1, 2, 4, 6),)),
-        Call("sigmoid_0_out", "UnaryOp", 1, ((1, 2, 4, 6),)),
-        Call("sigmoid_1_out_raster_0", "Raster", 2, ((1, 4, 4, 6),)),
-        Call("sigmoid_1_out_raster_1", "Raster", 1, ((1, 4, 6, 4),)),
-        Call("sigmoid_1_out", "UnaryOp", 1, ((1, 4, 6, 4),)),
+        MnnCall("relu_0_out", "ReLU", 1, ((1, 2, 4, 6),)),
+        MnnCall("sigmoid_0_out", "UnaryOp", 1, ((1, 2, 4, 6),)),
+        MnnCall("sigmoid_1_out_raster_0", "Raster", 2, ((1, 4, 4, 6),)),
+        MnnCall("sigmoid_1_out_raster_1", "Raster", 1, ((1, 4, 6, 4),)),
+        MnnCall("sigmoid_1_out", "UnaryOp", 1, ((1, 4, 6, 4),)),
     ]
     assert assigned(graph, calls)[2:] == [
         ("Raster", "concat_0", [2]),
@@ -262,11 +262,11 @@ def test_the_parts_of_a_split_are_one_kernel_wherever_they_are_read() -> None:
     left, right = b.split(b.relu(b.input((1, 4, 4, 4))), (2, 2))
     graph = b.finish(b.sigmoid(left), b.conv(right, 3, 1))
     calls = [
-        Call("relu_0_out", "ReLU", 1, ((1, 4, 4, 4),)),
-        Call("sigmoid_0_out_raster_0", "Raster", 1, ((1, 2, 4, 4),)),
-        Call("sigmoid_0_out", "UnaryOp", 1, ((1, 2, 4, 4),)),
-        Call("conv_0_out_raster_0", "Raster", 1, ((1, 2, 4, 4),)),
-        Call("conv_0_out", "Convolution", 1, ((1, 3, 4, 4),)),
+        MnnCall("relu_0_out", "ReLU", 1, ((1, 4, 4, 4),)),
+        MnnCall("sigmoid_0_out_raster_0", "Raster", 1, ((1, 2, 4, 4),)),
+        MnnCall("sigmoid_0_out", "UnaryOp", 1, ((1, 2, 4, 4),)),
+        MnnCall("conv_0_out_raster_0", "Raster", 1, ((1, 2, 4, 4),)),
+        MnnCall("conv_0_out", "Convolution", 1, ((1, 3, 4, 4),)),
     ]
     assert assigned(graph, calls) == [
         ("ReLU", "relu_0", [0]),
@@ -280,12 +280,12 @@ def test_the_groups_of_a_convolution_are_one_kernel_with_their_slices_and_their_
     b = GraphBuilder("made_up")
     graph = b.finish(b.sigmoid(b.conv_bn(b.input((1, 4, 8, 8)), 4, 3, groups=2)))
     calls = [
-        Call("conv_0_out__group__0_raster_0", "Raster", 1, ((1, 2, 8, 8),)),
-        Call("conv_0_out__group__0", "Convolution", 1, ((1, 2, 8, 8),)),
-        Call("conv_0_out__group__1_raster_0", "Raster", 1, ((1, 2, 8, 8),)),
-        Call("conv_0_out__group__1", "Convolution", 1, ((1, 2, 8, 8),)),
-        Call("sigmoid_0_out_raster_0", "Raster", 2, ((1, 4, 8, 8),)),
-        Call("sigmoid_0_out", "UnaryOp", 1, ((1, 4, 8, 8),)),
+        MnnCall("conv_0_out__group__0_raster_0", "Raster", 1, ((1, 2, 8, 8),)),
+        MnnCall("conv_0_out__group__0", "Convolution", 1, ((1, 2, 8, 8),)),
+        MnnCall("conv_0_out__group__1_raster_0", "Raster", 1, ((1, 2, 8, 8),)),
+        MnnCall("conv_0_out__group__1", "Convolution", 1, ((1, 2, 8, 8),)),
+        MnnCall("sigmoid_0_out_raster_0", "Raster", 2, ((1, 4, 8, 8),)),
+        MnnCall("sigmoid_0_out", "UnaryOp", 1, ((1, 4, 8, 8),)),
     ]
     assert assigned(graph, calls) == [
         ("Raster + Convolution", "conv_0 batchnormalization_0 relu_0", [0, 1, 2, 3, 4]),
@@ -298,12 +298,12 @@ def test_calls_of_made_up_names_belong_to_the_next_computation() -> None:
     b = GraphBuilder("made_up")
     graph = b.finish(b.relu(b.batch_norm(b.conv(b.input((1, 6, 8, 8)), 6, 3, groups=2))))
     calls = [
-        Call("ConvolutionDepthwise7_raster_0", "Raster", 1, ((3, 1, 2, 8, 8),)),
-        Call("ConvolutionDepthwise7", "ConvolutionDepthwise", 1, ((1, 2, 8, 8),)),
-        Call("BinaryOp8", "BinaryOp", 2, ((1, 2, 8, 8),)),
-        Call("batchnormalization_0_out_raster_0", "Raster", 3, ((1, 6, 8, 8),)),
-        Call("batchnormalization_0_out", "Scale", 1, ((1, 6, 8, 8),)),
-        Call("relu_0_out", "ReLU", 1, ((1, 6, 8, 8),)),
+        MnnCall("ConvolutionDepthwise7_raster_0", "Raster", 1, ((3, 1, 2, 8, 8),)),
+        MnnCall("ConvolutionDepthwise7", "ConvolutionDepthwise", 1, ((1, 2, 8, 8),)),
+        MnnCall("BinaryOp8", "BinaryOp", 2, ((1, 2, 8, 8),)),
+        MnnCall("batchnormalization_0_out_raster_0", "Raster", 3, ((1, 6, 8, 8),)),
+        MnnCall("batchnormalization_0_out", "Scale", 1, ((1, 6, 8, 8),)),
+        MnnCall("relu_0_out", "ReLU", 1, ((1, 6, 8, 8),)),
     ]
     assert assigned(graph, calls) == [
         ("Raster + ConvolutionDepthwise + BinaryOp + Scale", "conv_0 batchnormalization_0", [0, 1, 2, 3, 4]),

@@ -157,7 +157,7 @@ def measurement_values(key: str, measurement: Measurement, environment_key: str)
     }
 
 
-def reference_of(row: ReferenceRow) -> Reference:
+def stored_reference(row: ReferenceRow) -> Reference:
     """What :func:`reference_row` was given.
 
     Raises:
@@ -166,7 +166,7 @@ def reference_of(row: ReferenceRow) -> Reference:
     return Reference.from_json({"space": row.space, "parameters": row.parameters, "name": row.name})
 
 
-def measurement_of(row: MeasurementRow) -> Measurement:
+def stored_measurement(row: MeasurementRow) -> Measurement:
     """What :func:`measurement_values` was given.
 
     Raises:

@@ -34,65 +34,18 @@ LINEAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # A sum around a basic block or a narrowing bottleneck. Where the activation stands, squeeze-and-excitation, attention on
         # channels, groups in the middle convolution, and which of the two convolutions is 3x3 (BagNet) do not make it another.
         "residual": (
-            "resnet",
-            "preresnet",
-            "seresnet",
-            "se_resnet",
-            "sepreresnet",
-            "resnext",
-            "seresnext",
-            "senet",
-            "bagnet",
-            "wrn",
-            "ofa_resnet",
-            "airnet",
-            "airnext",
-            "bam",
-            "cbam",
-            "diaresnet",
-            "diapreresnet",
-            "drnc",
-            "drnd",
-            "fastseresnet",
-            "ibn",
-            "ibnb",
-            "isqrtcovresnet",
-            "octresnet",
-            "pyramidnet",
-            "resattnet",
-            "resdropresnet",
-            "resnesta",
-            "resnestabc",
-            "rir",
-            "ror",
-            "scnet",
-            "scneta",
-            "shakedropresnet",
-            "shakeshakeresnet",
-            "sharesnet",
-            "sknet",
+            "resnet", "preresnet", "seresnet", "se_resnet", "sepreresnet", "resnext", "seresnext", "senet", "bagnet", "wrn",
+            "ofa_resnet", "airnet", "airnext", "bam", "cbam", "diaresnet", "diapreresnet", "drnc", "drnd", "fastseresnet",
+            "ibn", "ibnb", "isqrtcovresnet", "octresnet", "pyramidnet", "resattnet", "resdropresnet", "resnesta",
+            "resnestabc", "rir", "ror", "scnet", "scneta", "shakedropresnet", "shakeshakeresnet", "sharesnet", "sknet",
             "tresnet",
         ),
         # 1x1 that widens, depthwise, 1x1 that narrows: MobileNetV2's block, whatever its kernel sizes, gates and activations;
         # MobileViT is made of it between its blocks of attention.
         "inverted residual": (
-            "mobilenetv2",
-            "mobilenet_v2",
-            "mobilenetv3",
-            "mobilenet_v3",
-            "mnasnet",
-            "proxylessnas",
-            "spnasnet",
-            "fbnet",
-            "efficientnet",
-            "mixnet",
-            "igcv",
-            "mobilevit",
-            "ofa_mobilenet_v3",
-            "ofa_mobilenet_v3_w12",
-            "ofa_proxylessnas",
-            "bignas",
-            "fbnet_v3",
+            "mobilenetv2", "mobilenet_v2", "mobilenetv3", "mobilenet_v3", "mnasnet", "proxylessnas", "spnasnet", "fbnet",
+            "efficientnet", "mixnet", "igcv", "mobilevit", "ofa_mobilenet_v3", "ofa_mobilenet_v3_w12", "ofa_proxylessnas",
+            "bignas", "fbnet_v3",
         ),
         # Depthwise and 1x1 in a chain, without a sum.
         "separable": ("mobilenet", "mobilenet_v1", "fdmobilenet"),
@@ -111,9 +64,9 @@ LINEAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # Cells that were searched for, of separable and dilated convolutions.
         "cell": ("darts", "nasnet", "pnasnet"),
     }
-)
+)  # fmt: skip
 """Lineage to the families (:func:`family_of`) whose networks share its block. Other families are lineages of their own: RegNet,
-whose bottleneck neither narrows nor widens, GhostNet, SqueezeNext, HarDNet, HRNet, DLA, NAS-Bench-201..."""  # fmt: skip
+whose bottleneck neither narrows nor widens, GhostNet, SqueezeNext, HarDNet, HRNet, DLA, NAS-Bench-201..."""
 
 _LINEAGE_OF: Mapping[str, str] = MappingProxyType({family: name for name, families in LINEAGES.items() for family in families})
 
@@ -209,19 +162,6 @@ def by_device(platforms: Iterable[str], seed: int, test_share: float = TEST_SHAR
     devices = by_network(map(device_of, names), seed, test_share)
     held_out = frozenset(devices.test)
     return _split(names, frozenset(name for name in names if device_of(name) in held_out))
-
-
-def each_device(platforms: Iterable[str]) -> dict[str, Split]:
-    """For each device a split that holds it out, with all its platforms; by device.
-
-    Raises:
-        DatasetError: Fewer than two devices.
-    """
-    names = sorted(set(platforms))
-    devices = sorted({device_of(name) for name in names})
-    if len(devices) < 2:
-        raise DatasetError(f"found {len(devices)} devices; holding one out takes at least 2")
-    return {device: _split(names, frozenset(name for name in names if device_of(name) == device)) for device in devices}
 
 
 def _split(names: Sequence[str], test: frozenset[str]) -> Split:

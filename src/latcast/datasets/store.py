@@ -5,24 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import sqlite3
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Select, create_engine, event, func, insert, select
-from sqlalchemy import text as text_clause
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy import Select, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import NullPool, StaticPool
 
 from latcast.datasets import jsonlines
+from latcast.datasets.database import WRITES, open_engine, refuse_programs, without_password
 from latcast.datasets.rows import (
     STORE_SCHEMA_VERSION,
     Base,
@@ -33,26 +26,19 @@ from latcast.datasets.rows import (
     QuietTimeRow,
     ReferenceRow,
     environment_row,
-    measurement_of,
     measurement_values,
     platform_row,
-    reference_of,
     reference_row,
+    stored_measurement,
+    stored_reference,
 )
 from latcast.errors import DatasetError, LatcastError, MeasurementError
-from latcast.extras import explained
 from latcast.measure.campaign import Tally
 from latcast.measure.environment import MOMENT, environment_id
+from latcast.measure.labels import Label, combine
 from latcast.measure.probe import QuietTime, checked_quiet_ms
-from latcast.measure.statistics import Label, combine, probe_settings, renormalised
-from latcast.reading import MOST_BYTES, parse_json
+from latcast.measure.statistics import probe_settings, renormalised
 from latcast.records import Measurement, Platform, Reference
-
-BUSY_TIMEOUT_S = 30
-"""How long a SQLite connection waits for another one's commit."""
-
-_WRITES = "latcast_writes"
-"""Execution option of connections that will write."""
 
 
 def measurement_id(measurement: Measurement) -> str:
@@ -95,12 +81,12 @@ class Store:
     """
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
-        self.location = _without_password(os.fspath(location))
+        self.location = without_password(os.fspath(location))
         with self._translated("open"):
-            self._engine = _engine(_url(os.fspath(location)))
-        with self._translated("open"), self._engine.execution_options(**{_WRITES: True}).begin() as connection:
+            self._engine = open_engine(os.fspath(location))
+        with self._translated("open"), self._engine.execution_options(**{WRITES: True}).begin() as connection:
             if connection.dialect.name == "sqlite":
-                self._refuse_programs(connection)
+                refuse_programs(connection, self.location)
             Base.metadata.create_all(connection)
         self._check_version()
 
@@ -191,7 +177,7 @@ class Store:
             for row in session.scalars(query.execution_options(yield_per=100)):
                 if wanted is None or row.reference_key in wanted:
                     try:
-                        measurement = _with_quiet_time(measurement_of(row), quiet_times)
+                        measurement = _with_quiet_time(stored_measurement(row), quiet_times)
                     except LatcastError as problem:
                         raise DatasetError(f"{self.location}: record {row.id}: {problem}") from problem
                     yield measurement
@@ -245,7 +231,7 @@ class Store:
         used = _filtered(select(MeasurementRow.reference_key), platform, None, space)
         with self._reading() as session:
             try:
-                return [reference_of(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
+                return [stored_reference(row) for row in session.scalars(query.where(ReferenceRow.key.in_(used)))]
             except MeasurementError as problem:
                 raise DatasetError(f"{self.location}: {problem}") from problem
 
@@ -294,28 +280,7 @@ class Store:
         """Writes records, failed ones too, as JSON Lines (``.gz`` compresses) and returns their number."""
         return jsonlines.write(path, self.measurements(platform=platform, role=role, failed=True))
 
-    def import_file(self, path: str | os.PathLike[str]) -> int:
-        """Adds the records of a JSON Lines file and returns how many were new.
-
-        Raises:
-            DatasetError: A line is not a measurement; nothing is added then.
-        """
-        return self.add_all(jsonlines.read(path))
-
     # Below: transactions
-
-    def _refuse_programs(self, connection: Connection) -> None:
-        """A file may come from a stranger: views, triggers and computed columns would be run by reading it."""
-        rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master").all()
-        for kind, name, text in rows:
-            computed = kind == "table" and any(
-                column[6] for column in connection.execute(text_clause("SELECT * FROM pragma_table_xinfo(:name)"), {"name": name})
-            )
-            if kind not in ("table", "index") or computed or re.match(r"\s*CREATE\s+VIRTUAL", str(text), re.IGNORECASE):
-                raise DatasetError(
-                    f"the store {self.location} holds the {kind} '{name}', which computes what is read; expected plain tables, "
-                    "do not use a store from this source"
-                )
 
     def _check_version(self) -> None:
         with self._writing("open") as session:
@@ -337,7 +302,7 @@ class Store:
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[Session]:
-        engine = self._engine.execution_options(**{_WRITES: True})
+        engine = self._engine.execution_options(**{WRITES: True})
         with self._translated(doing), Session(engine) as session, session.begin():
             yield session
 
@@ -345,78 +310,6 @@ class Store:
     def _reading(self) -> Iterator[Session]:
         with self._translated("read"), Session(self._engine) as session:
             yield session
-
-
-def _without_password(location: str) -> str:
-    """A location that messages may show."""
-    return re.sub(r"://([^:/@]*):[^@/]*@", r"://\1:***@", location)
-
-
-def _url(location: str) -> URL:
-    if "://" not in location:
-        return URL.create("sqlite", database=location)
-    try:
-        return make_url(location)
-    except ValueError as problem:
-        raise DatasetError(f"cannot open the store {_without_password(location)}: not a database URL ({problem})") from problem
-
-
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        try:
-            return create_engine(url)
-        except ModuleNotFoundError as problem:
-            raise explained(problem, f"the database {url.get_backend_name()}") or DatasetError(
-                f"the database {url.get_backend_name()} needs the package '{problem.name}', which is not installed; "
-                f"add it with: pip install {problem.name}"
-            ) from problem
-    in_memory = url.database in (None, "", ":memory:")
-    if not in_memory:
-        folder = Path(str(url.database)).parent
-        if not folder.is_dir():
-            raise DatasetError(f"cannot make the store {url.database}: there is no folder {folder}")
-    # A file is opened anew for each transaction: cheap, and no connection is left to threads or to the interpreter's end.
-    engine = create_engine(
-        url,
-        poolclass=StaticPool if in_memory else NullPool,
-        json_deserializer=lambda text: parse_json(text, "a value of the store", error=DatasetError),
-        connect_args={"timeout": BUSY_TIMEOUT_S, **({"check_same_thread": False} if in_memory else {})},
-    )
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, record: object) -> None:
-        connection.isolation_level = None  # transactions are begun below
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute("PRAGMA trusted_schema=OFF")
-        if sys.version_info >= (3, 11):
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
-        if not in_memory:
-            _write_ahead(cursor)
-            # Enough to survive a killed process; only a power failure can take the last commits along.
-            cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # A writer takes its lock at once and waits for another's; one that first read and then wrote would fail instead.
-        writes = connection.get_execution_options().get(_WRITES, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
-
-
-def _write_ahead(cursor: Any) -> None:
-    """Puts a SQLite file into write-ahead mode; while others are opening it for the first time too, SQLite does not wait."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            cursor.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as problem:
-            if "locked" not in str(problem) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
 
 
 def _first_line(problem: Exception) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from latcast.errors import DatasetError
-from latcast.measure.statistics import combine
+from latcast.measure.labels import combine
 from latcast.records import Measurement, Reference
 
 

@@ -18,7 +18,7 @@ from latcast.fusion.test_cases import tested_operators
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
 from latcast.measure.client import MeasuringClient
 from latcast.measure.settings import WorkerSettings
-from latcast.measure.single import platform_of
+from latcast.measure.single import opened_platform
 from latcast.records import Platform
 
 DETECTED = "detected"
@@ -103,7 +103,7 @@ def chosen_rules(source: FusionRules | str | None, of: Platform | WorkerSettings
     if source is None or source == SHIPPED:
         return platform_rules(of) if isinstance(of, Platform) else rules_for(of.runtime, of.precision)
     if source == DETECTED:
-        return detected_rules(of if isinstance(of, Platform) else platform_of(of))
+        return detected_rules(of if isinstance(of, Platform) else opened_platform(of))
     return load_rules(source)
 
 

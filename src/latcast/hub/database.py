@@ -16,7 +16,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from latcast.datasets.rows import MeasurementRow, ReferenceRow, reference_of
+from latcast.datasets.rows import MeasurementRow, ReferenceRow, stored_reference
 from latcast.datasets.store import measurement_id
 from latcast.errors import HubError
 from latcast.hub.migrations import migrate
@@ -256,7 +256,7 @@ class HubDatabase(TokenStore):
     def observations(self) -> list[Observation]:
         """The latency of each network on each platform: what a model is fitted to. Nothing of the quarantine."""
         with self._reading() as session:
-            references = {row.key: reference_of(row) for row in session.scalars(select(ReferenceRow))}
+            references = {row.key: stored_reference(row) for row in session.scalars(select(ReferenceRow))}
             found = network_latencies(session)
         return [
             Observation(platform, references[key], median(values))

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, measurement_of, reference_of
+from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
 from latcast.errors import HubError
 from latcast.hub.database import HubDatabase, network_latencies
 from latcast.hub.model import Forecast
@@ -86,7 +86,7 @@ class HubReader:
         used = select(MeasurementRow.reference_key).where(MeasurementRow.role == role, MeasurementRow.error.is_(None))
         query = select(ReferenceRow).where(ReferenceRow.key.in_(used)).order_by(ReferenceRow.name, ReferenceRow.key)
         with self._reading() as session:
-            return {row.key: reference_of(row) for row in session.scalars(query)}
+            return {row.key: stored_reference(row) for row in session.scalars(query)}
 
     def networks(self) -> list[dict[str, Any]]:
         """Each network with its range of latencies over platforms, by name."""
@@ -116,7 +116,7 @@ class HubReader:
             row = session.get(ReferenceRow, key) if _storable(key) else None
             if row is None:
                 raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
-            reference = reference_of(row)
+            reference = stored_reference(row)
         rows = [
             {"platform": platform, "latency_ms": median(networks[key]), "measurements": len(networks[key])}
             for platform, networks in self.latencies(network=key).items()
@@ -182,7 +182,7 @@ class HubReader:
         if not all(_storable(text) for text in (platform, network, role, after) if text is not None):
             return []
         with self._reading() as session:
-            return [{"id": row.id, **measurement_of(row).to_json()} for row in session.scalars(query)]
+            return [{"id": row.id, **stored_measurement(row).to_json()} for row in session.scalars(query)]
 
     def export(self, *, platform: str | None = None, role: str | None = None) -> Iterator[bytes]:
         """All records as compressed JSON Lines, in portions; each portion is read in a transaction of its own."""

@@ -140,7 +140,7 @@ def probe_key() -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def calibrate(probe: Probe, *, bursts: int = 30, readings_per_burst: int = 5, pause_s: float = 0.01) -> tuple[float, ...]:
+def calibrate_probe(probe: Probe, *, bursts: int = 30, readings_per_burst: int = 5, pause_s: float = 0.01) -> tuple[float, ...]:
     """What the probe takes when the host is quiet, from many readings spread over about half a second.
 
     Caches are displaced before each reading, as they are when the probe is read around the runs of a network. Of each burst

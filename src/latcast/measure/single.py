@@ -18,7 +18,7 @@ from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.models import Model, Shapes, as_graph, file_reference, model_reference
 
 
-def platform_of(settings: WorkerSettings) -> Platform:
+def opened_platform(settings: WorkerSettings) -> Platform:
     """The platform that a worker with these settings says it is, with the version of the library that it found.
 
     Raises:

@@ -12,7 +12,7 @@ the quiet time at every run, though the runs took as long as the others'. Withou
 with it 1.4 %.)
 
 The three constants below were chosen among about a dozen settings on all the data at hand, so these figures describe that
-data and promise nothing for other hosts. Spread (mean standard deviation) of medians between processes on a shared server,
+data and promise nothing for other hosts. Dispersion (mean standard deviation) of medians between processes on a shared server,
 raw and normalised: 5.5 and 2.7 % with some memory contention, 11.1 and 5.6 % with three of 28 processes in a slow state,
 2.5 and 2.5 % (networks) and 3.1 and 3.2 % (kernels) on a quiet host. Between rounds of one process: LiteRT 11.8 and 6.5 %,
 OpenVINO 4.7 and 3.8, ONNX Runtime 4.1 and 3.8, ncnn 4.1 and 4.8. Shrinking less (``PROBE_UNCERTAINTY`` 0.1) made the last
@@ -21,15 +21,15 @@ three worse than raw.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from latcast.errors import MeasurementError
 from latcast.measure.environment import MOMENT
-from latcast.records import ExecutedKernel, Measurement, Reference
+from latcast.records import Measurement
 
 COMPUTE_WEIGHT = 0.8
 """Exponent of the compute probe."""
@@ -48,21 +48,6 @@ DEFAULT_L2_BYTES = 1 << 20
 
 STABLE_VARIATION = 0.05
 """Quartile variation of normalised runs above which a measurement is called unstable."""
-
-LABEL_ROUNDS = 10
-"""Rounds that a test network's label needs."""
-
-LABEL_PROCESSES = 3
-"""Processes over which a test network's label must be spread."""
-
-MOST_LABEL_ERROR = 2.0
-"""Label error, in percent, up to which a target counts."""
-
-LABEL_ERROR_LEVEL = 0.9
-"""How often the interval of a label error holds it."""
-
-BOOTSTRAPS = 2000
-"""Times that networks are drawn again for that interval."""
 
 
 def memory_weight(working_set_bytes: float, l2_bytes: float | None = None) -> float:
@@ -217,7 +202,7 @@ def round_medians(values: Sequence[float] | np.ndarray, rounds: Sequence[int]) -
 def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
     """How many runs at the start are slower than the rest.
 
-    The second half tells what a warm run is: its median, and its quartile deviation as a measure of spread. A run counts as
+    The second half tells what a warm run is: its median, and its quartile deviation as a measure of dispersion. A run counts as
     warm once it lies within three deviations (at least 5 %) of that median.
 
     Returns:
@@ -230,194 +215,6 @@ def warm_up_length(values: Sequence[float] | np.ndarray) -> int:
     limit = float(np.median(second_half)) * (1 + max(3 * (quartile_variation(second_half) or 0.0), 0.05))
     warm = np.flatnonzero(runs <= limit)
     return int(warm[0])
-
-
-@dataclass(frozen=True)
-class Label:
-    """The latency that stands for a network or kernel on a platform, from all its measurements.
-
-    Attributes:
-        platform: Platform id.
-        reference: What was measured.
-        role: "network" or "kernel".
-        latency_ms: Median over all rounds of the rounds' medians, normalised.
-        raw_latency_ms: The same of raw runs.
-        halves_ms: ``latency_ms`` from the earlier half of the rounds alone and from the later half; None with one round.
-        rounds: Number of rounds behind it.
-        processes: Number of processes behind it.
-        variation: Quartile variation of the rounds' medians; None with one round.
-        executed: Executed kernels, medians over the measurements that have them.
-    """
-
-    platform: str
-    reference: Reference
-    role: str
-    latency_ms: float
-    raw_latency_ms: float
-    halves_ms: tuple[float, float] | None
-    rounds: int
-    processes: int
-    variation: float | None
-    executed: tuple[ExecutedKernel, ...] = ()
-
-    @property
-    def complete(self) -> bool:
-        """Whether it has the rounds and processes that a test network needs."""
-        return self.rounds >= LABEL_ROUNDS and self.processes >= LABEL_PROCESSES
-
-
-@dataclass(frozen=True)
-class LabelError:
-    """How far measured labels are from what more measuring would give: half the difference between their two halves.
-
-    A predictor that knew the true latencies would have about this MAPE.
-
-    Attributes:
-        percent: Mean over the networks, percent of the latency.
-        interval: 90 % interval of the mean over such networks; None for a single network.
-        networks: How many labels it was found from.
-    """
-
-    percent: float
-    interval: tuple[float, float] | None
-    networks: int
-
-    @property
-    def coarse(self) -> bool:
-        """Whether the labels are too coarse to hold a predictor to a target."""
-        return self.percent > MOST_LABEL_ERROR
-
-    def __str__(self) -> str:
-        if self.interval is None:
-            return f"{self.percent:.1f} %"
-        return f"{self.percent:.1f} % ({self.interval[0]:.1f} to {self.interval[1]:.1f})"
-
-
-def combine(measurements: Iterable[Measurement]) -> Label:
-    """One label from several measurements of the same thing, taken at different times by different processes.
-
-    Failed measurements count nothing; one without raw runs (a published mean) counts as one round. The rounds are split in
-    time, not alternately, so that the two halves come from different processes where there are several: what one process
-    keeps (its memory layout) then counts as noise, as it should.
-
-    Raises:
-        MeasurementError: No measurement succeeded, or they are of different platforms, references or roles, or were
-            normalised with different quiet times.
-    """
-    given = list(measurements)
-    usable = sorted((item for item in given if item.ok), key=lambda item: item.taken_at)
-    if not usable:
-        reason = next((f": {item.error}" for item in given if item.error), "")
-        raise MeasurementError(f"none of {len(given)} measurements succeeded{reason}")
-    _check_alike(usable)
-    normalised = [
-        round_medians(normalised_runs(item), item.rounds) if item.runs_ms else np.array([item.latency_ms]) for item in usable
-    ]
-    raw = [
-        round_medians(item.runs_ms, item.rounds)
-        if item.runs_ms
-        else np.array([item.latency_ms if item.raw_latency_ms is None else item.raw_latency_ms])
-        for item in usable
-    ]
-    rounds = np.concatenate(normalised)
-    middle = len(rounds) // 2
-    first = usable[0]
-    return Label(
-        platform=first.platform,
-        reference=first.reference,
-        role=first.role,
-        latency_ms=float(np.median(rounds)),
-        raw_latency_ms=float(np.median(np.concatenate(raw))),
-        halves_ms=(float(np.median(rounds[:middle])), float(np.median(rounds[middle:]))) if middle else None,
-        rounds=len(rounds),
-        processes=len({_process(item, index) for index, item in enumerate(usable)}),
-        variation=quartile_variation(rounds),
-        executed=_combine_executed([item.executed for item in usable if item.executed]),
-    )
-
-
-def _process(measurement: Measurement, index: int) -> object:
-    """What tells the processes of measurements apart; a measurement that does not say counts as one of its own."""
-    return measurement.environment.get(MOMENT, {}).get("worker", index)
-
-
-def _check_alike(measurements: Sequence[Measurement]) -> None:
-    first = measurements[0]
-    for other in measurements[1:]:
-        for what, expected, found in (
-            ("platform", first.platform, other.platform),
-            ("role", first.role, other.role),
-            ("reference", first.reference.key, other.reference.key),
-        ):
-            if expected != found:
-                raise MeasurementError(
-                    f"measurements of different {what} cannot be combined: {expected} and {found}; "
-                    "combine those of one platform and reference"
-                )
-    # Probes of different keys do different work or run on different hosts, and have quiet times of their own.
-    quiet_times: dict[str, tuple[float, ...]] = {}
-    for measurement in measurements:
-        if measurement.probe_ms:
-            key = str((probe_settings(measurement) or {}).get("key"))
-            quiet_ms = quiet_reading_of(measurement)
-            if quiet_times.setdefault(key, quiet_ms) != quiet_ms:
-                raise MeasurementError(
-                    f"measurements normalised with different quiet times ({quiet_times[key]} and {quiet_ms} ms) cannot "
-                    "be combined; bring them to one with latcast.measure.statistics.renormalised"
-                )
-
-
-def _combine_executed(executed: Sequence[tuple[ExecutedKernel, ...]]) -> tuple[ExecutedKernel, ...]:
-    """Kernel-wise medians; where processes executed different kernels, those of the last one."""
-    if not executed:
-        return ()
-    last = executed[-1]
-    alike = [kernels for kernels in executed if _names(kernels) == _names(last)]
-    latencies = np.median([[kernel.latency_ms for kernel in kernels] for kernels in alike], axis=0)
-    return tuple(replace(kernel, latency_ms=float(latency)) for kernel, latency in zip(last, latencies, strict=True))
-
-
-def _names(kernels: tuple[ExecutedKernel, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(kernel.name, kernel.kind, kernel.nodes) for kernel in kernels]
-
-
-def label_error(labels: Iterable[Label]) -> LabelError:
-    """How far labels are from what more measuring would give, from their two halves.
-
-    Raises:
-        MeasurementError: No label has two halves.
-    """
-    halves = np.array([label.halves_ms for label in labels if label.halves_ms is not None], dtype=np.float64)
-    if not len(halves):
-        raise MeasurementError("a label error needs labels of at least two rounds each; measure more rounds")
-    return label_error_of_halves(halves[:, 0], halves[:, 1])
-
-
-def label_error_to_json(found: LabelError | None) -> dict[str, Any]:
-    """Two keys for a document that says how well a predictor does; both null where latencies were not repeated."""
-    if found is None:
-        return {"label_error": None, "label_error_interval": None}
-    return {"label_error": found.percent, "label_error_interval": found.interval and list(found.interval)}
-
-
-def label_error_of_halves(first_ms: np.ndarray, second_ms: np.ndarray) -> LabelError:
-    """The same from the halves themselves, each (networks,), or (platforms, networks) where networks were measured on several.
-
-    Two halves of ``n`` rounds each differ by a deviation of ``sqrt(2 / n)`` rounds', a label of all ``2 n`` has one of
-    ``sqrt(1 / 2n)``: half as much. For medians of twelve normal rounds in three or four processes that differ by none to five
-    times as much as rounds do, half the difference is 0.89 to 0.99 times the label's own error (simulated).
-
-    The interval is a percentile bootstrap over the networks (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, §13).
-    """
-    difference = np.abs(first_ms - second_ms) / (0.5 * (first_ms + second_ms))
-    each = 50 * difference.reshape(-1, difference.shape[-1]).mean(axis=0)
-    interval = None
-    if len(each) > 1:
-        drawn = np.random.default_rng(0).integers(len(each), size=(BOOTSTRAPS, len(each)))
-        tail = 50 * (1 - LABEL_ERROR_LEVEL)
-        low, high = np.percentile(each[drawn].mean(axis=1), [tail, 100 - tail]).tolist()
-        interval = (low, high)
-    return LabelError(float(each.mean()), interval, len(each))
 
 
 def stability_warnings(measurement: Measurement) -> list[str]:

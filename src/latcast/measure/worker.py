@@ -22,7 +22,7 @@ from latcast.errors import LatcastError, MeasurementError
 from latcast.measure import environment as env
 from latcast.measure import messages
 from latcast.measure.device import Device, open_device, working_set_bytes
-from latcast.measure.probe import calibrate
+from latcast.measure.probe import calibrate_probe
 from latcast.measure.record import failed, finished, profile_kernels
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Subject, time_batch
@@ -101,7 +101,7 @@ class Worker:
     def _calibrate(self, device: Device) -> None:
         if device.instruments.probe is None:
             raise MeasurementError("this worker measures without a probe, there is nothing to calibrate")
-        self._send({"event": "calibrated", "quiet_ms": list(calibrate(device.instruments.probe))})
+        self._send({"event": "calibrated", "quiet_ms": list(calibrate_probe(device.instruments.probe))})
 
     def _measure(self, device: Device, request: Mapping[str, Any]) -> None:
         plan = MeasurePlan.from_json(request["plan"])

@@ -15,8 +15,8 @@ from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.folders import made
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
+from latcast.measure.labels import LABEL_PROCESSES, Label, LabelError, label_error
 from latcast.measure.settings import MeasurePlan, WorkerSettings
-from latcast.measure.statistics import LABEL_PROCESSES, Label, LabelError, label_error
 from latcast.predictors.bundle_index import IndexedBundle
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor

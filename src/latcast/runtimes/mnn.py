@@ -15,7 +15,7 @@ from latcast.errors import RuntimeFailure
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
-from latcast.runtimes.mnn_kernels import Call, assign_nodes
+from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
 from latcast.runtimes.mnn_native import LIBRARY, convert, imported, not_available, prints_kept
 from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, random_inputs
 
@@ -180,17 +180,17 @@ class MnnSession:
             for kernel in assign_nodes(self.graph, calls)
         )
 
-    def _traced_run(self) -> list[Call]:
+    def _traced_run(self) -> list[MnnCall]:
         """What MNN runs, in order."""
-        calls: list[Call] = []
+        calls: list[MnnCall] = []
 
         def before(tensors: Sequence[Any], operator: Any) -> bool:
-            calls.append(Call(operator.getName(), operator.getType(), len(tensors), ()))
+            calls.append(MnnCall(operator.getName(), operator.getType(), len(tensors), ()))
             return True
 
         def after(tensors: Sequence[Any], operator: Any) -> bool:
             shapes = tuple(tuple(tensor.getShape()) for tensor in tensors)
-            calls[-1] = Call(calls[-1].name, calls[-1].kind, calls[-1].inputs, shapes)
+            calls[-1] = MnnCall(calls[-1].name, calls[-1].kind, calls[-1].inputs, shapes)
             return True
 
         self._run_with(before, after)

@@ -29,7 +29,7 @@ _MOVING_KINDS = ("Raster", "FloatToInt8", "Int8ToFloat")
 
 
 @dataclass(frozen=True)
-class Call:
+class MnnCall:
     """One operator as MNN ran it.
 
     Attributes:
@@ -82,7 +82,7 @@ def _tensor_of(name: str, known: Collection[str]) -> str | None:
     return name
 
 
-def assign_nodes(graph: Graph, calls: Sequence[Call]) -> list[MnnKernel]:
+def assign_nodes(graph: Graph, calls: Sequence[MnnCall]) -> list[MnnKernel]:
     """The kernels in execution order, each node in one at most.
 
     A kernel without nodes changes a layout or repeats an operand for a broadcast. The groups of a grouped convolution are one
@@ -94,7 +94,7 @@ def assign_nodes(graph: Graph, calls: Sequence[Call]) -> list[MnnKernel]:
 class _Assigner:
     """One walk over the calls of one network."""
 
-    def __init__(self, graph: Graph, calls: Sequence[Call]) -> None:
+    def __init__(self, graph: Graph, calls: Sequence[MnnCall]) -> None:
         self._graph = graph
         self._calls = calls
         self._assignment = Assignment(graph)
@@ -256,6 +256,6 @@ def _dynamic(graph: Graph) -> list[Node]:
     return found
 
 
-def _moves(call: Call) -> bool:
+def _moves(call: MnnCall) -> bool:
     """Whether a call only brings operands into place; a pooling may be called ``..._raster_0`` too."""
     return call.kind.startswith(_MOVING_KINDS) and re.search(r"_raster_\d+$", call.name) is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from latcast.measure.statistics import Label
+from latcast.measure.labels import Label
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Reference
 from papers.litepred.searched import MeasuredPlatform

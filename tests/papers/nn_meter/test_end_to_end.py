@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.measure.statistics import LabelError
+from latcast.measure.labels import LabelError
 from latcast.predictors.metrics import judge
 from papers.nn_meter import end_to_end
 from papers.nn_meter.benchmark import HeldOutFamily, MeasuredBenchmark, Training

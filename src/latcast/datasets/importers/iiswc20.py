@@ -8,7 +8,7 @@ above the others at the median and 62 % above at the 95th percentile.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
+from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, Table, number, read_rows
 from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
@@ -193,8 +193,8 @@ def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
     return runs
 
 
-def _parse(folder: Path, refusals: Refusals) -> tuple[Parsed, tuple[Phone, ...]]:
-    table = Table(folder / LATENCY_FILE, ("",), refusals)
+def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
+    table = Table(folder / name, ("",), refusals)
     if len(table.header) < 3 or table.header[-1].lower() != "flops":
         raise table.bad_header(Malformed(f"the last column is '{table.header[-1]}'; expected phones and then FLOPS"))
     columns = table.header[1:-1]
@@ -206,7 +206,7 @@ def _parse(folder: Path, refusals: Refusals) -> tuple[Parsed, tuple[Phone, ...]]
     for row in table.rows():
         try:
             index = int(number(row.cells[0], "the network's number", least=0))
-            means = [number(text, f"the latency on {name}") for name, text in zip(columns, row.cells[1:-1], strict=True)]
+            means = [number(text, f"the latency on {column}") for column, text in zip(columns, row.cells[1:-1], strict=True)]
             mega_macs = number(row.cells[-1], "the number of multiply-accumulates in millions")
             if layers is not None and index >= len(layers):
                 raise Malformed(f"network {index} is not in {NETWORKS_FILE}, which has {len(layers)} networks")
@@ -216,11 +216,11 @@ def _parse(folder: Path, refusals: Refusals) -> tuple[Parsed, tuple[Phone, ...]]
             table.refuse(row, problem)
             continue
         reference = network_reference(index, None if layers is None else layers[index])
-        moment = {"row": f"{LATENCY_FILE}:{row.line}", "mega_macs": mega_macs}
+        moment = {"row": f"{name}:{row.line}", "mega_macs": mega_macs}
         for place, (phone, mean) in enumerate(zip(phones, means, strict=True)):
             record = None if runs is None else runs[place, index]
             measurements.append(_measurement(phone, reference, mean, record, moment))
-    return Parsed(measurements, len(table), 0, notes), phones
+    return Parsed(measurements, len(table), 0, notes)
 
 
 def _belong(runs: np.ndarray, index: int, means: Sequence[float]) -> bool:
@@ -249,30 +249,9 @@ def _measurement(
     )
 
 
-class Iiswc20Importer:
-    """Reads the folder with the dataset's files; the latencies alone must be there."""
-
-    title = "Ganesan et al., IISWC 2020: iitm-sysdl/Generalizable-DNN-cost-models; Apache-2.0"
-
-    files = (LATENCY_FILE, RUNS_FILE, NETWORKS_FILE, FEATURES_FILE, FREQUENCY_FILE)
-
-    def read(self, folder: Path, *, strict: bool = True) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
-        if not (folder / LATENCY_FILE).is_file():
-            raise DatasetError(f"{folder} does not hold {LATENCY_FILE}; expected {', '.join(self.files)}")
-        refusals = Refusals(strict=strict)
-        parsed, _ = _parse(folder, refusals)
-        absent = tuple(name for name in self.files if not (folder / name).is_file())
-        files = {LATENCY_FILE: FileSummary(parsed.rows, len(parsed.measurements), parsed.missing)}
-        return Imported(tuple(parsed.measurements), files, absent, tuple(refusals.found), tuple(parsed.notes))
-
-    def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`; there is nothing to add."""
-        return imported
-
-    def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
-        """See :meth:`latcast.datasets.importers.DatasetImporter.check`; no network can be built."""
-        return NamedOnlyImporter.check(self, imported, watch)  # type: ignore[arg-type]
-
-
-IMPORTER = Iiswc20Importer()
+IMPORTER = NamedOnlyImporter(
+    "Ganesan et al., IISWC 2020: iitm-sysdl/Generalizable-DNN-cost-models; Apache-2.0",
+    (LATENCY_FILE,),
+    _parse,
+    (RUNS_FILE, NETWORKS_FILE, FEATURES_FILE, FREQUENCY_FILE),
+)

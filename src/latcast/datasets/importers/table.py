@@ -136,13 +136,17 @@ class NamedOnlyImporter:
 
     Args:
         title: Source and licence, in a line.
-        files: The dataset's files, those that must be there first.
+        files: The dataset's files with latencies; one must be there.
         parse: (the folder, a file's name, refusals) -> what the file gave.
+        optional: Files that say more of the devices and networks.
     """
 
-    def __init__(self, title: str, files: Sequence[str], parse: Callable[[Path, str, Refusals], Parsed]) -> None:
+    def __init__(
+        self, title: str, files: Sequence[str], parse: Callable[[Path, str, Refusals], Parsed], optional: Sequence[str] = ()
+    ) -> None:
         self.title = title
         self.files = tuple(files)
+        self.optional = tuple(optional)
         self._parse = parse
 
     def read(self, folder: Path, *, strict: bool = True) -> Imported:
@@ -155,7 +159,7 @@ class NamedOnlyImporter:
         return Imported(
             tuple(item for found in parsed.values() for item in found.measurements),
             {name: FileSummary(found.rows, len(found.measurements), found.missing) for name, found in parsed.items()},
-            tuple(name for name in self.files if name not in present),
+            tuple(name for name in (*self.files, *self.optional) if not (folder / name).is_file()),
             tuple(refusals.found),
             tuple(note for found in parsed.values() for note in found.notes),
         )

@@ -8,7 +8,7 @@ import pytest
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import Malformed
-from latcast.datasets.importers.usc.networks import Networks, Scenario, platform_of, read_networks, read_scenarios
+from latcast.datasets.importers.usc.networks import Networks, Scenario, read_networks, read_scenarios, scenario_platform
 from latcast.errors import DatasetError
 from latcast.records import Platform, Reference
 
@@ -24,7 +24,7 @@ from latcast.records import Platform, Reference
     ],
 )
 def test_a_scenario_is_a_platform(framework: str, scenario: str, platform: str, threads: int) -> None:
-    assert platform_of(framework, *scenario.split("|")) == platform
+    assert scenario_platform(framework, *scenario.split("|")) == platform
     assert Platform.parse(platform).threads == threads
 
 
@@ -41,7 +41,7 @@ def test_a_scenario_is_a_platform(framework: str, scenario: str, platform: str, 
 )
 def test_a_scenario_that_there_is_not_is_refused(scenario: str, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
-        platform_of("tflite", *scenario.split("|"))
+        scenario_platform("tflite", *scenario.split("|"))
 
 
 def test_means_and_deviations_find_each_other() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latcast.datasets.importers.benchmark_tools.manifest import MANIFEST_FILE, RESULTS_FOLDER, KitManifest
-from latcast.datasets.importers.benchmark_tools.measured import Named, measurement_of
+from latcast.datasets.importers.benchmark_tools.measured import NetworkNames, tool_measurement
 from latcast.datasets.importers.benchmark_tools.output import Line, Section, ToolReader
 from latcast.datasets.importers.benchmark_tools.readers import CsvReader, NcnnReader, OnnxruntimeReader, OpenvinoReader
 from latcast.datasets.importers.benchmark_tools.tflite import TfliteReader
@@ -130,13 +130,13 @@ def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platf
         DatasetError: A file is of no known tool, cut off or malformed; a network or platform is not known, or is another one
             than the output says. The message gives file and line.
     """
-    named = Named(kit)
+    named = NetworkNames(kit)
     measurements: list[Measurement] = []
     tools: dict[str, tuple[str, ...]] = {}
     for file in files:
         names = []
         for reader, section in read_sections(file):
-            measurements += [measurement_of(reader, section, timing, named, platform) for timing in reader.read(section)]
+            measurements += [tool_measurement(reader, section, timing, named, platform) for timing in reader.read(section)]
             names.append(reader.name)
         tools[str(file)] = tuple(dict.fromkeys(names))
     return ToolOutputs(tuple(measurements), tools, tuple(named.notes))

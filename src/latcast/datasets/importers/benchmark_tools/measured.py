@@ -22,7 +22,7 @@ from latcast.spaces.models import file_reference
 PLATFORM_FORM = "device/runtime-version/unit/precision"
 
 
-class Named:
+class NetworkNames:
     """Networks by what tools call them: those of a kit, published ones, files, and ncnn's own.
 
     Args:
@@ -94,15 +94,17 @@ def _model_file(reader: ToolReader, section: Section, timing: Timing, names: Seq
     return None
 
 
-def measurement_of(reader: ToolReader, section: Section, timing: Timing, named: Named, platform: Platform | None) -> Measurement:
+def tool_measurement(
+    reader: ToolReader, section: Section, timing: Timing, networks: NetworkNames, platform: Platform | None
+) -> Measurement:
     """A record of the one schema.
 
     Raises:
         DatasetError: Network or platform are not known, or the platform is another one than the output says.
     """
     header = section.header
-    where = _checked(reader, section, timing, platform) if platform else _said(reader, section, timing)
-    reference = named.reference(reader, section, timing)
+    where = _checked_platform(reader, section, timing, platform) if platform else _stated_platform(reader, section, timing)
+    reference = networks.reference(reader, section, timing)
     moment = {"row": f"{section.file.name}:{timing.line.number}", "runs": timing.runs, "figures_ms": dict(timing.figures_ms)}
     told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus") if header.get(name)}
     return Measurement(
@@ -113,12 +115,12 @@ def measurement_of(reader: ToolReader, section: Section, timing: Timing, named: 
         statistic=f"{timing.statistic}, {timing.runs} runs, by {reader.name}" if timing.runs else timing.statistic,
         warmup_runs=timing.warmup_runs,
         taken_at=header.get("taken_at", ""),
-        executed=named.executed(timing, reference, where),
+        executed=networks.executed(timing, reference, where),
         environment={"tool": reader.name, "device": told, MOMENT: moment},
     )
 
 
-def _said(reader: ToolReader, section: Section, timing: Timing) -> Platform:
+def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Platform:
     """The platform that the output, and the kit's script before it, name."""
     header = section.header
     device = device_name(header.get("device", "").replace("_", "-"))
@@ -149,7 +151,7 @@ def _unit(section: Section, timing: Timing, header: Mapping[str, str]) -> str:
     return f"cpu{threads}{timing.cores}"
 
 
-def _checked(reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Platform:
+def _checked_platform(reader: ToolReader, section: Section, timing: Timing, platform: Platform) -> Platform:
     """The platform that the user names, where the output says nothing else."""
     if reader.runtimes and not any(
         platform.runtime == name or platform.runtime.startswith(f"{name}-") for name in reader.runtimes

@@ -17,22 +17,22 @@ from latcast.spaces.pytorchcv import reference_of
 
 
 @dataclass(frozen=True)
-class Phone:
+class PhoneHardware:
     """A phone of the dataset (Li et al., Table 1)."""
 
     soc: str
     gpu: str
 
 
-PHONES: Mapping[str, Phone] = MappingProxyType(
+PHONES: Mapping[str, PhoneHardware] = MappingProxyType(
     {
-        "pixel4": Phone("Snapdragon 855", "Adreno 640"),
-        "s10": Phone("Exynos 9820", "Mali G76"),
-        "mi8se": Phone("Snapdragon 710", "Adreno 616"),
-        "onefusion": Phone("Snapdragon 710", "Adreno 616"),
-        "a03s": Phone("Helio P35", "PowerVR GE8320"),
-        "iphone7": Phone("A10 Fusion", "PowerVR GT7600 Plus (custom)"),
-        "iphonexs": Phone("A12 Bionic", "Apple G11P"),
+        "pixel4": PhoneHardware("Snapdragon 855", "Adreno 640"),
+        "s10": PhoneHardware("Exynos 9820", "Mali G76"),
+        "mi8se": PhoneHardware("Snapdragon 710", "Adreno 616"),
+        "onefusion": PhoneHardware("Snapdragon 710", "Adreno 616"),
+        "a03s": PhoneHardware("Helio P35", "PowerVR GE8320"),
+        "iphone7": PhoneHardware("A10 Fusion", "PowerVR GT7600 Plus (custom)"),
+        "iphonexs": PhoneHardware("A12 Bionic", "Apple G11P"),
     }
 )
 """Devices as the columns call them. ``mi8se`` and ``onefusion`` are one system on chip in two phones."""
@@ -46,7 +46,7 @@ TRANSFORMER_RUNTIMES: Mapping[str, tuple[str, str]] = MappingProxyType({**RUNTIM
 _CORES = re.compile(r"gpu|(?:[1-9](?:large|med|small))+")
 
 
-def platform_of(
+def scenario_platform(
     framework: str, device: str, cores: str, precision: str, runtimes: Mapping[str, tuple[str, str]] = RUNTIMES
 ) -> str:
     """The platform id of a scenario; ``runtimes`` has the framework's runtime and version.
@@ -96,7 +96,7 @@ def read_scenarios(
         parts = column.split("|")
         if len(parts) != 4 or parts[3] not in ("mean", "std"):
             raise Malformed(f"the column '{column}' is not of the form device|cores|precision|mean or |std")
-        key = (platform_of(framework, parts[0], parts[1], parts[2], runtimes), parts[3])
+        key = (scenario_platform(framework, parts[0], parts[1], parts[2], runtimes), parts[3])
         if key in places:
             raise Malformed(f"the column '{column}' stands there twice")
         places[key] = index

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import NO_VALUE, Malformed, Row, Table, number
-from latcast.datasets.importers.usc.networks import RUNTIMES, platform_of
+from latcast.datasets.importers.usc.networks import RUNTIMES, scenario_platform
 from latcast.records import ExecutedKernel
 
 SHARED_KIND = "depthwise_conv_plus_1x1_conv"
@@ -100,7 +100,11 @@ class Features:
         return name in self._values
 
     def __getitem__(self, name: str) -> int:
+        if name == "groups" and name not in self:
+            name = "input_channel"  # PyTorch's depthwise convolutions do not say their groups
         value = self._values.get(name)
+        if name == "padding" and value in (0, "0"):
+            return 0
         try:
             whole = int(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -114,112 +118,52 @@ class Features:
         whole = {name.lower(): str(value) for name, value in self._values.items() if isinstance(name, str)}
         return {name: int(text) for name, text in whole.items() if text.isdecimal()}
 
-    def from_zero(self, name: str) -> int:
-        """A number that may be zero."""
-        return 0 if self._values.get(name) in (0, "0") else self[name]
 
-    def get(self, name: str, default: int) -> int:
-        """A number that may be left out."""
-        if name not in self:
-            return default
-        return self[name]
+Names = Mapping[str, str | int]
+"""Our name of a number to the dataset's, or to the number itself."""
 
+_TFLITE_INPUT = {"input_size": "Input_shape", "input_channels": "Input_channel"}
+_TFLITE_WINDOW = {**_TFLITE_INPUT, "output_size": "Output_shape", "kernel_size": "Kernel", "stride": "Stride"}
+_TFLITE_CONVOLUTION: Names = {**_TFLITE_WINDOW, "output_channels": "Filter", "groups": "Group"}
+_TFLITE_POOLING: Names = {**_TFLITE_WINDOW, "output_channels": "Input_channel"}
 
-def _tflite_convolution(of: Features) -> Configuration:
-    return {
-        "input_size": of["Input_shape"], "input_channels": of["Input_channel"], "output_size": of["Output_shape"],
-        "output_channels": of["Filter"], "kernel_size": of["Kernel"], "stride": of["Stride"], "groups": of["Group"],
-    }  # fmt: skip
+_TORCH_INPUT = {"input_size": "input_shape", "input_channels": "input_channel"}
+_TORCH_WINDOW = {
+    **_TORCH_INPUT, "output_size": "output_shape", "kernel_size": "kernel_size", "stride": "stride", "padding": "padding",
+}  # fmt: skip
+_TORCH_POOLING: Names = {**_TORCH_WINDOW, "output_channels": "input_channel"}
+_TORCH_GLOBAL_POOLING: Names = {**_TORCH_INPUT, "output_size": 1, "output_channels": "input_channel"}
+_TORCH_ELEMENTWISE: Names = {**_TORCH_INPUT, "output_size": "input_shape", "output_channels": "input_channel"}
 
-
-def _tflite_depthwise(of: Features) -> Configuration:
-    channels = of["Input_channel"]
-    return {
-        "input_size": of["Input_shape"], "input_channels": channels, "output_size": of["Output_shape"],
-        "output_channels": channels, "kernel_size": of["Kernel"], "stride": of["Stride"], "groups": channels,
-    }  # fmt: skip
-
-
-def _tflite_fully_connected(of: Features) -> Configuration:
-    return {"input_channels": of["Input_channel"], "output_channels": of["Filter"]}
-
-
-def _tflite_mean(of: Features) -> Configuration:
-    channels = of["Input_channel"]
-    return {"input_size": of["Input_shape"], "input_channels": channels, "output_size": 1, "output_channels": channels}
-
-
-def _tflite_pooling(of: Features) -> Configuration:
-    channels = of["Input_channel"]
-    return {
-        "input_size": of["Input_shape"], "input_channels": channels, "output_size": of["Output_shape"],
-        "output_channels": channels, "kernel_size": of["Kernel"], "stride": of["Stride"],
-    }  # fmt: skip
-
-
-def _tflite_concatenation(of: Features) -> Configuration:
-    return {
-        "inputs": of["Kernel"], "input_size": of["Input_shape"], "input_channels": of["Input_channel"],
-        "output_size": of["Output_shape"], "output_channels": of["Filter"],
-    }  # fmt: skip
-
-
-def _torch_convolution(of: Features) -> Configuration:
-    channels = of["input_channel"]
-    return {
-        "input_size": of["input_shape"], "input_channels": channels, "output_size": of["output_shape"],
-        "output_channels": of["output_channel"], "kernel_size": of["kernel_size"], "stride": of["stride"],
-        "padding": of.from_zero("padding"), "groups": of.get("groups", channels),
-    }  # fmt: skip
-
-
-def _torch_linear(of: Features) -> Configuration:
-    return {"input_channels": of["input_shape"], "output_channels": of["output_shape"]}
-
-
-def _torch_pooling(of: Features) -> Configuration:
-    """Without a kernel size the pool is global."""
-    channels = of["input_channel"]
-    found: Configuration = {"input_size": of["input_shape"], "input_channels": channels, "output_channels": channels}
-    if "kernel_size" not in of:
-        return {**found, "output_size": 1}
-    return {
-        **found, "output_size": of["output_shape"], "kernel_size": of["kernel_size"], "stride": of["stride"],
-        "padding": of.from_zero("padding"),
-    }  # fmt: skip
-
-
-def _torch_elementwise(of: Features) -> Configuration:
-    size, channels = of["input_shape"], of["input_channel"]
-    return {"input_size": size, "input_channels": channels, "output_size": size, "output_channels": channels}
-
-
-OPERATIONS: Mapping[str, Mapping[str, Callable[[Features], Configuration]]] = {
+OPERATIONS: Mapping[str, Mapping[str, Names]] = {
     "tflite": {
-        "CONV_2D": _tflite_convolution,
-        "CONV_2D_GROUP": _tflite_convolution,
-        "DEPTHWISE_CONV_2D": _tflite_depthwise,
-        "FULLY_CONNECTED": _tflite_fully_connected,
-        "MEAN": _tflite_mean,
-        "MAX_POOL_2D": _tflite_pooling,
-        "AVERAGE_POOL_2D": _tflite_pooling,
-        "CONCATENATION": _tflite_concatenation,
+        "CONV_2D": _TFLITE_CONVOLUTION,
+        "CONV_2D_GROUP": _TFLITE_CONVOLUTION,
+        "DEPTHWISE_CONV_2D": {**_TFLITE_WINDOW, "output_channels": "Input_channel", "groups": "Input_channel"},
+        "FULLY_CONNECTED": {"input_channels": "Input_channel", "output_channels": "Filter"},
+        "MEAN": {**_TFLITE_INPUT, "output_size": 1, "output_channels": "Input_channel"},
+        "MAX_POOL_2D": _TFLITE_POOLING,
+        "AVERAGE_POOL_2D": _TFLITE_POOLING,
+        "CONCATENATION": {**_TFLITE_INPUT, "inputs": "Kernel", "output_size": "Output_shape", "output_channels": "Filter"},
     },
     "torch": {
-        "vulkan_prepack::run_conv2d_context": _torch_convolution,
-        "vulkan_prepack::run_linear_context": _torch_linear,
-        "vulkan_prepack::run_batchnorm_context": _torch_elementwise,
-        "aten::max_pool2d": _torch_pooling,
-        "aten::avg_pool2d": _torch_pooling,
-        "aten::adaptive_avg_pool2d": _torch_pooling,
-        "aten::add": _torch_elementwise,
-        "aten::mul": _torch_elementwise,
-        "aten::relu": _torch_elementwise,
-        "aten::sigmoid": _torch_elementwise,
-        "aten::hardswish": _torch_elementwise,
+        "vulkan_prepack::run_conv2d_context": {**_TORCH_WINDOW, "output_channels": "output_channel", "groups": "groups"},
+        "vulkan_prepack::run_linear_context": {"input_channels": "input_shape", "output_channels": "output_shape"},
+        "vulkan_prepack::run_batchnorm_context": _TORCH_ELEMENTWISE,
+        **dict.fromkeys(("aten::max_pool2d", "aten::avg_pool2d", "aten::adaptive_avg_pool2d"), _TORCH_POOLING),
+        **dict.fromkeys(("aten::add", "aten::mul", "aten::relu", "aten::sigmoid", "aten::hardswish"), _TORCH_ELEMENTWISE),
     },
 }
-"""Framework to operation to how its configuration is written."""
+"""Framework to operation to the names of its configuration."""
+
+
+def _configuration(of: Features, names: Names | None) -> Configuration:
+    """The numbers of a row under our names; as recorded where the operation is unknown."""
+    if names is None:
+        return of.as_recorded()
+    if names is _TORCH_POOLING and "kernel_size" not in of:
+        names = _TORCH_GLOBAL_POOLING
+    return {name: of[source] if isinstance(source, str) else source for name, source in names.items()}
 
 
 @dataclass(frozen=True)
@@ -242,7 +186,7 @@ def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str
     for name, index in list(places.items())[len(_COLUMNS) :]:
         parts = name.split("|")
         if len(parts) == 3 and parts[1] != "gpu" and parts[2] in ("float", "quant"):
-            found.append(_Columns(platform_of(framework, parts[0], parts[1], parts[2], runtimes), index, None))
+            found.append(_Columns(scenario_platform(framework, parts[0], parts[1], parts[2], runtimes), index, None))
             continue
         other = places.get("|".join((*parts[:2], "kernel" if parts[-1] == "float" else "float")))
         if len(parts) != 3 or parts[1] != "gpu" or parts[2] not in ("float", "kernel") or other is None:
@@ -251,7 +195,7 @@ def _columns(table: Table, framework: str, runtimes: Mapping[str, tuple[str, str
                 "device|cores|quant of CPU cores"
             )
         if parts[2] == "float":
-            found.append(_Columns(platform_of(framework, parts[0], parts[1], "float", runtimes), index, other))
+            found.append(_Columns(scenario_platform(framework, parts[0], parts[1], "float", runtimes), index, other))
     return found
 
 
@@ -317,7 +261,7 @@ def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, Exe
         raise Malformed("the name of the network is empty")
     if not operation:
         raise Malformed("the name of the operation is empty")
-    features, read = Features(feature), OPERATIONS[framework].get(operation, Features.as_recorded)
+    features, names = Features(feature), OPERATIONS[framework].get(operation)
     kernels = {}
     for column in columns:
         latency = row.cells[column.latency]
@@ -331,7 +275,7 @@ def _kernels(row: Row, columns: list[_Columns], framework: str) -> dict[str, Exe
         name = row.cells[column.kernel]
         if name in NO_VALUE:
             raise Malformed(f"{column.platform} has a latency without the name of a kernel")
-        configuration: Configuration = {"operation": operation, **read(features)}
+        configuration: Configuration = {"operation": operation, **_configuration(features, names)}
         kernels[column.platform] = ExecutedKernel(name, parse_kernel_name(name).kind, (), latency_ms, configuration)
     return kernels
 
