@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from latcast.workgroups.cost_model import BUDGET, TuningRun, tune
+from latcast.workgroups.strategies import kfast_default, random_measured, rules, rules_measured
 from latcast.workgroups.sweep import Sweep
-from latcast.workgroups.tuning import BUDGET, Campaign, tune
-from latcast.workgroups.ways import kfast_default, random_measured, rules, rules_measured
 from papers.harness import Cell, Comparison, mean
 from papers.workgroups.groups import Group
 
@@ -57,12 +57,12 @@ def _alone(group: Group, _: Sequence[Group]) -> list[tuple[Cell, ...]]:
 def _device(group: Group, _: Sequence[Group]) -> list[tuple[Cell, ...]]:
     if len(group.sweeps) < 2 * WARM_UP:
         return []
-    campaigns = []
+    runs = []
     for seed in range(SEEDS):
         order = np.random.default_rng(seed).permutation(len(group.sweeps)).tolist()
         found = tune(group.sweeps, order, seed=seed)
-        campaigns.append((group.sweeps, Campaign(found.sweeps[WARM_UP:], found.measured[WARM_UP:])))
-    return _rows(group, "earlier sweeps", campaigns)
+        runs.append((group.sweeps, TuningRun(found.sweeps[WARM_UP:], found.measured[WARM_UP:])))
+    return _rows(group, "earlier sweeps", runs)
 
 
 def _other(group: Group, groups: Sequence[Group]) -> list[tuple[Cell, ...]]:
@@ -75,11 +75,11 @@ def _other(group: Group, groups: Sequence[Group]) -> list[tuple[Cell, ...]]:
     return _rows(group, "another device", [(both, found)])
 
 
-def _rows(group: Group, trained: str, campaigns: Sequence[tuple[Sequence[Sweep], Campaign]]) -> list[tuple[Cell, ...]]:
+def _rows(group: Group, trained: str, runs: Sequence[tuple[Sequence[Sweep], TuningRun]]) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
-    judged = [sweeps[number] for sweeps, campaign in campaigns for number in campaign.sweeps]
+    judged = [sweeps[number] for sweeps, run in runs for number in run.sweeps]
     for count in COUNTS:
-        found = np.concatenate([campaign.regrets(sweeps, count) for sweeps, campaign in campaigns])
+        found = np.concatenate([run.regrets(sweeps, count) for sweeps, run in runs])
         by_rules = [(rules(sweep) if count == 1 else rules_measured(sweep, count)).relative for sweep in judged]
         by_chance = [random_measured(sweep, count).relative for sweep in judged]
         default = [kfast_default(sweep).relative for sweep in judged] if count == 1 else []

@@ -13,8 +13,8 @@ from latcast.predictors.profiling import Stage
 from latcast.report.drawing import new_figure, save
 from latcast.spaces.models import as_graph
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
-from latcast.workgroups.networks import launches
 from latcast.workgroups.sweep import COMPETITIVE
+from latcast.workgroups.workloads import launches
 from papers.harness import Cell, Comparison, Watch, make_tables, unwatched
 from papers.workgroups import paper
 from papers.workgroups.cost_model import cost_model
@@ -99,26 +99,28 @@ def _never_evaluated(audited: AuditedGroups) -> list[str]:
 
 
 def latencies(audited: AuditedGroups) -> Comparison:
-    """Latency by every way to choose a size, relative to the best size."""
+    """Latency by every strategy that chooses a size, relative to the best size."""
     rows: list[tuple[Cell, ...]] = []
     for group, audits in audited:
-        for way, values in summarise(group.title, audits).ways.items():
+        for name, values in summarise(group.title, audits).strategies.items():
             arithmetic, worst, sizes, _ = values or (None, None, None, None)
-            rows.append((group.title, way, arithmetic, _geometric(audits, way), worst, sizes))
+            rows.append((group.title, name, arithmetic, _geometric(audits, name), worst, sizes))
     notes = (
-        "1 is the best size of the sweep by the least of all its runs; means over sweeps, where a way leaves something to chance "
-        "over its chances too",
+        "1 is the best size of the sweep by the least of all its runs; means over sweeps, where a strategy leaves something to "
+        "chance over its chances too",
         "tuning tries the sizes that TFLite would, as far as they are among those measured: its exact divisors for kernels like "
         "its own, all sizes for kernels of others",
         "kFast looks at the grid alone; on kernels of others its formula is TFLite's, the kernel is not",
         "no phone was measured: nothing here says how much faster a phone gets",
     )
-    columns = ("device and kernel", "way", "x best", "x best, geometric mean", "worst", "sizes measured")
+    columns = ("device and kernel", "strategy", "x best", "x best, geometric mean", "worst", "sizes measured")
     return Comparison("defaults", "Latency relative to the best size", columns, tuple(rows), notes)
 
 
-def _geometric(audits: Sequence[Audit], way: str) -> float | None:
-    found = [outcome.relative for audit in audits if (outcome := audit.outcome(way)) is not None and outcome.relative is not None]
+def _geometric(audits: Sequence[Audit], strategy: str) -> float | None:
+    found = [
+        result.relative for audit in audits if (result := audit.result(strategy)) is not None and result.relative is not None
+    ]
     return float(np.exp(np.mean(np.log(found)))) if found else None
 
 
@@ -126,10 +128,10 @@ def table_2(audited: AuditedGroups) -> Comparison:
     """What tuning costs before the first inference."""
     rows: list[tuple[Cell, ...]] = []
     for group, found in summaries(audited):
-        for way in ("single-shot tuning", "5-shot tuning"):
-            values = found.ways[way]
+        for name in ("single-shot tuning", "5-shot tuning"):
+            values = found.strategies[name]
             if values is not None:
-                rows.append((group.title, f"{way}, one operator", values[2], None if values[3] is None else values[3] / 1e3))
+                rows.append((group.title, f"{name}, one operator", values[2], None if values[3] is None else values[3] / 1e3))
     for network, times in paper.TABLE_2.items():
         for device, time_ms in zip(paper.DEVICES, times, strict=True):
             rows.append((f"paper, {device}", f"initialisation of {network}", None, time_ms / 1e3))
@@ -161,23 +163,23 @@ def figure_6(audited: AuditedGroups, operators: Mapping[str, Mapping[str, int]])
         best = max((len(set(wanted) & set(found)) for found in by_device.values()), default=0)
         if best < len(wanted):
             notes.append(f"{network}: {best} of its {len(wanted)} distinct convolutions were measured on one device at most")
-    columns = ("network", "device", "best ms", *(f"{way} x best" for way in NETWORK_WAYS))
+    columns = ("network", "device", "best ms", *(f"{name} x best" for name in NETWORK_STRATEGIES))
     return Comparison("figure 6", "Sum over the convolutions of whole networks", columns, tuple(rows), tuple(notes))
 
 
-NETWORK_WAYS = ("rules", "kFast", "fixed 8x4x1", "random", "single-shot tuning")
+NETWORK_STRATEGIES = ("rules", "kFast", "fixed 8x4x1", "random", "single-shot tuning")
 
 
 def _network(wanted: Mapping[str, int], audits: Mapping[str, Audit]) -> list[Cell]:
     best = {operator: float(audits[operator].sweep.latency_ms.min()) * count for operator, count in wanted.items()}
     total = sum(best.values())
     cells: list[Cell] = [total]
-    for way in NETWORK_WAYS:
-        relative = [(best[operator], audits[operator].outcome(way)) for operator in wanted]
-        if any(outcome is None or outcome.relative is None for _, outcome in relative):
+    for name in NETWORK_STRATEGIES:
+        relative = [(best[operator], audits[operator].result(name)) for operator in wanted]
+        if any(result is None or result.relative is None for _, result in relative):
             cells.append(None)
         else:
-            cells.append(sum(ms * (outcome.relative or 0.0) for ms, outcome in relative if outcome is not None) / total)
+            cells.append(sum(ms * (result.relative or 0.0) for ms, result in relative if result is not None) / total)
     return cells
 
 
@@ -240,8 +242,8 @@ def draw(audited: AuditedGroups, folder: Path) -> list[Path]:
     figure = new_figure(7.0, 2.5 * len(panels))
     for axes, (title, audits) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
         relative = [found.sweep.relative for found in audits]
-        outcomes = [outcome for found in audits if (outcome := found.outcome("kFast")) is not None]
-        defaults = [outcome.relative for outcome in outcomes if outcome.relative is not None]
+        results = [result for found in audits if (result := found.result("kFast")) is not None]
+        defaults = [result.relative for result in results if result.relative is not None]
         values = np.concatenate(relative)
         edges = np.geomspace(1.0, max(float(values.max()), 1.2), BINS + 1)
         # Every sweep counts alike, however many sizes it has.

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from latcast.workgroups.devices import DeviceProfile
-from latcast.workgroups.ranking import padding_share
-from latcast.workgroups.rules import Situation
+from latcast.workgroups.rules import Situation, padding_share
 from latcast.workgroups.sizes import Grid, WorkGroup, candidate_sizes, sizes_array
 from latcast.workgroups.sweep import Sweep
 from latcast.workgroups.workloads import CONV, KernelDescriptor, convolution
@@ -48,3 +47,14 @@ def smooth_sweep(level_ms: float, tile: int, *, count: int = 60, device: DeviceP
         return level_ms * (1 + 0.2 * abs(np.log2(size.items / (32 * tile)))) / (1 - padding)
 
     return sweep_of(latency, sizes, grid=grid, rounds=3, variant={"tile": tile}, device=device)
+
+
+THREE_SIZES = (WorkGroup(32, 1), WorkGroup(16, 2), WorkGroup(8, 1))
+
+
+def sweep_of_times(times: list[list[float]], *, interleaved: bool = True) -> Sweep:
+    """Three sizes on a grid of 32x2: runs of each, of which the first two sizes divide the grid."""
+    return Sweep(
+        DEVICE, "conv", CONV, Grid(32, 2, 1), THREE_SIZES, np.array(times), interleaved=interleaved,
+        tuning_ms=np.array([10.0, 20.0, 40.0]),
+    )  # fmt: skip

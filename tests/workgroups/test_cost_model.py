@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 
 from latcast.errors import TrainingError
-from latcast.workgroups.cost_model import CostModel, Weights, expected_improvement, fit_weights, points_of
-from latcast.workgroups.size_features import SIZE_FEATURES, size_features
+from latcast.workgroups.cost_model import (
+    SIZE_FEATURES,
+    CostModel,
+    Weights,
+    expected_improvement,
+    fit_weights,
+    points_of,
+    size_features,
+    tune,
+)
 from latcast.workgroups.sizes import Grid, WorkGroup
+from latcast.workgroups.strategies import random_measured
 from latcast.workgroups.sweep import Sweep
-from latcast.workgroups.tuning import tune
-from latcast.workgroups.ways import random_measured
 from tests.workgroups.made_up_sweep import DEVICE, smooth_sweep, sweep_of
 
 
@@ -79,7 +86,7 @@ def test_with_nothing_measured_only_waste_is_known(sweeps: list[Sweep]) -> None:
 
     mean, _ = nothing.predict(points)
 
-    assert mean.tolist() == points.physical.tolist()
+    assert mean.tolist() == points.waste.tolist()
 
 
 def test_improvement_is_expected_below_the_best_and_where_little_is_known() -> None:

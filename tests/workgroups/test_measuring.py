@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import MeasurementError
-from latcast.workgroups.defaults import FIXED, kfast
+from latcast.workgroups.advice import FIXED, kfast
 from latcast.workgroups.kernel_tuner_cache import read_cache
 from latcast.workgroups.measuring import SweepPlan, divisor_sizes, measure_sweep, sampled_sizes, save_sweep, shortlisted_sizes
 from latcast.workgroups.rules import Situation

@@ -1,4 +1,4 @@
-"""Rules I to V by hand."""
+"""Each rule on numbers worked out by hand, and ranking by them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.workgroups.data_access import group_accesses, most_pixels, shape_balance
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.rules import (
     RULES,
@@ -17,13 +16,18 @@ from latcast.workgroups.rules import (
     fills_arithmetic_units,
     fills_cache_lines,
     fills_shader_cores,
+    group_accesses,
     judge_sizes,
+    most_pixels,
     needs_no_padding,
+    padding_share,
+    rank,
     reads_least_conv,
     reads_least_depthwise,
+    shape_balance,
 )
-from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup
-from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, KernelDescriptor
+from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup, candidate_sizes, sizes_array
+from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, KernelDescriptor, convolution
 
 DEVICE = DeviceProfile("made_up", "Made up", 384, 384, 384, 384, compute_units=12, simultaneous_items=16, cache_line_bytes=64)
 
@@ -128,3 +132,50 @@ def test_rule_five_is_not_applied_to_kernels_whose_accesses_were_not_counted() -
 
 def test_there_are_five_rules() -> None:
     assert [rule.number for rule in RULES] == ["I", "II", "III", "IV", "V"]
+
+
+SMALL_DEVICE = DeviceProfile("made_up", "Made up", 256, 256, 256, 64, compute_units=4, simultaneous_items=16, cache_line_bytes=64)
+
+
+def test_the_first_are_those_that_pass_every_rule_that_leaves_any() -> None:
+    workload = convolution(56, 56, 64, 64)
+    situation = Situation(workload.grid, CONV, SMALL_DEVICE)
+    found = rank(candidate_sizes(workload.grid, SMALL_DEVICE.limits), situation)
+
+    passing = [all(j.passes[row] for j in found.judgements if j.passes is not None) for row in found.order]
+
+    assert found.applied == ("V", "II", "III", "IV", "I")
+    assert sum(passing) == found.survivors > 0
+    assert all(passing[: found.survivors])
+
+
+def test_a_rule_that_would_leave_nothing_is_skipped() -> None:
+    # No size of a grid of 5x5x5 divides it with 16 items or more: rule IV leaves nothing after rule II.
+    situation = Situation(Grid(5, 5, 5), CONV, SMALL_DEVICE)
+    found = rank([WorkGroup(4, 4, 1), WorkGroup(4, 2, 4), WorkGroup(5, 1, 1), WorkGroup(3, 3, 3)], situation)
+
+    assert "IV" not in found.applied
+    assert found.shortlist(1) == [WorkGroup(4, 2, 4)]
+
+
+def test_a_rule_that_cannot_be_evaluated_is_left_out_of_the_order() -> None:
+    situation = Situation(Grid(28, 56, 16), CONV, replace(SMALL_DEVICE, simultaneous_items=None))
+    found = rank(candidate_sizes(situation.grid, SMALL_DEVICE.limits), situation)
+
+    assert "II" not in found.applied
+
+
+def test_padding_is_the_share_of_idle_items() -> None:
+    situation = Situation(Grid(5, 4, 1), CONV, SMALL_DEVICE)
+
+    # 8 x 4 launched for 5 x 4.
+    assert padding_share(sizes_array([WorkGroup(4, 4, 1), WorkGroup(5, 2, 1)]), situation).tolist() == [1 - 20 / 32, 0.0]
+
+
+def test_ranking_keeps_every_size_once() -> None:
+    situation = Situation(Grid(6, 5, 4), CONV, SMALL_DEVICE)
+    sizes = candidate_sizes(situation.grid, SMALL_DEVICE.limits)
+    found = rank(sizes, situation)
+
+    assert sorted(found.order.tolist()) == list(range(len(sizes)))
+    assert len(judge_sizes(sizes, situation)) == len(found.judgements)

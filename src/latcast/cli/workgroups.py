@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from latcast.workgroups.advice import Advice, JudgedSize
     from latcast.workgroups.audit import Audit, Summary
     from latcast.workgroups.devices import DeviceProfile
-    from latcast.workgroups.networks import Launch
+    from latcast.workgroups.workloads import Launch
 
 SIGNS = {"passes": "yes", "fails": "no", "cannot be evaluated": "?"}
 
@@ -91,7 +91,7 @@ def advise(
 
 def _launches(what: str, profile: DeviceProfile, block: str, direct: bool, shape: list[str] | None) -> list[Launch]:
     from latcast.spaces.models import as_graph
-    from latcast.workgroups.networks import is_operator, launch_of, launches
+    from latcast.workgroups.workloads import is_operator, launch_of, launches
 
     if is_operator(what):
         return [launch_of(operator_workload(what, block), profile.family, direct=direct)]
@@ -259,12 +259,12 @@ def _print_summary(found: Summary) -> None:
         for rule, pair in found.scores.items()
     ]
     print_table("\nimportance (eq. 8)", ("", "score", "above chance"), scores)
-    ways = [
-        [way, f"{values[0]:.2f}", f"{values[1]:.2f}", f"{values[2]:.0f}", "-" if values[3] is None else f"{values[3] / 1e3:.1f}"]
-        for way, values in found.ways.items()
+    strategies = [
+        [name, f"{values[0]:.2f}", f"{values[1]:.2f}", f"{values[2]:.0f}", "-" if values[3] is None else f"{values[3] / 1e3:.1f}"]
+        for name, values in found.strategies.items()
         if values is not None
     ]
-    print_table("\nlatency over the best size's", ("way", "mean", "worst", "sizes tried", "tuning s"), ways)
+    print_table("\nlatency over the best size's", ("strategy", "mean", "worst", "sizes tried", "tuning s"), strategies)
 
 
 def _number(value: float | None) -> str:

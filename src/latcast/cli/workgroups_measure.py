@@ -144,7 +144,7 @@ def parse_block(text: str) -> tuple[int, int, int]:
 
 def operator_workload(text: str, block: str) -> Workload:
     """The work of an operator, where a work item computes what ``--block`` says."""
-    from latcast.workgroups.networks import conv_kernel, parse_operator
+    from latcast.workgroups.workloads import conv_kernel, parse_operator
 
     workload, shape = parse_operator(text), parse_block(block)
     if workload.kind == "conv" and shape != (2, 1, 1):
@@ -155,8 +155,8 @@ def operator_workload(text: str, block: str) -> Workload:
 def _workloads(what: str, block: str, shape: list[str] | None) -> list[Workload]:
     """What is to be computed, equal convolutions of a model once."""
     from latcast.spaces.models import as_graph
-    from latcast.workgroups.networks import is_operator, launches
     from latcast.workgroups.operands import require_supported
+    from latcast.workgroups.workloads import is_operator, launches
 
     if is_operator(what):
         return [operator_workload(what, block)]
@@ -201,8 +201,7 @@ def _chosen(workload: Workload, profile: DeviceProfile, sizes: str, most: int, s
 
 def described(sweep: Sweep, path: Path) -> dict[str, Any]:
     """For scripts; ``ranking`` and all that follows from it is null where the order of sizes is noise."""
-    from latcast.workgroups.choices import recommended_choices
-    from latcast.workgroups.ways import rules
+    from latcast.workgroups.strategies import recommended_choices, rules
 
     ranking = None
     if sweep.rankable:
@@ -229,8 +228,7 @@ def described(sweep: Sweep, path: Path) -> dict[str, Any]:
 
 def summarise(sweep: Sweep, path: Path) -> None:
     """For people: the best sizes and the recommended ones, and how far the order can be trusted."""
-    from latcast.workgroups.choices import recommended_choices
-    from latcast.workgroups.ways import rules
+    from latcast.workgroups.strategies import recommended_choices, rules
 
     print(f"{sweep.operator} on {sweep.device.title}: {len(sweep.sizes)} sizes of a {sweep.grid} grid, {sweep.rounds} rounds")
     for size, why in list(sweep.failed.items())[:3]:

@@ -1,18 +1,59 @@
-"""Which work-group sizes to try for a convolution on a device, and what each rule says of them."""
+"""Which work-group sizes to try for a convolution on a device, what each rule says of them, and what TFLite launches by default.
+
+The default of TFLite's GPU delegate, tuning type ``kFast``, computes one size from the grid; written anew here from its
+description.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from latcast.workgroups.data_access import accesses_per_item
-from latcast.workgroups.defaults import kfast
 from latcast.workgroups.devices import DeviceProfile
-from latcast.workgroups.ranking import padding_share, rank
-from latcast.workgroups.rules import Judgement, Situation, Verdict, judge_sizes
-from latcast.workgroups.sizes import WorkGroup, candidate_array, sizes_array
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.rules import Judgement, Situation, Verdict, accesses_per_item, judge_sizes, padding_share, rank
+from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup, candidate_array, sizes_array
+from latcast.workgroups.workloads import KernelDescriptor, Workload
+
+FIXED = WorkGroup(8, 4, 1)
+"""The size that is tried first where nothing is known."""
+
+CONV_MOST_ITEMS = 256
+CONV_MOST_Z = 16
+
+
+def kfast_conv(grid: Grid, limits: SizeLimits) -> WorkGroup:
+    """``kFast`` for convolutions: wz the largest divisor of the slices, then x first, in 256 items at most."""
+    z = _largest_divisor(grid.z, min(CONV_MOST_Z, limits.most_z, limits.most_items))
+    plane = max(min(CONV_MOST_ITEMS, limits.most_items) // z, 1)
+    x = min(grid.x, plane, limits.most_x)
+    y = min(plane // x, grid.y, limits.most_y)
+    # A column of one group would leave cores idle: two groups share it.
+    if y == grid.y and y % 2 == 0:
+        y //= 2
+    return WorkGroup(x, y, z)
+
+
+def kfast_generic(grid: Grid, limits: SizeLimits) -> WorkGroup:
+    """``kFast`` for all other kernels, depthwise convolutions among them: wz 8, 4 or 2 where it divides, half of the row."""
+    most_z = min(8, limits.most_z, limits.most_items)
+    z = next((size for size in (8, 4, 2) if size <= most_z and grid.z % size == 0), 0) or _largest_divisor(grid.z, most_z)
+    plane = max(limits.most_items // z, 1)
+    x = min(-(-grid.x // 2), plane, limits.most_x)
+    return WorkGroup(x, min(plane // x, grid.y, limits.most_y), z)
+
+
+KFAST: Mapping[str, Callable[[Grid, SizeLimits], WorkGroup]] = {"conv": kfast_conv, "depthwise_conv": kfast_generic}
+"""Kind of operator to its formula."""
+
+
+def kfast(grid: Grid, kernel: KernelDescriptor, limits: SizeLimits) -> WorkGroup:
+    """The size that TFLite's GPU delegate launches by default."""
+    return KFAST[kernel.kind](grid, limits)
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return next(size for size in range(min(most, number), 0, -1) if number % size == 0)
 
 
 @dataclass(frozen=True)

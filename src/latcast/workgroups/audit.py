@@ -1,4 +1,7 @@
-"""What a sweep says: how far it can be trusted, how much sizes matter, what rules and other ways are worth on it."""
+"""What a sweep says: how far it can be trusted, how much sizes matter, what each rule and each strategy is worth on it.
+
+A rule's importance is the score of Jiang et al. (eq. 8), beside that of a filter by chance.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,56 @@ from typing import Any
 
 import numpy as np
 
-from latcast.workgroups.importance import Importance, chance_score, importances
+from latcast.workgroups.rules import Judgement, judge_sizes
+from latcast.workgroups.strategies import STRATEGIES, StrategyResult
 from latcast.workgroups.sweep import Sweep
-from latcast.workgroups.ways import WAYS, Outcome
+
+
+@dataclass(frozen=True)
+class Importance:
+    """One rule on one sweep.
+
+    Attributes:
+        rule: "I" to "V".
+        passing: How many sizes follow the rule.
+        score: S_r of eq. 8, from 0 (as the worst size) to 1 (as the best); None where no size follows it, or where it cannot be
+            evaluated.
+        above_chance: ``score`` minus that of a filter that lets sizes pass at random, which is far from 0.
+        why: What the rule compares, or why it cannot be evaluated.
+    """
+
+    rule: str
+    passing: int
+    score: float | None
+    above_chance: float | None
+    why: str
+
+
+def scores(sweep: Sweep) -> np.ndarray:
+    """(sizes,) each size's term of eq. 8: (worst - latency) / (worst - best)."""
+    worst, best = sweep.latency_ms.max(), sweep.latency_ms.min()
+    if worst == best:
+        return np.ones(len(sweep.sizes))
+    return (worst - sweep.latency_ms) / (worst - best)
+
+
+def chance_score(sweep: Sweep) -> float:
+    """What eq. 8 is expected to give for a rule that lets sizes pass at random: the mean over all sizes."""
+    return float(scores(sweep).mean())
+
+
+def importances(sweep: Sweep) -> list[Importance]:
+    """Every rule's importance on a sweep."""
+    terms, chance = scores(sweep), chance_score(sweep)
+    return [_importance(found, terms, chance) for found in judge_sizes(sweep.shapes, sweep.situation)]
+
+
+def _importance(found: Judgement, terms: np.ndarray, chance: float) -> Importance:
+    if found.passes is None or not found.passes.any():
+        return Importance(found.rule, 0, None, None, found.why)
+    score = float(terms[found.passes].mean())
+    return Importance(found.rule, int(found.passes.sum()), score, score - chance, found.why)
+
 
 UTILISATION = (
     "unavailable: the counters of arithmetic units are told by the vendors' profilers alone (Streamline, Snapdragon Profiler)"
@@ -24,21 +74,21 @@ class Audit:
 
     Attributes:
         sweep: What was measured.
-        refused: Why its sizes are not ranked; empty where they are. Then there are no scores and no outcomes.
+        refused: Why its sizes are not ranked; empty where they are. Then there are no scores and no results.
         chance: Score of eq. 8 of a filter by chance.
         importances: One for each rule.
-        outcomes: One for each way.
+        results: One for each strategy.
     """
 
     sweep: Sweep
     refused: str
     chance: float | None
     importances: tuple[Importance, ...]
-    outcomes: tuple[Outcome, ...]
+    results: tuple[StrategyResult, ...]
 
-    def outcome(self, way: str) -> Outcome | None:
-        """Of one way; None where the sweep is refused."""
-        return next((found for found in self.outcomes if found.way == way), None)
+    def result(self, strategy: str) -> StrategyResult | None:
+        """Of one strategy; None where the sweep is refused."""
+        return next((found for found in self.results if found.strategy == strategy), None)
 
     def to_json(self) -> dict[str, Any]:
         sweep = self.sweep
@@ -61,7 +111,7 @@ class Audit:
             "competitive_percent": None if self.refused else 100 * sweep.competitive_share,
             "chance_score": self.chance,
             "rules": [asdict(found) for found in self.importances],
-            "ways": [asdict(found) for found in self.outcomes],
+            "strategies": [asdict(found) for found in self.results],
             "utilisation": UTILISATION,
         }
 
@@ -71,7 +121,9 @@ def audit(sweep: Sweep) -> Audit:
     refused = sweep.why_not_rankable()
     if refused:
         return Audit(sweep, refused, None, (), ())
-    return Audit(sweep, "", chance_score(sweep), tuple(importances(sweep)), tuple(way(sweep) for way in WAYS.values()))
+    return Audit(
+        sweep, "", chance_score(sweep), tuple(importances(sweep)), tuple(strategy(sweep) for strategy in STRATEGIES.values())
+    )
 
 
 @dataclass(frozen=True)
@@ -88,7 +140,7 @@ class Summary:
         competitive: Mean share of sizes within 15 % of the best.
         chance: Mean score of a filter by chance.
         scores: Rule to mean score and mean score above chance; None where it never can be evaluated.
-        ways: Way to mean relative latency, its largest, mean number of sizes tried and mean tuning time in ms.
+        strategies: Strategy to mean relative latency, its largest, mean number of sizes tried and mean tuning time in ms.
     """
 
     title: str
@@ -100,7 +152,7 @@ class Summary:
     competitive: float | None
     chance: float | None
     scores: dict[str, tuple[float, float] | None]
-    ways: dict[str, tuple[float, float, float, float | None] | None]
+    strategies: dict[str, tuple[float, float, float, float | None] | None]
 
 
 def summarise(title: str, audits: Sequence[Audit]) -> Summary:
@@ -117,7 +169,7 @@ def summarise(title: str, audits: Sequence[Audit]) -> Summary:
         _mean([found.sweep.competitive_share for found in ranked]),
         _mean([found.chance for found in ranked if found.chance is not None]),
         {rule: _scores(ranked, rule) for rule in ("I", "II", "III", "IV", "V")},
-        {way: _way(ranked, way) for way in WAYS},
+        {name: _strategy(ranked, name) for name in STRATEGIES},
     )
 
 
@@ -132,15 +184,15 @@ def _scores(audits: Sequence[Audit], rule: str) -> tuple[float, float] | None:
     return (float(np.mean([score for score, _ in found])), float(np.mean([above for _, above in found]))) if found else None
 
 
-def _way(audits: Sequence[Audit], way: str) -> tuple[float, float, float, float | None] | None:
-    found = [outcome for audit in audits if (outcome := audit.outcome(way)) is not None and outcome.relative is not None]
+def _strategy(audits: Sequence[Audit], name: str) -> tuple[float, float, float, float | None] | None:
+    found = [result for audit in audits if (result := audit.result(name)) is not None and result.relative is not None]
     if not found:
         return None
     return (
-        float(np.mean([outcome.relative for outcome in found])),
-        float(np.max([outcome.worst for outcome in found])),
-        float(np.mean([outcome.tried for outcome in found])),
-        _mean([outcome.tuning_ms for outcome in found if outcome.tuning_ms is not None]),
+        float(np.mean([result.relative for result in found])),
+        float(np.max([result.worst for result in found])),
+        float(np.mean([result.tried for result in found])),
+        _mean([result.tuning_ms for result in found if result.tuning_ms is not None]),
     )
 
 

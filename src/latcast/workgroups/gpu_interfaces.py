@@ -82,8 +82,8 @@ class GpuInterface(Protocol):
 GPU_INTERFACES: Registry[GpuInterface] = Registry(
     "GPU interface",
     {
-        "opencl": "latcast.workgroups.opencl.interface:INTERFACE",
-        "webgpu": "latcast.workgroups.webgpu.interface:INTERFACE",
+        "opencl": "latcast.workgroups.opencl:INTERFACE",
+        "webgpu": "latcast.workgroups.webgpu:INTERFACE",
     },
     "latcast.gpu_interfaces",
 )

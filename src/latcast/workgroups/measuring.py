@@ -17,13 +17,12 @@ import numpy as np
 
 from latcast.errors import MeasurementError
 from latcast.folders import made
-from latcast.workgroups.defaults import FIXED, kfast
+from latcast.workgroups.advice import FIXED, kfast
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.gpu_interfaces import KernelSession
 from latcast.workgroups.kernel_tuner_cache import FAILURES, write_cache
 from latcast.workgroups.operands import make_operands
-from latcast.workgroups.ranking import rank
-from latcast.workgroups.rules import Situation
+from latcast.workgroups.rules import Situation, rank
 from latcast.workgroups.sizes import WorkGroup, candidate_sizes, exact_divisors
 from latcast.workgroups.sweep import Sweep
 from latcast.workgroups.workloads import Workload

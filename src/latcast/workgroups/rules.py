@@ -1,21 +1,71 @@
-"""Rules I to V of Jiang et al. (§4.1): which work-group sizes should use a GPU well.
+"""Rules I to V of Jiang et al. (§4.1): which work-group sizes should use a GPU well, and sizes ranked by them.
 
 Each rule is a small pure function of sizes and of the numbers it is about. :data:`RULES` ties them to a device and a kernel; a
-rule whose number is not known says so and judges nothing.
+rule whose number is not known says so and judges nothing. :func:`rank` applies them as the paper does: one after another, each to
+what the others left.
+
+Rule V minimises data accesses (eq. 5 to 7), here in its general form. For one filter tap and one slice of input channels a group
+of a convolution reads, where what its items share is read once,
+
+    bx·by·wx·wy      slices of the input, one for every pixel that it computes, and
+    v·bs·wz          of the filter: v vectors (v channels in, v out) for every output slice that it computes.
+
+The product wx·wy·wz is fixed by the group's number of items N, so with p = wx·wy the sum is bx·by·p + v·bs·N/p. It is least
+where both parts are equal: **bx·by·wx·wy = v·bs·wz**. TFLite's vectors have v = 4 channels; for its block of two pixels and one
+slice that is 2·wx·wy = 4·wz, the paper's eq. 6.
+
+An item of a depthwise convolution reads its own slice alone: bx·by·bs·wx·wy·wz slices of the input, the same for every shape of N
+items, and bs·wz vectors of the filter, least where wz is least. So wx·wy should be as large as it may: eq. 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from latcast.workgroups.data_access import most_pixels, shape_balance
 from latcast.workgroups.devices import DeviceProfile
-from latcast.workgroups.sizes import Grid, WorkGroup, sizes_array
+from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup, sizes_array
 from latcast.workgroups.workloads import KernelDescriptor
+
+
+def group_accesses(sizes: np.ndarray, kernel: KernelDescriptor) -> np.ndarray:
+    """Vectors that a whole group reads for one filter tap and one input slice, shared ones once: TD_k without its constant.
+
+    Args:
+        sizes: (sizes, 3).
+        kernel: Its block and vectorisation.
+
+    Returns:
+        (sizes,), int64.
+    """
+    pixels = kernel.block_x * kernel.block_y * sizes[:, 0] * sizes[:, 1]
+    slices = kernel.block_z * sizes[:, 2]
+    if kernel.kind == "depthwise_conv":
+        return pixels * slices + slices
+    return pixels + kernel.vector * slices
+
+
+def accesses_per_item(sizes: np.ndarray, kernel: KernelDescriptor) -> np.ndarray:
+    """(sizes,) the same for each work item: what sizes with different numbers of items are compared by."""
+    return group_accesses(sizes, kernel) / sizes.prod(axis=1)
+
+
+def shape_balance(sizes: np.ndarray, kernel: KernelDescriptor) -> np.ndarray:
+    """(sizes,) input slices over filter vectors of a convolution's group; 1 where their sum is least for its number of items."""
+    pixels = kernel.block_x * kernel.block_y * sizes[:, 0] * sizes[:, 1]
+    return pixels / (kernel.vector * kernel.block_z * sizes[:, 2])
+
+
+def most_pixels(grid: Grid, limits: SizeLimits) -> int:
+    """The most work items in the plane of x and y that a group can have: min(C_x·C_y, C_t), and no more than the grid has.
+
+    The paper leaves the grid out (eq. 7); without it no size of a small map would ever pass.
+    """
+    return min(min(limits.most_x, grid.x) * min(limits.most_y, grid.y), limits.most_items)
+
 
 Verdict = Literal["passes", "fails", "cannot be evaluated"]
 
@@ -55,7 +105,7 @@ def needs_no_padding(sizes: np.ndarray, grid: Grid) -> np.ndarray:
 def reads_least_conv(sizes: np.ndarray, kernel: KernelDescriptor, tolerance: float = TOLERANCE) -> np.ndarray:
     """Rule V for a convolution: bx·by·wx·wy = 4·bs·wz, about; eq. 6, wx·wy = 2·wz, for a block of two pixels and one slice.
 
-    See :mod:`latcast.workgroups.data_access` for where it comes from.
+    See :mod:`latcast.workgroups.rules` for where it comes from.
     """
     return _about_equal(shape_balance(sizes, kernel), np.ones(len(sizes)), tolerance)
 
@@ -184,3 +234,69 @@ def judge_sizes(sizes: Sequence[WorkGroup] | np.ndarray, situation: Situation) -
     """
     shapes = sizes if isinstance(sizes, np.ndarray) else sizes_array(sizes)
     return [Judgement(rule.number, *rule.judge(shapes, situation)) for rule in RULES]
+
+
+ORDER: Mapping[str, Sequence[str]] = {
+    "conv": ("V", "II", "III", "IV", "I"),
+    "depthwise_conv": ("V", "II", "IV", "I", "III"),
+}
+"""Kind of operator to the order in which rules are applied: that of their importance in Table 3."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Sizes from the most to the least promising.
+
+    Attributes:
+        sizes: (sizes, 3), as they were given.
+        judgements: One for each rule.
+        order: (sizes,) rows, best first.
+        survivors: How many pass all rules that can be applied; where a rule would leave none it is skipped, as are those that
+            cannot be evaluated. The paper takes one of them at random.
+        applied: The rules that were applied, in their order.
+    """
+
+    sizes: np.ndarray
+    judgements: tuple[Judgement, ...]
+    order: np.ndarray
+    survivors: int
+    applied: tuple[str, ...]
+
+    def shortlist(self, count: int) -> list[WorkGroup]:
+        """The first sizes."""
+        return [WorkGroup(x, y, z) for x, y, z in self.sizes[self.order[:count]].tolist()]
+
+
+def rank(sizes: Sequence[WorkGroup] | np.ndarray, situation: Situation) -> Ranking:
+    """Ranks sizes by the rules.
+
+    Rules are applied one after another in :data:`ORDER`: what passes the first comes before what fails it, among equals what
+    passes the second, and so on. Sizes that the rules cannot tell apart are ordered by what rules V and IV are about, in
+    degrees: by data accesses of an item, then by padding.
+
+    Args:
+        sizes: Candidates, at least one, as objects or (sizes, 3).
+        situation: Grid, kernel and device.
+    """
+    shapes = sizes if isinstance(sizes, np.ndarray) else sizes_array(sizes)
+    judgements = judge_sizes(shapes, situation)
+    passes = {found.rule: found.passes for found in judgements if found.passes is not None}
+    order = [rule for rule in ORDER[situation.kernel.kind] if rule in passes]
+    left = np.ones(len(shapes), dtype=bool)
+    applied = []
+    for rule in order:
+        remaining = left & passes[rule]
+        if remaining.any():
+            left = remaining
+            applied.append(rule)
+    keys = [~passes[rule] for rule in order]
+    if situation.kernel.accesses_counted:
+        keys.append(accesses_per_item(shapes, situation.kernel))
+    keys += [padding_share(shapes, situation), -shapes.prod(axis=1)]
+    return Ranking(shapes, tuple(judgements), np.lexsort(keys[::-1]), int(left.sum()), tuple(applied))
+
+
+def padding_share(shapes: np.ndarray, situation: Situation) -> np.ndarray:
+    """(sizes,) share of the launched work items that have nothing to do."""
+    launched = (group_counts(shapes, situation.grid) * shapes).prod(axis=1)
+    return 1 - situation.grid.items / launched

@@ -12,6 +12,7 @@ import numpy as np
 from latcast.errors import MeasurementError
 from latcast.predictors.metrics import spearman
 from latcast.workgroups.devices import DeviceProfile
+from latcast.workgroups.rules import Situation
 from latcast.workgroups.sizes import Grid, WorkGroup, sizes_array
 from latcast.workgroups.workloads import KernelDescriptor
 
@@ -79,6 +80,11 @@ class Sweep:
     def shapes(self) -> np.ndarray:
         """(sizes, 3), int64."""
         return sizes_array(self.sizes)
+
+    @property
+    def situation(self) -> Situation:
+        """What the rules are asked about."""
+        return Situation(self.grid, self.descriptor, self.device)
 
     @cached_property
     def latency_ms(self) -> np.ndarray:

@@ -61,10 +61,10 @@ def test_table_3_has_chance_beside_the_rules_and_the_papers_scores(audited: Audi
 
 def test_defaults_are_relative_to_the_best(audited: AuditedGroups) -> None:
     found = item(audited, "defaults")
-    by_way = dict(zip(found.column("way"), found.column("x best"), strict=True))
+    by_strategy = dict(zip(found.column("strategy"), found.column("x best"), strict=True))
 
     latencies = [size.x + 1 / size.items for size in SIZES]
-    assert by_way["random"] == pytest.approx(sum(latencies) / len(latencies) / min(latencies))
+    assert by_strategy["random"] == pytest.approx(sum(latencies) / len(latencies) / min(latencies))
     assert any("no phone was measured" in note for note in found.notes)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from latcast.workgroups.data_access import group_accesses
-from latcast.workgroups.opencl.session import build_options, kernel_source
+from latcast.workgroups.opencl import build_options, kernel_source
 from latcast.workgroups.operands import size_arguments
+from latcast.workgroups.rules import group_accesses
 from latcast.workgroups.sizes import Grid, WorkGroup, sizes_array
 from latcast.workgroups.workloads import CONV, DEPTHWISE_CONV, KernelDescriptor, convolution
 

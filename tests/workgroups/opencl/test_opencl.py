@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from latcast.errors import MeasurementError, MissingExtraError
+from latcast.workgroups import opencl
 from latcast.workgroups.gpu_interfaces import find_device
-from latcast.workgroups.opencl import interface
-from latcast.workgroups.opencl.session import build_options, kernel_source
+from latcast.workgroups.opencl import build_options, kernel_source
 from latcast.workgroups.workloads import convolution
 from tests.workgroups.session_contract import SessionContract
 
@@ -22,9 +22,9 @@ class TestOpenClSession(SessionContract):
 
 @pytest.fixture
 def nothing_remembered() -> Iterator[None]:
-    interface._devices.cache_clear()
+    opencl._devices.cache_clear()
     yield
-    interface._devices.cache_clear()
+    opencl._devices.cache_clear()
 
 
 def test_a_missing_package_names_the_extra(nothing_remembered: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from latcast.errors import MeasurementError, MissingExtraError
+from latcast.workgroups import webgpu
 from latcast.workgroups.gpu_interfaces import find_device
 from latcast.workgroups.sizes import WorkGroup
-from latcast.workgroups.webgpu import interface
-from latcast.workgroups.webgpu.session import WebGpuSession, shader_source
+from latcast.workgroups.webgpu import WebGpuSession, shader_source
 from latcast.workgroups.workloads import convolution
 from tests.workgroups.session_contract import SessionContract
 
@@ -35,9 +35,9 @@ class Adapter:
 
 @pytest.fixture
 def nothing_remembered() -> Iterator[None]:
-    interface._adapters.cache_clear()
+    webgpu._adapters.cache_clear()
     yield
-    interface._adapters.cache_clear()
+    webgpu._adapters.cache_clear()
 
 
 def test_a_missing_package_names_the_extra(nothing_remembered: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +54,14 @@ def test_a_missing_package_names_the_extra(nothing_remembered: None, monkeypatch
 
 
 def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interface, "_adapters", lambda: ())
+    monkeypatch.setattr(webgpu, "_adapters", lambda: ())
 
     with pytest.raises(MeasurementError, match=r"webgpu finds no device here; install .* apt install mesa-vulkan-drivers"):
         find_device("webgpu")
 
 
 def test_a_profile_has_the_limits_and_says_that_it_knows_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interface, "_adapters", lambda: (Adapter("Made Up 9", "DiscreteGPU"),))
+    monkeypatch.setattr(webgpu, "_adapters", lambda: (Adapter("Made Up 9", "DiscreteGPU"),))
 
     profile = find_device("webgpu")[2]
 
@@ -73,7 +73,7 @@ def test_a_profile_has_the_limits_and_says_that_it_knows_no_more(monkeypatch: py
 
 def test_gpus_come_before_cpus_that_play_one() -> None:
     kinds = ("CPU", "IntegratedGPU", "something new", "DiscreteGPU")
-    ranked = sorted((Adapter(kind, kind) for kind in kinds), key=interface._rank)
+    ranked = sorted((Adapter(kind, kind) for kind in kinds), key=webgpu._rank)
 
     assert [adapter.info["device"] for adapter in ranked] == ["DiscreteGPU", "IntegratedGPU", "something new", "CPU"]
 
