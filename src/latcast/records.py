@@ -17,6 +17,10 @@ SCHEMA_VERSION = 1
 """Version of every JSON document that latcast writes."""
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
+"""What latcast measures and predicts."""
+
+PUBLISHED_PRECISIONS = (*PRECISIONS, "w8a16", "w16a16", "unstated")
+"""Of platforms, which others measured too: bits of weights and activations; not published."""
 
 ROLES = ("network", "kernel")
 
@@ -86,8 +90,8 @@ class Platform:
         runtime, dash, version = parts[1].rpartition("-")
         if not dash or not runtime or not version:
             raise LatcastError(f"'{parts[1]}' in '{text}' has no runtime version; expected {shape}")
-        if parts[3] not in PRECISIONS:
-            raise LatcastError(f"'{parts[3]}' in '{text}' is not a precision; expected one of {', '.join(PRECISIONS)}")
+        if parts[3] not in PUBLISHED_PRECISIONS:
+            raise LatcastError(f"'{parts[3]}' in '{text}' is not a precision; expected one of {', '.join(PUBLISHED_PRECISIONS)}")
         return cls(parts[0], runtime, version, parts[2], parts[3])
 
     def __str__(self) -> str:

@@ -137,10 +137,25 @@ def test_check_fails_on_a_network_that_is_another_one(latcast: Latcast, folder: 
     assert exception["flops_ratio"] == pytest.approx(0.6912)
 
 
+def test_list_names_datasets_with_their_licence(latcast: Latcast) -> None:
+    text, data = latcast("data", "list"), latcast("data", "list", "--json")
+    assert text.code == data.code == 0
+    titles = {row["dataset"]: row["source"] for row in data.json}
+    assert titles["hailo"].endswith("; MIT")
+    assert set(titles) <= set(text.out.split())
+
+
+def test_a_latency_table_becomes_a_file_of_records(latcast: Latcast, published_data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "ti.jsonl"
+    found = latcast("data", "import", "ti", published_data / "ti", "-o", file, "--json")
+    assert found.code == 0
+    assert (found.json["measurements"], found.json["platforms"], len(file.read_text().splitlines())) == (44, 4, 44)
+
+
 def test_help_lists_the_commands(latcast: Latcast) -> None:
     found = latcast("data", "--help")
     assert found.code == 0
-    assert {"import", "check", "variants", "export"} <= set(found.out.split())
+    assert {"list", "import", "check", "variants", "export"} <= set(found.out.split())
 
 
 RECORDED = Path(__file__).parents[1] / "datasets" / "importers" / "benchmark_tools" / "recorded"

@@ -30,6 +30,7 @@ app = command_group("""Published measurements in, and what is in them; networks 
 
 \b
 Examples:
+  latcast data list
   latcast data import usc DIR
   latcast data import benchmark kit -o few.jsonl
   latcast data check usc DIR
@@ -50,7 +51,9 @@ def _sources() -> Sequence[str]:
 
 Dataset = Annotated[
     str,
-    Argument(metavar="DATASET", help="A published dataset: usc.", callback=options.one_of(_datasets), show_default=False),
+    Argument(
+        metavar="DATASET", help="A published dataset (latcast data list).", callback=options.one_of(_datasets), show_default=False
+    ),
 ]
 Folder = Annotated[
     Path, Argument(metavar="DIR", help="Folder with the dataset's files.", exists=True, file_okay=False, show_default=False)
@@ -61,8 +64,7 @@ Source = Annotated[
     str,
     Argument(
         metavar="DATASET",
-        help="Name of a published dataset (usc, iiswc20, nb201, fbnet, ncnn_boards, tflite_blocks), or benchmark: what stock "
-        "tools printed.",
+        help="Name of a published dataset (latcast data list), or benchmark: what stock tools printed.",
         callback=options.one_of(_sources),
         show_default=False,
     ),
@@ -83,6 +85,23 @@ def _folder(paths: Sequence[Path]) -> Path:
     if len(paths) != 1 or not paths[0].is_dir():
         raise typer.BadParameter(f"'{paths[-1]}' is no folder; expected one, with the dataset's files")
     return paths[0]
+
+
+@app.command(name="list")
+def list_datasets(as_json: options.AsJson = False) -> None:
+    """Published datasets that can be imported, with source and licence; nothing is fetched.
+
+    \b
+    Examples:
+      latcast data list
+    """
+    from latcast.datasets.importers import IMPORTERS
+
+    titles = {name: IMPORTERS.get(name).title for name in IMPORTERS}
+    if as_json:
+        print_json([{"dataset": name, "source": title} for name, title in titles.items()])
+        return
+    print_table("", ("dataset", "source and licence"), list(titles.items()))
 
 
 @app.command(name="import")

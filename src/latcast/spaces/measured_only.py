@@ -46,6 +46,14 @@ HUGGINGFACE = MeasuredOnly(
 IISWC20 = MeasuredOnly("Ganesan et al. published the layers of their networks, but not how these are connected")
 FBNET = MeasuredOnly("the table names the operations of its networks by numbers that it does not explain")
 NCNN_BENCHMARK = MeasuredOnly("it is a network of ncnn's benchmark, whose files are in ncnn's own format")
+TIMM = MeasuredOnly("it is a model of timm, which latcast does not build; export it to ONNX to predict it")
+AIHUB = MeasuredOnly("it is a model of Qualcomm AI Hub, which latcast does not build; export it to ONNX to predict it")
+MLPERF = MeasuredOnly("it is a network of MLPerf that no family has; give its file to predict it")
+PADDLE = MeasuredOnly("it is a model of PaddlePaddle that no family has; export it to ONNX to predict it")
+NETSPRESSO = MeasuredOnly("it is a model of NetsPresso that no family has; export it to ONNX to predict it")
+TI = MeasuredOnly("it is a model of TI's model zoo that no family has; give its file to predict it")
+HAILO = MeasuredOnly("it is a model of Hailo's model zoo that no family has; give its ONNX file to predict it")
+RKNN = MeasuredOnly("it is a model of Rockchip's model zoo that no family has; give its ONNX file to predict it")
 TFLITE_BLOCK = MeasuredOnly("it is a block of a search space of which only the name was published")
 
 _SPACES: Mapping[str, MeasuredOnly] = MappingProxyType(
@@ -56,6 +64,14 @@ _SPACES: Mapping[str, MeasuredOnly] = MappingProxyType(
         "fbnet": FBNET,
         "ncnn_benchmark": NCNN_BENCHMARK,
         "tflite_block": TFLITE_BLOCK,
+        "timm": TIMM,
+        "aihub": AIHUB,
+        "mlperf": MLPERF,
+        "paddle": PADDLE,
+        "netspresso": NETSPRESSO,
+        "ti": TI,
+        "hailo": HAILO,
+        "rknn": RKNN,
     }
 )
 

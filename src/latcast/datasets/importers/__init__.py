@@ -151,6 +151,10 @@ IMPORTERS: Registry[DatasetImporter] = Registry(
         **{name: f"latcast.datasets.importers.{name}:IMPORTER" for name in ("usc", "iiswc20", "ncnn_boards", "tflite_blocks")},
         "nb201": "latcast.datasets.importers.nas_tables:NAS_BENCH_201_IMPORTER",
         "fbnet": "latcast.datasets.importers.nas_tables:FBNET_IMPORTER",
+        **{
+            name: f"latcast.datasets.importers.latency_tables:{name.upper()}"
+            for name in ("mlperf", "timm", "paddle", "netspresso", "ti", "aihub", "hailo", "rknn")
+        },
     },
     group="latcast.datasets",
 )

@@ -69,6 +69,7 @@ class InvertedResiduals:
         activation: str | None = None,
         activations: Sequence[str] | None = None,
         hidden: int | None = None,
+        expand: bool | None = None,
     ) -> str:
         """A 3x3 stem of stride 2, stages of inverted residuals, a 1x1 convolution, average pooling, one or two linear layers.
 
@@ -86,6 +87,7 @@ class InvertedResiduals:
             activation: Of the whole network.
             activations: Of the blocks of each stage.
             hidden: Width of a hidden linear layer.
+            expand: Whether a block begins with its 1x1 convolution; where None, only where that changes the channels.
 
         Raises:
             ModelError: The lists differ in length, or an activation is unknown.
@@ -117,6 +119,7 @@ class InvertedResiduals:
                     stride=stride if block == 0 else 1,
                     activation=kind,
                     squeeze_excite=self._squeeze_excite(b.channels(x), inner, share, kind),
+                    expand=expand,
                 )
         x = b.conv_bn(x, head, activation=activation)
         x = b.reduce_mean(x, (2, 3), keepdims=False) if self.pooled_by_mean else b.flatten(b.global_average_pool(x))
@@ -157,6 +160,7 @@ MOBILENET_V2 = VariantFamily(
         "mobilenet_v2": _published_v2(
             1.0, 3.505, 300, "Sandler et al. 2018, Table 4: 300 M MACs; parameters of torchvision's mobilenet_v2"
         ),
+        "mobilenet_v2_0_35": _published_v2(0.35, 1.68, 59, _SLIM.format(1.66)),
         "mobilenet_v2_0_5": _published_v2(0.5, 1.97, 97, _SLIM.format(1.95)),
         "mobilenet_v2_0_75": _published_v2(0.75, 2.64, 209, _SLIM.format(2.61)),
         "mobilenet_v2_1_4": _published_v2(1.4, 6.11, 582, _SLIM.format(6.06)),
@@ -269,7 +273,8 @@ PROXYLESSNAS = VariantFamily(
 
 
 # EfficientNet (Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019, Table 1).
-# EfficientNet-Lite0 is the same without squeeze-and-excitation and with ReLU6, for accelerators that lack both.
+# EfficientNet-Lite is the same without squeeze-and-excitation and with ReLU6, for accelerators that lack both; its larger
+# sizes keep stem, head, and the depth of the first and the last stage.
 
 _EFFICIENTNET: Mapping[str, Any] = {
     "widths": [16, 24, 40, 80, 112, 192, 320], "depths": [1, 2, 2, 3, 3, 4, 1], "kernels": [3, 3, 5, 3, 5, 5, 3],
@@ -283,6 +288,8 @@ _EFFICIENTNET_SCALES = {
     "b4": (1.4, 1.8, 380),
 }
 """Multipliers of width and depth, and the resolution, of each size."""
+_LITE_SCALES = {"1": (1.0, 1.1, 240), "2": (1.1, 1.2, 260), "3": (1.2, 1.4, 280), "4": (1.4, 1.8, 300)}
+"""The same of EfficientNet-Lite."""
 
 
 def _scaled_depths(multiplier: float) -> list[int]:
@@ -313,6 +320,23 @@ def _published_efficientnet(size: str, million_parameters: float, million_macs: 
     return PublishedModel(parameters, million_parameters, million_macs, source)
 
 
+def _published_lite(size: str, million_parameters: float, counted: str) -> PublishedModel:
+    width_multiplier, depth_multiplier, resolution = _LITE_SCALES[size]
+    first, *inner, last = _EFFICIENTNET["depths"]
+    parameters = {
+        **scaled_parameters(_EFFICIENTNET, width_multiplier, "widths"),
+        "depths": [first, *(ceil(depth * depth_multiplier) for depth in inner), last],
+        "resolution": resolution,
+        **_LITE,
+    }
+    return PublishedModel(parameters, million_parameters, None, _LITE_SOURCE.format(size, counted))
+
+
+_LITE: Mapping[str, Any] = {"squeeze": 0.0, "activation": "relu6"}
+_LITE_SOURCE = (
+    "parameters of timm's efficientnet_lite{}. The MACs on the authors' page ({} M) exceed what convolutions and the linear "
+    "layer of the published network take, and the page does not say what else they count"
+)
 _TAN = "torchvision models table (Tan and Le 2019, Table 2: {})"
 
 EFFICIENTNET = VariantFamily(
@@ -325,13 +349,11 @@ EFFICIENTNET = VariantFamily(
         ),
         "efficientnet_b3": _published_efficientnet("b3", 12.233, 1827, _TAN.format("12 M, 1.8 B")),
         "efficientnet_b4": _published_efficientnet("b4", 19.342, 4394, _TAN.format("19 M, 4.2 B")),
-        "efficientnet_lite0": PublishedModel(
-            {"squeeze": 0.0, "activation": "relu6"},
-            4.652,
-            None,
-            "parameters of timm's efficientnet_lite0. The MACs on the authors' page (407 M) exceed what convolutions and "
-            "the linear layer of the published network take (385 M), and the page does not say what else they count",
-        ),
+        "efficientnet_lite0": PublishedModel(_LITE, 4.652, None, _LITE_SOURCE.format(0, 407)),
+        "efficientnet_lite1": _published_lite("1", 5.417, "631"),
+        "efficientnet_lite2": _published_lite("2", 6.092, "899"),
+        "efficientnet_lite3": _published_lite("3", 8.197, "1440"),
+        "efficientnet_lite4": _published_lite("4", 13.007, "2640"),
     },
     _EFFICIENTNET,
     InvertedResiduals("silu", squeeze_activation=None).network,
@@ -375,6 +397,29 @@ def _published_v3(parameters: Mapping[str, Any], million_parameters: float, mill
     return PublishedModel(given, million_parameters, million_macs, source)
 
 
+def _scaled_v3(base: Mapping[str, Any], multiplier: float) -> dict[str, Any]:
+    """TensorFlow-Slim's: a block expands its scaled input by the published ratio; the hidden layer stays as wide."""
+    scaled = scaled_parameters(base, multiplier, "stem", "widths", "head")
+    published, read = [base["stem"]], [scaled["stem"]]
+    expanded: list[list[int]] = []
+    for width, narrow, stage in zip(base["widths"], scaled["widths"], base["expanded"], strict=True):
+        published, read = ([each[-1], *[now] * len(stage)] for each, now in ((published, width), (read, narrow)))
+        expanded.append([round_channels(read[block] * inner / published[block]) for block, inner in enumerate(stage)])
+    return {**base, **scaled, "expanded": expanded}
+
+
+def _minimalistic(base: Mapping[str, Any]) -> dict[str, Any]:
+    """Without squeeze-and-excitation, hard swish and kernels of 5."""
+    count = len(base["widths"])
+    simple = {"kernels": [3] * count, "squeeze": [0] * count, "activations": ["relu"] * count, "activation": "relu"}
+    return {name: value for name, value in base.items() if name != "stem"} | simple
+
+
+_SLIM_V3 = "MACs of convolutions and linear layers: model table of TensorFlow-Slim's mobilenet_v3; parameters of timm's {}"
+_SLIM_V3_SMALL = (
+    "parameters of timm's {}. The MACs in TensorFlow-Slim's table ({} M) are of an earlier small model, as at full width"
+)
+
 MOBILENET_V3 = VariantFamily(
     "mobilenet_v3",
     {
@@ -383,10 +428,22 @@ MOBILENET_V3 = VariantFamily(
             _V3_SMALL,
             2.543,
             57,
-            "Howard et al. 2019, arXiv v5, Table 3: 2.5 M, 56 M; TensorFlow-Slim's own small model has 2.9 M, 66 M",
+            "Howard et al. 2019, arXiv v5, Table 3: 2.5 M, 56 M; the table of TensorFlow-Slim has 2.9 M, 66 M",
+        ),
+        "mobilenet_v3_large_0_75": PublishedModel(
+            _scaled_v3(_V3_LARGE, 0.75), 3.99, 155, _SLIM_V3.format("tf_mobilenetv3_large_075")
+        ),
+        "mobilenet_v3_small_0_75": PublishedModel(
+            _scaled_v3(_V3_SMALL, 0.75), 2.04, None, _SLIM_V3_SMALL.format("tf_mobilenetv3_small_075", 44)
+        ),
+        "mobilenet_v3_large_minimalistic": PublishedModel(
+            _minimalistic(_V3_LARGE), 3.92, 209, _SLIM_V3.format("tf_mobilenetv3_large_minimal_100")
+        ),
+        "mobilenet_v3_small_minimalistic": PublishedModel(
+            _minimalistic(_V3_SMALL), 2.04, None, _SLIM_V3_SMALL.format("tf_mobilenetv3_small_minimal_100", 65)
         ),
     },
-    _V3_LARGE,
+    {**_V3_LARGE, "activation": None, "expand": None},
     InvertedResiduals("hard_swish", squeeze_of="expanded", gate="hard_sigmoid").network,
     draw_from(
         "expanded widths kernels strides squeeze activations stem head hidden resolution",

@@ -1,0 +1,381 @@
+"""Tables of latencies in one schema: MLPerf, timm, Paddle Lite, NetsPresso, TI, Qualcomm AI Hub, Hailo, RKNN.
+
+``latency_ms.csv`` has a row a measurement, ``platforms.csv`` one a platform: device, chip, unit, threads, runtime, backend,
+precision and batch together. An empty cell was not published; it is ``unstated`` in a platform id, or left out of the unit.
+What a row says besides is kept in the record's moment, under the names of the columns.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, NetworkFigures, Refusals
+from latcast.datasets.importers.table import UNSTATED, Malformed, Table, number
+from latcast.datasets.importers.usc.built import TOLERANCE, Builder
+from latcast.errors import DatasetError, LatcastError
+from latcast.measure.environment import MOMENT
+from latcast.records import PUBLISHED_PRECISIONS, Measurement, Platform
+from latcast.spaces.measured_only import can_build
+from latcast.spaces.published_names import published_network
+
+LATENCIES, PLATFORMS, ACCURACY = "latency_ms.csv", "platforms.csv", "accuracy.csv"
+
+PLATFORM = ("device", "chip", "core_or_unit", "threads", "runtime", "backend", "precision", "batch")
+"""Columns that make a platform."""
+
+COLUMNS = (
+    "network", "weights_or_input", *PLATFORM, "latency_ms", "statistic", "repeats_of", "source_file", "source_commit",
+)  # fmt: skip
+
+UNIT_KINDS: Mapping[str, str] = {"cpu": "cpu", "gpu": "gpu", "npu": "npu", "dsp": "npu"}
+"""First word of a unit to its kind."""
+
+STATISTICS: Mapping[str, str] = {
+    "mean": "mean of the published runs",
+    "median": "median of the published runs",
+    "fps-inverse": "1000 / frames a second at batch 1",
+    "": UNSTATED,
+}
+
+RUNTIME_NAMES: Mapping[str, str] = {"torch": "pytorch"}
+"""Runtimes that other datasets, and platform ids, call by another name."""
+
+Cells = Mapping[str, str]
+"""Column to cell."""
+
+
+def slug(text: str) -> str:
+    """A text as a part of a platform id may have it."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9.+]+", "-", plain).strip("-.")
+
+
+def published_platform(cells: Cells) -> Platform:
+    """The platform of a row.
+
+    The unit is ``cpu4``, or ``cpu`` where the threads were not published, with qualifiers in this order: cores (``big``,
+    ``1core``), the backend where it is not the runtime itself, a second runtime below the first (``qairt-2.42.0``), what the
+    mixed operators of a quantised network are in (``mixed_int16``), the batch (``b4``) where it is not 1.
+
+    Raises:
+        Malformed: A part that a platform id cannot have.
+    """
+    kind, _, cores = cells["core_or_unit"].partition("-")
+    if kind not in UNIT_KINDS:
+        raise Malformed(f"the unit is '{cells['core_or_unit']}'; expected it to begin with one of {', '.join(UNIT_KINDS)}")
+    threads = str(_whole(cells["threads"], "the number of threads")) if cells["threads"] else ""
+    batch = _whole(cells["batch"], "the batch")
+    first, _, below = cells["runtime"].partition("+")
+    name, _, version = first.rpartition("-")
+    if not name or not re.search(r"\d|master", version):
+        name, version = first, UNSTATED
+    precision, _, mixed = cells["precision"].partition("_")
+    if precision == "w8a8":
+        precision = "int8"
+    precision = precision or UNSTATED
+    if precision not in PUBLISHED_PRECISIONS:
+        raise Malformed(f"the precision is '{cells['precision']}'; expected one of {', '.join(PUBLISHED_PRECISIONS)}, or none")
+    backend = "" if cells["backend"] == name else cells["backend"]
+    qualifiers = [cores, backend, below, mixed, "" if batch == 1 else f"b{batch}"]
+    unit = "+".join([kind + threads, *(each for each in qualifiers if each)])
+    platform = Platform(slug(cells["device"]), RUNTIME_NAMES.get(name, name), version, unit, precision)
+    try:
+        return Platform.parse(platform.id)
+    except LatcastError as problem:
+        raise Malformed(str(problem)) from None
+
+
+def _whole(text: str, what: str) -> int:
+    value = number(text, what, least=1)
+    if value != int(value):
+        raise Malformed(f"{what} is {text}; expected a whole number")
+    return int(value)
+
+
+def is_stream(cells: Cells) -> bool:
+    """Whether frames a second are those of a pipeline, whose interval is shorter than the latency.
+
+    Where batch 8 is faster, a network is loaded in parts, and each frame passes all of them before the next one.
+    """
+    eight = number(cells["fps_batch8"] or "0", "fps_batch8", least=0)
+    return eight <= 1.05 * number(cells["fps_batch1"], "fps_batch1")
+
+
+STREAM = "frames a second of a pipeline, whose interval is no latency (batch 8 is not 5 % faster than batch 1, or is not known)"
+
+
+@dataclass(frozen=True)
+class LatencyTables:
+    """A dataset of this schema; an importer of the group ``latcast.datasets``.
+
+    Attributes:
+        name: The dataset's name.
+        source: Repositories and commits.
+        licence: Of the measurements.
+        latencies: Files with latencies.
+        caveats: What else to know, a sentence each.
+        streams: Says of a row that it is no latency.
+        operations: Column with the operations of a network, and how many of its unit are one FLOP.
+    """
+
+    name: str
+    source: str
+    licence: str
+    latencies: tuple[str, ...] = (LATENCIES,)
+    accuracy: bool = False
+    caveats: tuple[str, ...] = ()
+    streams: Callable[[Cells], bool] | None = None
+    operations: tuple[str, float] | None = None
+
+    @property
+    def title(self) -> str:
+        """Source and licence, in a line."""
+        return f"{self.source}; {self.licence}"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those of the dataset."""
+        return (*self.latencies, PLATFORMS, *((ACCURACY,) if self.accuracy else ()))
+
+    def read(self, folder: Path, *, strict: bool = True) -> Imported:
+        """See :meth:`latcast.datasets.importers.DatasetImporter.read`."""
+        absent = tuple(name for name in self.files if not (folder / name).is_file())
+        if not set(self.latencies) - set(absent):
+            raise DatasetError(f"{folder} holds none of {', '.join(self.latencies)} of this dataset")
+        refusals = Refusals(strict=strict)
+        files: dict[str, FileSummary] = {}
+        reading = _Reading(self)
+        if PLATFORMS not in absent:
+            files[PLATFORMS] = reading.read_platforms(Table(folder / PLATFORMS, PLATFORM[:-1], refusals))
+        if self.accuracy and ACCURACY not in absent:
+            files[ACCURACY] = reading.read_accuracy(Table(folder / ACCURACY, ("network", "weights", "input", "top1"), refusals))
+        for name in self.latencies:
+            if name not in absent:
+                files[name] = reading.read_latencies(Table(folder / name, COLUMNS, refusals))
+        notes = (*self.caveats, *reading.notes(known_platforms=PLATFORMS not in absent))
+        return Imported(tuple(reading.found), files, absent, tuple(refusals.found), notes)
+
+    def complete(self, imported: Imported, watch: Callable[[str], None]) -> Imported:
+        """See :meth:`latcast.datasets.importers.DatasetImporter.complete`; there is nothing to add."""
+        return imported
+
+    def check(self, imported: Imported, watch: Callable[[str], None]) -> NetworkCheck:
+        """See :meth:`latcast.datasets.importers.DatasetImporter.check`; every network is built, figures or not."""
+        from latcast.graph.operators import graph_macs
+
+        builder = Builder(watch)
+        figures: dict[str, NetworkFigures] = {}
+        for measurement in imported.measurements:
+            reference, moment = measurement.reference, measurement.environment[MOMENT]
+            graph = builder.graph(reference)
+            if graph is None or self.operations is None or reference.key in figures:
+                continue
+            column, unit = self.operations
+            if column in moment and "params_m" in moment:
+                figures[reference.key] = NetworkFigures(
+                    reference.name,
+                    str(moment["row"]).partition(":")[0],
+                    2 * graph_macs(graph) / (unit * moment[column]),
+                    graph.parameter_count / (1e6 * moment["params_m"]),
+                )
+        failures = {reason: tuple(names) for reason, names in builder.failures.items()}
+        return NetworkCheck(tuple(figures.values()), failures, TOLERANCE)
+
+
+@dataclass
+class _Reading:
+    """One folder while it is read."""
+
+    dataset: LatencyTables
+    found: list[Measurement] = field(default_factory=list)
+    repeat_percent: dict[Sequence[str], float | None] = field(default_factory=dict)
+    device_notes: dict[Sequence[str], str] = field(default_factory=dict)
+    unstable: set[Sequence[str]] = field(default_factory=set)
+    columns: tuple[str, ...] = PLATFORM
+    top1: dict[tuple[str, str], dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    platforms: dict[str, Sequence[str]] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    streams: int = 0
+
+    def read_platforms(self, table: Table) -> FileSummary:
+        """Repeatability and notes of each platform; timm's has no column for the batch."""
+        self.columns = tuple(name for name in PLATFORM if name in table.header)
+        for row in table.rows():
+            cells = dict(zip(table.header, row.cells, strict=True))
+            key = tuple(cells[name] for name in self.columns)
+            try:
+                percent = number(cells["repeat_pct"], "repeat_pct", least=0) if cells["repeat_pct"] else None
+                if key in self.repeat_percent:
+                    raise Malformed(f"the platform '{' '.join(key)}' stands there twice")
+                if cells["unstable"] not in ("", "yes"):
+                    raise Malformed(f"unstable is '{cells['unstable']}'; expected yes or nothing")
+            except Malformed as problem:
+                table.refuse(row, problem)
+                continue
+            self.repeat_percent[key], self.device_notes[key] = percent, cells["note"]
+            if cells["unstable"]:
+                self.unstable.add(key)
+        return FileSummary(len(table), 0, 0)
+
+    def read_accuracy(self, table: Table) -> FileSummary:
+        """Top-1 of each network and input, by weights."""
+        for row in table.rows():
+            cells = dict(zip(table.header, row.cells, strict=True))
+            try:
+                self.top1[cells["network"], cells["input"]][cells["weights"]] = number(cells["top1"], "top1")
+            except Malformed as problem:
+                table.refuse(row, problem)
+        return FileSummary(len(table), 0, 0)
+
+    def read_latencies(self, table: Table) -> FileSummary:
+        """A record a row, but for those that are left out."""
+        before, known = len(self.found), bool(self.repeat_percent)
+        for row in table.rows():
+            cells = dict(zip(table.header, row.cells, strict=True))
+            key = tuple(cells[name] for name in self.columns)
+            try:
+                if known and key not in self.repeat_percent:
+                    raise Malformed(f"the platform '{' '.join(key)}' is not in {PLATFORMS}")
+                record = self._record(cells, key, f"{table.file.name}:{row.line}")
+                stream = self.dataset.streams is not None and self.dataset.streams(cells)
+            except Malformed as problem:
+                table.refuse(row, problem)
+                continue
+            if key in self.unstable:
+                self.left_out[record.platform] += 1
+            elif stream:
+                self.streams += 1
+            else:
+                self.found.append(record)
+        return FileSummary(len(table), len(self.found) - before, 0)
+
+    def _record(self, cells: Cells, key: Sequence[str], place: str) -> Measurement:
+        name, size = cells["network"], cells["weights_or_input"]
+        if not name:
+            raise Malformed("the network has no name")
+        if cells["statistic"] not in STATISTICS:
+            raise Malformed(f"the statistic is '{cells['statistic']}'; expected {', '.join(filter(None, STATISTICS))} or nothing")
+        latency_ms = number(cells["latency_ms"], "latency_ms")
+        platform = published_platform(cells).id
+        parts = tuple(cells[column] for column in PLATFORM)
+        if self.platforms.setdefault(platform, parts) != parts:
+            raise Malformed(f"'{' '.join(parts)}' and '{' '.join(self.platforms[platform])}' would both be {platform}")
+        classes = _whole(cells["classes"], "the number of classes") if cells.get("classes") else None
+        moment: dict[str, Any] = {"row": place, "source_file": cells["source_file"]}
+        moment |= {"input": size} if size else {}
+        moment |= {"repeats_of": cells["repeats_of"]} if cells["repeats_of"] else {}
+        moment |= {column: _value(cells[column]) for column in cells if column not in COLUMNS and cells[column]}
+        accuracies = self.top1.get((name, size))
+        moment |= {"top1_percent": accuracies} if accuracies else {}
+        return Measurement(
+            platform,
+            published_network(self.dataset.name, name, size, classes=classes),
+            latency_ms=latency_ms,
+            raw_latency_ms=latency_ms,
+            statistic=STATISTICS[cells["statistic"]],
+            environment={**self._environment(cells, key), MOMENT: moment},
+        )
+
+    def _environment(self, cells: Cells, key: Sequence[str]) -> dict[str, Any]:
+        """Dataset, chip, kind of unit, the platform as published, and how far two runs differ."""
+        note, percent = self.device_notes.get(key), self.repeat_percent.get(key)
+        return {
+            "dataset": {
+                "name": self.dataset.name,
+                "source": self.dataset.source,
+                "licence": self.dataset.licence,
+                "commit": cells["source_commit"],
+            },
+            "device": {"name": cells["device"], **({"note": note} if note else {})},
+            "chip": cells["chip"],
+            "unit_kind": UNIT_KINDS[cells["core_or_unit"].partition("-")[0]],
+            "published": {column: cells[column] for column in PLATFORM[2:]},
+            **({} if percent is None else {"repeat_percent": percent}),
+        }
+
+    def notes(self, *, known_platforms: bool) -> list[str]:
+        """What was left out and why, what stands there twice, and how much has a graph."""
+        notes = []
+        if not known_platforms:
+            notes.append(f"{PLATFORMS} is not there: which platforms are unstable is not known")
+        if self.left_out:
+            names = ", ".join(sorted(self.left_out))
+            notes.append(
+                f"{sum(self.left_out.values())} rows are left out whose platform is unstable, two runs on it differ by more than "
+                f"5 %: {names}"
+            )
+        if self.streams:
+            notes.append(f"{self.streams} rows are left out: {STREAM}")
+        repeated = sum("repeats_of" in record.environment[MOMENT] for record in self.found)
+        if repeated:
+            notes.append(f"{repeated} records are runs of a network and platform that was measured again, told by 'repeats_of'")
+        graphs = {record.reference.key: can_build(record.reference) for record in self.found}
+        rows = sum(graphs[record.reference.key] for record in self.found)
+        notes.append(
+            f"{sum(graphs.values())} of {len(graphs)} networks have a graph here, and so {rows} of {len(self.found)} records; of "
+            "the others only latencies are known"
+        )
+        return notes
+
+
+def _value(text: str) -> float | str:
+    """A number where it is one."""
+    return float(text) if re.fullmatch(r"\d+(?:\.\d+)?", text) else text
+
+
+MLPERF = LatencyTables(
+    "mlperf",
+    "mlcommons/inference_results_v0.5 f5acb8b, v1.0 f7759ba, v2.1 91f7859, v3.0 1948f9b",
+    "Apache-2.0",
+    caveats=(
+        "threads were not recorded: the submitters' program takes every processor unless told otherwise, and a query includes "
+        "copying the input and reading the answer",
+    ),
+)
+TIMM = LatencyTables(
+    "timm",
+    "huggingface/pytorch-image-models aa4b585",
+    "Apache-2.0",
+    latencies=(LATENCIES, "gpu_ms.csv"),
+    accuracy=True,
+    caveats=("on GPUs a latency is that of the batch that stands in the unit (+b256), under autocast, which is given as fp16",),
+    operations=("gmacs", 2e9),
+)
+PADDLE = LatencyTables(
+    "paddle",
+    "PaddlePaddle/Paddle-Lite 5013318 (2.3) to cd09a8e (2.13), PaddlePaddle/PaddleClas d178931",
+    "Apache-2.0",
+    caveats=(
+        "the precision under OpenCL is not stated; inputs that are not stated are taken as 224x224 for networks of a family, as "
+        "PaddleClas's classifiers have them",
+    ),
+)
+NETSPRESSO = LatencyTables(
+    "netspresso",
+    "Nota-NetsPresso/netspresso-trainer cdefe12",
+    "Apache-2.0",
+    caveats=("what fp16 means on the CPUs of Raspberry Pis is not stated",),
+)
+TI = LatencyTables("ti", "TexasInstruments/edgeai-modelzoo 0d60abf", "BSD-3-Clause")
+AIHUB = LatencyTables(
+    "aihub",
+    "quic/ai-hub-models 52c080d (v0.46.1), 052dc1f (v0.45.0)",
+    "BSD-3-Clause",
+    caveats=(
+        "whether a time is a mean or a minimum is not stated; 'float' is given as fp16 on NPUs and GPUs, fp32 on CPUs; "
+        "npu_layers, gpu_layers and cpu_layers say where the layers ran",
+    ),
+)
+HAILO = LatencyTables("hailo", "hailo-ai/hailo_model_zoo c83fc03", "MIT", streams=is_stream, operations=("ops_g", 1e9))
+RKNN = LatencyTables(
+    "rknn",
+    "airockchip/rknn_model_zoo bad6c73",
+    "Apache-2.0",
+    caveats=("at the highest clock of the NPU; RK3588 and RK3576 on one of their cores",),
+)

@@ -1,0 +1,99 @@
+"""Networks under the names of others: the members that they are, at their sizes, and names without a graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from latcast.graph.operators import graph_macs
+from latcast.spaces import build
+from latcast.spaces.catalogue import family_member, model
+from latcast.spaces.measured_only import can_build
+from latcast.spaces.published_names import MEMBERS, published_network
+from tests.spaces.families.counting import published_count
+
+
+def test_every_name_is_of_a_member() -> None:
+    assert not [name for names in MEMBERS.values() for name in names.values() if family_member(name) is None]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "size", "member"),
+    [
+        ("mlperf", "mobilenet_v1_1.0_224", "224", "mobilenet_v1"),
+        ("mlperf", "mobilenet_v2_0.35_224", "224", "mobilenet_v2_0_35"),
+        ("mlperf", "mobilenet_v3_small_minimalistic_1.0_224", "224", "mobilenet_v3_small_minimalistic"),
+        ("mlperf", "efficientnet_lite3", "280", "efficientnet_lite3"),
+        ("mlperf", "resnet50_v1.5", "224", "resnet50"),
+        ("ti", "mnasnet_1.0_224", "224", "mnasnet1_0"),
+        ("paddle", "MobileNetV1", "", "mobilenet_v1"),
+        ("paddle", "mobilenet_v2_caffe", "224", "mobilenet_v2"),
+        ("hailo", "efficientnet_lite4", "300x300x3", "efficientnet_lite4"),
+        ("rknn", "mobilenetv2-12", "1x3x224x224", "mobilenet_v2"),
+    ],
+)
+def test_a_member_at_its_own_size_is_the_published_network(dataset: str, name: str, size: str, member: str) -> None:
+    found, known = published_network(dataset, name, size), model(member)
+    assert (found.key, found.name) == (known.key, member)
+
+
+def test_other_inputs_and_classes_are_parameters() -> None:
+    found = published_network("netspresso", "ResNet18", "192x192", classes=3)
+    graph = build(found)
+    assert found.name == "ResNet18"
+    assert graph.shape("input") == (1, 3, 192, 192)
+    assert graph.shape(graph.outputs[0]) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "size"),
+    [
+        ("mlperf", "ssd_resnet34_1200", "1200"),
+        ("mlperf", "bert_large_squad", "<=384"),
+        ("mlperf", "mobilenet_v1_0.33_224", "224"),
+        ("hailo", "resnet_v1_50", "224x224x3"),
+        ("ti", "resnet50_v1", "224"),
+        ("paddle", "shufflenet_v2", "224"),
+        ("rknn", "mobilenetv2-12", "1x3x224x160"),
+        ("timm", "convnext_tiny", "288"),
+        ("aihub", "resnet50", "1x3x224x224"),
+    ],
+)
+def test_a_network_that_no_family_is_known_to_have_keeps_its_name(dataset: str, name: str, size: str) -> None:
+    found = published_network(dataset, name, size)
+    assert not can_build(found)
+    assert (found.space, found.parameters["name"], found.name) == (dataset, name, f"{dataset}/{name}")
+    assert str(found.parameters["input"]) == size
+
+
+def test_inputs_tell_networks_without_a_graph_apart() -> None:
+    small, large, unknown = (published_network("timm", "vit_base_patch16", size) for size in ("224", "384", ""))
+    assert len({small.key, large.key, unknown.key}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "million_macs"),
+    # Model tables of TensorFlow-Slim's mobilenet_v1 and mobilenet_v2, by input; cut off or rounded to the million.
+    [
+        ("mobilenet_v1_1.0_192", 418), ("mobilenet_v1_1.0_160", 291), ("mobilenet_v1_1.0_128", 186),
+        ("mobilenet_v1_0.5_192", 110), ("mobilenet_v1_0.5_160", 77), ("mobilenet_v1_0.5_128", 49), ("mobilenet_v1_0.25_160", 21),
+        ("mobilenet_v2_1.0_192", 221), ("mobilenet_v2_1.0_160", 154), ("mobilenet_v2_1.0_128", 99), ("mobilenet_v2_1.0_96", 56),
+        ("mobilenet_v2_0.75_192", 153), ("mobilenet_v2_0.75_160", 107), ("mobilenet_v2_0.75_128", 69),
+        ("mobilenet_v2_0.5_192", 71), ("mobilenet_v2_0.5_96", 18), ("mobilenet_v2_0.35_160", 30), ("mobilenet_v2_0.35_128", 20),
+    ],
+)  # fmt: skip
+def test_grids_have_their_published_macs(name: str, million_macs: float) -> None:
+    graph = build(published_network("mlperf", name, name.rpartition("_")[2]))
+    assert graph_macs(graph) / 1e6 == pytest.approx(million_macs, rel=0.01, abs=0.9)
+
+
+@pytest.mark.parametrize(
+    ("name", "million_parameters"),
+    # PaddleClas's table of mobile networks.
+    [
+        ("MobileNetV3_large_x1_0", 5.47), ("MobileNetV3_large_x1_25", 7.44), ("MobileNetV3_large_x0_5", 2.67),
+        ("MobileNetV3_small_x1_0", 2.94), ("MobileNetV3_small_x1_25", 3.62), ("MobileNetV3_small_x0_5", 1.90),
+        ("MobileNetV3_small_x0_35", 1.66),
+    ],
+)  # fmt: skip
+def test_paddles_mobilenets_have_their_published_parameters(name: str, million_parameters: float) -> None:
+    assert published_count(build(published_network("paddle", name))) / 1e6 == pytest.approx(million_parameters, rel=0.01)
