@@ -20,7 +20,6 @@ class KernelSession(Protocol):
     @property
     def limits(self) -> SizeLimits:
         """Sizes that this kernel can be launched with: the device's limits, or less where it needs many registers."""
-        ...
 
     def prepare(self, size: WorkGroup) -> None:
         """Compiles for a size, so that no timed launch does.
@@ -28,7 +27,6 @@ class KernelSession(Protocol):
         Raises:
             MeasurementError: The device refuses the size.
         """
-        ...
 
     def run(self, size: WorkGroup) -> float:
         """Launches once and waits.
@@ -39,19 +37,15 @@ class KernelSession(Protocol):
         Raises:
             MeasurementError: The launch failed.
         """
-        ...
 
     def result(self) -> np.ndarray:
         """What the last launch wrote, (out slices, out_h, out_w, 4), float32."""
-        ...
 
     def clear(self) -> None:
         """Overwrites the result, so that the next one cannot be an old one."""
-        ...
 
     def close(self) -> None:
         """Frees the device's memory."""
-        ...
 
 
 class GpuInterface(Protocol):
@@ -63,7 +57,6 @@ class GpuInterface(Protocol):
         Raises:
             MissingExtraError: Its Python package is not installed.
         """
-        ...
 
     def session(self, device: int, workload: Workload) -> KernelSession:
         """A workload on the device of this index in :meth:`profiles`.
@@ -72,11 +65,9 @@ class GpuInterface(Protocol):
             MissingExtraError: Its Python package is not installed.
             MeasurementError: The kernels here do not compute the workload, or the device refuses them.
         """
-        ...
 
     def missing_driver(self) -> str:
         """What to install where there is no device."""
-        ...
 
 
 GPU_INTERFACES: Registry[GpuInterface] = Registry(

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from latcast.errors import MeasurementError
-from latcast.workgroups.workloads import Workload
+from latcast.workgroups.workloads import Kind, Workload
 
 VECTOR = 4
 """Channels in a slice of the kernels that come with latcast."""
 
 TOLERANCE = 1e-4
 """Largest error of a right result, relative to its largest number: rounding of FP32 in another order of adding."""
+
+
+SOURCES: Mapping[Kind, str] = {"conv": "conv", "depthwise_conv": "dwconv"}
+"""Kind to the name of its kernel in OpenCL C and WGSL, which is its file's too."""
 
 
 @dataclass(frozen=True)

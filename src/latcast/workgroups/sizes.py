@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,8 +15,8 @@ _WRITTEN = re.compile(r"(\d+)[x,](\d+)(?:[x,](\d+))?", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
-class WorkGroup:
-    """Size of a work group: work items along x, y and z, (w_x, w_y, w_z) in the paper.
+class WorkItems:
+    """Work items along x, y and z.
 
     Raises:
         LatcastError: A dimension is below 1.
@@ -24,11 +25,13 @@ class WorkGroup:
     x: int
     y: int = 1
     z: int = 1
+    noun: ClassVar[str]
 
     def __post_init__(self) -> None:
         if min(self.shape) < 1:
+            name = "grid" if isinstance(self, Grid) else "work group"
             raise LatcastError(
-                f"a work group has {self.x} x {self.y} x {self.z} work items; expected at least 1 along each dimension"
+                f"a {name} has {self.x} x {self.y} x {self.z} work items; expected at least 1 along each dimension"
             )
 
     @property
@@ -38,11 +41,17 @@ class WorkGroup:
 
     @property
     def items(self) -> int:
-        """Work items in the group."""
+        """All of them; those of a grid have something to do."""
         return self.x * self.y * self.z
 
     def __str__(self) -> str:
         return f"{self.x}x{self.y}x{self.z}"
+
+
+class WorkGroup(WorkItems):
+    """Size of a work group, (w_x, w_y, w_z) in the paper."""
+
+    noun = "work group"
 
     @classmethod
     def parse(cls, text: str) -> WorkGroup:
@@ -57,31 +66,10 @@ class WorkGroup:
         return cls(*(int(part) for part in found.groups("1")))
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A kernel's global grid: work items along x, y and z before padding, the paper's problem space (x, y, z).
+class Grid(WorkItems):
+    """A kernel's global grid before padding, the paper's problem space (x, y, z)."""
 
-    Raises:
-        LatcastError: A dimension is below 1.
-    """
-
-    x: int
-    y: int = 1
-    z: int = 1
-
-    def __post_init__(self) -> None:
-        if min(self.shape) < 1:
-            raise LatcastError(f"a grid has {self.x} x {self.y} x {self.z} work items; expected at least 1 along each dimension")
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(x, y, z)."""
-        return (self.x, self.y, self.z)
-
-    @property
-    def items(self) -> int:
-        """Work items that have something to do."""
-        return self.x * self.y * self.z
+    noun = "grid"
 
     def groups(self, size: WorkGroup) -> tuple[int, int, int]:
         """Work groups along each dimension."""
@@ -92,9 +80,6 @@ class Grid:
         """The grid rounded up to whole work groups: the global size to launch."""
         x, y, z = (count * part for count, part in zip(self.groups(size), size.shape, strict=True))
         return (x, y, z)
-
-    def __str__(self) -> str:
-        return f"{self.x}x{self.y}x{self.z}"
 
 
 @dataclass(frozen=True)

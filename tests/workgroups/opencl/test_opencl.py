@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from latcast.errors import MeasurementError, MissingExtraError
+from latcast.testing.contracts import GpuInterfaceContract
 from latcast.workgroups import opencl
 from latcast.workgroups.gpu_interfaces import find_device
 from latcast.workgroups.opencl import build_options, kernel_source
 from latcast.workgroups.workloads import convolution
-from tests.workgroups.session_contract import SessionContract
 
 
-class TestOpenClSession(SessionContract):
-    interface = "opencl"
+class TestOpenClSession(GpuInterfaceContract):
+    interface_name = "opencl"
 
 
 @pytest.fixture

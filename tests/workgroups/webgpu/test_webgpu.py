@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from latcast.errors import MeasurementError, MissingExtraError
+from latcast.testing.contracts import GpuInterfaceContract
 from latcast.workgroups import webgpu
 from latcast.workgroups.gpu_interfaces import find_device
 from latcast.workgroups.sizes import WorkGroup
 from latcast.workgroups.webgpu import WebGpuSession, shader_source
 from latcast.workgroups.workloads import convolution
-from tests.workgroups.session_contract import SessionContract
 
 
-class TestWebGpuSession(SessionContract):
-    interface = "webgpu"
+class TestWebGpuSession(GpuInterfaceContract):
+    interface_name = "webgpu"
 
 
 class Adapter:

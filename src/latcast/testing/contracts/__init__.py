@@ -18,14 +18,16 @@ require("the contract suites of latcast.testing", "pytest")
 
 import pytest
 
-pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in ("kernels", "learning", "networks", "runtimes")))
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in ("gpu", "kernels", "learning", "networks", "runtimes")))
 
+from latcast.testing.contracts.gpu import GpuInterfaceContract
 from latcast.testing.contracts.kernels import KernelTypeContract, OperatorContract, SamplerContract
 from latcast.testing.contracts.learning import RegressorContract, SelectionContract
 from latcast.testing.contracts.networks import ImporterContract, SpaceContract
 from latcast.testing.contracts.runtimes import RuntimeContract
 
 __all__ = [
+    "GpuInterfaceContract",
     "ImporterContract",
     "KernelTypeContract",
     "OperatorContract",

@@ -11,12 +11,9 @@ import numpy as np
 
 from latcast.errors import MeasurementError, MissingExtraError
 from latcast.workgroups.devices import DeviceProfile
-from latcast.workgroups.operands import constants, make_operands, size_arguments
+from latcast.workgroups.operands import SOURCES, constants, make_operands, size_arguments
 from latcast.workgroups.sizes import SizeLimits, WorkGroup
 from latcast.workgroups.workloads import Kind, Workload
-
-SOURCES: dict[Kind, str] = {"conv": "conv", "depthwise_conv": "dwconv"}
-"""Kind to the kernel's name, which is its file's too."""
 
 
 def kernel_source(kind: Kind) -> str:

@@ -12,12 +12,9 @@ import numpy as np
 
 from latcast.errors import MeasurementError, MissingExtraError
 from latcast.workgroups.devices import DeviceProfile
-from latcast.workgroups.operands import constants, make_operands, size_arguments
+from latcast.workgroups.operands import SOURCES, constants, make_operands, size_arguments
 from latcast.workgroups.sizes import SizeLimits, WorkGroup
-from latcast.workgroups.workloads import Kind, Workload
-
-SOURCES: dict[Kind, str] = {"conv": "conv", "depthwise_conv": "dwconv"}
-"""Kind to the shader's file, without its suffix."""
+from latcast.workgroups.workloads import Workload
 
 _NEEDED = "timestamp-query"
 _RAISED = (

@@ -1,4 +1,4 @@
-"""What every session must do, whatever it runs on."""
+"""The contract of GPU interfaces: what every session must do, whatever it runs on."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ SIZES = (WorkGroup(4, 2, 1), WorkGroup(3, 5, 2))
 """One of them divides no grid."""
 
 
-class SessionContract:
-    """Subclass with the interface's name; tests are skipped where it has no device."""
+class GpuInterfaceContract:
+    """What holds of every GPU interface; skipped where it has no device."""
 
-    interface: ClassVar[str]
+    interface_name: ClassVar[str]
+    """Name in :data:`latcast.workgroups.gpu_interfaces.GPU_INTERFACES`."""
 
     @pytest.fixture
     def found(self) -> tuple[GpuInterface, int]:
         try:
-            interface, index, _ = find_device(self.interface)
+            interface, index, _ = find_device(self.interface_name)
         except (MissingExtraError, MeasurementError) as problem:
             pytest.skip(str(problem))
         return interface, index
