@@ -6,7 +6,7 @@ learn-from RUNTIME what to learn from, at five minutes of measuring each, judged
 tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
 phones STORE       the shipped predictors of phones, from published measurements; --seeds 20 judges random splits of them
-encodings          architectures of search spaces priced a second
+encodings          architectures of search spaces estimated a second
 new_device STORE   a phone that nobody measured, from a few whole networks; --ship writes the model that is shipped
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 platforms ...      transfer over more than twenty platforms of one machine: draw, list, measure NAME..., judge
@@ -165,7 +165,7 @@ def encodings(
     spaces: Annotated[str, typer.Option(help="Separated by commas; all by default.")] = "",
     ship: Annotated[bool, typer.Option("--ship", help="Write the tables that the package ships, instead.")] = False,
 ) -> None:
-    """Architectures priced a second from their encodings, and the memory of a million."""
+    """Architectures estimated a second from their encodings, and the memory of a million."""
     from benchmarks.encodings import encodings_table, measure_encodings, ship_tables
 
     if ship:

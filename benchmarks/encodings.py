@@ -1,4 +1,4 @@
-"""How many architectures of a search space are priced a second, from their encodings.
+"""How many architectures of a search space are estimated a second, from their encodings.
 
 Rates by CPU time are those of a quiet core; by the clock, of this machine as it is.
 """
@@ -58,7 +58,7 @@ def measure_space(platform: str, space: str) -> dict[str, float]:
 
 
 def million_memory_mib(platform: str, space: str) -> float:
-    """Peak memory of a process of its own that prices a million encodings, in MiB."""
+    """Peak memory of a process of its own that estimates a million encodings, in MiB."""
     command = [sys.executable, "-m", "benchmarks.encodings", platform, space]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -113,6 +113,6 @@ def encodings_table(found: Mapping[str, Mapping[str, float]]) -> str:
 
 
 if __name__ == "__main__":
-    priced = EncodingPredictor(load(sys.argv[1]), sys.argv[2])
-    priced.predict_many(priced.supernet.sample_encodings(MILLION, 2))
+    predictor = EncodingPredictor(load(sys.argv[1]), sys.argv[2])
+    predictor.predict_many(predictor.supernet.sample_encodings(MILLION, 2))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -1,7 +1,7 @@
 """``python -m benchmarks.peer``: nn-Meter from PyPI and latcast on the same ONNX files, in one run.
 
 nn-Meter gets an environment of its own in .latcast/peer. Where it cannot be installed, the benchmark says why and ends.
-Times are CPU seconds of one thread, each file read, analysed and priced once after one file to warm up.
+Times are CPU seconds of one thread, each file read, analysed and predicted once after one file to warm up.
 """
 
 from __future__ import annotations
@@ -130,10 +130,10 @@ def our_results(predictor: PlatformPredictor, files: Mapping[str, Path]) -> dict
 
 
 def _speed(rows: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Models a second, of those that were priced."""
-    priced = [row for row in rows.values() if "error" not in row]
-    seconds = sum(row["analysis_s"] + row["prediction_s"] for row in priced)
-    return len(priced) / seconds if seconds else None
+    """Models a second, of those that were predicted."""
+    predicted = [row for row in rows.values() if "error" not in row]
+    seconds = sum(row["analysis_s"] + row["prediction_s"] for row in predicted)
+    return len(predicted) / seconds if seconds else None
 
 
 def compare() -> dict[str, Any]:

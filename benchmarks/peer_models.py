@@ -16,7 +16,7 @@ import time
 FITTED_ROWS = 1000
 
 VIEWS = ("Flatten", "Reshape", "Identity", "Constant", "Dropout", "Shape", "Squeeze", "Unsqueeze")
-"""Operators that compute nothing; that no predictor prices them is right."""
+"""Operators that compute nothing; that no predictor estimates them is right."""
 
 CPU_KERNELS = {
     "conv-bn-relu": "convbnrelu", "dwconv-bn-relu": "dwconvbnrelu", "fc": "fc", "global-avgpool": "global-avgpool",
@@ -59,21 +59,21 @@ def features_by_kernel(units):
     return rows
 
 
-def priced_nodes(detector, units, forests):
+def predicted_nodes(detector, units, forests):
     """Names of the file's nodes that lie in a kernel with features and a predictor."""
     from nn_meter.predictor.prediction.extract_feature import get_predict_features
     from nn_meter.predictor.prediction.predict_by_kernel import merge_conv_kernels
     from nn_meter.predictor.prediction.utils import get_kernel_name
 
-    priced = set()
+    predicted = set()
     for unit in units:
         found = get_predict_features([unit])
         if found:
             [(kernel, _)] = found[0].items()
             if get_kernel_name(merge_conv_kernels(kernel)) in forests:
                 for block in detector.bbs[int(unit["name"].rpartition("#")[2])]:
-                    priced.update(block.split(";"))  # fused blocks join the names of their nodes
-    return priced
+                    predicted.update(block.split(";"))  # fused blocks join the names of their nodes
+    return predicted
 
 
 def run(path, rules, forests):
@@ -97,8 +97,8 @@ def run(path, rules, forests):
         if kernel in forests:
             forests[kernel].predict(features)
     done = time.process_time()
-    priced = priced_nodes(detector, units, forests)
-    dropped = [node.op_type for node in onnx.load(path).graph.node if node.op_type not in VIEWS and node.name not in priced]
+    predicted = predicted_nodes(detector, units, forests)
+    dropped = [node.op_type for node in onnx.load(path).graph.node if node.op_type not in VIEWS and node.name not in predicted]
     return {
         "analysis_s": analysed - start, "prediction_s": done - start_predicting, "kernels": len(units),
         "dropped": {name: dropped.count(name) for name in sorted(set(dropped))},

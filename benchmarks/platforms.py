@@ -22,12 +22,12 @@ from benchmarks.platforms_campaign import (
     PLATFORMS_FOLDER,
     SPACES,
     BenchPlatform,
-    company_networks,
     kernels,
     pieces,
     profiled_networks,
     progress_of,
     test_networks,
+    training_networks,
 )
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
@@ -74,10 +74,10 @@ class Measured:
         bench, platform, rules: Which.
         isolated: Kernels timed alone, in the order in which they were drawn.
         profiled: Kernels timed inside networks, network by network.
-        company: Whole networks that are learned from.
+        training_networks: Whole networks that are learned from.
         tests: Those that are judged on, with their labels.
         label_error: Of the tests, percent.
-        seconds: Of measuring kernels and company.
+        seconds: Of measuring kernels and networks.
     """
 
     bench: BenchPlatform
@@ -85,7 +85,7 @@ class Measured:
     rules: FusionRules
     isolated: tuple[KernelObservation, ...]
     profiled: tuple[KernelObservation, ...]
-    company: tuple[NetworkSample, ...]
+    training_networks: tuple[NetworkSample, ...]
     tests: tuple[NetworkSample, ...]
     label_error: float
     seconds: float
@@ -104,11 +104,11 @@ class Measured:
         """What there was to learn from when so many networks had been profiled, and so many kernels timed alone."""
         keys = set(list(dict.fromkeys(each.network for each in self.profiled))[:networks])
         inside = tuple(each for each in self.profiled if each.network in keys)
-        return TrainingData(isolated=self.isolated[:kernels], profiled=inside, networks=self.company)
+        return TrainingData(isolated=self.isolated[:kernels], profiled=inside, networks=self.training_networks)
 
     def actual(self, keys: Sequence[str]) -> np.ndarray:
-        """Measured milliseconds of test networks or of the company, (networks,)."""
-        known = {sample.reference.key: sample.latency_ms for sample in (*self.company, *self.tests)}
+        """Measured milliseconds of test networks or of those learned from, (networks,)."""
+        known = {sample.reference.key: sample.latency_ms for sample in (*self.training_networks, *self.tests)}
         return np.array([known[key] for key in keys])
 
 
@@ -138,7 +138,7 @@ def load(bench: BenchPlatform) -> Measured:
     if any(name not in finished for name, _ in pieces(bench)):
         raise MeasurementError(f"{bench.name} is not measured yet: python -m benchmarks platforms measure {bench.name}")
     platform = bench.platform()
-    company = {reference.key: reference for reference in company_networks()}
+    learned_from = {reference.key: reference for reference in training_networks()}
     tests = {reference.key: reference for reference in test_networks()}
     with bench.store() as store:
         known = known_kernels(store, platform, SingleKernels(bench.rules))
@@ -166,7 +166,9 @@ def load(bench: BenchPlatform) -> Measured:
 
     error = label_error([label for key, label in labels.items() if key in tests]).percent
     seconds = sum(found["seconds"] for name, found in finished.items() if not name.startswith("labels"))
-    return Measured(bench, platform, bench.rules, tuple(isolated), profiled, samples(company), samples(tests), error, seconds)
+    return Measured(
+        bench, platform, bench.rules, tuple(isolated), profiled, samples(learned_from), samples(tests), error, seconds
+    )
 
 
 def _timed_inside(bench: BenchPlatform, platform: Platform, store: Store) -> list[tuple[str, list[int], float, str]]:
@@ -190,7 +192,7 @@ def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) ->
     # Only fits: what to measure was drawn before, of all kernel types.
     rounds = AdaptationRounds(measured.rules, {}, 10, pool, sampler="random", types=("conv",))
     if data is None:
-        data = TrainingData(isolated=measured.isolated, profiled=measured.profiled, networks=measured.company)
+        data = TrainingData(isolated=measured.isolated, profiled=measured.profiled, networks=measured.training_networks)
     return transferred_predictor(data, measured.platform, measured.rules, rounds), rounds
 
 
@@ -222,7 +224,7 @@ def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict
     return {
         "platform": measured.platform.id, "label_error": measured.label_error, "kernels": measured.kernels,
         "profiled_networks": measured.runs_of_networks, "timed_alone": len(measured.isolated),
-        "company": len(measured.company), "seconds": measured.seconds, "networks": len(references),
+        "training_networks": len(measured.training_networks), "seconds": measured.seconds, "networks": len(references),
         "families": len(families - set(SPACES)), "spaces": len(families & set(SPACES)), "cases": cases,
         "measured_ms": {sample.reference.name: sample.latency_ms for sample in measured.tests},
     }  # fmt: skip
@@ -230,9 +232,9 @@ def judged(measured: Measured, pool: Pool, warm_ups: Sequence[Measured]) -> dict
 
 def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict[str, Any]:
     """Whole networks in place of kernels: latencies measured on the warm-up platforms, carried over by ten networks."""
-    known = [{sample.reference.key for sample in (*each.company, *each.tests)} for each in (measured, *warm_ups)]
+    known = [{sample.reference.key for sample in (*each.training_networks, *each.tests)} for each in (measured, *warm_ups)]
     common = set.intersection(*known)
-    support = [reference.key for reference in company_networks() if reference.key in common][:FEW]
+    support = [reference.key for reference in training_networks() if reference.key in common][:FEW]
     tests = [sample.reference.key for sample in measured.tests if sample.reference.key in common]
     keys = [*support, *tests]
     rows = np.log([each.actual(keys) for each in warm_ups])
@@ -252,7 +254,7 @@ def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict
 
 
 def curve(measured: Measured, pool: Pool) -> list[dict[str, Any]]:
-    """Errors by how much of the kernels, timed inside networks and alone, was measured; the company is whole in each part."""
+    """Errors by how much of the kernels, timed inside networks and alone, was measured; the networks are all in each part."""
     references = [sample.reference for sample in measured.tests]
     actual = np.array([sample.latency_ms for sample in measured.tests])
     found = []
@@ -358,7 +360,7 @@ def _about(measured: Measured, pool: Pool) -> dict[str, Any]:
     actual = np.array([sample.latency_ms for sample in measured.tests])
     own = judge(_predicted(pool.predictors[measured.platform.id], references), actual).to_json()
     return {
-        "platform": measured.platform.id, "kernels": measured.kernels, "company": len(measured.company),
+        "platform": measured.platform.id, "kernels": measured.kernels, "training_networks": len(measured.training_networks),
         "seconds": measured.seconds, "label_error": measured.label_error, **own,
     }  # fmt: skip
 

@@ -39,7 +39,7 @@ PLANNED_KERNELS: Mapping[int, int] = {TARGET_SEED: 2500, WARM_UP_SEED: 5000}
 
 LABEL_PLAN = MeasurePlan(rounds=3, runs_per_round=5, warmup_runs=2, max_ms_per_round=120.0)
 
-COMPANY_PLAN = replace(WHOLE_PLAN, batch_size=5)
+TRAINING_PLAN = replace(WHOLE_PLAN, batch_size=5)
 
 PROFILED_PLAN = replace(OPERATOR_PLAN, batch_size=5)
 
@@ -191,7 +191,7 @@ def bench_platform(name: str) -> BenchPlatform:
 def draw(watch: Callable[[str], None] = lambda text: None) -> None:
     """Writes the lists of what is measured: test networks, whole networks, and kernels by fusion rules and seed."""
     PLATFORMS_FOLDER.mkdir(parents=True, exist_ok=True)
-    makers: dict[str, Callable[[], list[Reference]]] = {"tests": _drawn_tests, "company": _drawn_company}
+    makers: dict[str, Callable[[], list[Reference]]] = {"tests": _drawn_tests, "company": _drawn_training_networks}
     makers |= {f"profiled-{seed}": partial(_drawn_profiled, seed) for seed in (WARM_UP_SEED, TARGET_SEED)}
     for name, make in makers.items():
         if not _list_path(name).exists():
@@ -232,7 +232,7 @@ def _drawn_tests() -> list[Reference]:
     return found
 
 
-def _drawn_company() -> list[Reference]:
+def _drawn_training_networks() -> list[Reference]:
     from latcast.spaces.training_mix import training_mix
 
     mix = training_mix(4 * COMPANY_NETWORKS, TEST_SEED)
@@ -281,7 +281,7 @@ def test_networks() -> list[Reference]:
     return drawn("tests")
 
 
-def company_networks() -> list[Reference]:
+def training_networks() -> list[Reference]:
     """Whole networks that are not judged on, the same on every platform, in the order of measuring."""
     return drawn("company")
 
@@ -336,5 +336,5 @@ def _items(platform: BenchPlatform, piece: str) -> list[CampaignItem]:
     if piece == "operators":
         return [CampaignItem(reference, plan=PROFILED_PLAN) for reference in profiled_networks(platform)]
     if piece == "networks":
-        return [CampaignItem(reference, plan=COMPANY_PLAN) for reference in company_networks()]
+        return [CampaignItem(reference, plan=TRAINING_PLAN) for reference in training_networks()]
     return [CampaignItem(reference, plan=LABEL_PLAN) for reference in test_networks()]

@@ -33,8 +33,8 @@ def test_platforms_side_by_side_price_as_each_alone(terms: NetworkTerms) -> None
         measured = np.flatnonzero(~np.isnan(latency_ms[row]))
         alone = fit_whole_networks(terms.only(measured), latency_ms[row, measured], Platform.parse(name))
         coefficients = np.concatenate([alone.coefficients[each] for each in terms.classes])
-        prices = terms.kernel_latency_ms(coefficients) * np.exp(alone.log_factors(terms))
-        assert np.exp(found[row]) == pytest.approx(terms.counts @ prices + alone.overhead_ms, rel=1e-6)
+        estimates = terms.kernel_latency_ms(coefficients) * np.exp(alone.log_factors(terms))
+        assert np.exp(found[row]) == pytest.approx(terms.counts @ estimates + alone.overhead_ms, rel=1e-6)
 
 
 def test_measured_networks_are_priced_as_measured(terms: NetworkTerms) -> None:

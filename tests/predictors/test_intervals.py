@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from latcast.predictors.intervals import (
     HeldOut,
     Interval,
-    calibrate,
     calibration_networks,
+    conformal_interval,
     conformal_quantile,
     group_folds,
     held_out_by,
@@ -91,7 +91,7 @@ def test_each_side_gets_half_of_what_may_miss() -> None:
     # Predictions from 20 % too high to 60 % too low, in equal steps of the logarithm.
     errors = np.linspace(np.log(0.8), np.log(1.6), 199)
 
-    interval = calibrate(np.exp(errors), inside(np.ones(199)))
+    interval = conformal_interval(np.exp(errors), inside(np.ones(199)))
 
     # The 190th of 199 on either side: nine errors lie further out on each.
     assert interval.high == pytest.approx(np.exp(errors[189]))
@@ -100,7 +100,7 @@ def test_each_side_gets_half_of_what_may_miss() -> None:
 
 
 def test_an_interval_is_never_narrower_than_one_percent() -> None:
-    interval = calibrate(np.full(50, 2.0), inside(np.full(50, 2.0)))
+    interval = conformal_interval(np.full(50, 2.0), inside(np.full(50, 2.0)))
 
     assert (interval.low, interval.high) == pytest.approx((np.exp(-0.01), np.exp(0.01)))
 
@@ -108,7 +108,7 @@ def test_an_interval_is_never_narrower_than_one_percent() -> None:
 def test_a_biased_predictor_gets_a_lopsided_interval_that_holds_its_prediction() -> None:
     actual = np.random.default_rng(0).lognormal(0.5, 0.05, 300)
 
-    interval = calibrate(actual, inside(np.ones(300)))
+    interval = conformal_interval(actual, inside(np.ones(300)))
 
     assert interval.low < 1 < interval.high
     assert interval.high > 1.6
@@ -128,16 +128,16 @@ SCORES = np.concatenate([np.tile([0.1, -0.1], 5), np.tile([0.2, -0.2], 5)])
 def test_an_interval_reaches_as_far_as_a_lineage_did_beyond_the_others() -> None:
     scores = np.concatenate([np.tile([0.1, -0.1], 50), [-0.2] * 48, [0.2] * 49, [0.5] * 3])
 
-    interval = calibrate(np.exp(scores), inside(np.ones(200)), ["a"] * 100 + ["b"] * 100)
+    interval = conformal_interval(np.exp(scores), inside(np.ones(200)), ["a"] * 100 + ["b"] * 100)
 
     # Of all together the 191st of 200 is 0.2 on either side. 97 of b lie twice as far out as the interval of a, 0.1, reaches; 181
     # of 200 are to be inside, so that the whole is doubled.
     assert np.log([interval.low, interval.high]) == pytest.approx([-0.4, 0.4])
-    assert np.log(calibrate(np.exp(scores), inside(np.ones(200))).high) == pytest.approx(0.2)
+    assert np.log(conformal_interval(np.exp(scores), inside(np.ones(200))).high) == pytest.approx(0.2)
 
 
 def test_an_interval_is_not_made_wider_than_the_largest_error() -> None:
-    interval = calibrate(np.exp(SCORES), inside(np.ones(20)), TEN_EACH)
+    interval = conformal_interval(np.exp(SCORES), inside(np.ones(20)), TEN_EACH)
 
     # b lies twice as far out as the interval of a, but nothing is off by more than 0.2.
     assert np.log([interval.low, interval.high]) == pytest.approx([-0.2, 0.2])
@@ -153,7 +153,9 @@ def test_coverage_is_judged_by_the_interval_of_the_other_lineages() -> None:
 
 def test_one_lineage_says_nothing_of_another() -> None:
     assert unseen_bounds_ms(np.exp(SCORES), inside(np.ones(20)), ["a"] * 20) is None
-    assert calibrate(np.exp(SCORES), inside(np.ones(20)), ["a"] * 20) == calibrate(np.exp(SCORES), inside(np.ones(20)))
+    assert conformal_interval(np.exp(SCORES), inside(np.ones(20)), ["a"] * 20) == conformal_interval(
+        np.exp(SCORES), inside(np.ones(20))
+    )
 
 
 def test_ninety_percent_of_networks_of_new_lineages_lie_inside() -> None:
@@ -166,7 +168,7 @@ def test_ninety_percent_of_networks_of_new_lineages_lie_inside() -> None:
         score = np.concatenate([rng.normal() * 0.08 + rng.normal(size=size) * 0.05 for size in sizes])
         new = rng.normal(size=(200, 1)) * 0.08 + rng.normal(size=(200, 10)) * 0.05
         for by_lineage, found in shares.items():
-            interval = calibrate(np.exp(score), inside(np.ones(len(score))), lineages if by_lineage else None)
+            interval = conformal_interval(np.exp(score), inside(np.ones(len(score))), lineages if by_lineage else None)
             found.append(float(np.mean((np.log(interval.low) <= new) & (new <= np.log(interval.high)))))
 
     assert np.mean(shares[False]) < 0.82
@@ -199,7 +201,7 @@ def test_designed_networks_are_calibrated_on_where_twenty_of_them_are_steady() -
 
 
 def test_without_networks_the_interval_is_wide() -> None:
-    interval = calibrate(np.zeros(0), inside(np.zeros(0)))
+    interval = conformal_interval(np.zeros(0), inside(np.zeros(0)))
 
     assert (interval.low, interval.high, interval.networks) == (0.5, 2.0, 0)
 
@@ -208,7 +210,7 @@ def test_without_networks_the_interval_is_wide() -> None:
 def test_ninety_percent_of_new_networks_lie_inside(seed: int) -> None:
     rng = np.random.default_rng(seed)
     truth, predicted = np.exp(rng.normal(size=(2, 400)) * 0.1 + 2)
-    interval = calibrate(truth, inside(predicted))
+    interval = conformal_interval(truth, inside(predicted))
     new_truth, new_predicted = np.exp(rng.normal(size=(2, 4000)) * 0.1 + 2)
 
     low, high = interval.bounds_ms(new_predicted, np.zeros(4000))
@@ -224,7 +226,7 @@ def test_calibration_knows_that_what_lies_outside_will_be_widened() -> None:
     held_out = HeldOut(np.ones(198), outside)
     actual = np.exp(np.concatenate([errors, 2 * errors]))
 
-    interval = calibrate(actual, held_out)
+    interval = conformal_interval(actual, held_out)
 
     # Twice as wide for the second half: each half alone would give the same interval, the 190th of 199 ranks of its errors.
     assert np.log(interval.high) == pytest.approx(0.09, abs=0.003)

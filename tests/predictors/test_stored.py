@@ -37,10 +37,10 @@ def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out(
     kernels = [tuple(find_kernels(build(reference), RULES)) for reference in references]
     table = KernelTable.of(kernels)
     # 10 picoseconds a FLOP and 2 µs a kernel, whatever the kernel.
-    prices = [
+    estimates = [
         term_values(kernel_type(name), rows) @ np.array([1e-8, 0.0, 0.0, 0.002]) for name, rows in table.configurations.items()
     ]
-    latency_ms = table.sum_by_network(np.concatenate(prices)[:, None])[:, 0]
+    latency_ms = table.sum_by_network(np.concatenate(estimates)[:, None])[:, 0]
     networks = tuple(map(NetworkSample, references, kernels, latency_ms.tolist()))
 
     predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, learn_from="networks")

@@ -15,7 +15,7 @@ from latcast.kernels.kernel import Kernel
 from latcast.predictors.analytical import POOLED, AnalyticalTerms, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.calibration_terms import CalibrationTerms
-from latcast.predictors.intervals import HeldOut, calibrate, group_folds, lineages_of, unseen_bounds_ms
+from latcast.predictors.intervals import HeldOut, conformal_interval, group_folds, lineages_of, unseen_bounds_ms
 from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
@@ -192,8 +192,8 @@ class TestIntervals:
 
         unwidened = HeldOut(held_out.latency_ms, np.zeros(len(networks)))
         assert held_out.outside_share.max() > 0.2
-        assert predictor.interval == calibrate(actual, held_out, lineages)
-        assert predictor.interval.high < calibrate(actual, unwidened, lineages).high
+        assert predictor.interval == conformal_interval(actual, held_out, lineages)
+        assert predictor.interval.high < conformal_interval(actual, unwidened, lineages).high
         low, high = unseen_bounds_ms(actual, held_out, lineages) or (actual, actual)
         assert predictor.card["interval_coverage"] == pytest.approx(100 * np.mean((low <= actual) & (actual <= high)))
 
@@ -209,7 +209,7 @@ KERNELS = find_kernels(build(model("resnet18")), UNFUSED)
 
 
 def predictor(flop_ms: float, network: CalibrationTerms, types: tuple[str, ...]) -> PlatformPredictor:
-    """Every FLOP and every kernel at one price, for some kernel types."""
+    """Every FLOP and every kernel at one latency, for some kernel types."""
     widths = {kernel.kernel_type: len(kernel.configuration) for kernel in KERNELS}
     known = {
         name: KernelPredictor(name, ANALYTICAL, None, np.ones(widths[name], int), np.full(widths[name], 9), 5) for name in types
@@ -222,9 +222,9 @@ SECOND = predictor(4e-9, CalibrationTerms(2.0, 0.0, {}), ("conv", "linear"))
 
 
 def test_a_network_costs_the_mean_of_what_both_say() -> None:
-    prices = [found.estimate([KERNELS]).latency_ms[0] for found in (FIRST, SECOND, averaged(FIRST, SECOND))]
+    estimates = [found.estimate([KERNELS]).latency_ms[0] for found in (FIRST, SECOND, averaged(FIRST, SECOND))]
 
-    assert prices[2] == pytest.approx((prices[0] + prices[1]) / 2)
+    assert estimates[2] == pytest.approx((estimates[0] + estimates[1]) / 2)
 
 
 def test_a_convolution_costs_the_mean_of_what_it_costs_in_a_network() -> None:

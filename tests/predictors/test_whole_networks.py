@@ -41,8 +41,8 @@ def networks() -> list[tuple[Kernel, ...]]:
 @pytest.fixture(scope="module")
 def latency_ms(networks: list[tuple[Kernel, ...]]) -> np.ndarray:
     table = KernelTable.of(networks)
-    prices = np.concatenate([true_ms(name, rows) for name, rows in table.configurations.items()])
-    return table.sum_by_network(prices) + 0.3
+    estimates = np.concatenate([true_ms(name, rows) for name, rows in table.configurations.items()])
+    return table.sum_by_network(estimates) + 0.3
 
 
 def test_networks_left_out_are_predicted(networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray) -> None:
@@ -82,11 +82,11 @@ def test_the_parts_of_a_predictor_price_kernels_alike(networks: list[tuple[Kerne
     analytical, kernels, network = predictor_parts(learned, terms)
 
     table = KernelTable.of(networks)
-    priced = np.concatenate([kernels[name].latency_ms(analytical, rows) for name, rows in table.configurations.items()])
+    estimated = np.concatenate([kernels[name].latency_ms(analytical, rows) for name, rows in table.configurations.items()])
 
     coefficients = np.concatenate([learned.coefficients[name] for name in terms.classes])
     expected = terms.kernel_latency_ms(coefficients) * np.exp(learned.log_factors(terms))
-    np.testing.assert_allclose(priced, expected, rtol=1e-9, atol=2e-7)
+    np.testing.assert_allclose(estimated, expected, rtol=1e-9, atol=2e-7)
     assert network.constant_ms == learned.overhead_ms
     assert all(predictor.samples == 0 for predictor in kernels.values())
 
@@ -142,10 +142,10 @@ def test_a_generic_path_may_compute_slowly_and_where_it_copies_do_everything_slo
 
 def test_what_no_network_shows_to_cost_anything_keeps_a_tenth_of_its_prior(networks: list[tuple[Kernel, ...]]) -> None:
     table = KernelTable.of(networks)
-    prices = [(0.0 if name == "depthwise_conv" else 1.0) * true_ms(name, rows) for name, rows in table.configurations.items()]
+    estimates = [(0.0 if name == "depthwise_conv" else 1.0) * true_ms(name, rows) for name, rows in table.configurations.items()]
     terms = NetworkTerms.of(networks)
 
-    learned = fit_whole_networks(terms, table.sum_by_network(np.concatenate(prices)) + 0.3, PLATFORM)
+    learned = fit_whole_networks(terms, table.sum_by_network(np.concatenate(estimates)) + 0.3, PLATFORM)
 
     # All of the prior at one level, as the general prior is no device's own.
     prior, _ = prior_coefficients(PLATFORM, list(terms.classes))

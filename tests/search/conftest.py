@@ -16,5 +16,5 @@ def platform() -> PlatformPredictor:
 
 @pytest.fixture(scope="session")
 def transformers(platform: PlatformPredictor) -> EncodingPredictor:
-    """A space with few segments, quick to price."""
+    """A space with few segments, quick to estimate."""
     return EncodingPredictor(platform, "autoformer")

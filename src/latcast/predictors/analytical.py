@@ -1,6 +1,6 @@
 """Analytical terms: what a kernel computes and moves, times non-negative coefficients by kernel class.
 
-One piece of code for all ways to learn. Where single kernels were timed, the coefficients are fitted to them; where only
+Where single kernels were timed, the coefficients are fitted to them; where only
 whole networks were, to the sums of their terms (the sum is observed, its terms are not). The inverse of a coefficient is a
 throughput, so a fitted platform explains itself: effective GFLOP/s and GB/s by class, microseconds a kernel.
 """

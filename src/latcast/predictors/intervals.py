@@ -162,7 +162,7 @@ def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
     return [sample.lineage if sample.designed else sample.reference.key for sample in networks]
 
 
-def calibrate(
+def conformal_interval(
     latency_ms: np.ndarray, held_out: HeldOut, lineages: Sequence[str] | None = None, *, level: float = LEVEL
 ) -> Interval:
     """An interval from held-out networks: signed log errors, each side at half of what may miss.
@@ -201,7 +201,7 @@ def unseen_bounds_ms(latency_ms: np.ndarray, held_out: HeldOut, lineages: Sequen
     """Bounds of each network by an interval calibrated on the other lineages, each (networks,): what a coverage is judged by.
 
     Args:
-        latency_ms, held_out, lineages: As for :func:`calibrate`.
+        latency_ms, held_out, lineages: As for :func:`conformal_interval`.
 
     Returns:
         None where there is one lineage: nothing then tells of another.
@@ -210,7 +210,7 @@ def unseen_bounds_ms(latency_ms: np.ndarray, held_out: HeldOut, lineages: Sequen
         return None
     low_ms, high_ms = np.empty(len(latency_ms)), np.empty(len(latency_ms))
     for rows, others in _each_lineage(lineages):
-        found = calibrate(
+        found = conformal_interval(
             latency_ms[others], held_out[others], [name for name, kept in zip(lineages, others, strict=True) if kept]
         )
         low_ms[rows], high_ms[rows] = found.bounds_ms(held_out.latency_ms[rows], held_out.outside_share[rows])

@@ -34,7 +34,7 @@ class Coverage:
 
     Attributes:
         share: Part of the predicted latency (0 to 1) that such predictors gave.
-        uncovered: Operators in kernels that are estimated: priced without a predictor trained on the like.
+        uncovered: Operators in kernels that are estimated without a predictor trained on the like.
         unknown: Operators in kernels of which the bundle does not say whether the like was trained on; in neither of the two.
     """
 

@@ -18,8 +18,8 @@ from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import (
     FOLDS,
     HeldOut,
-    calibrate,
     calibration_networks,
+    conformal_interval,
     held_out_by,
     lineages_of,
     unseen_bounds_ms,
@@ -178,7 +178,7 @@ def calibrated(
     actual, lineages = np.array([sample.latency_ms for sample in judged]), lineages_of(judged)
     bounds_ms = unseen_bounds_ms(actual, found, lineages)
     figures = judge(found.latency_ms, actual, *(bounds_ms or (None, None)))
-    return replace(predictor, interval=calibrate(actual, found, lineages)), figures
+    return replace(predictor, interval=conformal_interval(actual, found, lineages)), figures
 
 
 def _held_out(

@@ -7,7 +7,7 @@ from math import ceil, isnan
 from random import Random
 
 from latcast.kernels.kernel import Configuration
-from latcast.samplers.sampler import PriorSampler, distinct
+from latcast.samplers.sampler import PriorSampler, draw_distinct
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
@@ -84,7 +84,7 @@ class AdaptiveSampler:
         found: list[Configuration] = []
         for point in points:
             wanted = min(self._samples_per_point, count - len(found))
-            found += distinct(lambda point=point: self._near(point, rng), wanted, self._seen)  # type: ignore[misc]
+            found += draw_distinct(lambda point=point: self._near(point, rng), wanted, self._seen)  # type: ignore[misc]
         return found
 
     def _near(self, point: Configuration, rng: Random) -> Configuration | None:

@@ -62,7 +62,7 @@ class RandomSampler:
         self._seen: set[Configuration] = set()
 
     def suggest(self, count: int) -> list[Configuration]:
-        return distinct(lambda: self._space.draw(self._rng), count, self._seen)
+        return draw_distinct(lambda: self._space.draw(self._rng), count, self._seen)
 
     def observe(
         self,
@@ -117,7 +117,7 @@ class PriorSampler:
             self._group.append(group)
 
     def suggest(self, count: int) -> list[Configuration]:
-        return distinct(self._draw, count, self._seen)
+        return draw_distinct(self._draw, count, self._seen)
 
     def observe(
         self,
@@ -165,7 +165,7 @@ FRUITLESS = 400
 """Draws in a row that bring nothing new, after which a space counts as exhausted."""
 
 
-def distinct(draw: Callable[[], Configuration | None], count: int, seen: set[Configuration]) -> list[Configuration]:
+def draw_distinct(draw: Callable[[], Configuration | None], count: int, seen: set[Configuration]) -> list[Configuration]:
     """Draws configurations that are not in ``seen`` and adds them to it.
 
     Args:

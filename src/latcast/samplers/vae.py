@@ -26,7 +26,7 @@ from latcast.extras import require
 from latcast.folders import cache_folder, made
 from latcast.kernels.kernel import Configuration
 from latcast.reading import parse_tensors, read_bytes
-from latcast.samplers.sampler import PriorSampler, distinct, grain, on_grain
+from latcast.samplers.sampler import PriorSampler, draw_distinct, grain, on_grain
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
@@ -257,7 +257,7 @@ class VaeSampler:
             self._decoder = trained_decoder(space.name, self._normalised, self._importance, seed)
 
     def suggest(self, count: int) -> list[Configuration]:
-        found = distinct(self._draw, count, self._seen) if self._decoder is not None else []
+        found = draw_distinct(self._draw, count, self._seen) if self._decoder is not None else []
         if len(found) < count:
             found += self._prior.suggest(count - len(found))
         self._note(found)

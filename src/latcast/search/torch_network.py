@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OperatorCall:
     """One operator with its operands.
 
     Attributes:
@@ -75,7 +75,7 @@ class Call:
         }
 
 
-Operator = Callable[[Call], Any]
+Operator = Callable[[OperatorCall], Any]
 """From operands to the output, or to a tuple of outputs."""
 
 
@@ -85,37 +85,37 @@ def operators() -> Mapping[str, Operator]:
     import torch
     from torch.nn import functional
 
-    def operand(call: Call, place: int) -> Any:
+    def operand(call: OperatorCall, place: int) -> Any:
         """An activation, a weight, or a constant number."""
         found = call.inputs[place]
         return call.number(place) if found is None else found
 
-    def convolution(call: Call) -> Any:
+    def convolution(call: OperatorCall) -> Any:
         x, filters = call.inputs[:2]
         rest = {"stride": call.attribute("strides", (1, 1)), "dilation": call.attribute("dilations", (1, 1))}
         return functional.conv2d(x, filters, call.weight(2), padding=call.padding(), groups=call.attribute("group", 1), **rest)
 
-    def batch_normalisation(call: Call) -> Any:
+    def batch_normalisation(call: OperatorCall) -> Any:
         x, scale, bias, mean, variance = call.inputs
         epsilon = call.attribute("epsilon", 1e-5)
         if call.batch_statistics:
             return functional.batch_norm(x, None, None, scale, bias, training=True, eps=epsilon)
         return functional.batch_norm(x, mean.detach(), variance.detach(), scale, bias, eps=epsilon)
 
-    def layer_normalisation(call: Call) -> Any:
+    def layer_normalisation(call: OperatorCall) -> Any:
         scale = call.inputs[1]
         return functional.layer_norm(call.inputs[0], scale.shape, scale, call.weight(2), eps=call.attribute("epsilon", 1e-5))
 
-    def linear(call: Call) -> Any:
+    def linear(call: OperatorCall) -> Any:
         weight = call.inputs[1] if call.attribute("transB", 0) else call.inputs[1].T
         return functional.linear(call.inputs[0], weight, call.weight(2))
 
-    def concatenation(call: Call) -> Any:
+    def concatenation(call: OperatorCall) -> Any:
         batch = max(len(value) for value in call.inputs)
         parts = [value.expand(batch, *value.shape[1:]) for value in call.inputs]
         return torch.cat(parts, dim=call.attribute("axis", 0))
 
-    def part(call: Call) -> Any:
+    def part(call: OperatorCall) -> Any:
         x = call.inputs[0]
         for start, end, axis in zip(call.ints(1), call.ints(2), call.ints(3), strict=True):
             start, end, _ = slice(start, end).indices(x.shape[axis])
@@ -247,6 +247,6 @@ class TorchNetwork:
             if node.op_type in op_types:
                 entering.append(inputs[0])
             constants = [graph.constants.get(name) for name in node.inputs]
-            found = self._operators[node.op_type](Call(node, inputs, constants, self._batch_statistics))
+            found = self._operators[node.op_type](OperatorCall(node, inputs, constants, self._batch_statistics))
             values.update(zip(node.outputs, found if isinstance(found, tuple | list) else (found,), strict=False))
         return values[graph.outputs[0]], entering

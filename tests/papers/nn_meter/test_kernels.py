@@ -76,7 +76,7 @@ def test_kernel_predictors_are_judged_type_by_type(benchmark: MeasuredBenchmark,
     assert 0 < float(rows["conv"]["MAPE %"] or 0) < 15
     assert rows["conv"]["paper CPU ±10 %"] == 89.1
     assert (rows["channel_shuffle"]["kernels"], rows["channel_shuffle"]["±10 %"]) == (0, None)
-    # MobileNetV1 alone has depthwise kernels, so that they are priced by the throughput of all kernels.
+    # MobileNetV1 alone has depthwise kernels, so that they are estimated by the throughput of all kernels.
     depthwise = {one.kernel.configuration for one in benchmark.data.profiled if one.kernel.kernel_type == "depthwise_conv"}
     assert rows["depthwise_conv"]["kernels"] == len(depthwise)
     assert rows["depthwise_conv"]["MAPE %"] is not None

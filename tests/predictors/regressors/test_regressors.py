@@ -10,7 +10,7 @@ from latcast.predictors.regressors import REGRESSORS, Regressor, fit_regressor, 
 from latcast.predictors.regressors.forest import RandomForest, train_trees
 from latcast.predictors.regressors.lasso import Lasso, nonnegative_lasso
 from latcast.predictors.regressors.mlp import MultiLayerPerceptron, _Network
-from latcast.predictors.regressors.regressor import choose, folds, squared_percentage_error
+from latcast.predictors.regressors.regressor import choose_setting, folds, squared_percentage_error
 
 
 def known_function(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +116,7 @@ class TestLasso:
 
     def test_an_exact_linear_law_is_recovered(self) -> None:
         features, latency_ms = TRAIN
-        fitted = Lasso._fit(1e-9, features, latency_ms)
+        fitted = Lasso.fit_with(1e-9, features, latency_ms, 0)
 
         np.testing.assert_allclose(fitted.predict(TEST[0]), TEST[1], rtol=1e-3)
         # Constant features explain nothing; the intercept does.
@@ -187,13 +187,13 @@ class TestCrossValidation:
 
         x = np.linspace(1, 5, 40)[:, None]
 
-        assert choose((1, 2, 3), fit, x, 7 * x[:, 0] ** 2, seed=0) == 2
+        assert choose_setting((1, 2, 3), fit, x, 7 * x[:, 0] ** 2, seed=0) == 2
 
     def test_with_few_samples_the_first_setting_is_taken(self) -> None:
         def fit(setting: str, x: np.ndarray, y: np.ndarray):  # type: ignore[no-untyped-def]
             raise AssertionError("nothing should be trained")
 
-        assert choose(("first", "second"), fit, np.ones((10, 1)), np.ones(10), seed=0) == "first"
+        assert choose_setting(("first", "second"), fit, np.ones((10, 1)), np.ones(10), seed=0) == "first"
 
 
 class TestMultiLayerPerceptron:

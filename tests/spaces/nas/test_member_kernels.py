@@ -60,11 +60,11 @@ def test_a_table_says_of_encodings_what_segments_say(tmp_path: Path, monkeypatch
     encodings = space.sample_encodings(30, 2)
     assert table.sizes(encodings).macs.tolist() == segments.sizes(encodings).macs.tolist()
     assert table.sizes(encodings).parameters.tolist() == segments.sizes(encodings).parameters.tolist()
-    priced = [
+    estimated = [
         found.sum_by_network(np.concatenate([rows @ np.arange(1, rows.shape[1] + 1) for rows in found.configurations.values()]))
         for found in (table.segment_table(), segments.table(encodings))
     ]
-    assert priced[0][table.lookup(encodings)[0]].tolist() == priced[1].tolist()
+    assert estimated[0][table.lookup(encodings)[0]].tolist() == estimated[1].tolist()
     with pytest.raises(LatcastError, match="indices of choices"):
         table.lookup(np.full((1, 6), 9))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from latcast.predictors.regressors.regressor import Arrays, Predict, choose
+from latcast.predictors.regressors.regressor import Arrays, Tuned
 from latcast.predictors.regressors.trees import TreeEnsemble
 
 
@@ -34,8 +34,11 @@ def train_trees(
     return TreeEnsemble.from_lightgbm(booster.dump_model())
 
 
+Forest = TypeVar("Forest", bound="_Trees")
+
+
 @dataclass(frozen=True)
-class _Trees:
+class _Trees(Tuned):
     """Latency = factor x sum of trees, not below a floor."""
 
     ensemble: TreeEnsemble
@@ -47,6 +50,10 @@ class _Trees:
 
     def arrays(self) -> Arrays:
         return {**self.ensemble.arrays(), "factor": np.array([self.factor]), "floor_ms": np.array([self.floor_ms])}
+
+    @classmethod
+    def from_arrays(cls: type[Forest], arrays: Arrays) -> Forest:
+        return cls(TreeEnsemble.from_arrays(arrays), float(arrays["factor"][0]), float(arrays["floor_ms"][0]))
 
 
 def _percentage_weights(latency_ms: np.ndarray) -> np.ndarray:
@@ -60,17 +67,10 @@ class RandomForest(_Trees):
 
     kind: ClassVar[str] = "random_forest"
     SETTINGS: ClassVar = ((10, 2), (10, 5), (30, 2))
+    USUAL: ClassVar = (30, 2)
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> RandomForest:
-        def fit_one(setting: tuple[int, int], x: np.ndarray, y: np.ndarray) -> Predict:
-            return cls._fit(setting, x, y, seed).predict
-
-        setting = choose(cls.SETTINGS, fit_one, features, latency_ms, seed=seed, parts=3) if tune else cls.SETTINGS[2]
-        return cls._fit(setting, features, latency_ms, seed)
-
-    @classmethod
-    def _fit(cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> RandomForest:
+    def fit_with(cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> RandomForest:
         trees, least = setting
         parameters = {
             "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.8, "feature_fraction": 0.8, "num_leaves": 512,
@@ -87,27 +87,16 @@ class RandomForest(_Trees):
             ensemble = TreeEnsemble.from_lightgbm({"tree_info": [{"tree_structure": {"leaf_value": mean}}]})
         return cls(ensemble, 1.0 / len(ensemble.roots), float(latency_ms.min()) / 2)
 
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> RandomForest:
-        return cls(TreeEnsemble.from_arrays(arrays), float(arrays["factor"][0]), float(arrays["floor_ms"][0]))
-
 
 class GradientBoosting(_Trees):
     """Boosted trees; up to 200 stages as in Li et al."""
 
     kind: ClassVar[str] = "gbdt"
     SETTINGS: ClassVar = ((100, 15), (200, 15), (200, 31))
+    USUAL: ClassVar = (200, 15)
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> GradientBoosting:
-        def fit_one(setting: tuple[int, int], x: np.ndarray, y: np.ndarray) -> Predict:
-            return cls._fit(setting, x, y, seed).predict
-
-        setting = choose(cls.SETTINGS, fit_one, features, latency_ms, seed=seed, parts=3) if tune else cls.SETTINGS[1]
-        return cls._fit(setting, features, latency_ms, seed)
-
-    @classmethod
-    def _fit(cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> GradientBoosting:
+    def fit_with(cls, setting: tuple[int, int], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> GradientBoosting:
         stages, leaves = setting
         parameters = {
             "learning_rate": 0.1, "num_leaves": leaves, "min_data_in_leaf": 3, "feature_fraction": 0.8,
@@ -116,13 +105,9 @@ class GradientBoosting(_Trees):
         ensemble = train_trees(features, latency_ms, parameters, stages, weight=_percentage_weights(latency_ms), seed=seed)
         return cls(ensemble, 1.0, float(latency_ms.min()) / 2)
 
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> GradientBoosting:
-        return cls(TreeEnsemble.from_arrays(arrays), float(arrays["factor"][0]), float(arrays["floor_ms"][0]))
-
 
 @dataclass(frozen=True)
-class LogResidual:
+class LogResidual(Tuned):
     """Predicts a factor around 1 (the "latency" it is trained on is the ratio to the analytical base).
 
     In logarithms its squared error is, to first order, the squared percentage error.
@@ -131,17 +116,10 @@ class LogResidual:
     ensemble: TreeEnsemble
     kind: ClassVar[str] = "log_residual"
     SETTINGS: ClassVar = ((200, 15), (300, 31), (100, 7))
+    USUAL: ClassVar = (200, 15)
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> LogResidual:
-        def fit_one(setting: tuple[int, int], x: np.ndarray, y: np.ndarray) -> Predict:
-            return cls._fit(setting, x, y, seed).predict
-
-        setting = choose(cls.SETTINGS, fit_one, features, latency_ms, seed=seed, parts=3) if tune else cls.SETTINGS[0]
-        return cls._fit(setting, features, latency_ms, seed)
-
-    @classmethod
-    def _fit(cls, setting: tuple[int, int], features: np.ndarray, ratio: np.ndarray, seed: int) -> LogResidual:
+    def fit_with(cls, setting: tuple[int, int], features: np.ndarray, ratio: np.ndarray, seed: int) -> LogResidual:
         stages, leaves = setting
         parameters = {
             "learning_rate": 0.06, "num_leaves": leaves, "min_data_in_leaf": 5 if len(ratio) > 200 else 3,

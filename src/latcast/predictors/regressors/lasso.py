@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from latcast.predictors.regressors.regressor import Arrays, Predict, choose
+from latcast.predictors.regressors.regressor import Arrays, Tuned
 
 ALPHAS = tuple(10.0**power for power in range(-5, 3))
 """The grid of the paper."""
@@ -26,7 +26,7 @@ def nonnegative_lasso(relative: np.ndarray, alpha: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Lasso:
+class Lasso(Tuned):
     """Latency = weights · features / scale + intercept, all weights non-negative.
 
     Features are divided by their standard deviation; the mean is not subtracted, as that would turn the non-negative
@@ -37,24 +37,19 @@ class Lasso:
     scale: np.ndarray
     floor_ms: float
     kind: ClassVar[str] = "lasso"
+    SETTINGS: ClassVar = ALPHAS
+    USUAL: ClassVar = 1e-3
+    PARTS: ClassVar = 5
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Lasso:
-        def fit_one(alpha: float, x: np.ndarray, y: np.ndarray) -> Predict:
-            return cls._fit(alpha, x, y).predict
-
-        alpha = choose(ALPHAS, fit_one, features, latency_ms, seed=seed) if tune else 1e-3
-        return cls._fit(alpha, features, latency_ms)
-
-    @classmethod
-    def _fit(cls, alpha: float, features: np.ndarray, latency_ms: np.ndarray) -> Lasso:
+    def fit_with(cls, setting: float, features: np.ndarray, latency_ms: np.ndarray, seed: int) -> Lasso:
         deviation = features.std(axis=0)
         varies = deviation > 1e-9 * (np.abs(features).mean(axis=0) + 1e-12)
         scale = np.where(varies, deviation, np.inf)
         design = np.hstack([features / scale, np.ones((len(features), 1))]) / latency_ms[:, None]
         size = np.sqrt((design**2).mean(axis=0))
         size = np.where(size > 0, size, 1.0)
-        weights = nonnegative_lasso(design / size, alpha) / size
+        weights = nonnegative_lasso(design / size, setting) / size
         return cls(weights, scale, float(latency_ms.min()) / 2)
 
     def predict(self, features: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from latcast.predictors.regressors.regressor import Arrays, Predict, choose
+from latcast.predictors.regressors.regressor import Arrays, Tuned
 
 CONSTANT = 1e-6
 """Standard deviation of a log feature below which it tells samples apart by rounding alone."""
@@ -114,7 +114,7 @@ def _train(hidden: Sequence[int], x: np.ndarray, target: np.ndarray, seed: int) 
 
 
 @dataclass(frozen=True)
-class MultiLayerPerceptron:
+class MultiLayerPerceptron(Tuned):
     """ReLU layers from standardised log features to log latency.
 
     The paper trains on latency itself; in its logarithm a squared error is, for small errors, the squared percentage
@@ -129,23 +129,16 @@ class MultiLayerPerceptron:
     high: float
     kind: ClassVar[str] = "mlp"
     SETTINGS: ClassVar = ((64,), (64, 64), (128, 128))
+    USUAL: ClassVar = (64, 64)
 
     @classmethod
-    def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> MultiLayerPerceptron:
-        def fit_one(layers: tuple[int, ...], x: np.ndarray, y: np.ndarray) -> Predict:
-            return cls._fit(layers, x, y, seed).predict
-
-        layers = choose(cls.SETTINGS, fit_one, features, latency_ms, seed=seed, parts=3) if tune else cls.SETTINGS[1]
-        return cls._fit(layers, features, latency_ms, seed)
-
-    @classmethod
-    def _fit(cls, layers: tuple[int, ...], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> MultiLayerPerceptron:
+    def fit_with(cls, setting: tuple[int, ...], features: np.ndarray, latency_ms: np.ndarray, seed: int) -> MultiLayerPerceptron:
         logs = np.log1p(np.maximum(features, 0))
         mean, dispersion = logs.mean(axis=0), logs.std(axis=0)
         # Divided by almost nothing, the first other value of a feature that was constant would outweigh all others.
         deviation = np.where(dispersion > CONSTANT, dispersion, np.inf)
         target = np.log(latency_ms)
-        network = _train(layers, (logs - mean) / deviation, target, seed)
+        network = _train(setting, (logs - mean) / deviation, target, seed)
         return cls(
             tuple(weight.copy() for weight in network.weights),
             tuple(bias.copy() for bias in network.biases),

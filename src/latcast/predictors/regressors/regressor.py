@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def squared_percentage_error(predicted: np.ndarray, actual: np.ndarray) -> float
     return float(np.mean(((predicted - actual) / actual) ** 2))
 
 
-def choose(
+def choose_setting(
     settings: Sequence[Setting],
     fit: Callable[[Setting, np.ndarray, np.ndarray], Predict],
     features: np.ndarray,
@@ -106,3 +106,41 @@ def choose(
             held_out.append(squared_percentage_error(predict(features[test]), latency_ms[test]))
         errors.append(float(np.mean(held_out)))
     return settings[int(np.argmin(errors))]
+
+
+Fitted = TypeVar("Fitted", bound="Tuned")
+
+
+class Tuned:
+    """How a regressor with a few settings to choose from is trained.
+
+    Attributes:
+        SETTINGS: What cross-validation chooses from.
+        USUAL: The setting without it.
+        PARTS: Of the samples, in cross-validation.
+    """
+
+    SETTINGS: ClassVar[tuple[Any, ...]]
+    USUAL: ClassVar[Any]
+    PARTS: ClassVar[int] = 3
+
+    @classmethod
+    def fit(cls: type[Fitted], features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Fitted:
+        """See :class:`Regressor`."""
+
+        def fit_one(setting: Any, x: np.ndarray, y: np.ndarray) -> Predict:
+            return cls.fit_with(setting, x, y, seed).predict
+
+        chosen = cls.USUAL
+        if tune:
+            chosen = choose_setting(cls.SETTINGS, fit_one, features, latency_ms, seed=seed, parts=cls.PARTS)
+        return cls.fit_with(chosen, features, latency_ms, seed)
+
+    @classmethod
+    def fit_with(cls: type[Fitted], setting: Any, features: np.ndarray, latency_ms: np.ndarray, seed: int) -> Fitted:
+        """Trains with one setting."""
+        raise NotImplementedError
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """See :class:`Regressor`."""
+        raise NotImplementedError
