@@ -93,7 +93,7 @@ def map_over_workers(
 ) -> Iterator[tuple[int, Any]]:
     """Calls a function on each part, on workers that offer what it needs, and yields each part's index and result as it comes.
 
-    A part whose worker is lost is done again on another. Whoever stops taking results cancels what is not done yet.
+    A part whose worker is lost is done again on another. Closing the iterator cancels what is not done yet.
 
     Args:
         client: From :func:`connected`.
@@ -104,7 +104,7 @@ def map_over_workers(
         patience_s: How long to wait while no worker offers it.
 
     Raises:
-        ClusterError: Nobody offers what is needed, a part took several workers down, or a worker runs another version.
+        ClusterError: No worker offers what is needed, a part took several workers down, or a worker runs another version.
         LatcastError: What the function raised.
     """
     from distributed import as_completed
@@ -168,7 +168,7 @@ def _identity(value: Any) -> Any:
 
 
 def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function on a worker, if that has the version of whoever asks."""
+    """Calls a function on a worker, if that has the caller's version."""
     if version != _version():
         raise ClusterError(
             f"a worker runs latcast {_version()}, this is {version}; results of different versions do not compare: update one"

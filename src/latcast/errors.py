@@ -13,7 +13,7 @@ _CUT = " [...] "
 
 
 def printable(text: str, *, kept: str = "") -> str:
-    """Text that is safe on a terminal, whoever wrote it: what is not printable is escaped as in JSON (``\\u001b``).
+    """Text that is safe on a terminal: what is not printable is escaped as in JSON (``\\u001b``).
 
     That takes control characters, ANSI escapes, marks that reverse the direction of writing, and surrogates.
 

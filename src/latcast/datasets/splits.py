@@ -1,8 +1,8 @@
 """Which subjects a predictor may learn from, and on which it is judged: by network, by lineage, by device.
 
 Random networks flatter: two variants of one family are nearly the same network, and two families that share their blocks are
-nearly one family. Whole lineages held out say more of a network that nobody thought of, whole devices of a phone that nobody
-measured. A split is drawn from its seed and the names alone, so the same list in another order is split alike.
+nearly one family. Whole lineages held out say how well an unseen architecture is predicted, whole devices an
+unseen phone. A split is drawn from its seed and the names alone, so the same list in another order is split alike.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class CampaignReport:
-    """What one run of a campaign came to.
+    """What one run of a campaign added, and what is left.
 
     Attributes:
         platform: The platform that was measured.

@@ -1,4 +1,4 @@
-"""The other end of a worker: starts the process, hands it subjects, survives its death.
+"""The client of a worker: starts the process, sends it subjects, replaces it when it dies.
 
 A subject is blamed for a crash only when it crashes alone in a fresh process. When a worker dies with several subjects
 loaded, those without a record are measured again one by one; what was wrong with one of them then shows by itself, and the
@@ -143,15 +143,15 @@ class WorkerProcess:
             self._process.kill()
             code = self._process.wait()
         how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with status {code}"
-        last_words = self._last_words()
+        log_tail = self._log_tail()
         self._release()
         return WorkerDied(
-            f"the worker {how} while {stage}" + (f"; it wrote: {last_words}" if last_words else ""),
+            f"the worker {how} while {stage}" + (f"; it wrote: {log_tail}" if log_tail else ""),
             busy_with,
             timed_out=False,
         )
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         """The end of what the process printed, on one line."""
         size = self._log.seek(0, 2)
         self._log.seek(max(size - 4 * LOG_TAIL_CHARACTERS, 0))
@@ -159,7 +159,7 @@ class WorkerProcess:
         return text if len(text) <= LOG_TAIL_CHARACTERS else f"...{text[-LOG_TAIL_CHARACTERS:]}"
 
     def close(self) -> None:
-        """Ends the process in peace, or by force after a few seconds."""
+        """Ends the process, by force after a few seconds."""
         if self.alive:
             try:
                 messages.send(self._requests.fileno(), {"request": "close"})
@@ -221,7 +221,7 @@ class MeasuringClient:
             self._process = None
 
     def restart(self) -> None:
-        """Goes on in a new process, so that what one process keeps (memory layout) does not enter every measurement."""
+        """Replaces the process, so that what one process keeps (memory layout) does not enter every measurement."""
         self.close()
         self._process = self._start()
 
@@ -259,12 +259,12 @@ class MeasuringClient:
                         process.measured += 1
                         yield number, Measurement.from_json(answer["measurement"])
             except WorkerDied as death:
-                guilty = death.busy_with if death.timed_out else group[0] if fresh and len(group) == 1 else None
-                if guilty in left:
-                    del left[guilty]
-                    yield guilty, failed(str(death), self.platform.id, items[guilty].reference, items[guilty].role)
-                # After a time-out the culprit is known and the others go on together; after a crash it is not.
-                again = [list(left)] if death.timed_out and guilty is not None else [[number] for number in left]
+                blamed = death.busy_with if death.timed_out else group[0] if fresh and len(group) == 1 else None
+                if blamed in left:
+                    del left[blamed]
+                    yield blamed, failed(str(death), self.platform.id, items[blamed].reference, items[blamed].role)
+                # After a time-out the subject at fault is known and the others go on together; after a crash it is not.
+                again = [list(left)] if death.timed_out and blamed is not None else [[number] for number in left]
                 groups.extendleft(reversed([numbers for numbers in again if numbers]))
 
     def _request(self, items: Sequence[Item], group: Sequence[int], plan: MeasurePlan) -> messages.Message:

@@ -1,4 +1,4 @@
-"""What a worker measures on: a runtime opened at one setting, the process pinned, the probe at hand."""
+"""What a worker measures on: a runtime opened at one setting, the process pinned, a probe of the host."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a worker and its client say to each other: one JSON object a line, over a pair of pipes.
 
 Client to worker (key ``request``): ``open``, ``calibrate``, ``measure``, ``close``. Worker to client (key ``event``):
-``opened``, ``refused``, ``calibrated``, ``started`` (a subject is about to be loaded, run or profiled: whoever falls silent
-after it names the culprit), ``measured``, ``idle`` (a request is done).
+``opened``, ``refused``, ``calibrated``, ``started`` (a subject is about to be loaded, run or profiled: a worker that
+falls silent after it failed with this subject), ``measured``, ``idle`` (a request is done).
 """
 
 from __future__ import annotations

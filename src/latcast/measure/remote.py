@@ -28,7 +28,7 @@ class Measurer(Protocol):
         """How many batches it can measure at a time."""
 
     def restart(self) -> None:
-        """Goes on in new processes."""
+        """Replaces the processes."""
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
@@ -86,7 +86,7 @@ class RemoteClient:
         return require_offer(self._cluster, self.settings.offer, patience_s=60.0)
 
     def restart(self) -> None:
-        """Each worker goes on in a new process."""
+        """Each worker replaces its process."""
         self._turn += 1
 
     def measure(
@@ -96,7 +96,7 @@ class RemoteClient:
 
         Raises:
             MeasurementError: Two workers that offer one platform are not alike.
-            ClusterError: Nobody offers the platform any more.
+            ClusterError: No worker offers the platform.
         """
         starts = range(0, len(items), plan.batch_size)
         parts = [

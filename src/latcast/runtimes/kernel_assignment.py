@@ -1,4 +1,4 @@
-"""What every reader of executed kernels needs: which nodes are left that lead to a tensor."""
+"""Assignment of a graph's nodes to the kernels that a runtime executed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def twins(graph: Graph) -> Mapping[str, str]:
 
 
 class Assignment:
-    """Hands out the nodes of a graph to kernels, each node once, in the order in which kernels run.
+    """Assigns the nodes of a graph to kernels, each node once, in the order in which kernels run.
 
     A runtime usually names only some of the operators that a kernel computes, the last one among them. What leads to those
-    and belongs to no earlier kernel belongs to this one. Two sorts of nodes are nobody's: those that depend on weights
-    alone were computed when the network was loaded, and twins of a node that was handed out were computed with it.
+    and belongs to no earlier kernel belongs to this one. Two sorts of nodes belong to none: those that depend on weights
+    alone were computed when the network was loaded, and twins of an assigned node were computed with it.
     """
 
     def __init__(self, graph: Graph) -> None:

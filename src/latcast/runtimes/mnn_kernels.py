@@ -201,7 +201,7 @@ class _Assigner:
             self._add(waiting, ())
 
     def _moved_for(self, tensor: str | None) -> list[Node]:
-        """The movers, not handed out yet, between what was computed and an operator, in the graph's order."""
+        """The movers, not assigned yet, between what was computed and an operator, in the graph's order."""
         found: dict[str, Node] = {}
         waiting = [tensor]
         seen: set[str] = set()

@@ -44,7 +44,7 @@ def not_available() -> str | None:
 def prints_kept() -> Iterator[Callable[[], str]]:
     """Keeps what native code prints from the standard streams; yields a function that returns it.
 
-    Whoever reads this process's output expects JSON there. The C library's buffers are emptied before the streams are put
+    The reader of this process's output expects JSON there. The C library's buffers are emptied before the streams are put
     back, or their content would come out later.
     """
     flush = ctypes.CDLL(None).fflush if os.name == "posix" else None

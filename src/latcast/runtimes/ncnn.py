@@ -80,7 +80,7 @@ def _library() -> ModuleType:
 
 
 def _release(results: list[Any]) -> None:
-    """Lets go of the memory behind results."""
+    """Frees the memory behind results."""
     for result in results:
         result.release()
 
@@ -107,7 +107,7 @@ class NcnnSession:
         self._inputs: list[tuple[int, Any]] = []
         self._outputs: list[tuple[int, Any]] = []
         # A pool of our own, as benchncnn has: what is extracted from the network's pool is copied first. Results live in it
-        # and crash when they outlive it, so they are let go first, whatever way the session ends.
+        # and crash when they outlive it, so they are freed first, however the session ends.
         self._memory = library.UnlockedPoolAllocator()
         self._memory.set_size_compare_ratio(0.0)
         self._results: list[Any] = []

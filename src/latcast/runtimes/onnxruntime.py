@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU: the device that is always at hand."""
+"""ONNX Runtime on the CPU."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _compile(graph: Graph, model: bytes, threads: int, precision: str, *, profil
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": _PRECISION_HINTS[precision],
-        # Whoever measures decides on which cores it runs.
+        # The worker pins the process.
         "ENABLE_CPU_PINNING": False,
         "PERF_COUNT": profile,
     }
@@ -104,7 +104,7 @@ class OpenVinoSession:
     def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
         """The primitives of the executed model as OpenVINO counts them.
 
-        OpenVINO keeps one sum of whole microseconds a primitive and hands out its truncated mean, so a latency here is the
+        OpenVINO keeps one sum of whole microseconds a primitive and reports its truncated mean, so a latency here is the
         mean over the runs (not their median), to about 1 µs; over all runs so far, where there were enough. What never took
         a microsecond reads 0; views and layout changes among those are left out, as they may have been done in place.
         """

@@ -32,7 +32,7 @@ def check_profiling(graph: Graph, profile: bool, runs: int) -> None:
     if not profile:
         raise RuntimeFailure(f"'{graph.name}' was not loaded with profile=True, so its kernels are not known")
     if runs < 1:
-        raise RuntimeFailure(f"{runs} profiled runs tell nothing; ask for at least 1")
+        raise RuntimeFailure(f"{runs} profiled runs give no latency; ask for at least 1")
 
 
 def check_finite(runtime: str, graph: Graph, outputs: Sequence[np.ndarray]) -> None:

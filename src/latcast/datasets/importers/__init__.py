@@ -1,6 +1,6 @@
 """Published measurements become records of the one schema: one module or folder a dataset, found by name.
 
-A reader is handed the folder that a user downloaded; nothing is fetched.
+A reader takes the folder that a user downloaded; nothing is fetched.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Refusals:
         """Notes a row.
 
         Raises:
-            DatasetError: Malformed rows are not put up with.
+            DatasetError: The importer is strict.
         """
         refusal = Refusal(file.name, line, reason)
         if self.strict:

@@ -98,7 +98,7 @@ def read_devices(
         refusals: Where malformed rows go.
 
     Raises:
-        DatasetError: The file or its header is not as expected, or a row is malformed and that is not put up with.
+        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
     """
     table = Table(file, first, refusals)
     try:

@@ -1,6 +1,6 @@
 """Tables of published measurements, one checked row after the other, and the importer of datasets of names.
 
-Such a dataset says nothing of its networks that could be checked: no FLOPs, no executed kernels.
+Such a dataset has no figures of its networks to check: no FLOPs, no executed kernels.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Table:
         """Notes a malformed row.
 
         Raises:
-            DatasetError: Malformed rows are not put up with.
+            DatasetError: The importer is strict.
         """
         self.refusals.add(self.file, row.line, str(problem))
 

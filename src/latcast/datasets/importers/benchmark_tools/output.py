@@ -65,7 +65,7 @@ class Timing:
         line: Where the latency stands.
         latency_ms: The best figure for a typical run that the tool gives.
         statistic: What that figure is.
-        runs: How many timed runs are behind it; 0 where nobody says.
+        runs: How many timed runs are behind it; 0 where it is not known.
         warmup_runs: How many untimed ones were before.
         figures_ms: The other figures by name: "min", "max", "mean"...
         threads: Threads of the CPU; None where the tool does not say.

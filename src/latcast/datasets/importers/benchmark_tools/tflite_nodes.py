@@ -3,7 +3,7 @@
 A line of TFLite's own operators names the operator's outputs and its index in the file. XNNPACK's lines name the kernel alone;
 within each part of the network that it runs they are laid beside the operators in order
 (:func:`latcast.runtimes.litert_kernels.align`). A GPU's lines name what was fused, and are laid beside our own kernels. A
-delegate that tells nothing of its inside computes everything in its part.
+delegate that does not report its kernels computes everything in its part.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _operators(own: Sequence[ProfiledOperator], model: TfliteModel) -> list[int]
 def _of_whole(
     whole: Sequence[ProfiledOperator], model: TfliteModel, parts: Sequence[tuple[bool, Sequence[int]]]
 ) -> list[list[ExecutedKernel]]:
-    """Lines of delegates that tell nothing of their inside: all nodes of their parts, in order."""
+    """Kernels of delegates that do not report their own: all nodes of their parts, in order."""
     delegated = [indices for is_delegated, indices in parts if is_delegated]
     if len(whole) != len(delegated):
         raise RuntimeFailure(

@@ -84,7 +84,7 @@ def check_networks(measurements: Iterable[Measurement], watch: Callable[[str], N
 
 
 Signature = tuple[str, tuple[int, ...]]
-"""Class of an operation and the numbers by which one is told from another."""
+"""Class of an operation and the numbers that distinguish it."""
 
 _CLASS_OF_OPERATION: Mapping[str, str] = {
     "CONV_2D": "product", "CONV_2D_GROUP": "product", "DEPTHWISE_CONV_2D": "product", "FULLY_CONNECTED": "product",
@@ -137,7 +137,7 @@ def with_nodes(executed: Sequence[ExecutedKernel], graph: Graph) -> tuple[Execut
 
 
 class _Matching:
-    """One network whose steps are handed out to kernels, each once."""
+    """One network whose steps are assigned to kernels, each once."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

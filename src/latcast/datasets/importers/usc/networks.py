@@ -167,7 +167,7 @@ def read_networks(file: Path, framework: str, kind: str, refusals: Refusals, sou
         source: Repository and commit, for the records.
 
     Raises:
-        DatasetError: The file or its header is not as expected, or a row is malformed and that is not put up with.
+        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
     """
     table = Table(file, _COLUMNS, refusals)
     try:

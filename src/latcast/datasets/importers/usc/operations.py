@@ -227,7 +227,7 @@ def read_operations(
         runtimes: Framework to runtime and version.
 
     Raises:
-        DatasetError: The file or its header is not as expected, or a row is malformed and that is not put up with.
+        DatasetError: The file or its header is not as expected, or (strict) a row is malformed.
     """
     table = Table(file, _COLUMNS, refusals)
     try:
