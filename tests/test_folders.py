@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,16 @@ def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(LatcastError, match="it is read-only"):
         folders.made(tmp_path)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    with folders.replacing(file) as draft:
+        draft.write_text("old")
+        assert not file.exists()
+    with suppress(KeyError), folders.replacing(file) as draft:
+        draft.write_text("new")
+        raise KeyError
+
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]

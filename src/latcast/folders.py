@@ -7,6 +7,8 @@ and the cache in ``latcast`` in ``$XDG_CACHE_HOME`` (``~/.cache``).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from latcast.errors import LatcastError
@@ -43,6 +45,23 @@ def made(folder: Path) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unusable(folder, "it is read-only")
     return folder
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Where to write what replaces a file in one step when the context ends; readers see the old file or the new one.
+
+    Nothing is left of it after an error. The folder must exist.
+
+    Raises:
+        OSError: The file cannot be replaced.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _unusable(folder: Path, reason: str | None) -> LatcastError:

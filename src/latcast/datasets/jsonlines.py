@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from latcast.errors import DatasetError, LatcastError
+from latcast.folders import replacing
 from latcast.reading import parse_json, read_lines
 from latcast.records import Measurement
 
@@ -21,18 +22,14 @@ def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> 
         DatasetError: The file cannot be written.
     """
     file = Path(path)
-    draft = file.with_name(f".{file.name}.part{'.gz' if file.suffix == '.gz' else ''}")
     count = 0
     try:
-        with _open_draft(draft) as stream:
+        with replacing(file) as draft, _open_draft(draft, compressed=file.suffix == ".gz") as stream:
             for measurement in measurements:
                 stream.write(json.dumps(measurement.to_json(), separators=(",", ":"), sort_keys=True) + "\n")
                 count += 1
-        draft.replace(file)
     except OSError as problem:
         raise DatasetError(f"cannot write {file}: {problem.strerror}") from problem
-    finally:
-        draft.unlink(missing_ok=True)
     return count
 
 
@@ -47,8 +44,8 @@ def read(path: str | os.PathLike[str]) -> Iterator[Measurement]:
         yield _measurement(line, f"{file}:{number}")
 
 
-def _open_draft(file: Path) -> IO[str]:
-    return gzip.open(file, "wt", encoding="utf-8") if file.suffix == ".gz" else file.open("w", encoding="utf-8")
+def _open_draft(draft: Path, *, compressed: bool) -> IO[str]:
+    return gzip.open(draft, "wt", encoding="utf-8") if compressed else draft.open("w", encoding="utf-8")
 
 
 def _measurement(line: bytes, place: str) -> Measurement:

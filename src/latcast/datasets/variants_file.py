@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from latcast.datasets.variants import FAMILIES, RUNTIMES, GraphFacts, Variant
 from latcast.errors import DatasetError, MeasurementError
 from latcast.extras import require
+from latcast.folders import replacing
 from latcast.reading import parse_json
 from latcast.records import Reference
 
@@ -112,16 +113,13 @@ def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe
         metadata={_METADATA: _text(recipe.to_json()).encode()},
     )
     table = arrow.table({name: values for name, (_, values) in columns.items()}, schema=schema)
-    draft = file.with_name(f".{file.name}.part")
     try:
-        arrow.parquet.write_table(
-            table, draft, compression=_COMPRESSION, compression_level=_LEVEL, row_group_size=len(variants) or 1
-        )
-        draft.replace(file)
+        with replacing(file) as draft:
+            arrow.parquet.write_table(
+                table, draft, compression=_COMPRESSION, compression_level=_LEVEL, row_group_size=len(variants) or 1
+            )
     except OSError as problem:
         raise DatasetError(f"cannot write {file}: {problem.strerror or problem}") from problem
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _opened(path: Path | str) -> pyarrow.parquet.ParquetFile:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from latcast.devices.network_novelty import NetworkNovelty, TypeShares
 from latcast.devices.platform_terms import PlatformTerms, TypeFactors
 from latcast.devices.shared_terms import Reach, SharedTerms
 from latcast.errors import BundleError, LatcastError
+from latcast.folders import replacing
 from latcast.kernels.rules import FusionRules
 from latcast.predictors.analytical import TERMS
 from latcast.predictors.regressors.gaussian_process import SizeCovariance
@@ -63,14 +62,11 @@ def save_shared_terms(model: SharedTerms, path: Path | str) -> Path:
     except (TypeError, ValueError) as problem:
         raise BundleError(f"{path}: the model cannot be written: {problem}; expected a card of text and numbers") from problem
     data = save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, {_HEADER: text})
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_bytes(data)
-        os.replace(fresh, path)
+        with replacing(path) as draft:
+            draft.write_bytes(data)
     except OSError as problem:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
         raise BundleError(f"{path}: cannot be written: {problem.strerror}; choose another place") from problem
     return path
 

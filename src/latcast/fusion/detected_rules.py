@@ -9,7 +9,7 @@ from pathlib import Path
 
 from latcast.errors import LatcastError, MeasurementError, UnknownNameError
 from latcast.extras import require
-from latcast.folders import made, rules_folder
+from latcast.folders import made, replacing, rules_folder
 from latcast.fusion.decision import ALPHA
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
 from latcast.fusion.score import Score, score
@@ -35,9 +35,8 @@ def rules_path(platform: Platform | str) -> Path:
 def save_detected_rules(rules: FusionRules, path: Path) -> Path:
     """Writes rules as JSON, in one step, so that a reader never sees half a file."""
     made(path.parent)
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(json.dumps(rules.to_json(), indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
+    with replacing(path) as draft:
+        draft.write_text(json.dumps(rules.to_json(), indent=1) + "\n", encoding="utf-8")
     return path
 
 

@@ -12,8 +12,6 @@ built with them, and in the user's cache otherwise; where they are missing, the 
 from __future__ import annotations
 
 import gzip
-import os
-import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -24,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from latcast.errors import HubError
-from latcast.folders import cache_folder
+from latcast.folders import cache_folder, replacing
 from latcast.records import Reference
 
 SIGNATURE = (
@@ -65,9 +63,8 @@ def onnx_file(reference: Reference) -> Path:
     file = folder / f"{reference.key}.onnx.gz"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{reference.key}.{os.getpid()}.part"
-        draft.write_bytes(gzip.compress(onnx_bytes(reference), compresslevel=6, mtime=0))
-        draft.replace(file)
+        with replacing(file) as draft:
+            draft.write_bytes(gzip.compress(onnx_bytes(reference), compresslevel=6, mtime=0))
     return file
 
 
@@ -169,10 +166,8 @@ def fetch_assets(folder: Path | None = None, *, webgpu: bool = True, package_fil
                     content = package.extractfile(f"package/dist/{name}")
                     if content is None:
                         raise KeyError(name)
-                    draft = target / f".{name}.part"
-                    with gzip.GzipFile(draft, "wb", compresslevel=9, mtime=0) as packed:
-                        shutil.copyfileobj(content, packed)
-                    draft.replace(target / f"{name}.gz")
+                    with replacing(target / f"{name}.gz") as draft:
+                        draft.write_bytes(gzip.compress(content.read(), compresslevel=9, mtime=0))
         except (OSError, tarfile.TarError, KeyError) as problem:
             raise HubError(f"{archive} does not hold what {PACKAGE} {VERSION} should: {problem}") from problem
     (target / "VERSION").write_text(VERSION + "\n", encoding="utf-8")

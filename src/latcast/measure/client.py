@@ -84,10 +84,6 @@ class WorkerProcess:
         self.probe_key: str | None = None
 
     @property
-    def process_id(self) -> int:
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
         return not self._requests.closed
 

@@ -16,7 +16,6 @@ import hashlib
 import importlib
 import json
 import math
-import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from latcast.errors import MeasurementError
-from latcast.folders import cache_folder
+from latcast.folders import cache_folder, replacing
 from latcast.measure.environment import cpu_description
 from latcast.reading import read_json
 from latcast.records import check_ms, listed
@@ -217,10 +216,8 @@ class QuietTimesFile:
         known = {**self._read(), key: list(quiet_ms)}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Replaced in one step, so that a reader never sees half a file.
-            draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-            draft.write_text(json.dumps(known, indent=1), encoding="utf-8")
-            draft.replace(self.path)
+            with replacing(self.path) as draft:
+                draft.write_text(json.dumps(known, indent=1), encoding="utf-8")
         except OSError as problem:
             raise self._unusable(problem) from problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from latcast.graph.ir import Graph
+from latcast.graph.ir import Graph, Node
 
 VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 """Operators that change no value; where one is not a kernel of its own it was eliminated."""
@@ -27,6 +27,17 @@ def twins(graph: Graph) -> Mapping[str, str]:
     return found
 
 
+def dynamic_nodes(graph: Graph) -> list[Node]:
+    """The nodes that depend on the network's inputs; the others are computed when it is loaded."""
+    reached = set(graph.inputs)
+    found = []
+    for node in graph.nodes:
+        if not reached.isdisjoint(node.inputs):
+            reached.update(node.outputs)
+            found.append(node)
+    return found
+
+
 class Assignment:
     """Assigns the nodes of a graph to kernels, each node once, in the order in which kernels run.
 
@@ -40,12 +51,7 @@ class Assignment:
         self.types = {node.name: node.op_type for node in graph.nodes}
         self._twins = twins(graph)
         self._computed: set[str] = set()
-        reached = set(graph.inputs)
-        self._free: set[str] = set()
-        for node in graph.nodes:
-            if any(name in reached for name in node.inputs):
-                reached.update(node.outputs)
-                self._free.add(node.name)
+        self._free = {node.name for node in dynamic_nodes(graph)}
 
     def claim(self, tensors: Iterable[str]) -> tuple[str, ...]:
         """Names, in the graph's order, of the free nodes that these tensors need; they are free no longer."""

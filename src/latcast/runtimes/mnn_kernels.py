@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from latcast.graph.ir import Graph, Node, Shape
-from latcast.runtimes.kernel_assignment import VIEWS, Assignment
+from latcast.runtimes.kernel_assignment import VIEWS, Assignment, dynamic_nodes
 
 _MOVERS = VIEWS | {
     "Concat", "Split", "Slice", "Gather", "Transpose", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Cast",
@@ -99,7 +99,7 @@ class _Assigner:
         self._calls = calls
         self._assignment = Assignment(graph)
         self._tensors = [_tensor_of(call.name, graph.producers) for call in calls]
-        self._moving = frozenset(node.name for node in _dynamic(graph) if node.op_type in _MOVERS)
+        self._moving = frozenset(node.name for node in dynamic_nodes(graph) if node.op_type in _MOVERS)
         self._computed = {
             tensor for tensor, call in zip(self._tensors, calls, strict=True) if tensor is not None and not _moves(call)
         }
@@ -243,17 +243,6 @@ class _Assigner:
     def _join(self, kernel: MnnKernel, calls: Sequence[int]) -> None:
         kernel.calls.extend(calls)
         kernel.kind = " + ".join(dict.fromkeys(self._calls[number].kind for number in kernel.calls))
-
-
-def _dynamic(graph: Graph) -> list[Node]:
-    """The nodes that depend on the network's inputs."""
-    reached = set(graph.inputs)
-    found = []
-    for node in graph.nodes:
-        if not reached.isdisjoint(node.inputs):
-            reached.update(node.outputs)
-            found.append(node)
-    return found
 
 
 def _moves(call: MnnCall) -> bool:

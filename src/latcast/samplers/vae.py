@@ -23,7 +23,7 @@ import numpy as np
 
 from latcast.errors import BundleError
 from latcast.extras import require
-from latcast.folders import cache_folder, made
+from latcast.folders import cache_folder, made, replacing
 from latcast.kernels.kernel import Configuration
 from latcast.reading import parse_tensors, read_bytes
 from latcast.samplers.sampler import PriorSampler, draw_distinct, grain, on_grain
@@ -88,9 +88,8 @@ class Decoder:
         arrays |= {f"bias_{index}": bias for index, bias in enumerate(self.biases)}
         arrays |= {"means": self.means, "deviations": self.deviations}
         made(path.parent)
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(save(arrays))
-        part.replace(path)
+        with replacing(path) as draft:
+            draft.write_bytes(save(arrays))
 
     @classmethod
     def load(cls, path: Path) -> Decoder:

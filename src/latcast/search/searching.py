@@ -17,7 +17,7 @@ import numpy as np
 
 from latcast.errors import LatcastError
 from latcast.extras import require
-from latcast.folders import cache_folder
+from latcast.folders import cache_folder, replacing
 from latcast.predictors.forecast import On, load
 from latcast.reading import read_json
 from latcast.records import SCHEMA_VERSION
@@ -340,8 +340,7 @@ def write_state(path: Path, state: SearchState) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.partial")
-        partial.write_text(json.dumps({"schema": SCHEMA_VERSION, **vars(state)}))
-        os.replace(partial, path)
+        with replacing(path) as draft:
+            draft.write_text(json.dumps({"schema": SCHEMA_VERSION, **vars(state)}))
     except OSError as problem:
         raise LatcastError(f"cannot write the state of the search to {path}: {problem.strerror}") from problem

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import UnknownNameError
-from latcast.folders import cache_folder
+from latcast.folders import cache_folder, replacing
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
@@ -151,14 +150,10 @@ def keep_table(kernels: SegmentKernels) -> None:
     """Writes the table of a space to the user's cache; where that cannot be written, nothing is kept."""
     path = _cached_path(kernels.supernet, kernels.rules)
     content = table_bytes(make_table(kernels))
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
+        with replacing(path) as draft:
+            draft.write_bytes(content)
 
 
 def table_bytes(table: MemberKernels) -> bytes:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import MissingExtraError, ModelError
-from latcast.folders import cache_folder
+from latcast.folders import cache_folder, replacing
 from latcast.graph.importers import load_graph
 from latcast.graph.ir import Graph
 from latcast.records import Reference
@@ -165,9 +165,7 @@ def _keep(file: Path, kept: Path) -> None:
     """Copies a file into the cache in one step, so that others see it whole or not at all."""
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, prefix=".", suffix=".part", delete=False) as draft:
-            draft.write(file.read_bytes())
-        Path(draft.name).chmod(0o644)
-        Path(draft.name).replace(kept)
+        with replacing(kept) as draft:
+            draft.write_bytes(file.read_bytes())
     except OSError:
         return  # a cache that cannot be written costs time, nothing else
