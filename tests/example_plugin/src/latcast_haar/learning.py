@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from latcast.kernels.kernel import Configuration
-from latcast.samplers.sampler import distinct
+from latcast.samplers.sampler import draw_distinct
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
@@ -26,7 +26,7 @@ class SmallFirst:
         self._seen: set[Configuration] = set()
 
     def suggest(self, count: int) -> list[Configuration]:
-        drawn = distinct(lambda: self._space.draw(self._rng), 2 * count, set(self._seen))
+        drawn = draw_distinct(lambda: self._space.draw(self._rng), 2 * count, set(self._seen))
         if not drawn:
             return []
         kind = self._space.kernel_type
