@@ -25,14 +25,12 @@ class WorkItems:
     x: int
     y: int = 1
     z: int = 1
-    noun: ClassVar[str]
+    noun: ClassVar[str] = "set"
 
     def __post_init__(self) -> None:
         if min(self.shape) < 1:
-            name = "grid" if isinstance(self, Grid) else "work group"
-            raise LatcastError(
-                f"a {name} has {self.x} x {self.y} x {self.z} work items; expected at least 1 along each dimension"
-            )
+            found = f"{self.x} x {self.y} x {self.z}"
+            raise LatcastError(f"a {self.noun} has {found} work items; expected at least 1 along each dimension")
 
     @property
     def shape(self) -> tuple[int, int, int]:
