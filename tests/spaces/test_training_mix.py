@@ -68,3 +68,8 @@ def test_published_networks_come_smallest_first() -> None:
     assert (small.name, medium.name) == ("resnet18", "resnet34")
     assert dict(small.parameters) == dict(family("resnet").published["resnet18"].parameters)
     assert {reference.space for reference in published_networks(per_family=1)} == set(unseen_families())
+
+
+def test_members_that_are_not_drawn_leave_sets_of_networks_as_they_are() -> None:
+    assert [each.name for each in published_networks(("mobilenet_v3",))] == ["mobilenet_v3_small", "mobilenet_v3_large"]
+    assert "mobilenet_v3_large_minimalistic" in family("mobilenet_v3").published

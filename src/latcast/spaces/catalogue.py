@@ -40,12 +40,15 @@ class PublishedModel:
         million_parameters: Learned values as published, in millions.
         million_macs: Multiply-accumulates of one 224x224 image (or the stated resolution), in millions.
         source: Where the figures stand.
+        drawn: Whether test networks and the kernel zoo are drawn from it. These sets stay the same for everybody where a family
+            gets another member.
     """
 
     parameters: Mapping[str, Any]
     million_parameters: float
     million_macs: float | None
     source: str
+    drawn: bool = True
 
 
 _FAMILIES: Mapping[str, str] = {

@@ -60,10 +60,10 @@ def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]
 
 
 def published_networks(names: tuple[str, ...] | None = None, per_family: int | None = None) -> list[Reference]:
-    """Published members of families (all unseen ones by default), the smaller ones first in each family."""
+    """Published members of families (all unseen ones by default) to draw from, the smaller ones first in each family."""
     found = []
     for name in names if names is not None else unseen_families():
-        published = family(name).published
+        published = {model: paper for model, paper in family(name).published.items() if paper.drawn}
         ordered = sorted(published, key=lambda model: published[model].million_macs or 0.0)
         found += [Reference(name, dict(published[model].parameters), model) for model in ordered[:per_family]]
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from random import Random
 from typing import Any
@@ -160,7 +160,7 @@ MOBILENET_V2 = VariantFamily(
         "mobilenet_v2": _published_v2(
             1.0, 3.505, 300, "Sandler et al. 2018, Table 4: 300 M MACs; parameters of torchvision's mobilenet_v2"
         ),
-        "mobilenet_v2_0_35": _published_v2(0.35, 1.68, 59, _SLIM.format(1.66)),
+        "mobilenet_v2_0_35": replace(_published_v2(0.35, 1.68, 59, _SLIM.format(1.66)), drawn=False),
         "mobilenet_v2_0_5": _published_v2(0.5, 1.97, 97, _SLIM.format(1.95)),
         "mobilenet_v2_0_75": _published_v2(0.75, 2.64, 209, _SLIM.format(2.61)),
         "mobilenet_v2_1_4": _published_v2(1.4, 6.11, 582, _SLIM.format(6.06)),
@@ -329,7 +329,7 @@ def _published_lite(size: str, million_parameters: float, counted: str) -> Publi
         "resolution": resolution,
         **_LITE,
     }
-    return PublishedModel(parameters, million_parameters, None, _LITE_SOURCE.format(size, counted))
+    return PublishedModel(parameters, million_parameters, None, _LITE_SOURCE.format(size, counted), drawn=False)
 
 
 _LITE: Mapping[str, Any] = {"squeeze": 0.0, "activation": "relu6"}
@@ -431,16 +431,16 @@ MOBILENET_V3 = VariantFamily(
             "Howard et al. 2019, arXiv v5, Table 3: 2.5 M, 56 M; the table of TensorFlow-Slim has 2.9 M, 66 M",
         ),
         "mobilenet_v3_large_0_75": PublishedModel(
-            _scaled_v3(_V3_LARGE, 0.75), 3.99, 155, _SLIM_V3.format("tf_mobilenetv3_large_075")
+            _scaled_v3(_V3_LARGE, 0.75), 3.99, 155, _SLIM_V3.format("tf_mobilenetv3_large_075"), drawn=False
         ),
         "mobilenet_v3_small_0_75": PublishedModel(
-            _scaled_v3(_V3_SMALL, 0.75), 2.04, None, _SLIM_V3_SMALL.format("tf_mobilenetv3_small_075", 44)
+            _scaled_v3(_V3_SMALL, 0.75), 2.04, None, _SLIM_V3_SMALL.format("tf_mobilenetv3_small_075", 44), drawn=False
         ),
         "mobilenet_v3_large_minimalistic": PublishedModel(
-            _minimalistic(_V3_LARGE), 3.92, 209, _SLIM_V3.format("tf_mobilenetv3_large_minimal_100")
+            _minimalistic(_V3_LARGE), 3.92, 209, _SLIM_V3.format("tf_mobilenetv3_large_minimal_100"), drawn=False
         ),
         "mobilenet_v3_small_minimalistic": PublishedModel(
-            _minimalistic(_V3_SMALL), 2.04, None, _SLIM_V3_SMALL.format("tf_mobilenetv3_small_minimal_100", 65)
+            _minimalistic(_V3_SMALL), 2.04, None, _SLIM_V3_SMALL.format("tf_mobilenetv3_small_minimal_100", 65), drawn=False
         ),
     },
     {**_V3_LARGE, "activation": None, "expand": None},
