@@ -10,7 +10,7 @@ import pytest
 
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import Malformed
-from latcast.datasets.importers.usc.operations import KernelName, Operations, parse_kernel_name, read_operations, unrecorded_nodes
+from latcast.datasets.importers.usc.operations import KernelName, Operations, parse_kernel_name, read_operations
 from latcast.errors import DatasetError
 from latcast.records import ExecutedKernel
 
@@ -37,16 +37,6 @@ def test_a_name_is_taken_apart(text: str, name: KernelName) -> None:
 def test_a_name_without_its_nodes_is_refused(text: str) -> None:
     with pytest.raises(Malformed, match=f"the kernel '{text}' is not of the form"):
         parse_kernel_name(text)
-
-
-def test_gaps_between_the_numbers_are_nodes_that_nobody_recorded() -> None:
-    names = ("convolution_2d_1_linked_:_relu_2", "depthwise_convolution_5", "mean_6")  # 0, 3 and 4 are missing
-    assert unrecorded_nodes(ExecutedKernel(name, "", (), 1.0) for name in names) == 3
-
-
-def test_nothing_recorded_leaves_no_gaps() -> None:
-    assert unrecorded_nodes([]) == 0
-    assert unrecorded_nodes([ExecutedKernel("vulkan.add", "vulkan.add", (), 1.0)]) == 0
 
 
 PIXEL, IPHONE = "pixel4/tflite-2.10/gpu/fp16", "iphonexs/tflite-2.10/gpu/fp16"

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from latcast.datasets.importers import IMPORTERS, Imported
 from latcast.datasets.importers.usc import PERMUTED_PLATFORM
-from latcast.datasets.importers.usc.operations import unrecorded_nodes
-from latcast.records import Platform
+from latcast.datasets.importers.usc.operations import parse_kernel_name
+from latcast.records import ExecutedKernel, Platform
 from latcast.spaces.measured_only import can_build
 
 USC = IMPORTERS.get("usc")
+
+
+def unrecorded_nodes(executed: Iterable[ExecutedKernel]) -> int:
+    """How many nodes of a network TFLite ran without a recorded kernel: gaps between the node numbers of the others."""
+    numbers = {node for kernel in executed for node in parse_kernel_name(kernel.name).nodes}
+    return max(numbers) + 1 - len(numbers) if numbers else 0
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -65,12 +65,6 @@ def parse_kernel_name(name: str) -> KernelName:
     if len(found) != len(parts) or any(len(numbers) != 1 for _, numbers in found[1:]):
         raise Malformed(f"the kernel '{name}' is not of the form kernel_NODE_linked_:_operation_NODE")
     return KernelName(found[0][0], found[0][1], tuple((operation, numbers[0]) for operation, numbers in found[1:]))
-
-
-def unrecorded_nodes(executed: Iterable[ExecutedKernel]) -> int:
-    """How many nodes of a network TFLite ran without a recorded kernel: gaps between the node numbers of the others."""
-    numbers = {node for kernel in executed for node in parse_kernel_name(kernel.name).nodes}
-    return max(numbers) + 1 - len(numbers) if numbers else 0
 
 
 Configuration = dict[str, int | str]
