@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from latcast.errors import MeasurementError, UnknownNameError
-from latcast.workgroups.gpu_interfaces import GPU_INTERFACES, find_device, is_queried, queried_profile
+from latcast.workgroups.gpu_interfaces import GPU_INTERFACES, find_device, is_queried
 from tests.workgroups.made_up_gpu import PROFILE, MadeUpInterface
 
 SECOND = replace(PROFILE, title="Mali-G76 of a phone")
@@ -26,7 +26,6 @@ def test_a_device_is_named_by_its_interface_its_number_or_a_part_of_its_title(
     two: MadeUpInterface, name: str, index: int
 ) -> None:
     assert find_device(name) == (two, index, (PROFILE, SECOND)[index])
-    assert queried_profile(name) == (PROFILE, SECOND)[index]
 
 
 @pytest.mark.parametrize("name", ["made-up:2", "made-up:adreno"])

@@ -131,7 +131,7 @@ def test_rule_five_is_not_applied_to_kernels_whose_accesses_were_not_counted() -
 
 
 def test_there_are_five_rules() -> None:
-    assert [rule.number for rule in RULES] == ["I", "II", "III", "IV", "V"]
+    assert list(RULES) == ["I", "II", "III", "IV", "V"]
 
 
 SMALL_DEVICE = DeviceProfile("made_up", "Made up", 256, 256, 256, 64, compute_units=4, simultaneous_items=16, cache_line_bytes=64)

@@ -51,12 +51,7 @@ def test_candidates_of_one_dimension() -> None:
     assert candidate_array(Grid(3), SizeLimits(2, 9, 9, 9)).tolist() == [[1, 1, 1], [2, 1, 1]]
 
 
-@pytest.mark.parametrize(("text", "shape"), [("8x4x1", (8, 4, 1)), (" 8x4", (8, 4, 1)), ("2,3,61", (2, 3, 61))])
-def test_sizes_are_read_as_people_write_them(text: str, shape: tuple[int, int, int]) -> None:
-    assert WorkGroup.parse(text).shape == shape
-
-
-@pytest.mark.parametrize("text", ["", "8", "8x", "8x4x1x1", "-8x4", "8x0"])
-def test_what_is_not_a_size_is_refused(text: str) -> None:
-    with pytest.raises(LatcastError, match=r"work[- ]group"):
-        WorkGroup.parse(text)
+@pytest.mark.parametrize("kind", [WorkGroup, Grid])
+def test_no_dimension_is_empty(kind: type[WorkGroup | Grid]) -> None:
+    with pytest.raises(LatcastError, match=f"a {kind.noun} has 8 x 0 x 1 work items"):
+        kind(8, 0)

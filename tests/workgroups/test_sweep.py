@@ -60,11 +60,3 @@ def test_noise_as_large_as_the_differences_is_refused() -> None:
 def test_times_that_are_no_times_are_refused(times: list[list[float]]) -> None:
     with pytest.raises(MeasurementError):
         Sweep(DEVICE, "conv", CONV, Grid(8), (WorkGroup(1), WorkGroup(2)), np.array(times))
-
-
-def test_some_of_the_sizes_keep_their_times() -> None:
-    found = sweep([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).only([2, 0])
-
-    assert [size.x for size in found.sizes] == [3, 1]
-    assert found.times_ms.tolist() == [[5.0, 6.0], [1.0, 2.0]]
-    assert found.index_of(WorkGroup(2)) is None

@@ -66,9 +66,9 @@ def advise(
     """
     from latcast.workgroups.advice import advise as advised_sizes
     from latcast.workgroups.devices import load_profile
-    from latcast.workgroups.gpu_interfaces import is_queried, queried_profile
+    from latcast.workgroups.gpu_interfaces import find_device, is_queried
 
-    profile = queried_profile(on) if is_queried(on) else load_profile(on)
+    profile = find_device(on)[2] if is_queried(on) else load_profile(on)
     found = _launches(what, profile, block, direct, shape)
     advised = [(launch, None if launch.workload is None else advised_sizes(launch.workload, profile, count)) for launch in found]
     if as_json:

@@ -110,8 +110,3 @@ def find_device(device: str) -> tuple[GpuInterface, int, DeviceProfile]:
             return interface, index, profile
     known = "; ".join(f"{name}:{index} is {profile.title}" for index, profile in enumerate(profiles))
     raise MeasurementError(f"{name} has no device '{wanted}' here; {known}")
-
-
-def queried_profile(device: str) -> DeviceProfile:
-    """What is known of a device that is here; see :func:`find_device`."""
-    return find_device(device)[2]

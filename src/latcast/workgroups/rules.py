@@ -30,6 +30,11 @@ from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.sizes import Grid, SizeLimits, WorkGroup, sizes_array
 from latcast.workgroups.workloads import KernelDescriptor
 
+Verdict = Literal["passes", "fails", "cannot be evaluated"]
+
+TOLERANCE = 0.25
+"""How far the two sides of rule V may be apart, as a share of the smaller; the paper gives its "about equal" no number."""
+
 
 def group_accesses(sizes: np.ndarray, kernel: KernelDescriptor) -> np.ndarray:
     """Vectors that a whole group reads for one filter tap and one input slice, shared ones once: TD_k without its constant.
@@ -67,12 +72,6 @@ def most_pixels(grid: Grid, limits: SizeLimits) -> int:
     return min(min(limits.most_x, grid.x) * min(limits.most_y, grid.y), limits.most_items)
 
 
-Verdict = Literal["passes", "fails", "cannot be evaluated"]
-
-TOLERANCE = 0.25
-"""How far the two sides of rule V may be apart, as a share of the smaller; the paper gives its "about equal" no number."""
-
-
 def fills_shader_cores(sizes: np.ndarray, grid: Grid, compute_units: int) -> np.ndarray:
     """Rule I (eq. 1): the number of work groups is a multiple of the number of shader cores.
 
@@ -103,10 +102,7 @@ def needs_no_padding(sizes: np.ndarray, grid: Grid) -> np.ndarray:
 
 
 def reads_least_conv(sizes: np.ndarray, kernel: KernelDescriptor, tolerance: float = TOLERANCE) -> np.ndarray:
-    """Rule V for a convolution: bx·by·wx·wy = 4·bs·wz, about; eq. 6, wx·wy = 2·wz, for a block of two pixels and one slice.
-
-    See :mod:`latcast.workgroups.rules` for where it comes from.
-    """
+    """Rule V for a convolution: bx·by·wx·wy = 4·bs·wz, about; eq. 6, wx·wy = 2·wz, for a block of two pixels and one slice."""
     return _about_equal(shape_balance(sizes, kernel), np.ones(len(sizes)), tolerance)
 
 
@@ -160,21 +156,6 @@ class Judgement:
         return "passes" if self.passes[row] else "fails"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A rule of the paper.
-
-    Attributes:
-        number: "I" to "V".
-        title: As the paper calls it.
-        judge: From sizes (sizes, 3) and the situation to (passes or None, why).
-    """
-
-    number: str
-    title: str
-    judge: Callable[[np.ndarray, Situation], tuple[np.ndarray | None, str]]
-
-
 def _first(sizes: np.ndarray, situation: Situation) -> tuple[np.ndarray | None, str]:
     cores = situation.device.compute_units
     if cores is None:
@@ -213,13 +194,14 @@ def _fifth(sizes: np.ndarray, situation: Situation) -> tuple[np.ndarray | None, 
     return reads_least_conv(sizes, kernel), f"{left}·wx·wy about {right}·wz"
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("I", "fully utilizing shader cores", _first),
-    Rule("II", "fully utilizing APUs", _second),
-    Rule("III", "fully utilizing cache lines", _third),
-    Rule("IV", "minimal problem space padding", _fourth),
-    Rule("V", "minimal data accesses", _fifth),
-)
+RULES: Mapping[str, Callable[[np.ndarray, Situation], tuple[np.ndarray | None, str]]] = {
+    "I": _first,  # fully utilizing shader cores
+    "II": _second,  # fully utilizing APUs
+    "III": _third,  # fully utilizing cache lines
+    "IV": _fourth,  # minimal problem space padding
+    "V": _fifth,  # minimal data accesses
+}
+"""From sizes (sizes, 3) and the situation to what passes, (sizes,) bool or None, and why."""
 
 
 def judge_sizes(sizes: Sequence[WorkGroup] | np.ndarray, situation: Situation) -> list[Judgement]:
@@ -233,7 +215,7 @@ def judge_sizes(sizes: Sequence[WorkGroup] | np.ndarray, situation: Situation) -
         One for each of :data:`RULES`, in their order.
     """
     shapes = sizes if isinstance(sizes, np.ndarray) else sizes_array(sizes)
-    return [Judgement(rule.number, *rule.judge(shapes, situation)) for rule in RULES]
+    return [Judgement(number, *judge(shapes, situation)) for number, judge in RULES.items()]
 
 
 ORDER: Mapping[str, Sequence[str]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,8 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from latcast.errors import LatcastError
-
-_WRITTEN = re.compile(r"(\d+)[x,](\d+)(?:[x,](\d+))?", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
@@ -50,18 +47,6 @@ class WorkGroup(WorkItems):
     """Size of a work group, (w_x, w_y, w_z) in the paper."""
 
     noun = "work group"
-
-    @classmethod
-    def parse(cls, text: str) -> WorkGroup:
-        """A size as people write it: ``8x4x1``, ``8x4``.
-
-        Raises:
-            LatcastError: It is not written so.
-        """
-        found = _WRITTEN.fullmatch(text.strip())
-        if found is None:
-            raise LatcastError(f"'{text}' is not a work-group size; expected for instance 8x4x1")
-        return cls(*(int(part) for part in found.groups("1")))
 
 
 class Grid(WorkItems):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -108,20 +108,14 @@ class Sweep:
         Halves are every other round where rounds are interleaved. Where a size's runs followed each other they are the
         first and the last runs, which were still taken within one short time: then this is an upper bound.
         """
-        halves = self.halves
-        return float("nan") if halves is None else spearman(*halves)
-
-    @cached_property
-    def halves(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The least of each size's runs in one half of them and in the other, (sizes,) each; None with fewer than 2 runs."""
         if self.rounds < 2:
-            return None
+            return float("nan")
         if self.interleaved:
             parts = self.times_ms[:, ::2], self.times_ms[:, 1::2]
         else:
             middle = self.rounds // 2
             parts = self.times_ms[:, :middle], self.times_ms[:, middle:]
-        return parts[0].min(axis=1), parts[1].min(axis=1)
+        return spearman(parts[0].min(axis=1), parts[1].min(axis=1))
 
     @property
     def rankable(self) -> bool:
@@ -145,13 +139,3 @@ class Sweep:
     @cached_property
     def _rows(self) -> Mapping[WorkGroup, int]:
         return {size: row for row, size in enumerate(self.sizes)}
-
-    def only(self, rows: Sequence[int] | np.ndarray) -> Sweep:
-        """The same with some of its sizes."""
-        rows = np.asarray(rows, dtype=np.int64)
-        return replace(
-            self,
-            sizes=tuple(self.sizes[row] for row in rows),
-            times_ms=self.times_ms[rows],
-            tuning_ms=None if self.tuning_ms is None else self.tuning_ms[rows],
-        )

@@ -127,11 +127,6 @@ class Workload:
         )
 
     @property
-    def in_slices(self) -> int:
-        """Slices of input channels that an output is computed from."""
-        return 1 if self.kind == "depthwise_conv" else _ceil(self.in_channels, self.descriptor.vector)
-
-    @property
     def flops(self) -> int:
         """Floating-point operations; a multiply-accumulate is two."""
         channels = 1 if self.kind == "depthwise_conv" else self.in_channels
