@@ -13,6 +13,7 @@ from latcast.datasets import jsonlines
 from latcast.datasets.importers import IMPORTERS, Imported
 from latcast.datasets.importers.latency_tables import COLUMNS, PLATFORM, UNIT_KINDS, Cells, published_platform, slug
 from latcast.datasets.importers.table import Malformed
+from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.records import Measurement, Platform
 from latcast.spaces.measured_only import can_build
@@ -180,6 +181,15 @@ def test_repeated_runs_are_kept_and_told_apart(tmp_path: Path) -> None:
     moments = [record.environment["moment"] for record in found.measurements]
     assert [(moment["repeats_of"], moment["run"]) for moment in moments] == [("afbd19cd", "run_1"), ("afbd19cd", "ranging")]
     assert any(note.startswith("2 records are runs") for note in found.notes)
+    with Store(":memory:") as store:
+        assert store.add_all(found.measurements) == 2
+
+
+def test_repeated_runs_without_a_name_are_told_apart_by_their_row(tmp_path: Path) -> None:
+    row = {name: value for name, value in ROW.items() if name != "run"} | {"repeats_of": "3fa72d88"}
+    found = read("mlperf", folder(tmp_path, row, row))
+    with Store(":memory:") as store:
+        assert store.add_all(found.measurements) == 2
 
 
 @pytest.mark.parametrize(

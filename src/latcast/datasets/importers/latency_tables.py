@@ -269,7 +269,9 @@ class _Reading:
         classes = _whole(cells["classes"], "the number of classes") if cells.get("classes") else None
         moment: dict[str, Any] = {"row": place, "source_file": cells["source_file"]}
         moment |= {"input": size} if size else {}
-        moment |= {"repeats_of": cells["repeats_of"]} if cells["repeats_of"] else {}
+        if cells["repeats_of"]:
+            # A run of its own, also where its number is that of another one.
+            moment |= {"repeats_of": cells["repeats_of"], "worker": cells.get("run") or place}
         moment |= {column: _value(cells[column]) for column in cells if column not in COLUMNS and cells[column]}
         accuracies = self.top1.get((name, size))
         moment |= {"top1_percent": accuracies} if accuracies else {}
