@@ -311,7 +311,7 @@ def small_tables(source: Path, target: Path) -> None:
             (target / file.name).write_text(json.dumps(dict(list(found.items())[:12]) if isinstance(found, dict) else found))
 
 
-@pytest.mark.parametrize("name", ["usc", "iiswc20", "nb201", "fbnet", "ncnn_boards", "tflite_blocks"])
+@pytest.mark.parametrize("name", IMPORTERS.names())
 def test_published_tables(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     folder = tmp_path / name
     if name == "usc":

@@ -85,7 +85,7 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     member = _member(dataset, name)
     resolution = _resolution(size)
     if member is None or (size and resolution is None):
-        given = {"input": int(size) if size.isdigit() else size} if size else {}
+        given = {"input": int(size) if re.fullmatch(r"[0-9]{1,9}", size) else size} if size else {}
         return Reference(dataset, {"name": name, **given}, f"{dataset}/{name}")
     changes: dict[str, Any] = {}
     if resolution is not None and resolution != member.parameters.get("resolution", IMAGE["resolution"]):
@@ -126,5 +126,5 @@ def _paddle_mobilenet_v3(name: str, size: str, width: float) -> Reference | None
 
 def _resolution(size: str) -> int | None:
     """Height and width of a square image of three channels, or None."""
-    found = re.fullmatch(r"(?:1x3x)?(\d+)(?:x(\d+))?(?:x3)?", size)
+    found = re.fullmatch(r"(?:1x3x)?([0-9]{1,5})(?:x([0-9]{1,5}))?(?:x3)?", size)
     return int(found.group(1)) if found and found.group(2) in (None, found.group(1)) else None

@@ -202,6 +202,17 @@ def test_the_interval_of_a_stream_is_no_latency(tmp_path: Path, one: str, eight:
     assert any("a pipeline, whose interval is no latency" in note for note in found.notes) == (not kept)
 
 
+@pytest.mark.parametrize(
+    ("file", "column", "name"),
+    [("latency_ms.csv", "fps_batch8", "hailo"), ("platforms.csv", "unstable", "mlperf"), ("latency_ms.csv", "chip", "mlperf")],
+)
+def test_a_column_that_is_not_there_is_named(tmp_path: Path, file: str, column: str, name: str) -> None:
+    place = folder(tmp_path, {**ROW, "fps_batch1": "60", "fps_batch8": "129"})
+    (place / file).write_text((place / file).read_text().replace(column, "other", 1))
+    with pytest.raises(DatasetError, match=rf"{file}:1: .*{column}"):
+        read(name, place)
+
+
 def test_without_the_platforms_nothing_is_known_of_stability(tmp_path: Path) -> None:
     place = folder(tmp_path, ROW)
     (place / "platforms.csv").unlink()

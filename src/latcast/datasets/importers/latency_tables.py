@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, NetworkFigures, Refusals
-from latcast.datasets.importers.table import UNSTATED, Malformed, Table, number
+from latcast.datasets.importers.table import UNSTATED, Malformed, Row, Table, number
 from latcast.datasets.importers.usc.built import TOLERANCE, Builder
 from latcast.errors import DatasetError, LatcastError
 from latcast.measure.environment import MOMENT
@@ -121,6 +121,7 @@ class LatencyTables:
         latencies: Files with latencies.
         caveats: What else to know, a sentence each.
         streams: Says of a row that it is no latency.
+        needed: Columns that this reads, besides those of the schema.
         operations: Column with the operations of a network, and how many of its unit are one FLOP.
     """
 
@@ -131,6 +132,7 @@ class LatencyTables:
     accuracy: bool = False
     caveats: tuple[str, ...] = ()
     streams: Callable[[Cells], bool] | None = None
+    needed: tuple[str, ...] = ()
     operations: tuple[str, float] | None = None
 
     @property
@@ -206,8 +208,7 @@ class _Reading:
     def read_platforms(self, table: Table) -> FileSummary:
         """Repeatability and notes of each platform; timm's has no column for the batch."""
         self.columns = tuple(name for name in PLATFORM if name in table.header)
-        for row in table.rows():
-            cells = dict(zip(table.header, row.cells, strict=True))
+        for row, cells in _rows(table, ("repeat_pct", "unstable", "note")):
             key = tuple(cells[name] for name in self.columns)
             try:
                 percent = number(cells["repeat_pct"], "repeat_pct", least=0) if cells["repeat_pct"] else None
@@ -225,8 +226,7 @@ class _Reading:
 
     def read_accuracy(self, table: Table) -> FileSummary:
         """Top-1 of each network and input, by weights."""
-        for row in table.rows():
-            cells = dict(zip(table.header, row.cells, strict=True))
+        for row, cells in _rows(table, ()):
             try:
                 self.top1[cells["network"], cells["input"]][cells["weights"]] = number(cells["top1"], "top1")
             except Malformed as problem:
@@ -236,8 +236,7 @@ class _Reading:
     def read_latencies(self, table: Table) -> FileSummary:
         """A record a row, but for those that are left out."""
         before, known = len(self.found), bool(self.repeat_percent)
-        for row in table.rows():
-            cells = dict(zip(table.header, row.cells, strict=True))
+        for row, cells in _rows(table, self.dataset.needed):
             key = tuple(cells[name] for name in self.columns)
             try:
                 if known and key not in self.repeat_percent:
@@ -328,7 +327,20 @@ class _Reading:
 
 def _value(text: str) -> float | str:
     """A number where it is one."""
-    return float(text) if re.fullmatch(r"\d+(?:\.\d+)?", text) else text
+    return float(text) if re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]+)?", text) else text
+
+
+def _rows(table: Table, columns: Collection[str]) -> Iterator[tuple[Row, Cells]]:
+    """Rows with their cells by column.
+
+    Raises:
+        DatasetError: A column is not there.
+    """
+    for name in columns:
+        if name not in table.header:
+            raise table.bad_header(Malformed(f"there is no column '{name}'"))
+    for row in table.rows():
+        yield row, dict(zip(table.header, row.cells, strict=True))
 
 
 MLPERF = LatencyTables(
@@ -374,7 +386,14 @@ AIHUB = LatencyTables(
         "npu_layers, gpu_layers and cpu_layers say where the layers ran",
     ),
 )
-HAILO = LatencyTables("hailo", "hailo-ai/hailo_model_zoo c83fc03", "MIT", streams=is_stream, operations=("ops_g", 1e9))
+HAILO = LatencyTables(
+    "hailo",
+    "hailo-ai/hailo_model_zoo c83fc03",
+    "MIT",
+    streams=is_stream,
+    needed=("fps_batch1", "fps_batch8"),
+    operations=("ops_g", 1e9),
+)
 RKNN = LatencyTables(
     "rknn",
     "airockchip/rknn_model_zoo bad6c73",
