@@ -31,11 +31,11 @@ def guards(mutate: ModuleType) -> Any:
 
 
 def test_a_fault_changes_one_place_and_no_wording(mutate: ModuleType) -> None:
-    faults = [make() for make in mutate.places("predictors/folds.py")]
+    faults = [make() for make in mutate.places("devices/latency_units.py")]
 
     changed = {(fault.function, fault.kind) for fault in faults}
-    assert ("", "operator_number") in changed  # LARGEST_SHARE
-    assert ("group_folds", "operator_swap_op") in changed
+    assert ("", "operator_number") in changed  # a constant of the module
+    assert ("unit_mismatch", "operator_swap_op") in changed
     for fault in faults:
         removed = [line for line in fault.diff.splitlines() if line.startswith("-")]
         assert len(removed) == 1
@@ -52,10 +52,10 @@ def test_the_test_file_of_a_module_s_name_is_tried_first_and_those_that_import_i
 
 
 def test_a_module_that_only_a_registry_names_is_tried_with_the_tests_of_its_folder(guards: Any) -> None:
-    found = guards.of("kernels/selection/sizes.py")
+    found = guards.of("predictors/regressors/mlp.py")
 
     assert found
-    assert all(test.startswith("tests/kernels/selection/") for test in found)
+    assert all(test.startswith("tests/predictors/regressors/") for test in found)
 
 
 def test_every_fault_of_the_scope_has_a_test_that_may_notice_it(mutate: ModuleType, guards: Any) -> None:

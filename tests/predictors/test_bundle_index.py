@@ -183,7 +183,7 @@ class TestFinding:
         with pytest.raises(UnknownPlatformError, match=r"1 bundle\(s\) there cannot be read: .*broken\.zip"):
             bundle_index.find_bundle("a03s/pytorch-2.0/4small/int8")
 
-    def test_an_empty_shelf_says_where_it_looked_and_what_to_do(self, home: Path) -> None:
+    def test_an_empty_folder_says_where_it_looked_and_what_to_do(self, home: Path) -> None:
         with pytest.raises(UnknownPlatformError) as caught:
             bundle_index.find_bundle("local/onnxruntime")
 
@@ -241,7 +241,7 @@ class TestShortestName:
         assert bundle_index.find_bundle(expected) == bundle_index.bundle_path(platform)
 
     @pytest.mark.usefixtures("home")
-    def test_a_platform_that_is_not_on_the_shelf_keeps_its_id(self) -> None:
+    def test_a_platform_that_has_no_bundle_keeps_its_id(self) -> None:
         assert bundle_index.shortest_name(Platform.parse(IDS[0])) == IDS[0]
 
 
@@ -249,7 +249,7 @@ class TestTheBetterBundleStays:
     LONG: ClassVar[dict[str, object]] = {"mape": 5.0, "networks": 40, TRAINING_KEYS: ["a", "b", "c"]}
     SHORT: ClassVar[dict[str, object]] = {"mape": 5.0, "networks": 40, TRAINING_KEYS: ["a"]}
 
-    def test_the_first_one_goes_on_the_shelf(self, home: Path, predictor: PlatformPredictor) -> None:
+    def test_the_first_one_is_found_by_its_platform(self, home: Path, predictor: PlatformPredictor) -> None:
         indexed = bundle_index.keep_bundle(predictor.with_card(self.SHORT))
 
         assert (indexed.is_current, indexed.before) == (True, None)

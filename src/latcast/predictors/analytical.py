@@ -171,7 +171,7 @@ def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, st
         kind = kernel_type(name)
         values = term_values(kind, configurations)
         classes = kind.throughput_class(kind.columns(configurations))
-        for found in set(classes):
+        for found in sorted(set(classes)):  # so that the same samples give the same coefficients in every process
             rows = classes == found
             by_class.setdefault(str(found), []).append((values[rows], latency_ms[rows]))
     everything = [part for parts in by_class.values() for part in parts]
