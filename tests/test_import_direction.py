@@ -28,11 +28,11 @@ ROOMS = (
     "datasets",
     "fusion",
     "predictors",
-    "report",
     "devices",
-    "hub",
     "search",
     "workgroups",
+    "report",
+    "hub",
     "testing",
     "cli",
 )

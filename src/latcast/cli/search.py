@@ -93,10 +93,10 @@ def command(
       latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
     """
     from latcast.predictors.forecast import load
-    from latcast.report.drawing import check_drawable
+    from latcast.report.drawing import check_drawable, draw_front
     from latcast.search.objective import SIZES
     from latcast.search.proxies import PROXIES
-    from latcast.search.result import check_measurable, draw_front, measure_found
+    from latcast.search.result import check_measurable, measure_found
     from latcast.search.searching import search
 
     # What the end needs is asked for before the search, not after it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from latcast.errors import LatcastError
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure
 from latcast.records import Measurement, Platform, Reference
-from latcast.report.drawing import new_figure
 from latcast.runtimes import RUNTIMES, check_runtime
 from latcast.search.encodings import EncodingPredictor
 
@@ -178,42 +176,3 @@ def share_within(measurements: Sequence[Measurement], limit_ms: float) -> float 
     """Share, 0 to 1, of the measured networks that met a limit; None where none could be measured."""
     measured = np.array([found.latency_ms for found in measurements if found.ok], dtype=np.float64)
     return float((measured <= limit_ms).mean()) if len(measured) else None
-
-
-def draw_front(result: SearchResult, path: Path, measured_ms: np.ndarray | None = None) -> Path:
-    """Draws predicted latency with its interval against the objective, the limit, and measured picks as crosses.
-
-    Args:
-        result: What was found.
-        path: A PNG, or another format by its suffix.
-        measured_ms: Latencies of the first networks of the front, measured; NaN where that failed.
-
-    Raises:
-        MissingExtraError: Matplotlib is not installed.
-        LatcastError: The file cannot be written.
-    """
-    front = result.front
-    figure = new_figure(7, 4.5, purpose="drawing the front")
-    axes = figure.add_subplot()
-    interval = np.stack([front.latency_ms - front.low_ms, front.high_ms - front.latency_ms])
-    axes.errorbar(
-        front.latency_ms,
-        front.objective,
-        xerr=interval,
-        fmt="o",
-        markersize=3,
-        elinewidth=0.5,
-        label="predicted, with interval",
-    )
-    if measured_ms is not None:
-        axes.plot(measured_ms, front.objective[: len(measured_ms)], "x", color="tab:red", label="measured")
-    axes.axvline(result.max_latency_ms, color="black", linestyle="--", linewidth=1, label="limit")
-    axes.set_xlabel(f"latency on {result.platform}, ms")
-    axes.set_ylabel(result.objective)
-    axes.set_title(f"{result.space}: {result.evaluations} networks looked at")
-    axes.legend()
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as problem:
-        raise LatcastError(f"cannot draw to {path}: {problem}") from problem
-    return path
