@@ -163,6 +163,14 @@ def test_a_platform_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
         read("mlperf", place)
 
 
+def test_letters_case_of_columns_does_not_matter(tmp_path: Path) -> None:
+    place = folder(tmp_path, ROW)
+    for file in place.iterdir():
+        header, rest = file.read_text().split("\n", 1)
+        file.write_text(f"{header.upper()}\n{rest}")
+    assert len(read("mlperf", place).measurements) == 1
+
+
 def test_two_platforms_are_never_one_id(tmp_path: Path) -> None:
     place = folder(tmp_path, ROW, {**ROW, "device": "Raspberry Pi 4, 1.5 GHz"})
     with pytest.raises(DatasetError, match=r"latency_ms\.csv:3: .* would both be raspberry-pi-4-1\.5-ghz/"):

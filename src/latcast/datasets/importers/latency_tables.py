@@ -207,13 +207,13 @@ class _Reading:
 
     def read_platforms(self, table: Table) -> FileSummary:
         """Repeatability and notes of each platform; timm's has no column for the batch."""
-        self.columns = tuple(name for name in PLATFORM if name in table.header)
+        self.columns = tuple(name for name in PLATFORM if name in _names(table))
         for row, cells in _rows(table, ("repeat_pct", "unstable", "note")):
             key = tuple(cells[name] for name in self.columns)
             try:
                 percent = number(cells["repeat_pct"], "repeat_pct", least=0) if cells["repeat_pct"] else None
                 if key in self.repeat_percent:
-                    raise Malformed(f"the platform '{' '.join(key)}' stands there twice")
+                    raise Malformed(f"the platform '{' '.join(key):.200}' stands there twice")
                 if cells["unstable"] not in ("", "yes"):
                     raise Malformed(f"unstable is '{cells['unstable']}'; expected yes or nothing")
             except Malformed as problem:
@@ -240,7 +240,7 @@ class _Reading:
             key = tuple(cells[name] for name in self.columns)
             try:
                 if known and key not in self.repeat_percent:
-                    raise Malformed(f"the platform '{' '.join(key)}' is not in {PLATFORMS}")
+                    raise Malformed(f"the platform '{' '.join(key):.200}' is not in {PLATFORMS}")
                 record = self._record(cells, key, f"{table.file.name}:{row.line}")
                 stream = self.dataset.streams is not None and self.dataset.streams(cells)
             except Malformed as problem:
@@ -264,7 +264,8 @@ class _Reading:
         platform = published_platform(cells).id
         parts = tuple(cells[column] for column in PLATFORM)
         if self.platforms.setdefault(platform, parts) != parts:
-            raise Malformed(f"'{' '.join(parts)}' and '{' '.join(self.platforms[platform])}' would both be {platform}")
+            both = f"'{' '.join(parts):.100}' and '{' '.join(self.platforms[platform]):.100}'"
+            raise Malformed(f"{both} would both be {platform}")
         classes = _whole(cells["classes"], "the number of classes") if cells.get("classes") else None
         moment: dict[str, Any] = {"row": place, "source_file": cells["source_file"]}
         moment |= {"input": size} if size else {}
@@ -331,16 +332,21 @@ def _value(text: str) -> float | str:
 
 
 def _rows(table: Table, columns: Collection[str]) -> Iterator[tuple[Row, Cells]]:
-    """Rows with their cells by column.
+    """Rows with their cells by column, whose name is in small letters.
 
     Raises:
         DatasetError: A column is not there.
     """
+    header = _names(table)
     for name in columns:
-        if name not in table.header:
+        if name not in header:
             raise table.bad_header(Malformed(f"there is no column '{name}'"))
     for row in table.rows():
-        yield row, dict(zip(table.header, row.cells, strict=True))
+        yield row, dict(zip(header, row.cells, strict=True))
+
+
+def _names(table: Table) -> list[str]:
+    return [name.lower() for name in table.header]
 
 
 MLPERF = LatencyTables(
