@@ -119,10 +119,11 @@ class LatencyTables:
         source: Repositories and commits.
         licence: Of the measurements.
         latencies: Files with latencies.
+        accuracy: Whether there is a file of accuracies.
         caveats: What else to know, a sentence each.
         streams: Says of a row that it is no latency.
         needed: Columns that this reads, besides those of the schema.
-        operations: Column with the operations of a network, and how many of its unit are one FLOP.
+        operations: Column with the operations of a network, and how many FLOPs one of its unit is.
     """
 
     name: str
@@ -179,12 +180,13 @@ class LatencyTables:
             if graph is None or self.operations is None or reference.key in figures:
                 continue
             column, unit = self.operations
-            if column in moment and "params_m" in moment:
+            operations, million_parameters = moment.get(column), moment.get("params_m")
+            if all(isinstance(stated, float) and stated > 0 for stated in (operations, million_parameters)):
                 figures[reference.key] = NetworkFigures(
                     reference.name,
                     str(moment["row"]).partition(":")[0],
-                    2 * graph_macs(graph) / (unit * moment[column]),
-                    graph.parameter_count / (1e6 * moment["params_m"]),
+                    2 * graph_macs(graph) / (unit * operations),
+                    graph.parameter_count / (1e6 * million_parameters),
                 )
         failures = {reason: tuple(names) for reason, names in builder.failures.items()}
         return NetworkCheck(tuple(figures.values()), failures, TOLERANCE)
