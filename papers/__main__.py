@@ -29,7 +29,7 @@ def main() -> Any:
     """The group of commands."""
     app = typer.Typer(
         name="papers", cls=lazy_group({"Papers": PAPERS}), callback=_papers, add_completion=False, no_args_is_help=True,
-        rich_markup_mode=None,
+        rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     return typer.main.get_command(app)
 
