@@ -1,4 +1,4 @@
-"""Work spread over machines by Dask: workers say what they offer, a task goes where that is, a lost worker's are done again.
+"""Work spread over machines by Dask: a task runs on a worker that offers what it needs, and again where a worker is lost.
 
 Anything that reaches a scheduler can run code on its workers, as with any Dask cluster: keep it inside a trusted network, or use
 Dask's TLS.

@@ -1,4 +1,4 @@
-"""The ``latcast`` command: which commands there are, and what becomes of errors."""
+"""The ``latcast`` command: its subcommands, and how errors are printed."""
 
 from __future__ import annotations
 

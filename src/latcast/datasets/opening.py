@@ -1,4 +1,4 @@
-"""Opening measurements that exist, whatever they are kept in."""
+"""Opening a store or a JSON Lines file of measurements."""
 
 from __future__ import annotations
 

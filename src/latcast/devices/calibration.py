@@ -1,7 +1,7 @@
-"""How wide intervals must be so that they hold what they say: learned from known devices that were left out.
+"""Calibration of the cross-device model's 90 % intervals on known devices that are left out.
 
-The model's own deviations are those of a Gaussian with the right variances; what is wrong with that shows when known devices,
-and some networks, are predicted as if they were new.
+The model's deviations assume Gaussian errors and true variances. How far that is off shows when known devices, and some
+networks, are predicted as if they were new.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def calibrate_deviations(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> Calibration:
-    """Leaves out devices, and networks, and sees how far off their predictions are in standard deviations.
+    """Leaves out devices, and networks, and takes quantiles of their errors in standard deviations.
 
     The variances stay those of the whole fit; a handful of numbers cannot have learned the left-out cells by heart.
 

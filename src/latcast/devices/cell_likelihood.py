@@ -1,4 +1,4 @@
-"""The likelihood of measured cells under a separable Gaussian process, and what it takes to predict others.
+"""Likelihood and posterior of measured cells under a separable Gaussian process.
 
 Cells (device d, network n) have covariance ``Kn[n, n'] A[d, d'] + 1[n = n'] B[d, d']``, each device an offset of its own that
 is free, and noise of its own. Where all cells of the table were measured, the eigenvectors of ``Kn`` split the problem into
@@ -31,7 +31,7 @@ class Derivatives:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What the cells say, as weights.
+    """The mean of the process after the cells were seen, as weights.
 
     Attributes:
         weights: (known networks, devices): the mean of another cell is its covariance with all cells times these.

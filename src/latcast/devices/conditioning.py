@@ -1,4 +1,4 @@
-"""What a few measured latencies of a new device say of all others, when some of them may be far off.
+"""Prediction of all latencies of a new device from a few measured ones: a Gaussian process, robust to outliers.
 
 A phone throttles, an application wakes up: a measurement is now and then half as long again. So noise has Student's
 distribution, each device its own scale of it, drawn from those of the known devices; the scales are weighed by how well they

@@ -42,7 +42,7 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Likeness:
-    """How well a new device is like those known.
+    """Distances of new devices to the known ones.
 
     Attributes:
         nearest: (devices,) distance to the nearest known device, in units of the median distance of two of them.

@@ -34,7 +34,7 @@ POOLED = ""
 
 
 class Described(Protocol):
-    """Some networks as a network model sees them."""
+    """Networks in the form that a :class:`NetworkPrior` works on."""
 
     @property
     def mean(self) -> np.ndarray:
@@ -42,7 +42,7 @@ class Described(Protocol):
 
 
 class NetworkPrior(Protocol):
-    """Typical latencies, and the covariance of what devices make differ from them."""
+    """Typical latencies of networks, and the covariance of their deviations from one device to another."""
 
     def describe(self, networks: Sequence[Any]) -> Described:
         """Any networks, known or not."""

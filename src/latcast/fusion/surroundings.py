@@ -1,9 +1,9 @@
 """Choosing in what surroundings each pair is tested: how large the tensors are, and between which walls.
 
-A wall must not be fused itself, and must not hide a change of layout. A pooling between two operators that work in the plain
-layout alone makes a runtime change the layout around both; neighbours share one change, which looks like a fusion. What an
-operator takes between one sort of walls, more than between another, is what its layout costs there; a pair can gain as much as
-the smaller of the two.
+A wall is an operator that separates those under test (:mod:`latcast.spaces.operator_pairs`). It must not be fused itself, and
+must not hide a change of layout. A pooling between two operators that work in the plain layout alone makes a runtime change the
+layout around both; neighbours share one change, which looks like a fusion. What an operator takes between one sort of walls,
+more than between another, is what its layout costs there; a pair can gain as much as the smaller of the two.
 """
 
 from __future__ import annotations

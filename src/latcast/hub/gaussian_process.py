@@ -1,4 +1,4 @@
-"""The Gaussian process over devices and networks (:mod:`latcast.devices.cross_device`), as the hub's model.
+"""The Gaussian process over devices and networks (:mod:`latcast.devices.cross_device`), as a :class:`latcast.hub.model.HubModel`.
 
 It predicts networks that nobody has run, from their kernels. Networks of which nothing but latencies is known are left to one
 scale factor per platform.

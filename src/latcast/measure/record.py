@@ -1,4 +1,4 @@
-"""From what the loop logged to the record that is kept, with the kernels that the runtime executed."""
+"""From the log of the measuring loop to the record that is stored, with the kernels that the runtime executed."""
 
 from __future__ import annotations
 

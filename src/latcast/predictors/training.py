@@ -1,4 +1,4 @@
-"""Training a platform's predictor. All that is learned from shares one piece of code for the analytical terms.
+"""Training a platform's predictor from timed kernels, profiled operators, whole networks, or both of the last.
 
 ``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
 runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,

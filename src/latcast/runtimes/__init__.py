@@ -1,4 +1,8 @@
-"""Where networks really run: one module a runtime, all behind :class:`latcast.runtimes.protocol.Runtime`."""
+"""Where networks really run: one module a runtime, all behind :class:`latcast.runtimes.protocol.Runtime`.
+
+Beside the module ``NAME`` of a runtime may stand ``NAME_kernels``, which reads its profiler: which nodes of the graph each kernel
+computes; and ``NAME_native``, which calls its native library where the Python package does not do.
+"""
 
 from latcast.errors import RuntimeFailure
 from latcast.registry import Registry

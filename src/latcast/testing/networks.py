@@ -1,4 +1,4 @@
-"""Small networks to test runtimes, writers and importers on: hand-made ones, and random ones for what nobody thinks of."""
+"""Small networks to test runtimes, writers and importers on: hand-made ones and random ones."""
 
 from __future__ import annotations
 

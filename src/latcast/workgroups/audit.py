@@ -1,4 +1,4 @@
-"""What a sweep says: how far it can be trusted, how much sizes matter, what each rule and each strategy is worth on it.
+"""Evaluation of a sweep: how far it can be trusted, how much sizes matter, how well each rule and each strategy does on it.
 
 A rule's importance is the score of Jiang et al. (eq. 8), beside that of a filter by chance.
 """

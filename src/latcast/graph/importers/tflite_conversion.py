@@ -1,4 +1,4 @@
-"""What the conversion of a TFLite operator is written with."""
+"""The conversion of one TFLite operator: its inputs and options, and the nodes it becomes."""
 
 from __future__ import annotations
 

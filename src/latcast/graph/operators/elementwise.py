@@ -1,4 +1,4 @@
-"""Operators that treat every element alike, those that normalise, and those between real numbers and small integers."""
+"""Operators that treat every element alike, normalisations, and quantisation."""
 
 from __future__ import annotations
 

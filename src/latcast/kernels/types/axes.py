@@ -1,4 +1,4 @@
-"""Kernels that work along one axis: running sums, largest values, Fourier transforms; and what picks boxes."""
+"""Kernels that work along one axis: cumulative sums, top-k, Fourier transforms; and non-maximum suppression."""
 
 from __future__ import annotations
 

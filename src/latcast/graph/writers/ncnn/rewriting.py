@@ -1,4 +1,4 @@
-"""One node for several that ncnn has one layer for.
+"""Fuses nodes for which ncnn has one layer, as its converter does.
 
 ncnn fuses nothing when it loads a network: its converter (pnnx) does, when it writes one. What is replaced here is what pnnx
 replaces: activations, GELU, layer normalisation, channel shuffle, transposed matrix products, padding before a convolution.
