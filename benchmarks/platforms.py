@@ -33,7 +33,7 @@ from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.devices.adaptation import transferred_predictor
 from latcast.devices.adaptation_rounds import AdaptationRounds
-from latcast.devices.few_measurements import KnownRows, kind_likeness, predict_platform
+from latcast.devices.few_measurements import KnownRows, kind_similarity, predict_platform
 from latcast.devices.pool import Pool
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
@@ -241,9 +241,9 @@ def _from_few_networks(measured: Measured, warm_ups: Sequence[Measured]) -> dict
     new = np.log(measured.actual(support))
     actual = measured.actual(tests)
     names = [each.platform.id for each in warm_ups]
-    among = kind_likeness(names, names)
-    likeness = kind_likeness([measured.platform.id], names)[0]
-    found = predict_platform(KnownRows(rows, among, np.arange(len(rows))), likeness, np.arange(len(support)), new)
+    among = kind_similarity(names, names)
+    similarity = kind_similarity([measured.platform.id], names)[0]
+    found = predict_platform(KnownRows(rows, among, np.arange(len(rows))), similarity, np.arange(len(support)), new)
     difference = new - rows[:, : len(support)]
     best = int(np.argmin(difference.std(axis=1)))
     scaled = np.exp(rows[best, len(support) :] + np.median(difference[best]))

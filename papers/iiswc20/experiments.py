@@ -237,8 +237,8 @@ def _trees_of_ratios(phones: NewPhones, features: np.ndarray) -> Row:
 
 def _ours(phones: NewPhones, model: CrossDeviceModel, reach: float | None = None) -> Row:
     """Ours on the networks that were not measured; ``reach`` is that of the interval, where there is one."""
-    predicted, likeness = model.new_devices(phones.signature, phones.signature_ms)
-    return {"unlike": float(likeness.unlike.mean()), **_metrics(predicted, phones.judged, phones.actual_ms, reach)}
+    predicted, distances = model.new_devices(phones.signature, phones.signature_ms)
+    return {"unlike": float(distances.unlike.mean()), **_metrics(predicted, phones.judged, phones.actual_ms, reach)}
 
 
 def _metrics(predicted: Predicted, judged: np.ndarray, actual_ms: np.ndarray, reach: float | None) -> Row:

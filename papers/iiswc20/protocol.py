@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from latcast.datasets.splits import by_device, by_group
-from latcast.devices.calibration import Calibration, calibrate_deviations
 from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.cross_device_fit import fit_cross_device
+from latcast.devices.interval_calibration import Calibration, calibrate_deviations
 from latcast.devices.signature_selection import SELECTIONS
 from latcast.predictors.metrics import judge
 from papers.harness import Cell, ResultFolder, source_digest

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latcast.devices.cell_likelihood import Grid, Scattered
-from latcast.devices.cross_device import CrossDeviceModel, Likeness
+from latcast.devices.cross_device import CrossDeviceModel, DeviceDistances
 from latcast.devices.cross_device_fit import fit_cross_device, typical_pattern
 from latcast.devices.network_covariance import FeatureFit
 from latcast.errors import TrainingError
@@ -60,12 +60,12 @@ def test_new_devices_are_predicted_from_five_networks(model: CrossDeviceModel) -
     measured = [0, 5, 9, 13, 20]
     actual = true_log_ms(NEW_DEVICES, KNOWN)
 
-    predicted, likeness = model.new_devices(measured, noisy(actual[:, measured], 1))
+    predicted, distances = model.new_devices(measured, noisy(actual[:, measured], 1))
 
     assert np.abs(predicted.mean - actual).mean() < 0.05
     assert np.abs((predicted.mean - actual) / predicted.deviation).mean() < 2
     assert predicted.latency_ms == pytest.approx(np.exp(predicted.mean))
-    assert not likeness.unlike.any()
+    assert not distances.unlike.any()
 
 
 def test_networks_that_no_device_ran_are_predicted_from_their_features(model: CrossDeviceModel) -> None:
@@ -106,17 +106,17 @@ def test_known_devices_are_expected_to_do_what_they_did(model: CrossDeviceModel)
 def test_a_device_that_does_what_a_known_one_did_is_nearest_to_it(model: CrossDeviceModel) -> None:
     measured = list(range(10))
 
-    _, likeness = model.new_devices(measured, np.exp(model.filled[[4]][:, measured]))
+    _, distances = model.new_devices(measured, np.exp(model.filled[[4]][:, measured]))
 
-    assert likeness.neighbour.tolist() == [4]
-    assert likeness.nearest[0] == pytest.approx(0.0, abs=1e-6)
+    assert distances.neighbour.tolist() == [4]
+    assert distances.nearest[0] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_device_more_than_twice_as_far_as_usual_is_unlike() -> None:
-    found = Likeness(np.array([0.9, 1.1, 0.0]), 0.5, np.array([0, 0, 0]))
+    found = DeviceDistances(np.array([0.9, 1.1, 0.0]), 0.5, np.array([0, 0, 0]))
 
     assert found.unlike.tolist() == [False, True, False]
-    assert Likeness(np.array([0.19, 0.21]), 0.0, np.array([0, 0])).unlike.tolist() == [False, True]
+    assert DeviceDistances(np.array([0.19, 0.21]), 0.0, np.array([0, 0])).unlike.tolist() == [False, True]
 
 
 def test_missing_cells_are_filled_with_what_is_expected() -> None:

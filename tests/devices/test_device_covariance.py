@@ -67,10 +67,10 @@ def test_the_covariance_is_made_of_what_all_alike_and_single_devices_have() -> N
     same_a, same_b = pairs.covariance(scales, same=True)
     other_a, other_b = pairs.covariance(scales, same=False)
 
-    likeness = np.array([[1 + 0.1, np.exp(-1) + 0.05], [np.exp(-1) + 0.05, 1 + 0.2]])
-    assert same_a == pytest.approx(3 + 0.5 * likeness + 0.25 * np.eye(2))
-    assert other_a == pytest.approx(3 + 0.5 * likeness)
-    assert same_b == pytest.approx(0.1 + 0.2 * likeness)
+    similarity = np.array([[1 + 0.1, np.exp(-1) + 0.05], [np.exp(-1) + 0.05, 1 + 0.2]])
+    assert same_a == pytest.approx(3 + 0.5 * similarity + 0.25 * np.eye(2))
+    assert other_a == pytest.approx(3 + 0.5 * similarity)
+    assert same_b == pytest.approx(0.1 + 0.2 * similarity)
     assert np.array_equal(same_b, other_b)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.devices.few_measurements import KnownRows, Uncertainty, choose_measured, kind_likeness, predict_platform
+from latcast.devices.few_measurements import KnownRows, Uncertainty, choose_measured, kind_similarity, predict_platform
 from latcast.errors import TrainingError
 
 PLATFORMS, NETWORKS = 40, 12
@@ -135,10 +135,10 @@ def test_platforms_of_another_kind_count_less() -> None:
     assert slopes[0] > mean_slope + 0.35
 
 
-def test_likeness_falls_with_each_difference_of_kind() -> None:
+def test_similarity_falls_with_each_difference_of_kind() -> None:
     names = ["a/tflite-2.10/4large/fp32", "a/tflite-2.11/cpu2/fp32", "a/tflite-2.10/gpu/fp16", "a/pytorch-2.0/1large/int8"]
 
-    assert kind_likeness(names[:1], names)[0].tolist() == pytest.approx([1.0, 1.0, 0.1, 0.18])
+    assert kind_similarity(names[:1], names)[0].tolist() == pytest.approx([1.0, 1.0, 0.1, 0.18])
 
 
 def test_a_column_that_is_only_predicted_is_less_sure_and_learns_from_one_that_is_alike() -> None:

@@ -18,7 +18,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.kernel_assignment import VIEWS, twins
+from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 from latcast.runtimes.mnn import Mnn, MnnSession
 from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
 from latcast.runtimes.mnn_native import convert
@@ -381,7 +381,7 @@ def test_random_networks_are_covered_by_their_kernels(seed: int) -> None:
     graph = random_network(seed)
     listed = [name for kernel in executed(graph) for name in kernel.nodes]
     assert len(listed) == len(set(listed))
-    same = twins(graph)
+    same = duplicates(graph)
     computed = {same[name] for name in listed}
     assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
 

@@ -16,7 +16,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.kernel_assignment import VIEWS, twins
+from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 from latcast.runtimes.onnxruntime import OnnxRuntime
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, relative_error
@@ -156,7 +156,7 @@ def test_a_hard_swish_that_is_expanded_belongs_to_its_last_part() -> None:
 
 
 def test_one_of_two_equal_poolings_is_computed() -> None:
-    b = GraphBuilder("twins")
+    b = GraphBuilder("duplicates")
     x = b.conv(b.input((1, 8, 8, 8)), 8, 3)
     pools = [b.global_average_pool(x) for _ in range(2)]
     graph = b.finish(*(b.relu(b.conv(pool, 4, 1)) for pool in pools))
@@ -185,7 +185,7 @@ def test_random_networks_are_computed_right_and_covered_by_their_kernels(seed: i
         kernels = session.executed_kernels(runs=1)
     listed = [name for kernel in kernels for name in kernel.nodes]
     assert len(listed) == len(set(listed))
-    same = twins(graph)
+    same = duplicates(graph)
     computed = {same[name] for name in listed}
     assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
     if precision == "fp32":

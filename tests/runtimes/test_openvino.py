@@ -13,7 +13,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.measure.environment import cpu_description
 from latcast.records import ExecutedKernel, short_version
-from latcast.runtimes.kernel_assignment import VIEWS, twins
+from latcast.runtimes.kernel_assignment import VIEWS, duplicates
 from latcast.runtimes.openvino import OpenVino
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
@@ -134,7 +134,7 @@ def test_random_networks_are_covered_by_their_kernels(seed: int, precision: str)
     graph = random_network(seed)
     listed = [name for kernel in executed(graph, precision) for name in kernel.nodes]
     assert len(listed) == len(set(listed))
-    same = twins(graph)
+    same = duplicates(graph)
     computed = {same[name] for name in listed}
     assert not [node for node in graph.nodes if node.op_type not in VIEWS and same[node.name] not in computed]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from latcast.devices.latency_table import LatencyTable
     from latcast.devices.new_device import DeviceForecasts
     from latcast.devices.shared_terms import SharedTerms
-    from latcast.devices.signature_selection import Signature
+    from latcast.devices.signature_selection import SignatureSet
     from latcast.graph.ir import Graph
     from latcast.records import Reference
 
@@ -341,7 +341,7 @@ def _wanted(names: Sequence[str], table: LatencyTable, shapes: dict[str, tuple[i
     return found
 
 
-def _chosen_json(choice: Signature, table: LatencyTable) -> dict[str, Any]:
+def _chosen_json(choice: SignatureSet, table: LatencyTable) -> dict[str, Any]:
     return {
         "networks": [
             {**network.to_json(), "key": network.key, "typical_ms": latency_ms}

@@ -41,7 +41,7 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Likeness:
+class DeviceDistances:
     """Distances of new devices to the known ones.
 
     Attributes:
@@ -140,7 +140,7 @@ class CrossDeviceModel:
 
     def new_devices(
         self, measured: Sequence[int] | np.ndarray, latency_ms: np.ndarray, others: Described | None = None
-    ) -> tuple[Predicted, Likeness]:
+    ) -> tuple[Predicted, DeviceDistances]:
         """Predicts new devices that all ran the same networks.
 
         Args:
@@ -181,7 +181,7 @@ class CrossDeviceModel:
             variance = a_self * own_variance + b_self - (root**2).sum(axis=1)
             results.append(condition(mean + smooth + own, covariance, variance, chosen, log_ms[index], self._noise_scales))
         predicted = Predicted(np.array([r.mean for r in results]), np.sqrt([r.variance for r in results]))
-        return predicted, view.likeness(pairs)
+        return predicted, view.distances(pairs)
 
     def _typical_of(self, rows: np.ndarray) -> np.ndarray:
         """(others,) typical pattern of networks beside the known ones, from expected rows."""
@@ -219,7 +219,7 @@ class DeviceView:
     a: np.ndarray
     b: np.ndarray
 
-    def likeness(self, pairs: DevicePairs) -> Likeness:
+    def distances(self, pairs: DevicePairs) -> DeviceDistances:
         """Of new devices to the known ones.
 
         Args:
@@ -227,4 +227,4 @@ class DeviceView:
         """
         among = self.pairs.distance + np.diag(np.full(len(self.pairs.distance), np.inf))
         usual = float(np.quantile(np.sqrt(among.min(axis=1)), 0.95)) if len(among) > 1 else np.inf
-        return Likeness(np.sqrt(pairs.distance.min(axis=1)), usual, pairs.distance.argmin(axis=1))
+        return DeviceDistances(np.sqrt(pairs.distance.min(axis=1)), usual, pairs.distance.argmin(axis=1))

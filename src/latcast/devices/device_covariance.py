@@ -150,23 +150,23 @@ class DevicePairs:
             scales: The variances.
             same: Whether rows and columns are the same devices.
         """
-        likeness = np.exp(-scales.reach * self.distance) + scales.linear * self.product
-        own = scales.own * np.eye(len(likeness)) if same else 0.0
-        return scales.typical + scales.alike * likeness + own, scales.network + scales.network_alike * likeness
+        similarity = np.exp(-scales.reach * self.distance) + scales.linear * self.product
+        own = scales.own * np.eye(len(similarity)) if same else 0.0
+        return scales.typical + scales.alike * similarity + own, scales.network + scales.network_alike * similarity
 
     def pulled_back(self, scales: DeviceScales, by_a: np.ndarray, by_b: np.ndarray) -> np.ndarray:
         """Derivatives by the logarithms of the scales from those by A and B, of the same devices with themselves."""
         s, near = scales, np.exp(-scales.reach * self.distance)
-        likeness = near + s.linear * self.product
-        by_likeness = s.alike * by_a + s.network_alike * by_b
+        similarity = near + s.linear * self.product
+        by_similarity = s.alike * by_a + s.network_alike * by_b
         return np.array(
             [
                 s.typical * by_a.sum(),
-                s.alike * (by_a * likeness).sum(),
+                s.alike * (by_a * similarity).sum(),
                 s.own * np.trace(by_a),
                 s.network * by_b.sum(),
-                s.network_alike * (by_b * likeness).sum(),
-                -(by_likeness * near * s.reach * self.distance).sum(),
-                s.linear * (by_likeness * self.product).sum(),
+                s.network_alike * (by_b * similarity).sum(),
+                -(by_similarity * near * s.reach * self.distance).sum(),
+                s.linear * (by_similarity * self.product).sum(),
             ]
         )

@@ -72,7 +72,7 @@ class PredictedPlatform:
     standardised_residual: float
 
 
-def kind_likeness(platforms: Sequence[str], others: Sequence[str]) -> np.ndarray:
+def kind_similarity(platforms: Sequence[str], others: Sequence[str]) -> np.ndarray:
     """How alike platforms are by runtime, kind of unit and precision alone, (platforms, others)."""
     first, second = ([_kind(name) for name in names] for names in (platforms, others))
     found = np.ones((len(first), len(second)))
@@ -94,7 +94,7 @@ class KnownRows:
 
     Attributes:
         log_ms: (platforms, networks) measured or predicted logarithms.
-        among: (platforms, platforms) :func:`kind_likeness`.
+        among: (platforms, platforms) :func:`kind_similarity`.
         devices: (platforms,) numbers; platforms of the same device are left out together.
     """
 
@@ -122,13 +122,13 @@ class Uncertainty:
 
 
 def predict_platform(
-    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty | None = None
+    known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty | None = None
 ) -> PredictedPlatform:
     """Predicts all networks on a new platform.
 
     Args:
         known: The known platforms.
-        likeness: (platforms,) of the new one to them, by kind.
+        similarity: (platforms,) of the new one to them, by kind.
         measured: (measured,) columns of the measured networks.
         log_ms: (measured,) their measured logarithms.
         uncertainty: Of columns that are predictions.
@@ -145,7 +145,7 @@ def predict_platform(
     kept = np.ones(len(measured), dtype=bool)
     while True:
         part = Uncertainty(uncertainty.variance, uncertainty.covariance[:, kept])
-        found, contradiction = _regress(known, likeness, measured[kept], log_ms[kept], part)
+        found, contradiction = _regress(known, similarity, measured[kept], log_ms[kept], part)
         most = min(MOST_DROPPED, len(measured) // 3)
         if contradiction is None or (~kept).sum() >= most:
             dropped = tuple(int(position) for position in np.flatnonzero(~kept))
@@ -154,19 +154,19 @@ def predict_platform(
 
 
 def _regress(
-    known: KnownRows, likeness: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty
+    known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty
 ) -> tuple[PredictedPlatform, int | None]:
     """The new platform, and the measured value that the others contradict the most, if any."""
     rows = known.log_ms - known.log_ms[:, measured].mean(axis=1, keepdims=True)
     level = float(log_ms.mean())
     signature = rows[:, measured]
-    covariance, cross = _platform_covariance(signature, log_ms - level, known.among, likeness)
+    covariance, cross = _platform_covariance(signature, log_ms - level, known.among, similarity)
     inverse = np.linalg.inv(covariance + RIDGE * np.eye(len(rows)))
     mean = rows.mean(axis=0)
     weights = inverse @ (rows - mean)
     expected = mean + cross @ weights
     unexplained = np.clip(_left_out(inverse, weights, known.devices), -MOST_UNEXPLAINED, MOST_UNEXPLAINED)
-    weighted = unexplained * np.sqrt(likeness / likeness.sum())[:, None]
+    weighted = unexplained * np.sqrt(similarity / similarity.sum())[:, None]
     own = (weighted**2).sum(axis=0)
     joint = (1 - OWN_SHARE) * weighted.T @ weighted[:, measured]
     joint[measured, np.arange(len(measured))] += OWN_SHARE * own[measured]
@@ -190,7 +190,7 @@ def _regress(
 
 
 def _platform_covariance(
-    signature: np.ndarray, new: np.ndarray, among: np.ndarray, likeness: np.ndarray
+    signature: np.ndarray, new: np.ndarray, among: np.ndarray, similarity: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of the known platforms (platforms, platforms), and of the new one with them (platforms,)."""
     centred = signature - signature.mean(axis=0)
@@ -201,7 +201,7 @@ def _platform_covariance(
     usual = max(float(np.median(distance)), 1e-12)
     spread = max(float(squares.mean()), 1e-12)
     covariance = among * (1 + CLOSENESS * np.exp(-distance / (2 * usual)) + LINEAR * centred @ centred.T / spread)
-    cross = likeness * (1 + CLOSENESS * np.exp(-to_new / (2 * usual)) + LINEAR * centred @ new_centred / spread)
+    cross = similarity * (1 + CLOSENESS * np.exp(-to_new / (2 * usual)) + LINEAR * centred @ new_centred / spread)
     return covariance, cross
 
 
@@ -215,20 +215,20 @@ def _left_out(inverse: np.ndarray, weights: np.ndarray, devices: np.ndarray) -> 
 
 
 def choose_measured(
-    log_ms: np.ndarray, count: int, likeness: np.ndarray | None = None, among: Collection[int] | None = None
+    log_ms: np.ndarray, count: int, similarity: np.ndarray | None = None, among: Collection[int] | None = None
 ) -> list[int]:
     """Networks whose measurement tells most of all others: the expected variance of the whole row falls the fastest.
 
     Args:
         log_ms: (platforms, networks) of the known platforms.
         count: How many to choose; all where there are fewer.
-        likeness: (platforms,) weight of each.
+        similarity: (platforms,) weight of each.
         among: Columns that may be chosen; any where None.
 
     Returns:
         Columns, in the order in which they were chosen.
     """
-    weight = np.ones(len(log_ms)) if likeness is None else likeness
+    weight = np.ones(len(log_ms)) if similarity is None else similarity
     rows = log_ms - log_ms.mean(axis=1, keepdims=True)
     rows = np.clip(rows - np.average(rows, axis=0, weights=weight), -1.0, 1.0)
     covariance = (rows * weight[:, None]).T @ rows / weight.sum()

@@ -3,7 +3,7 @@
 A kernel takes what its analytical terms say times an efficiency, and what makes one kernel faster than its terms makes kernels
 like it faster too: of the same class, with the same window and stride, of similar channels and maps, with channels that are
 or are not multiples of the vector length. The constants are standard deviations of the logarithmic efficiency that each
-kind of likeness carries.
+kind of similarity carries.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.datasets.importers.benchmark_tools import read_outputs
 from latcast.datasets.opening import only_platform, open_measurements
-from latcast.devices.cross_device import CrossDeviceModel, Likeness
+from latcast.devices.cross_device import CrossDeviceModel, DeviceDistances
 from latcast.devices.cross_device_fit import fit_cross_device
 from latcast.devices.latency_table import LatencyTable, table_of
 from latcast.devices.network_covariance import LayerShareModel
@@ -27,7 +27,7 @@ from latcast.kernels.rules import FusionRules
 from latcast.records import Platform, Reference
 
 if TYPE_CHECKING:
-    from latcast.devices.calibration import Calibration
+    from latcast.devices.interval_calibration import Calibration
 
 FEWEST_MEASURED = 3
 """With fewer measured networks, what a device is like is hardly known beyond how fast it is."""
@@ -124,7 +124,7 @@ class KnownDevices:
 
     def _calibrated(self, measured: int) -> Calibration:
         """Intervals for a device with so many measured networks."""
-        from latcast.devices.calibration import calibrate_deviations
+        from latcast.devices.interval_calibration import calibrate_deviations
 
         size = min(measured, max(1, len(self.table.networks) // 2))
         return calibrate_deviations(self.process, self.kernels, size=size, seed=self.seed)
@@ -152,7 +152,7 @@ class KnownDevices:
         place = {**column, **{key: len(column) + index for index, key in enumerate(others)}}
         chosen = [place[reference.key] for reference in measured]
         described = self.process.networks.describe(list(others.values())) if others else None
-        predicted, likeness = self.process.new_devices(chosen, np.array([list(measured.values())]), described)
+        predicted, distances = self.process.new_devices(chosen, np.array([list(measured.values())]), described)
         by_key = {reference.key: latency_ms for reference, latency_ms in measured.items()}
         calibration = self._calibrated(len(measured))
         unknown = (
@@ -169,11 +169,11 @@ class KnownDevices:
             forecasts.append(DeviceForecast(name, key in column, latency_ms, low_ms, high_ms, by_key.get(key), level))
         return DeviceForecasts(
             tuple(forecasts),
-            self.table.platforms[int(likeness.neighbour[0])],
-            float(likeness.nearest[0]),
-            likeness.usual,
+            self.table.platforms[int(distances.neighbour[0])],
+            float(distances.nearest[0]),
+            distances.usual,
             (
-                *self._warnings(likeness, [reference.key in column for reference in measured], calibration),
+                *self._warnings(distances, [reference.key in column for reference in measured], calibration),
                 *(f"{name}: {unknown[key]}" for name, network in wanted if (key := _key(network)) in unknown),
             ),
         )
@@ -192,14 +192,14 @@ class KnownDevices:
             found.append(f"{reason}, estimated like all others" if share > UNKNOWN_KIND_SHARE else "")
         return found
 
-    def _warnings(self, likeness: Likeness, known: Sequence[bool], calibration: Calibration) -> list[str]:
+    def _warnings(self, distances: DeviceDistances, known: Sequence[bool], calibration: Calibration) -> list[str]:
         found = []
         count = len(self.table.platforms)
-        if likeness.unlike[0]:
+        if distances.unlike[0]:
             found.append(
                 f"this device is unlike all {count} known ones: the nearest, "
-                f"{self.table.platforms[int(likeness.neighbour[0])]}, is {likeness.nearest[0]:.1f} median distances of two "
-                f"devices away, where 95 % of them have one within {likeness.usual:.1f}; the intervals may be too narrow"
+                f"{self.table.platforms[int(distances.neighbour[0])]}, is {distances.nearest[0]:.1f} median distances of two "
+                f"devices away, where 95 % of them have one within {distances.usual:.1f}; the intervals may be too narrow"
             )
         if len(known) < FEWEST_MEASURED:
             found.append(f"{len(known)} measured networks say little beyond how fast a device is; measure 5 to 10")

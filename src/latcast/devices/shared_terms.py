@@ -22,7 +22,7 @@ from latcast.devices.few_measurements import (
     PredictedPlatform,
     Uncertainty,
     choose_measured,
-    kind_likeness,
+    kind_similarity,
     predict_platform,
 )
 from latcast.devices.latency_table import LatencyTable
@@ -145,7 +145,7 @@ class SharedTerms:
     @cached_property
     def among(self) -> np.ndarray:
         """(platforms, platforms) how alike the known platforms are by kind."""
-        return kind_likeness(self.platforms, self.platforms)
+        return kind_similarity(self.platforms, self.platforms)
 
     @cached_property
     def devices(self) -> np.ndarray:
@@ -193,9 +193,9 @@ class SharedTerms:
             columns: The networks; the known ones alone where None.
         """
         columns = columns or self.columns()
-        likeness = kind_likeness([platform], self.platforms)[0]
+        similarity = kind_similarity([platform], self.platforms)[0]
         known = KnownRows(columns.log_ms, self.among, self.devices)
-        return predict_platform(known, likeness, measured, log_ms, columns.uncertainty(measured))
+        return predict_platform(known, similarity, measured, log_ms, columns.uncertainty(measured))
 
     def signature(self, count: int, platform: str | None = None, among: Collection[int] | None = None) -> list[int]:
         """Known networks to measure on a new platform, as columns: those whose latencies tell the most of all others.
@@ -205,8 +205,8 @@ class SharedTerms:
             platform: Its id, where it is known: platforms of its kind count more.
             among: Columns that may be chosen; any where None.
         """
-        likeness = None if platform is None else kind_likeness([platform], self.platforms)[0]
-        return choose_measured(self.log_ms, count, likeness, among)
+        similarity = None if platform is None else kind_similarity([platform], self.platforms)[0]
+        return choose_measured(self.log_ms, count, similarity, among)
 
     def predict(
         self, platform: str, measured: Mapping[Reference, float], wanted: Sequence[tuple[str, Reference | Graph]]

@@ -229,8 +229,8 @@ MOST_SMALL_PARAMETERS = 6_500_000
 
 
 @dataclass(frozen=True)
-class Signature:
-    """A signature.
+class SignatureSet:
+    """The networks whose latencies describe a device.
 
     Attributes:
         networks: In the order in which they were chosen.
@@ -245,7 +245,7 @@ class Signature:
 
 def choose_signature(
     table: LatencyTable, size: int = SIGNATURE_SIZE, *, method: str = DEFAULT_METHOD, seed: int = 0, buildable: bool = False
-) -> Signature:
+) -> SignatureSet:
     """Chooses networks from a table, which may lack cells: what lacks most is left out.
 
     Args:
@@ -277,10 +277,10 @@ def choose_signature(
         )
     chosen = select(part.latency_ms, size, seed)
     typical_ms = tuple(float(np.median(part.latency_ms[:, index])) for index in chosen)
-    return Signature(tuple(part.networks[index] for index in chosen), typical_ms, part)
+    return SignatureSet(tuple(part.networks[index] for index in chosen), typical_ms, part)
 
 
-def small_signature(model: SharedTerms, size: int = SIGNATURE_SIZE) -> Signature:
+def small_signature(model: SharedTerms, size: int = SIGNATURE_SIZE) -> SignatureSet:
     """Chooses among the networks of a fitted model those that are small to carry (:data:`MOST_SMALL_PARAMETERS`).
 
     Args:
@@ -300,4 +300,4 @@ def small_signature(model: SharedTerms, size: int = SIGNATURE_SIZE) -> Signature
         )
     chosen = model.signature(size, among=small)
     typical_ms = tuple(float(np.exp(np.median(model.log_ms[:, index]))) for index in chosen)
-    return Signature(tuple(model.networks[index] for index in chosen), typical_ms, model.table.columns(small))
+    return SignatureSet(tuple(model.networks[index] for index in chosen), typical_ms, model.table.columns(small))

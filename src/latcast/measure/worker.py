@@ -21,7 +21,7 @@ from typing import Any
 from latcast.errors import LatcastError, MeasurementError
 from latcast.measure import environment as env
 from latcast.measure import messages
-from latcast.measure.device import Device, open_device, working_set_bytes
+from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
 from latcast.measure.probe import calibrate_probe
 from latcast.measure.record import failed, finished, profile_kernels
 from latcast.measure.settings import MeasurePlan
@@ -60,7 +60,7 @@ class Worker:
     def __init__(self, send: Callable[[messages.Message], None], process_key: str) -> None:
         self._send = send
         self._process_key = process_key
-        self._device: Device | None = None
+        self._opened: OpenedRuntime | None = None
         self._trust = False
         self._quiet_ms: tuple[float, ...] = ()
 
@@ -72,12 +72,12 @@ class Worker:
                 return False
             if kind == "open":
                 self._open(request["settings"])
-            elif self._device is None:
+            elif self._opened is None:
                 raise MeasurementError(f"a worker must be opened before it can '{kind}'")
             elif kind == "calibrate":
-                self._calibrate(self._device)
+                self._calibrate(self._opened)
             elif kind == "measure":
-                self._measure(self._device, request)
+                self._measure(self._opened, request)
             else:
                 raise MeasurementError(f"a worker cannot '{kind}'; client and worker differ in version")
         except LatcastError as problem:
@@ -88,48 +88,48 @@ class Worker:
 
     def _open(self, settings: Mapping[str, Any]) -> None:
         self._trust = bool(settings.get("trust"))
-        self._device = open_device(**{name: value for name, value in settings.items() if name != "trust"})
-        probe = self._device.instruments.probe
+        self._opened = open_runtime(**{name: value for name, value in settings.items() if name != "trust"})
+        probe = self._opened.instruments.probe
         self._send(
             {
                 "event": "opened",
-                "platform": self._device.platform.id,
+                "platform": self._opened.platform.id,
                 "probe": None if probe is None else probe.key,
             }
         )
 
-    def _calibrate(self, device: Device) -> None:
-        if device.instruments.probe is None:
+    def _calibrate(self, opened: OpenedRuntime) -> None:
+        if opened.instruments.probe is None:
             raise MeasurementError("this worker measures without a probe, there is nothing to calibrate")
-        self._send({"event": "calibrated", "quiet_ms": list(calibrate_probe(device.instruments.probe))})
+        self._send({"event": "calibrated", "quiet_ms": list(calibrate_probe(opened.instruments.probe))})
 
-    def _measure(self, device: Device, request: Mapping[str, Any]) -> None:
+    def _measure(self, opened: OpenedRuntime, request: Mapping[str, Any]) -> None:
         plan = MeasurePlan.from_json(request["plan"])
         self._quiet_ms = tuple(request["quiet_ms"])
         waiting = deque(
             _Job(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"])) for item in request["subjects"]
         )
         while waiting:
-            batch = self._load_batch(device, waiting, plan)
+            batch = self._load_batch(opened, waiting, plan)
             time_batch(
                 [loaded.subject for loaded in batch],
                 plan,
-                device.instruments,
+                opened.instruments,
                 announce=lambda index, batch=batch: self._announce(batch[index].job, "running"),  # type: ignore[misc]
-                priority=device.priority,
+                priority=opened.priority,
             )
             while batch:
-                self._finish(device, batch.pop(0), plan)
+                self._finish(opened, batch.pop(0), plan)
             _give_memory_back()
 
     def _announce(self, job: _Job, stage: str) -> None:
         self._send({"event": "started", "number": job.number, "stage": stage})
 
-    def _load_batch(self, device: Device, waiting: deque[_Job], plan: MeasurePlan) -> list[_Loaded]:
+    def _load_batch(self, opened: OpenedRuntime, waiting: deque[_Job], plan: MeasurePlan) -> list[_Loaded]:
         """Takes subjects from the queue until the batch is full by number or by memory; failures are reported at once."""
         batch: list[_Loaded] = []
         before_bytes = env.resident_bytes()
-        clock = device.instruments.clock
+        clock = opened.instruments.clock
         while waiting and len(batch) < plan.batch_size:
             job = waiting.popleft()
             self._announce(job, "loading")
@@ -137,22 +137,22 @@ class Worker:
                 start_ms = clock.now_ms()
                 graph = build(job.reference, trust=self._trust)
                 build_ms = clock.now_ms() - start_ms
-                session = device.load(graph, profile=plan.profile)
+                session = opened.load(graph, profile=plan.profile)
                 load_ms = clock.now_ms() - start_ms - build_ms
             except Exception as problem:  # one subject's failure, of whatever kind, must not end the others
-                self._report_failure(device, job, problem)
+                self._report_failure(opened, job, problem)
                 continue
             moment = {
                 "build_ms": round(build_ms, 3),
                 "load_ms": round(load_ms, 3),
                 "working_set_bytes": working_set_bytes(graph),
             }
-            batch.append(_Loaded(job, Subject(session), device.probe_weights(graph), moment))
+            batch.append(_Loaded(job, Subject(session), opened.probe_weights(graph), moment))
             if env.resident_bytes() - before_bytes >= plan.batch_bytes:
                 break
         return batch
 
-    def _finish(self, device: Device, loaded: _Loaded, plan: MeasurePlan) -> None:
+    def _finish(self, opened: OpenedRuntime, loaded: _Loaded, plan: MeasurePlan) -> None:
         """Frees a subject, profiles it where asked, and reports its record."""
         job, subject = loaded.job, loaded.subject
         self._announce(job, "closing")
@@ -162,14 +162,14 @@ class Worker:
                 raise subject.failure
             measurement = finished(
                 subject.log,
-                platform=device.platform.id,
+                platform=opened.platform.id,
                 reference=job.reference,
                 role=job.role,
-                parts=device.probe_parts,
+                parts=opened.probe_parts,
                 quiet_ms=self._quiet_ms,
                 weights=loaded.weights,
                 environment=self._environment(
-                    device,
+                    opened,
                     **loaded.moment,
                     probe_weights=list(loaded.weights),
                     preempted_runs=subject.log.preempted_runs,
@@ -177,31 +177,31 @@ class Worker:
             )
             if plan.profile and measurement.ok:
                 self._announce(job, "profiling")
-                with device.priority():
+                with opened.priority():
                     measurement = profile_kernels(
-                        subject.session, measurement, plan.profiled_runs, device.instruments, self._quiet_ms, loaded.weights
+                        subject.session, measurement, plan.profiled_runs, opened.instruments, self._quiet_ms, loaded.weights
                     )
             subject.session.close()
         except Exception as problem:  # as in loading
-            self._report_failure(device, job, problem)
+            self._report_failure(opened, job, problem)
             return
         self._report(job, measurement)
 
-    def _environment(self, device: Device, **moment: Any) -> dict[str, Any]:
-        environment = dict(device.environment)
+    def _environment(self, opened: OpenedRuntime, **moment: Any) -> dict[str, Any]:
+        environment = dict(opened.environment)
         probe = environment["settings"]["probe"]
         if probe is not None:
             probe = {**probe, "quiet_ms": list(self._quiet_ms)}
-        now = env.describe_moment(device.cpus[0] if device.cpus else None)
+        now = env.describe_moment(opened.cpus[0] if opened.cpus else None)
         return {
             **environment,
             "settings": {**environment["settings"], "probe": probe},
             env.MOMENT: {**now, "worker": self._process_key, **moment},
         }
 
-    def _report_failure(self, device: Device, job: _Job, problem: Exception) -> None:
+    def _report_failure(self, opened: OpenedRuntime, job: _Job, problem: Exception) -> None:
         text = str(problem) if isinstance(problem, LatcastError) else f"unexpected {type(problem).__name__}: {problem}"
-        self._report(job, failed(text, device.platform.id, job.reference, job.role, self._environment(device)))
+        self._report(job, failed(text, opened.platform.id, job.reference, job.role, self._environment(opened)))
 
     def _report(self, job: _Job, measurement: Measurement) -> None:
         self._send({"event": "measured", "number": job.number, "measurement": measurement.to_json()})

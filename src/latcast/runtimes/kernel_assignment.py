@@ -10,7 +10,7 @@ VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dr
 """Operators that change no value; where one is not a kernel of its own it was eliminated."""
 
 
-def twins(graph: Graph) -> Mapping[str, str]:
+def duplicates(graph: Graph) -> Mapping[str, str]:
     """Name of every node to the name of the first node that computes the same from the same (often itself).
 
     Runtimes compute such nodes once: two squeezes of one map share their pooling.
@@ -43,13 +43,13 @@ class Assignment:
 
     A runtime usually names only some of the operators that a kernel computes, the last one among them. What leads to those
     and belongs to no earlier kernel belongs to this one. Two sorts of nodes belong to none: those that depend on weights
-    alone were computed when the network was loaded, and twins of an assigned node were computed with it.
+    alone were computed when the network was loaded, and duplicates of an assigned node were computed with it.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.types = {node.name: node.op_type for node in graph.nodes}
-        self._twins = twins(graph)
+        self._duplicates = duplicates(graph)
         self._computed: set[str] = set()
         self._free = {node.name for node in dynamic_nodes(graph)}
 
@@ -63,11 +63,11 @@ class Assignment:
             node = self.graph.producers.get(tensor)
             if node is None or node.name not in self._free:
                 continue
-            if tensor in asked or self._twins[node.name] not in self._computed:
+            if tensor in asked or self._duplicates[node.name] not in self._computed:
                 self._free.discard(node.name)
                 found.add(node.name)
                 waiting.extend(node.inputs)
-        self._computed.update(self._twins[name] for name in found)
+        self._computed.update(self._duplicates[name] for name in found)
         return self.in_order(found) if found else ()
 
     def in_order(self, names: Collection[str]) -> tuple[str, ...]:

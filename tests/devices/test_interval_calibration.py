@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.devices.calibration import FEWEST_DEVICES, GAUSSIAN_90, Calibration, calibrate_deviations
 from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.cross_device_fit import fit_cross_device
+from latcast.devices.interval_calibration import FEWEST_DEVICES, GAUSSIAN_90, Calibration, calibrate_deviations
 from latcast.devices.network_covariance import FeatureFit
 
 NETWORKS, FIT = 30, FeatureFit()

@@ -1,4 +1,4 @@
-"""What a worker measures on: a runtime opened at one setting, the process pinned, a probe of the host."""
+"""A runtime opened at one setting in a worker: the process pinned, a probe of the host."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from latcast.runtimes.protocol import Clock, Runtime, Session, SystemClock
 
 
 @dataclass(frozen=True)
-class Device:
-    """An opened runtime.
+class OpenedRuntime:
+    """A runtime at one setting, ready to measure on.
 
     Attributes:
         runtime: The runtime.
@@ -45,7 +45,7 @@ class Device:
         return self.instruments.probe.parts if self.instruments.probe is not None else ()
 
     def load(self, graph: Graph, *, profile: bool = False) -> Session:
-        """A session at this device's setting; raises what the runtime's ``load`` raises."""
+        """A session at this setting; raises what the runtime's ``load`` raises."""
         return self.runtime.load(graph, threads=self.platform.threads, precision=self.platform.precision, profile=profile)
 
     def probe_weights(self, graph: Graph) -> tuple[float, ...]:
@@ -60,7 +60,7 @@ def working_set_bytes(graph: Graph) -> float:
     return sum(tensor.size_bytes for tensor in graph.tensors.values())
 
 
-def open_device(
+def open_runtime(
     runtime: str,
     *,
     threads: int = 1,
@@ -71,7 +71,7 @@ def open_device(
     realtime: bool = False,
     probe: bool = True,
     imports: Sequence[str] = (),
-) -> Device:
+) -> OpenedRuntime:
     """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
 
     Raises:
@@ -98,7 +98,7 @@ def open_device(
     host_probe = None if played or not probe else HostProbe(clock)
     preemptions = (lambda: 0) if played else scheduling.preemption_counter()
     version = found.version()
-    return Device(
+    return OpenedRuntime(
         runtime=found,
         platform=Platform(device, found.name, short_version(version), "+".join([f"cpu{threads}", *qualifiers]), precision),
         instruments=Instruments(clock, host_probe, preemptions),
