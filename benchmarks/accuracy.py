@@ -21,8 +21,8 @@ from latcast.measure.labels import Label
 from latcast.predictors.evaluation import evaluate_samples
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import NetworkSample
-from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import fit_predictor
+from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.training_mix import TRAINING_FAMILIES

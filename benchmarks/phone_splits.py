@@ -19,8 +19,8 @@ from latcast.folders import cache_folder
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import TrainingData, restrict
-from latcast.predictors.stored import trained_with_card
 from latcast.predictors.training import fit_predictor
+from latcast.predictors.training_from_store import trained_with_card
 from latcast.records import Platform
 from papers.harness import ResultFolder, files_digest, process_pool, source_digest
 

@@ -23,8 +23,8 @@ from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import TrainingData, collect
-from latcast.predictors.stored import trained_with_card
 from latcast.predictors.training import cross_predict
+from latcast.predictors.training_from_store import trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
 

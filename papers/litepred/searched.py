@@ -19,10 +19,10 @@ from latcast.predictors.metrics import judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage
 from latcast.records import Reference
+from latcast.search.constrained_search import NothingWithinLimitError, SearchPlan, search_encodings
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import SizeObjective
 from latcast.search.proxies import PROXIES
-from latcast.search.searching import NothingWithinLimitError, SearchPlan, search_encodings
 from latcast.spaces import build
 from latcast.spaces.catalogue import model
 from latcast.spaces.families.variants import round_channels, scaled_widths

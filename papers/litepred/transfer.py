@@ -19,7 +19,7 @@ from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import Stage
 from latcast.predictors.samples import KnownKernels, TrainingData, kernel_samples
-from latcast.predictors.stored import collect_stored
+from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform
 from papers.harness import Cell, Comparison, Watch, mean, measuring_seconds, unwatched
 from papers.litepred import paper

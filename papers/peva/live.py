@@ -15,8 +15,8 @@ from latcast.predictors.demonstration import CHECK_PLAN, CHECKED_NETWORKS
 from latcast.predictors.metrics import judge
 from latcast.predictors.profiling import OPERATOR_PLAN, Stage
 from latcast.predictors.samples import NetworkSample, restrict
-from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import fit_predictor
+from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, model
 from papers.harness import Cell, Comparison, Watch, measure, unwatched

@@ -37,8 +37,8 @@ _WHERE = {
     "predict_many": "latcast.predictors.forecast",
     "profile": "latcast.predictors.profiling",
     "save_bundle": "latcast.predictors.bundle",
-    "search": "latcast.search.searching",
-    "train": "latcast.predictors.stored",
+    "search": "latcast.search.constrained_search",
+    "train": "latcast.predictors.training_from_store",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
     "FusionRules": "latcast.kernels.rules",
@@ -87,15 +87,15 @@ if TYPE_CHECKING:
     from latcast.predictors.prediction import KernelLatency as KernelLatency
     from latcast.predictors.prediction import Prediction as Prediction
     from latcast.predictors.profiling import profile as profile
-    from latcast.predictors.stored import train as train
+    from latcast.predictors.training_from_store import train as train
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform
     from latcast.records import Reference as Reference
     from latcast.report.compare import Comparison as Comparison
     from latcast.report.compare import compare as compare
     from latcast.search.callback import LatencyCallback as LatencyCallback
+    from latcast.search.constrained_search import search as search
     from latcast.search.result import SearchResult as SearchResult
-    from latcast.search.searching import search as search
     from latcast.spaces.catalogue import build as build
     from latcast.spaces.catalogue import model as model
     from latcast.spaces.models import NetworkSummary as NetworkSummary

@@ -70,7 +70,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_search(
     latcast: Latcast, made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("latcast.search.searching.search", lambda *args, **options: pytest.fail("searched first"))
+    monkeypatch.setattr("latcast.search.constrained_search.search", lambda *args, **options: pytest.fail("searched first"))
     found = latcast("search", "autoformer", "--on", made_up, "--max-latency-ms", 40, "--plot", tmp_path / "front.png")
     assert found.code == 1
     assert "pip install 'latcast[plots]'" in found.err

@@ -17,8 +17,8 @@ from latcast.measure.campaign import CampaignItem, CampaignReport
 from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_rounds import KernelRounds, measure_rounds
 from latcast.predictors.samples import known_kernels
-from latcast.predictors.stored import collect_stored
 from latcast.predictors.training import fit_predictor
+from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Measurement, Platform
 from latcast.samplers.adaptive import LARGE_ERROR
 from latcast.spaces.catalogue import build, model

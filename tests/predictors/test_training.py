@@ -19,8 +19,8 @@ from latcast.predictors.intervals import HeldOut, conformal_interval, group_fold
 from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
-from latcast.predictors.stored import trained_with_card
 from latcast.predictors.training import LEARN_FROM, averaged, cross_predict, fit_predictor
+from latcast.predictors.training_from_store import trained_with_card
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build, model
 from tests.predictors.made_up_platform import RULES, TRUTH

@@ -13,10 +13,10 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.weights import synthetic_weights
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.search.constrained_search import SearchPlan, search_encodings
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, objective_named
 from latcast.search.proxies import BATCH, PROXIES, WORST, independence, log_determinant, small_graph
-from latcast.search.searching import SearchPlan, search_encodings
 from latcast.spaces.nas.supernet import SUPERNETS
 
 pytest.importorskip("torch")

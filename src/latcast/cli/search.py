@@ -94,10 +94,10 @@ def command(
     """
     from latcast.predictors.forecast import load
     from latcast.report.drawing import check_drawable, draw_front
+    from latcast.search.constrained_search import search
     from latcast.search.objective import SIZES
     from latcast.search.proxies import PROXIES
     from latcast.search.result import check_measurable, measure_found
-    from latcast.search.searching import search
 
     # What the end needs is asked for before the search, not after it.
     if plot is not None:

@@ -37,7 +37,7 @@ def train(
       latcast train measurements.jsonl.gz -o mine.zip
       latcast train phones.sqlite --on pixel4/tflite-2.10/gpu/fp16 --leave-out mobilenet_v2,squeezenet
     """
-    from latcast.predictors.stored import train
+    from latcast.predictors.training_from_store import train
 
     predictor = train(
         store, platform=on, learn_from=learn_from or "operators", model=model, rules=rules, leave_out=options.names_in(leave_out),

@@ -34,8 +34,8 @@ from latcast.predictors.profiling import (
     try_profiler,
 )
 from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
-from latcast.predictors.stored import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of
 from latcast.predictors.training import fit_calibration
+from latcast.predictors.training_from_store import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of
 from latcast.records import Platform
 
 INSIDE_SHARE = 0.6

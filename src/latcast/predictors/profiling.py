@@ -22,8 +22,8 @@ from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData
-from latcast.predictors.stored import collect_stored, environment_of, trained_with_card
 from latcast.predictors.training import chosen_model
+from latcast.predictors.training_from_store import collect_stored, environment_of, trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, SYNTHETIC_NAMES, build
 from latcast.spaces.training_mix import training_mix

@@ -89,7 +89,7 @@ def fit_predictor(
     seed: int = 0,
     tune: bool = False,
 ) -> PlatformPredictor:
-    """Trains a predictor, without an interval (:func:`latcast.predictors.stored.trained_with_card` calibrates one).
+    """Trains a predictor, without an interval (:func:`latcast.predictors.training_from_store.trained_with_card` calibrates one).
 
     Args:
         data: Samples of the platform.

@@ -1,4 +1,4 @@
-"""What is worked out before a graph is written: constants, batch normalisations after convolutions; checks of its shapes."""
+"""Preparation of a graph for a writer: folds constants and batch normalisations, checks shapes."""
 
 from __future__ import annotations
 

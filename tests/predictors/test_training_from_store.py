@@ -10,7 +10,7 @@ from latcast.predictors.analytical import term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
-from latcast.predictors.stored import _what, trained_with_card
+from latcast.predictors.training_from_store import _what, trained_with_card
 from latcast.records import Platform
 from latcast.spaces import SPACES, build
 

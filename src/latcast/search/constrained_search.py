@@ -1,4 +1,4 @@
-"""The search: the best objective under a latency limit, by looking at all members where they are few, else by NSGA-II (pymoo).
+"""The best objective under a latency limit: all members are looked at where they are few, else NSGA-II searches (pymoo).
 
 An interrupted search goes on from a file: its population, its front, and objective values that were costly to get.
 """
@@ -235,7 +235,7 @@ def _generations(
     from pymoo.operators.crossover.ux import UniformCrossover
     from pymoo.problems.static import StaticProblem
 
-    from latcast.search.searching import choice_mutation
+    from latcast.search.constrained_search import choice_mutation
 
     Config.warnings["not_compiled"] = False  # a hint on standard output, where JSON belongs
     supernet = predictor.supernet

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
+from latcast.search.constrained_search import SearchPlan, SearchState, read_state, search, search_encodings, write_state
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, SizeObjective, TableObjective
 from latcast.search.result import Evaluated, pareto_front
-from latcast.search.searching import SearchPlan, SearchState, read_state, search, search_encodings, write_state
 
 PLAN = SearchPlan(0.0, False, evaluations=240, population=40, seed=3)
 
