@@ -107,6 +107,7 @@ def test_measured_picks_are_told_beside_the_predictions(latcast: Latcast, made_u
     assert "could not be measured: made up" in found.err
 
 
+@pytest.mark.slow
 def test_a_zero_cost_proxy_is_searched_for_and_called_one(latcast: Latcast, made_up: Path) -> None:
     pytest.importorskip("torch")
     found = latcast(

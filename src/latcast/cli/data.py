@@ -33,7 +33,6 @@ Examples:
   latcast data list
   latcast data import usc DIR
   latcast data import benchmark kit -o few.jsonl
-  latcast data check usc DIR
   latcast data variants -o variants.parquet --count 100
   latcast data sample conv -n 5
 """)
