@@ -46,7 +46,7 @@ PROFILED_PLAN = replace(OPERATOR_PLAN, batch_size=5)
 LABEL_SECONDS = 60.0
 """Most for one pass over the test networks."""
 
-COMPANY_NETWORKS, COMPANY_MACS, COMPANY_WEIGHTS = 40, 3e8, 8e6
+WHOLE_NETWORKS, WHOLE_MACS, WHOLE_WEIGHTS = 40, 3e8, 8e6
 """Whole networks that are timed as such, the same on every platform, from the training mix: how many, and how large at most."""
 
 PROFILED_NETWORKS, PROFILED_MACS, PROFILED_WEIGHTS = 400, 6e8, 1e7
@@ -235,8 +235,8 @@ def _drawn_tests() -> list[Reference]:
 def _drawn_training_networks() -> list[Reference]:
     from latcast.spaces.training_mix import training_mix
 
-    mix = training_mix(4 * COMPANY_NETWORKS, TEST_SEED)
-    return [each for each in mix if _no_larger(each, COMPANY_MACS, COMPANY_WEIGHTS)][:COMPANY_NETWORKS]
+    mix = training_mix(4 * WHOLE_NETWORKS, TEST_SEED)
+    return [each for each in mix if _no_larger(each, WHOLE_MACS, WHOLE_WEIGHTS)][:WHOLE_NETWORKS]
 
 
 def _drawn_profiled(seed: int) -> list[Reference]:
@@ -283,7 +283,7 @@ def test_networks() -> list[Reference]:
 
 def training_networks() -> list[Reference]:
     """Whole networks that are not judged on, the same on every platform, in the order of measuring."""
-    return drawn("company")
+    return drawn("company")  # as the lists on disk are called
 
 
 def kernels(platform: BenchPlatform) -> list[Reference]:

@@ -1,4 +1,4 @@
-"""One label from several measurements of the same thing, and how far labels are from what more measuring would give."""
+"""The label of a network or kernel from all its measurements, and the label error."""
 
 from __future__ import annotations
 

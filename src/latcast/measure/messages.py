@@ -1,4 +1,4 @@
-"""What a worker and its client say to each other: one JSON object a line, over a pair of pipes.
+"""The protocol of a worker and its client: one JSON object a line, over a pair of pipes.
 
 Client to worker (key ``request``): ``open``, ``calibrate``, ``measure``, ``close``. Worker to client (key ``event``):
 ``opened``, ``refused``, ``calibrated``, ``started`` (a subject is about to be loaded, run or profiled: a worker that

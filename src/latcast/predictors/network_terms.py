@@ -1,4 +1,4 @@
-"""Networks as sums over kernels: how often each kernel occurs, what it computes and moves, and how alike kernels are."""
+"""Networks as sums over kernels: counts of kernels, their analytical terms, and the covariance of kernels of one type."""
 
 from __future__ import annotations
 

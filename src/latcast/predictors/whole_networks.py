@@ -1,4 +1,4 @@
-"""Learning what kernels cost from the latencies of whole networks alone: the sum is observed, its terms are not.
+"""Fitting latencies of kernels to latencies of whole networks alone: the sum is observed, its terms are not.
 
 Two steps. First the analytical terms: non-negative coefficients by coarse class, drawn to what is known of any device
 (:func:`prior_coefficients`) or of related ones. Then a Gaussian process: the logarithm of a kernel's factor on

@@ -1,4 +1,4 @@
-"""What a search maximises: accuracy from a function or a table, or a stand-in that needs no training: a size, a zero-cost proxy.
+"""What a search maximises: accuracy from a function or a table, or a substitute without training: a size, a zero-cost proxy.
 
 Stand-ins are no accuracy. Within one space larger members tend to be better, and that is all that "macs" and "parameters" say;
 what proxies say is in :mod:`latcast.search.proxies`.

@@ -1,4 +1,4 @@
-"""What users call a model (a file, a name, a graph, a module), as a graph or as a reference; and the names that there are."""
+"""Models as users give them (a file, a name, a graph, a module), made a graph or a reference; and the named networks."""
 
 from __future__ import annotations
 
