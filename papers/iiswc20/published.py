@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latcast.datasets.importers import IMPORTERS
-from latcast.datasets.importers.iiswc20 import layers_of
 from latcast.devices.kernel_covariance import KernelTraits, kernel_covariance
 from latcast.devices.latency_table import table_of
 from latcast.devices.network_covariance import KernelShares, LayerShareFit, LayerShareModel
-from latcast.devices.network_kernels import kernels_of_layers
-from latcast.errors import DatasetError
+from latcast.devices.network_kernels import common_rules, network_kernels
+from latcast.errors import DatasetError, ModelError
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.measure.environment import MOMENT
 from latcast.measure.labels import LabelError, label_error_of_halves
+from latcast.spaces.iiswc20 import graph_of_layers, layers_of, short_layers
 from papers.iiswc20.paper import CLUSTERS
 from papers.iiswc20.trees import PaddedLayers
 
@@ -126,8 +126,9 @@ class Published:
 
     @cached_property
     def kernels(self) -> tuple[tuple[Kernel, ...], ...]:
-        """Of each network."""
-        return tuple(tuple(kernels_of_layers(layers)) for layers in self.layers)
+        """Of each network, also of one whose layers compute something else than was published of it."""
+        rules = common_rules(self.phones)
+        return tuple(network_kernels(graph_of_layers(short_layers(layers)), rules) for layers in self.layers)
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -158,8 +159,12 @@ def read_published(folder: Path) -> Published:
     table = table_of(imported.measurements)
     phones = {item.platform: item for item in imported.measurements}
     runs = {(item.platform, item.reference.name): item.runs_ms for item in imported.measurements}
-    if any("layers" not in reference.parameters for reference in table.networks):
-        raise DatasetError(f"{folder} does not say what the networks are; expected layer_embeddings.csv beside latency_ms.csv")
+    try:
+        layers = tuple(layers_of(reference.parameters) for reference in table.networks)
+    except ModelError as problem:
+        raise DatasetError(
+            f"{folder} does not say what the networks are; expected layer_embeddings.csv beside latency_ms.csv"
+        ) from problem
     if len(table.platforms) < FEWEST_PHONES:
         raise DatasetError(f"{folder} has {len(table.platforms)} phones; the experiments take at least {FEWEST_PHONES}")
     mean_ms, median_ms, halves_ms = table.latency_ms, None, None
@@ -177,7 +182,7 @@ def read_published(folder: Path) -> Published:
         mean_ms,
         median_ms,
         halves_ms,
-        tuple(layers_of(reference.parameters["layers"]) for reference in table.networks),
+        layers,
         np.array([mega_macs[reference.name] for reference in table.networks]),
     )
 

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from latcast.devices.network_kernels import OPERATORS, WIDTH
 from latcast.errors import TrainingError
 from latcast.graph.ir import Graph, Node
 from latcast.kernels.kernel import operator_class
 from latcast.kernels.types.elementwise import ACTIVATIONS
+from latcast.spaces.iiswc20 import OPERATORS, WIDTH
 
 PADDING_VALUE = -1.0
 """What shorter networks are filled up with."""

@@ -19,12 +19,13 @@ from latcast.devices.cross_device import CrossDeviceModel, DeviceDistances
 from latcast.devices.cross_device_fit import fit_cross_device
 from latcast.devices.latency_table import LatencyTable, table_of
 from latcast.devices.network_covariance import LayerShareModel
-from latcast.devices.network_kernels import common_rules, has_kernels, network_kernels
+from latcast.devices.network_kernels import common_rules, network_kernels
 from latcast.errors import DatasetError, LatcastError, TrainingError
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.records import Platform, Reference
+from latcast.spaces.measured_only import can_build
 
 if TYPE_CHECKING:
     from latcast.devices.interval_calibration import Calibration
@@ -108,7 +109,7 @@ class KnownDevices:
             TrainingError: Fewer than three platforms, or than three networks whose kernels are known.
         """
         rules = common_rules(table.platforms)
-        usable = np.array([index for index, network in enumerate(table.networks) if has_kernels(network)], dtype=int)
+        usable = np.array([index for index, network in enumerate(table.networks) if can_build(network)], dtype=int)
         columns = _most_useful(table, usable, set(needed), seed)
         found = {index: each for index in columns if (each := _kernels_or_none(table.networks[index], rules))}
         part = table.columns(list(found))

@@ -22,13 +22,14 @@ from latcast.devices.cross_device import CrossDeviceModel
 from latcast.devices.cross_device_fit import fit_cross_device
 from latcast.devices.device_covariance import DeviceScales
 from latcast.devices.network_covariance import LayerShareFit
-from latcast.devices.network_kernels import common_rules, has_kernels, network_kernels
+from latcast.devices.network_kernels import common_rules, network_kernels
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub import browser
 from latcast.hub.model import LOG_SCALE, Z_90, Forecast, LogScaleModel, Observation
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.records import Reference
+from latcast.spaces.measured_only import can_build
 
 NAME = "gaussian-process"
 
@@ -221,7 +222,7 @@ _kernels = _KernelsOf()
 
 
 def _built(reference: Reference, rules: FusionRules) -> tuple[Kernel, ...]:
-    if reference.space == "file" or not has_kernels(reference):
+    if reference.space == "file" or not can_build(reference):
         return ()  # no file of this machine is opened because a stranger names it
     try:
         with _time_limit(LONGEST_BUILD_S):

@@ -96,6 +96,7 @@ SPACES: Registry[Space] = Registry(
     | dict(SUPERNET_TARGETS)
     | {"nas_bench_201": "latcast.spaces.nas.nas_bench_201:SPACE"}
     | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}
+    | {"iiswc20": "latcast.spaces.iiswc20:SPACE"}
     | {"operator_pairs": "latcast.spaces.operator_pairs:SPACE"}
     | dict(MEASURED_ONLY),
     group="latcast.spaces",
@@ -205,7 +206,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def network_named(name: str) -> Reference:
-    """The network of a name: one measured on known phones, a published one, or another one of pytorchcv.
+    """The network of a name: one measured on known phones, a published one, or another one of pytorchcv or of ``iiswc20``.
 
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
@@ -220,6 +221,11 @@ def network_named(name: str) -> Reference:
     published = [known for family_name in FAMILY_NAMES for known in family(family_name).published]
     if has_network(name):
         return reference_of(name)
+    if name.startswith("iiswc20-"):
+        from latcast.spaces.iiswc20 import buildable
+
+        if name in buildable():
+            return buildable()[name]
     near = nearest_names(name, [*published, *sorted(shipped_names())])
     raise UnknownNameError(f"no network is called '{name}'; known: {', '.join(near) or ', '.join(sorted(published))}")
 

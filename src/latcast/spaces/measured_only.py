@@ -43,7 +43,6 @@ USC_NAS = MeasuredOnly("Li et al. published the latencies of their 1000 syntheti
 HUGGINGFACE = MeasuredOnly(
     "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; export it to ONNX to predict it"
 )
-IISWC20 = MeasuredOnly("Ganesan et al. published the layers of their networks, but not how these are connected")
 FBNET = MeasuredOnly("the table names the operations of its networks by numbers that it does not explain")
 NCNN_BENCHMARK = MeasuredOnly("it is a network of ncnn's benchmark, whose files are in ncnn's own format")
 TIMM = MeasuredOnly("it is a model of timm, which latcast does not build; export it to ONNX to predict it")
@@ -60,7 +59,6 @@ _SPACES: Mapping[str, MeasuredOnly] = MappingProxyType(
     {
         "usc_nas": USC_NAS,
         "huggingface": HUGGINGFACE,
-        "iiswc20": IISWC20,
         "fbnet": FBNET,
         "ncnn_benchmark": NCNN_BENCHMARK,
         "tflite_block": TFLITE_BLOCK,
@@ -81,9 +79,13 @@ MEASURED_ONLY: Mapping[str, str] = MappingProxyType({name: f"{__name__}:{name.up
 
 def can_build(reference: Reference) -> bool:
     """Whether a reference has a graph; otherwise only its latencies are known."""
-    return reference.space not in _SPACES
+    return not why_not(reference)
 
 
 def why_not(reference: Reference) -> str:
-    """Why a reference for which :func:`can_build` says no cannot be built."""
-    return _SPACES[reference.space].reason
+    """Why a reference for which :func:`can_build` says no cannot be built; empty for others."""
+    if reference.space == "iiswc20":
+        from latcast.spaces import iiswc20
+
+        return iiswc20.why_not(reference.parameters)
+    return _SPACES[reference.space].reason if reference.space in _SPACES else ""

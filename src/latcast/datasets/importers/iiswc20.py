@@ -22,16 +22,9 @@ from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import quartile_variation
 from latcast.records import Measurement, Platform, Reference
+from latcast.spaces.iiswc20 import NAME, OPERATORS, WIDTH, reference
 
 NETWORKS_FILE = "layer_embeddings.csv"
-
-SPACE = "iiswc20"
-
-WIDTH = 13
-"""Numbers of a layer: five of a one-hot operator, side of the input and output map, channels in and out, window, stride,
-padding, multiply-accumulates."""
-
-OPERATORS = 5
 
 
 def read_layers(file: Path) -> list[np.ndarray]:
@@ -50,32 +43,10 @@ def read_layers(file: Path) -> list[np.ndarray]:
         if not len(row) or len(row) % WIDTH or not np.array_equal(numbers, np.round(numbers)):
             raise DatasetError(f"{file}:{line}: {len(row)} numbers; expected whole ones, {WIDTH} a layer")
         layers = numbers.reshape(-1, WIDTH)
-        if not np.array_equal(np.sort(layers[:, :OPERATORS], axis=1), np.tile([0, 0, 0, 0, 1], (len(layers), 1))):
-            raise DatasetError(f"{file}:{line}: a layer does not begin with a one-hot operator of {OPERATORS}")
+        if not np.array_equal(np.sort(layers[:, : len(OPERATORS)], axis=1), np.tile([0, 0, 0, 0, 1], (len(layers), 1))):
+            raise DatasetError(f"{file}:{line}: a layer does not begin with a one-hot operator of {len(OPERATORS)}")
         networks.append(layers)
     return networks
-
-
-def network_reference(index: int, layers: np.ndarray | None) -> Reference:
-    """A reference that carries the layers: operator's number, sides, channels, window, stride, padding of each.
-
-    The multiply-accumulates follow from the others.
-    """
-    name = f"{SPACE}-{index}"
-    if layers is None:
-        return Reference(SPACE, {"network": index}, name)
-    short = np.column_stack([layers[:, :OPERATORS].argmax(axis=1), layers[:, OPERATORS : WIDTH - 1]]).astype(int)
-    return Reference(SPACE, {"network": index, "layers": short.tolist()}, name)
-
-
-def layers_of(parameters: Sequence[Sequence[int]]) -> np.ndarray:
-    """The layers that a reference carries, (layers, 13) again."""
-    short = np.asarray(parameters, dtype=np.float64)
-    operators = short[:, 0].astype(int)
-    in_side, out_side, inputs, outputs, window = short[:, 1], short[:, 2], short[:, 3], short[:, 4], short[:, 5]
-    elements = out_side**2 * outputs
-    taps = np.select([operators == 0, operators == 1], [window**2 * inputs, window**2], 1.0)
-    return np.column_stack([np.eye(OPERATORS)[operators], in_side, out_side, short[:, 3:], elements * taps])
 
 
 FEATURES_FILE = "device_features.csv"
@@ -89,7 +60,7 @@ GHZ_UNIT, RAM_GB_UNIT = 3.0, 12.0
 
 SOURCE: Mapping[str, str] = MappingProxyType(
     {
-        "name": "iiswc20",
+        "name": NAME,
         "source": "iitm-sysdl/Generalizable-DNN-cost-models",
         "licence": "Apache-2.0",
         "paper": "Ganesan et al., A case for generalizable DNN cost models for mobile devices, IISWC 2020",
@@ -202,7 +173,7 @@ def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
     layers = read_layers(folder / NETWORKS_FILE) if (folder / NETWORKS_FILE).is_file() else None
     runs = read_runs(folder / RUNS_FILE, columns) if (folder / RUNS_FILE).is_file() else None
     measurements: list[Measurement] = []
-    notes = [] if layers is not None else [f"{NETWORKS_FILE} is not there: nothing is known of the networks but their names"]
+    notes = [] if layers is not None else [f"{NETWORKS_FILE} is not there: networks are those published of their numbers"]
     for row in table.rows():
         try:
             index = int(number(row.cells[0], "the network's number", least=0))
@@ -215,11 +186,11 @@ def _parse(folder: Path, name: str, refusals: Refusals) -> Parsed:
         except Malformed as problem:
             table.refuse(row, problem)
             continue
-        reference = network_reference(index, None if layers is None else layers[index])
+        network = reference(index, None if layers is None else layers[index], mega_macs)
         moment = {"row": f"{name}:{row.line}", "mega_macs": mega_macs}
         for place, (phone, mean) in enumerate(zip(phones, means, strict=True)):
             record = None if runs is None else runs[place, index]
-            measurements.append(_measurement(phone, reference, mean, record, moment))
+            measurements.append(_measurement(phone, network, mean, record, moment))
     return Parsed(measurements, len(table), 0, notes)
 
 
