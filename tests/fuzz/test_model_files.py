@@ -22,6 +22,7 @@ from latcast.errors import LatcastError
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.importers import load_graph
 from latcast.graph.importers.pt2_archive import open_checked
+from latcast.graph.writers.ncnn import to_ncnn
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from tests.fuzz.limited import LimitedReader
@@ -443,6 +444,34 @@ def test_a_tflite_file_of_changed_bytes(data: Any, chance: random.Random, reader
         check(reader, folder / "numbers.tflite", bytes(content))
     else:
         check(reader, folder / "bytes.tflite", mutated(bytes(content), chance))
+
+
+@cache
+def param_files() -> tuple[bytes, ...]:
+    """Networks and single operators, as far as ncnn has them."""
+    found = [to_ncnn(network())[0].encode()]
+    for op_type in sorted(CALLS):
+        try:
+            found.append(to_ncnn(load_graph(of_call(_example(op_type))))[0].encode())
+        except (LatcastError, ValueError, TypeError, KeyError, IndexError):
+            continue  # not every call has layers in ncnn
+    return tuple(found)
+
+
+@pytest.mark.slow
+@settings(fuzzed, max_examples=case_count(0.05))
+@given(data=st.data(), chance=st.randoms(use_true_random=False))
+def test_a_param_file_of_changed_numbers(data: Any, chance: random.Random, reader: LimitedReader, folder: Path) -> None:
+    content = data.draw(st.sampled_from(param_files()))
+    if chance.random() < 0.7:
+        fields = content.decode().split(" ")
+        for _ in range(chance.choice((1, 2, 5))):
+            place = chance.randrange(len(fields))
+            key, equals, _ = fields[place].rpartition("=")
+            fields[place] = f"{key}{equals}{chance.choice(NUMBERS)}"
+        check(reader, folder / "numbers.param", " ".join(fields).encode())
+    else:
+        check(reader, folder / "bytes.param", mutated(content, chance))
 
 
 @pytest.mark.slow

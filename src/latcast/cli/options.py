@@ -92,7 +92,7 @@ Models = Annotated[
     list[str],
     Argument(
         metavar="MODEL...",
-        help="Model files (.onnx, .tflite, .pt2) or names that latcast models lists.",
+        help="Model files (.onnx, .tflite, .pt2, .param) or names that latcast models lists.",
         autocompletion=complete_models,
     ),
 ]

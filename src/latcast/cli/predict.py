@@ -97,7 +97,9 @@ def _print_kernels(found: Prediction) -> None:
 
 
 def compare(
-    a: Annotated[str, Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2) or a name that latcast models lists.")],
+    a: Annotated[
+        str, Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.")
+    ],
     b: Annotated[str, Argument(metavar="B", help="Another one.")],
     on: options.On,
     shape: options.Shape = None,

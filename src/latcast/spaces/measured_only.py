@@ -44,7 +44,7 @@ HUGGINGFACE = MeasuredOnly(
     "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; export it to ONNX to predict it"
 )
 FBNET = MeasuredOnly("the table names the operations of its networks by numbers that it does not explain")
-NCNN_BENCHMARK = MeasuredOnly("it is a network of ncnn's benchmark, whose files are in ncnn's own format")
+NCNN_BENCHMARK = MeasuredOnly("it is a network of ncnn's benchmark; give its .param file to predict it")
 TIMM = MeasuredOnly("it is a model of timm, which latcast does not build; export it to ONNX to predict it")
 AIHUB = MeasuredOnly("it is a model of Qualcomm AI Hub, which latcast does not build; export it to ONNX to predict it")
 MLPERF = MeasuredOnly("it is a network of MLPerf that no family has; give its file to predict it")

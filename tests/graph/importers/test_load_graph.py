@@ -140,7 +140,7 @@ def test_reading_one_format_imports_nothing_of_the_others(tmp_path: Path) -> Non
     assert finished.stdout.strip() == "[] []"
 
 
-@pytest.mark.parametrize("name", ["x.onnx", "x.tflite", "x.pt2"])
+@pytest.mark.parametrize("name", ["x.onnx", "x.tflite", "x.pt2", "x.param"])
 def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     os.mkfifo(path)

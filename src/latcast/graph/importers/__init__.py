@@ -34,6 +34,7 @@ class Importer(Protocol):
 IMPORTERS: Registry[type[Importer]] = Registry(
     "importer",
     {
+        "ncnn": "latcast.graph.importers.ncnn:NcnnImporter",
         "onnx": "latcast.graph.importers.onnx:OnnxImporter",
         "tflite": "latcast.graph.importers.tflite:TfliteImporter",
         "torch": "latcast.graph.importers.torch:TorchImporter",
@@ -41,7 +42,7 @@ IMPORTERS: Registry[type[Importer]] = Registry(
     group="latcast.importers",
 )
 
-_BUILTIN_SUFFIXES: Mapping[str, str] = {".onnx": "onnx", ".tflite": "tflite", ".pt2": "torch"}
+_BUILTIN_SUFFIXES: Mapping[str, str] = {".onnx": "onnx", ".tflite": "tflite", ".pt2": "torch", ".param": "ncnn"}
 _BUILTIN_PACKAGES: Mapping[str, str] = {"onnx": "onnx", "torch": "torch"}
 _TFLITE_IDENTIFIER = b"TFL3"
 
@@ -63,7 +64,7 @@ _CONVERTED: Mapping[str, str] = {
     **dict.fromkeys((".mlmodel", ".mlmodelc", ".mlpackage"), "a Core ML model"),
     **dict.fromkeys((".engine", ".plan", ".trt"), "an engine that TensorRT built for one GPU"),
     **dict.fromkeys((".dlc", ".hef", ".om", ".pte", ".rknn"), "a model compiled for one runtime or chip"),
-    **dict.fromkeys((".mnn", ".param", ".xml"), "a model converted for one runtime"),
+    **dict.fromkeys((".mnn", ".xml"), "a model converted for one runtime"),
     **dict.fromkeys((".caffemodel", ".pdmodel", ".prototxt"), "a model of another framework"),
 }
 """What files are that latcast has no importer of its own for."""
@@ -79,8 +80,9 @@ def load_graph(
     """Reads a network from a file or an object.
 
     Args:
-        source: A ``.onnx``, ``.tflite`` or ``.pt2`` file, an ``onnx.ModelProto``, a ``torch.export.ExportedProgram``, or
-            whatever a plug-in accepts. A ``torch.nn.Module`` needs inputs besides: see :func:`from_torch`.
+        source: A ``.onnx``, ``.tflite``, ``.pt2`` or ``.param`` (ncnn) file, an ``onnx.ModelProto``, a
+            ``torch.export.ExportedProgram``, or whatever a plug-in accepts. A ``torch.nn.Module`` needs inputs
+            besides: see :func:`from_torch`.
         shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the file says.
         strict: Refuse operators that the operator table does not have, rather than keep them with their shapes.
         trust: Let PyTorch unpickle what a ``.pt2`` file holds, which runs code of whoever made it. Without it a file that

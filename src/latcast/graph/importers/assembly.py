@@ -129,7 +129,7 @@ class Assembly:
         self._inputs: list[str] = []
         self._load = load
         self._infer_unknown = infer_unknown
-        self._strict = strict
+        self.strict = strict
         self._aliases: dict[str, str] = {}
         self._static: set[str] = set()
         self._stored: set[str] = set()
@@ -317,7 +317,7 @@ class Assembly:
 
     def _infer_outside_table(self, node: Node, view: OperatorView) -> list[Tensor]:
         title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-        if self._strict:
+        if self.strict:
             raise UnknownOperatorError(
                 f"node '{node.name}' is a '{title}', which the operator table does not have; "
                 "without strictness it is kept and its latency estimated"

@@ -13,18 +13,18 @@ from latcast.graph.writers.folding import number_of
 from latcast.graph.writers.ncnn.layers import ParamValue, plain
 from latcast.graph.writers.ncnn.lowering import MAX_DIMS, Blob, Lowering, blob_axes, failure, lowers, rows
 
-_UNARY_OP: Mapping[str, int] = {
+UNARY_OPS: Mapping[str, int] = {
     "Abs": 0, "Neg": 1, "Floor": 2, "Ceil": 3, "Sqrt": 5, "Exp": 7, "Log": 8, "Sin": 9, "Cos": 10, "Reciprocal": 15,
     "Round": 18,
 }  # fmt: skip
 """Operator to parameter 0 of ncnn's UnaryOp."""
 
-_OWN_LAYER: Mapping[str, str] = {
+OWN_LAYERS: Mapping[str, str] = {
     "Relu": "ReLU", "Sigmoid": "Sigmoid", "Tanh": "TanH", "Mish": "Mish", "Softplus": "Softplus", "Erf": "Erf",
 }  # fmt: skip
 """Operators that are a layer without parameters."""
 
-_PARAMETRIC: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
+PARAMETRIC: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "LeakyRelu": ("ReLU", (("alpha", 0.01),)),
     "Elu": ("ELU", (("alpha", 1.0),)),
     "Celu": ("CELU", (("alpha", 1.0),)),
@@ -34,7 +34,7 @@ _PARAMETRIC: Mapping[str, tuple[str, tuple[tuple[str, float], ...]]] = {
 }
 """Operators that are a layer with their attributes as its parameters, in order, with ONNX's defaults."""
 
-_BINARY_OP: Mapping[str, tuple[int, int]] = {
+BINARY_OPS: Mapping[str, tuple[int, int]] = {
     "Add": (0, 0), "Sub": (1, 7), "Mul": (2, 2), "Div": (3, 8), "Max": (4, 4), "Min": (5, 5), "Pow": (6, 9), "Sum": (0, 0),
 }  # fmt: skip
 """Operator to parameter 0 of ncnn's BinaryOp, and the one with the operands exchanged."""
@@ -48,14 +48,14 @@ def _write_unary(
     ctx.emit(kind, [blob], {node.outputs[0]: blob.shape}, [node], params)
 
 
-@lowers(*_UNARY_OP)
+@lowers(*UNARY_OPS)
 def lower_unary(ctx: Lowering, node: Node) -> None:
-    _write_unary(ctx, node, "UnaryOp", {0: _UNARY_OP[node.op_type]})
+    _write_unary(ctx, node, "UnaryOp", {0: UNARY_OPS[node.op_type]})
 
 
-@lowers(*_OWN_LAYER)
+@lowers(*OWN_LAYERS)
 def lower_own_layer(ctx: Lowering, node: Node) -> None:
-    _write_unary(ctx, node, _OWN_LAYER[node.op_type])
+    _write_unary(ctx, node, OWN_LAYERS[node.op_type])
 
 
 @lowers("Clip")
@@ -72,9 +72,9 @@ def lower_clip(ctx: Lowering, node: Node) -> None:
     _write_unary(ctx, node, "Clip", params)
 
 
-@lowers(*_PARAMETRIC)
+@lowers(*PARAMETRIC)
 def lower_parametric(ctx: Lowering, node: Node) -> None:
-    kind, defaults = _PARAMETRIC[node.op_type]
+    kind, defaults = PARAMETRIC[node.op_type]
     _write_unary(ctx, node, kind, {index: number_of(node, name, default) for index, (name, default) in enumerate(defaults)})
 
 
@@ -122,7 +122,7 @@ def _operand(ctx: Lowering, name: str, shape: Shape, other: Shape) -> Blob:
     return ctx.shaped(name, shape)
 
 
-@lowers(*_BINARY_OP)
+@lowers(*BINARY_OPS)
 def lower_binary(ctx: Lowering, node: Node) -> None:
     """BinaryOp, with a number or with a second blob; more than two operands take a chain of layers."""
     names = [name for name in node.inputs if name]
@@ -134,7 +134,7 @@ def lower_binary(ctx: Lowering, node: Node) -> None:
         raise failure(node, "more than two operands must have one shape")
     else:
         blobs = [ctx.canonical(name) for name in names]
-        op_type: dict[int, ParamValue] = {0: _BINARY_OP[node.op_type][0]}
+        op_type: dict[int, ParamValue] = {0: BINARY_OPS[node.op_type][0]}
         total = blobs[0]
         for blob in blobs[1:-1]:
             total = ctx.emit_inner("BinaryOp", [total, blob], blob.shape, op_type)
@@ -142,7 +142,7 @@ def lower_binary(ctx: Lowering, node: Node) -> None:
 
 
 def _write_pair(ctx: Lowering, node: Node, first: str, second: str) -> None:
-    forward, exchanged = _BINARY_OP[node.op_type]
+    forward, exchanged = BINARY_OPS[node.op_type]
     output = ctx.shape(node.outputs[0])
     for x, other, op_type in ((first, second, forward), (second, first, exchanged)):
         value = ctx.known(other)
@@ -248,6 +248,6 @@ def lower_softmax(ctx: Lowering, node: Node) -> None:
     params: dict[int, ParamValue] = {0: axes.index(axis), 1: 1}
     if node.op_type == "LogSoftmax":
         inner = ctx.emit_inner("Softmax", [bottom], bottom.shape, params)
-        ctx.emit("UnaryOp", [inner], {node.outputs[0]: bottom.shape}, [node], {0: _UNARY_OP["Log"]})
+        ctx.emit("UnaryOp", [inner], {node.outputs[0]: bottom.shape}, [node], {0: UNARY_OPS["Log"]})
     else:
         ctx.emit("Softmax", [bottom], {node.outputs[0]: bottom.shape}, [node], params)

@@ -22,7 +22,7 @@ MAGIC = 7767517
 INT8_TAG = 0x000D4B38
 """Written before weights that are stored as int8; zero stands before float32."""
 
-_ARRAY_KEY = -23300
+ARRAY_KEY = -23300
 """The key of an array parameter is this minus the parameter's number."""
 
 ParamValue = int | float | tuple[int, ...] | tuple[float, ...]
@@ -63,7 +63,7 @@ def format_number(value: int | float) -> str:
 def format_param(number: int, value: ParamValue) -> str:
     """``0=64`` for a number, ``-23303=2,1,2`` for an array (its length comes first)."""
     if isinstance(value, tuple):
-        return f"{_ARRAY_KEY - number}={','.join([str(len(value)), *(format_number(item) for item in value)])}"
+        return f"{ARRAY_KEY - number}={','.join([str(len(value)), *(format_number(item) for item in value)])}"
     return f"{number}={format_number(value)}"
 
 

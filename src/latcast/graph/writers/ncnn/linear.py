@@ -276,7 +276,7 @@ def _write_matmul(ctx: Lowering, node: Node) -> None:
 _FULL, _VALID = 0, 1
 """Parameter 5 of Pooling: whether the input is padded until the last window fits, or the last window left out."""
 
-_REDUCTION: Mapping[str, int] = {
+REDUCTIONS: Mapping[str, int] = {
     "ReduceSum": 0, "ReduceSumSquare": 2, "ReduceMean": 3, "ReduceMax": 4, "ReduceMin": 5, "ReduceProd": 6, "ReduceL1": 7,
     "ReduceL2": 8, "ReduceLogSum": 9, "ReduceLogSumExp": 10,
 }  # fmt: skip
@@ -330,7 +330,7 @@ def lower_global_pool(ctx: Lowering, node: Node) -> None:
     ctx.emit("Pooling", [bottom], {node.outputs[0]: shape[1:2]}, [node], params)
 
 
-@lowers(*_REDUCTION)
+@lowers(*REDUCTIONS)
 def lower_reduction(ctx: Lowering, node: Node) -> None:
     """Reduction; axes of size 1 that the blob does not have need no reducing."""
     view = ctx.view(node)
@@ -349,5 +349,5 @@ def lower_reduction(ctx: Lowering, node: Node) -> None:
         result = [1 if axis in reduced else shape[axis] for axis in axes]
     else:
         result = [shape[axis] for axis in axes if axis not in reduced] or [1]
-    params: dict[int, ParamValue] = {0: _REDUCTION[node.op_type], 1: 0, 3: positions, 4: keeps, 5: 1}
+    params: dict[int, ParamValue] = {0: REDUCTIONS[node.op_type], 1: 0, 3: positions, 4: keeps, 5: 1}
     ctx.emit("Reduction", [bottom], {node.outputs[0]: result}, [node], params)

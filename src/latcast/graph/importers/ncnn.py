@@ -1,0 +1,241 @@
+"""Reading ncnn's networks (``.param`` files) into ONNX's vocabulary.
+
+A blob of ncnn has one to four axes and no batch; here it gets a batch of 1 in front. A vector keeps the shape that made it
+(global pooling gives (1, C, 1, 1)), and is reshaped where a reader needs another, as ncnn does it without cost. An activation
+that a layer computes along with it is an operator of its own; Split layers, which copy by reference, are seen through.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import DynamicShapeError, LatcastError, ModelError
+from latcast.graph.importers.assembly import Assembly
+from latcast.graph.importers.ncnn_file import ParamLayer, read_layers
+from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor, check_input_names
+from latcast.graph.limits import Budget
+from latcast.graph.passes.remove_identities import merge_reshapes, remove_identities
+
+Shapes = Mapping[str, Sequence[int]]
+Attributes = dict[str, AttributeValue]
+
+DOMAIN = "ncnn"
+"""The domain of layers that ONNX has no words for."""
+
+_DAMAGED = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
+_INT8_TERM: Mapping[str, int] = {"Convolution": 8, "ConvolutionDepthWise": 8, "InnerProduct": 8, "Gemm": 18}
+_MOST_MESSAGE = 300
+
+
+class NcnnImporter:
+    """Imports ``.param`` files."""
+
+    suffixes = (".param",)
+
+    def accepts(self, source: object) -> bool:
+        return isinstance(source, Path) and source.suffix.lower() in self.suffixes
+
+    def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False) -> Graph:
+        """The graph of a file; see :func:`latcast.graph.importers.load_graph`.
+
+        ``shapes`` are given with the batch, which is 1, in front: (1, C, H, W).
+        """
+        try:
+            return NcnnReading(source, shapes or {}, strict).graph()
+        except LatcastError as error:
+            words = str(error)
+            prefix = "" if words.startswith(str(source)) else f"{source}: "
+            cut = words if len(words) <= _MOST_MESSAGE else f"{words[:_MOST_MESSAGE]}..."
+            raise type(error)(prefix + cut) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What a layer wrote: the tensor that holds its elements, and ncnn's sizes, outermost first (c, d, h, w)."""
+
+    tensor: str
+    shape: Shape
+
+
+class NcnnReading:
+    """One import of one file."""
+
+    def __init__(self, source: Path, shapes: Shapes, strict: bool) -> None:
+        budget = Budget()
+        self.layers = list(read_layers(source, budget))
+        self.shapes = shapes
+        self.assembly = Assembly(source.stem, infer_unknown=self._infer_unknown, strict=strict, budget=budget)
+        self.blobs: dict[str, Blob] = {}
+        self._reshaped: dict[tuple[str, Shape], str] = {}
+        self._unknown: list[Tensor] | None = None
+
+    def graph(self) -> Graph:
+        # The conversions import this module.
+        from latcast.graph.importers.ncnn_layers import CONVERSIONS
+
+        check_input_names(self.shapes, [top for layer in self.layers if layer.kind == "Input" for top in layer.tops])
+        for layer in self.layers:
+            try:
+                convert = CONVERSIONS.get(layer.kind)
+                conversion = Conversion(self, layer)
+                if layer.kind == "Input":
+                    self._add_input(layer)
+                elif convert is None or convert(conversion) is NotImplemented:
+                    conversion.keep_unknown(conversion.stated_shapes())
+                missing = [top for top in layer.tops if top not in self.blobs and layer.kind != "Noop"]
+                if missing:
+                    raise ModelError(f"it names {len(layer.tops)} outputs, of which it makes {len(layer.tops) - len(missing)}")
+            except LatcastError as error:
+                raise type(error)(f"line {layer.line}: {layer.kind} '{layer.name}': {error}") from error
+            except _DAMAGED as error:
+                raise ModelError(f"line {layer.line}: {layer.kind} '{layer.name}' is malformed ({error})") from error
+        if not self.assembly.nodes:
+            raise ModelError("the network has no layer that computes anything; there is nothing to predict")
+        graph = self.assembly.finish(self._outputs(), precision=self._precision())
+        return remove_identities(merge_reshapes(graph))
+
+    def _outputs(self) -> list[str]:
+        """What no layer reads; what a Noop reads leaves the network."""
+        read = {blob for layer in self.layers if layer.kind != "Noop" for blob in layer.bottoms}
+        ends = [top for layer in self.layers if layer.kind not in ("Noop", "Input") for top in layer.tops if top not in read]
+        return list(dict.fromkeys(self.blobs[top].tensor for top in ends))
+
+    def _precision(self) -> str:
+        """int8 where most of the layers with weights compute in it."""
+        terms = Counter(bool(layer.integer(term)) for layer in self.layers if (term := _INT8_TERM.get(layer.kind)))
+        return "int8" if terms[True] > terms[False] else "fp32"
+
+    def _infer_unknown(self, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
+        return self._unknown
+
+    def _add_input(self, layer: ParamLayer) -> None:
+        stated: Shape = tuple(layer.integer(key) for key in (2, 11, 1, 0) if key in layer.params)
+        for name in layer.tops:
+            given = self.shapes.get(name)
+            shape = stated if given is None else tuple(int(size) for size in given[1:])
+            if given is not None and (len(given) not in (2, 3, 4, 5) or given[0] != 1 or (stated and len(stated) != len(shape))):
+                expected = f"a batch of 1 and {len(stated) or 'one to four'} sizes after it"
+                raise ModelError(f"the shape {list(given)} was given for it, expected {expected}")
+            if not shape or min(shape) <= 0:
+                example = [1, *(max(size, 1) for size in shape or (3, 224, 224))]
+                raise DynamicShapeError(
+                    f"the input has no sizes in the file; give them: --shape {name}={','.join(map(str, example))}"
+                )
+            self.assembly.add_input(name, Tensor((1, *shape)))
+            self.add_blob(name, name, shape)
+
+    # For conversions
+
+    def blob(self, name: str) -> Blob:
+        if name not in self.blobs:
+            raise ModelError(f"it reads '{name}', which no layer before it writes")
+        return self.blobs[name]
+
+    def add_blob(self, name: str, tensor: str, shape: Sequence[int]) -> None:
+        if name in self.blobs:
+            raise ModelError(f"blob '{name}' is written twice")
+        self.blobs[name] = Blob(tensor, tuple(shape))
+
+    def shaped(self, tensor: str, shape: Shape, name: str) -> str:
+        """A tensor's elements in another shape; a reshape that is needed twice is made once."""
+        found = self.assembly.tensor(tensor)
+        if found.shape == shape:
+            return tensor
+        if prod(shape) != found.elements:
+            raise ModelError(f"it needs {list(shape)}, but reads {list(found.shape)}")
+        key = (tensor, shape)
+        if key not in self._reshaped:
+            inputs = [tensor, self.assembly.constant(list(shape), "int64")]
+            self._reshaped[key] = self.assembly.op("Reshape", inputs, name=f"{name}_reshape")
+        return self._reshaped[key]
+
+    def keep_unknown(self, node: Node, shapes: Sequence[Shape] | None) -> None:
+        self._unknown = None if shapes is None else [Tensor((1, *shape)) for shape in shapes]
+        if shapes is None and not self.assembly.strict:
+            raise ModelError(
+                "latcast does not know this layer, and the file does not say what shape it gives; "
+                "ncnnoptimize writes the shapes of an ordinary network into its file"
+            )
+        self.assembly.add(node)
+
+
+class Conversion:
+    """One layer on its way into the graph."""
+
+    def __init__(self, reading: NcnnReading, layer: ParamLayer) -> None:
+        self.reading = reading
+        self.assembly = reading.assembly
+        self.layer = layer
+        self.integer, self.number = layer.integer, layer.number
+        self.integers, self.numbers = layer.integers, layer.numbers
+
+    def __len__(self) -> int:
+        return len(self.layer.bottoms)
+
+    def shape(self, position: int = 0) -> Shape:
+        """ncnn's sizes of what it reads, outermost first."""
+        return self._blob(position).shape
+
+    def input(self, position: int = 0) -> str:
+        """What it reads, as it lies."""
+        return self._blob(position).tensor
+
+    def shaped(self, shape: Sequence[int], position: int = 0) -> str:
+        """What it reads, in this shape of a tensor (with the batch)."""
+        return self.reading.shaped(self.input(position), tuple(shape), self.layer.name)
+
+    def plain(self, position: int = 0) -> str:
+        """What it reads, as (1, \\*sizes)."""
+        return self.shaped((1, *self.shape(position)), position)
+
+    def stated_shapes(self) -> list[Shape] | None:
+        """The sizes of what it writes, where the file states them; those do not hold where others are asked for."""
+        return None if self.reading.shapes else self.layer.stated_shapes()
+
+    def _blob(self, position: int) -> Blob:
+        if position >= len(self.layer.bottoms):
+            raise ModelError(f"it reads {len(self)} blobs, expected {position + 1}")
+        return self.reading.blob(self.layer.bottoms[position])
+
+    def weight(self, *shape: int) -> str:
+        """A learned tensor."""
+        if min(shape, default=1) <= 0:
+            raise ModelError(f"its weights would have the shape {list(shape)}; is the file damaged?")
+        name = self.assembly.fresh(f"{self.layer.name}_weight")
+        self.assembly.add_stored(name, Tensor(tuple(shape)))
+        return name
+
+    def scalar(self, value: float) -> str:
+        return self.assembly.constant(value, "float32")
+
+    def op(self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None) -> str:
+        """An operator whose result is none of the layer's outputs."""
+        return self.assembly.op(op_type, inputs, attributes, name=self.layer.name)
+
+    def reshape(self, tensor: str, shape: Sequence[int]) -> str:
+        return self.op("Reshape", [tensor, self.assembly.constant(list(shape), "int64")])
+
+    def result(
+        self, op_type: str, inputs: Sequence[str], attributes: Attributes | None = None, *, shape: Sequence[int] | None = None
+    ) -> None:
+        """The operator whose result is the layer's output; ``shape`` are the blob's sizes where they are not the tensor's."""
+        name = self.layer.tops[0]
+        self.assembly.op(op_type, inputs, attributes, name=self.layer.name, output=name)
+        self.is_output(name, shape)
+
+    def is_output(self, tensor: str, shape: Sequence[int] | None = None, position: int = 0) -> None:
+        """Makes a tensor the layer's output."""
+        found = self.assembly.tensor(tensor).shape[1:] if shape is None else shape
+        self.reading.add_blob(self.layer.tops[position], tensor, tuple(found) or (1,))
+
+    def keep_unknown(self, shapes: Sequence[Shape] | None) -> None:
+        """Keeps the layer as an operator that latcast does not know; ``shapes`` are the blobs that it writes."""
+        inputs = tuple(self.reading.blob(name).tensor for name in self.layer.bottoms)
+        self.reading.keep_unknown(Node(self.layer.kind, self.layer.name, inputs, self.layer.tops, {}, DOMAIN), shapes)
+        for position, name in enumerate(self.layer.tops):
+            self.is_output(name, (shapes or [])[position], position)
