@@ -172,6 +172,13 @@ def test_work_that_needs_more_names_the_command_that_adds_it(tmp_path: Path, com
     assert found.returncode == 1
     assert f"pip install 'latcast[{extra}]'" in found.stderr
     assert len(found.stderr.splitlines()) == 1
+    assert found.stdout == ""
+
+
+def test_work_of_a_group_is_named_in_full(tmp_path: Path) -> None:
+    found = latcast(tmp_path, "device", "adapt", "--runtime", "litert")
+
+    assert found.stderr.startswith("latcast: latcast device adapt needs the package ")
 
 
 def test_the_papers_need_what_measures_and_trains(tmp_path: Path) -> None:

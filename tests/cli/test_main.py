@@ -193,17 +193,25 @@ class TestUnexpectedErrors:
     def broken(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A command with a defect, and one that is interrupted."""
         (tmp_path / "defective.py").write_text("def command() -> None:\n    raise KeyError('a\\nkey')\n")
+        (tmp_path / "full.py").write_text(
+            "import errno\ndef command() -> None:\n    raise OSError(errno.ENOSPC, 'No space left')\n"
+        )
         (tmp_path / "endless.py").write_text(
             "from latcast.cli.output import kept_when_interrupted\n"
             "@kept_when_interrupted('nothing is lost')\ndef command() -> None:\n    raise KeyboardInterrupt\n"
         )
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.setattr(
-            main, "SECTIONS", {"Commands": {"defective": ("defective", "Breaks."), "endless": ("endless", "Waits.")}}
+            main,
+            "SECTIONS",
+            {"Commands": {"defective": ("defective", "Breaks."), "endless": ("endless", "Waits."), "full": ("full", "Writes.")}},
         )
 
     def test_are_one_line_that_says_how_to_see_more(self, latcast: Latcast) -> None:
         assert latcast("defective").reason == r"unexpected KeyError: 'a\nkey'; LATCAST_DEBUG=1 shows where, please report it"
+
+    def test_a_full_disk_is_no_defect(self, latcast: Latcast) -> None:
+        assert latcast("full").reason == "No space left; free some and run the same command again"
 
     def test_are_raised_for_debugging(self, latcast: Latcast, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LATCAST_DEBUG", "1")

@@ -122,7 +122,7 @@ class TestPatterns:
     def test_one_that_matches_nothing_is_answered_with_the_nearest(self, latcast: Latcast, command: tuple[str, ...]) -> None:
         reason = latcast(*command, "local/openvinoo-*").reason
 
-        assert reason == f"no platform matches 'local/openvinoo-*'; nearest: {TWICE_AS_FAST}, {PLATFORM}"
+        assert reason == f"no platform matches 'local/openvinoo-*'; nearest: {TWICE_AS_FAST}, {PLATFORM}; all: latcast platforms"
 
     @pytest.mark.usefixtures("two")
     def test_a_pattern_stands_for_its_platforms_in_a_prediction(self, latcast: Latcast, model_file: Path) -> None:

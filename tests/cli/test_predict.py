@@ -94,7 +94,9 @@ def test_models_that_fail_do_not_keep_the_others_back(latcast: Latcast) -> None:
     assert [each["model"] for each in found.json["predictions"]] == ["resnet18", "mobilenet_v2"]
     first, second, *_ = found.err.splitlines()
     assert first == "latcast: there is no file 'nosuch.onnx'"
-    assert second.startswith("latcast: there is no file 'resnet81', and no published model is called 'resnet81'; known: resnet18")
+    assert second.startswith(
+        "latcast: there is no file 'resnet81', and no published model is called 'resnet81'; nearest: resnet18"
+    )
     table = latcast("predict", "nosuch.onnx", "resnet18", "--on", PLATFORM)
     assert table.code == 1
     assert [line.split()[0] for line in table.out.splitlines()] == ["model", "resnet18"]
@@ -232,7 +234,7 @@ def test_weights_are_not_needed_for_a_prediction(latcast: Latcast, tmp_path: Pat
     ("arguments", "expected"),
     [
         (("nosuch.onnx", "--on", PLATFORM), "there is no file 'nosuch.onnx'"),
-        (("resnet81", "--on", PLATFORM), "no published model is called 'resnet81'; known: resnet18"),
+        (("resnet81", "--on", PLATFORM), "no published model is called 'resnet81'; nearest: resnet18"),
         (("resnet18", "--on", "pixel4"), f"no predictor for 'pixel4'; nearest: {PLATFORM}"),
         (("resnet18", "--on", "./nosuch.zip"), "found no bundle at './nosuch.zip'"),
         (("resnet18", "--on", PLATFORM, "--shape", "x=big"), "--shape 'x=big' is not of the form input=1,3,224,224"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -135,6 +136,16 @@ def test_a_server_that_cannot_start_says_why(latcast: Any, options: tuple[str, .
 
     assert code == 1
     assert reason in err
+
+
+def test_an_address_that_is_taken_is_refused_before_anything_is_done(latcast: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = latcast("hub", "serve", "--invite", "--port", str(port))
+
+    assert (code, out) == (1, "")
+    assert f"cannot listen at 127.0.0.1:{port} (" in err
+    assert "serving" not in err
 
 
 def test_a_server_starts_invites_and_stops(tmp_path: Path) -> None:

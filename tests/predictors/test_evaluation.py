@@ -52,6 +52,7 @@ def test_figures_are_of_predictions_against_labels(judged: PlatformPredictor) ->
     assert found.metrics.mape == pytest.approx(25.0)
     assert found.metrics.within_5 == found.metrics.interval_coverage == 50.0
     assert found.baselines == {}
+    assert repr(found).endswith(": 2 networks, held out by unknown, MAPE 25.0 %, 50 % within ±5 %, 50 % within ±10 %>")
     assert (found.actual_ms / found.predicted_ms).tolist() == pytest.approx([1.0, 2.0])
     assert (found.low_ms / found.predicted_ms).tolist() == pytest.approx([0.8, 0.8])
 

@@ -146,6 +146,7 @@ def test_a_search_by_names_is_that_of_encodings_and_gives_networks(transformers:
     assert found.front.encodings.tolist() == expected.front.encodings.tolist()
     best = found.networks(2)
     assert found.networks()[:2] == best
+    assert repr(found).endswith(f": {len(found.front)} networks within {limit_ms:g} ms, of {found.evaluations} looked at>")
     assert [network.objective for network in best] == found.front.objective[:2].tolist()
     predicted_ms = [transformers.predictor.predict(network.reference).latency_ms for network in best]
     assert [network.latency_ms for network in best] == pytest.approx(predicted_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import sys
 from collections import Counter
 from datetime import timedelta
@@ -112,18 +113,17 @@ def serve(
     for file in (certificate, key):
         if file is not None and not file.is_file():
             raise HubError(f"there is no file {file}")
+    listening = _listen(host, port)
     settings = ServerSettings(reads_per_minute=reads_per_minute, writes_per_minute=writes_per_minute, refit=refit)
     base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
     logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
-    with open_hub(database) as hub:
+    with listening, open_hub(database) as hub:
         if invite:
             _show_invitation(hub, base)
         warn(f"serving {hub.location} at {base}; Ctrl-C stops")
         server = uvicorn.Server(
             uvicorn.Config(
                 make_app(hub, settings, __version__),
-                host=host,
-                port=port,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -134,17 +134,25 @@ def serve(
                 limit_concurrency=500,
             )
         )
-        server.run()
-        if not server.started:
-            raise HubError(f"cannot listen at {host}:{port}; is another server there? choose another --port")
+        server.run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Takes an address before anything is done for it.
+
+    Raises:
+        HubError: It is taken, or is none of this machine.
+    """
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as problem:
+        raise HubError(f"cannot listen at {host}:{port} ({problem}); is another server there? choose another --port") from problem
 
 
 def _shown_host(host: str) -> str:
     """An address that other machines can use, where the server listens at all of them."""
     if host not in ("0.0.0.0", "::"):
         return f"[{host}]" if ":" in host else host
-    import socket
-
     return socket.gethostname()
 
 
@@ -382,7 +390,8 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
         print_json({name: value for name, value in vars(version).items() if name != "content"})
     else:
         error = f"MAPE {version.held_out['mape']:.1f} % on held-out devices" if version.held_out else version.note
-        print(f"version {version.number} ({version.model}): {version.platforms} platforms, {version.networks} networks; {error}")
+        platforms = "1 platform" if version.platforms == 1 else f"{version.platforms} platforms"
+        print(f"version {version.number} ({version.model}): {platforms}, {version.networks} networks; {error}")
 
 
 @app.command()

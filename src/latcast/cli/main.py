@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
+from errno import ENOSPC
 from typing import Annotated, Any
 
 import typer
@@ -123,15 +124,25 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
     except Exception as problem:
         if debugging:
             raise
-        asked = " ".join([program, *(sys.argv[1:] if arguments is None else arguments)[:1]])
+        asked = _command_asked(program, sys.argv[1:] if arguments is None else arguments)
         missing = explained(problem, asked) if isinstance(problem, ModuleNotFoundError) else None
         if missing is not None:
             warn(str(missing))
         elif isinstance(problem, OSError) and problem.filename is not None and problem.strerror:
             warn(f"{problem.filename}: {problem.strerror}; check that it is there and can be read or written")
+        elif isinstance(problem, OSError) and problem.errno == ENOSPC:
+            warn(f"{problem.strerror}; free some and run the same command again")
         else:
             warn(f"unexpected {type(problem).__name__}: {problem}; {DEBUG_VARIABLE}=1 shows where, please report it")
     return FAILURE
+
+
+def _command_asked(program: str, arguments: Sequence[str]) -> str:
+    """The program with the command that was called: of a group, also its own command."""
+    name = next(iter(arguments), "")
+    targets = {command: target for section in SECTIONS.values() for command, (target, _) in section.items()}
+    words = 2 if targets.get(name, "").endswith(":app") else 1
+    return " ".join([program, *arguments[:words]])
 
 
 if __name__ == "__main__":

@@ -239,13 +239,14 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def matched(pattern: str, names: Iterable[str], kind: str) -> list[str]:
+def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list[str]:
     """The names that a pattern stands for: see :func:`latcast.registry.matching`.
 
     Args:
         pattern: Part of a name, or a glob.
         names: All of them.
         kind: What they are, in the singular: "platform".
+        listing: The command that lists them.
 
     Raises:
         UnknownNameError: There is none; the message lists the nearest.
@@ -254,7 +255,8 @@ def matched(pattern: str, names: Iterable[str], kind: str) -> list[str]:
     found = matching(pattern, known)
     if not found:
         near = nearest_names(pattern, known)
-        raise UnknownNameError(f"no {kind} matches '{pattern}'" + (f"; nearest: {', '.join(near)}" if near else ""))
+        nearest = f"nearest: {', '.join(near)}; " if near else ""
+        raise UnknownNameError(f"no {kind} matches '{pattern}'; {nearest}all: {listing}")
     return found
 
 
@@ -269,7 +271,8 @@ def platforms_in(on: str) -> list[str]:
     found: dict[str, None] = {}
     for name in names_in(on):
         if any(sign in name for sign in "*?[") and not Path(name).exists():
-            found.update(dict.fromkeys(matched(name, [each.platform for each in available_platforms()], "platform")))
+            known = [each.platform for each in available_platforms()]
+            found.update(dict.fromkeys(matched(name, known, "platform", "latcast platforms")))
         else:
             found[name] = None
     if not found:

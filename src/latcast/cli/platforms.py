@@ -63,7 +63,7 @@ def list_platforms(
     for problem in scan_bundles().problems:
         warn(problem)
     if pattern and found:
-        chosen = options.matched(pattern, [each.id for each in found], "platform")
+        chosen = options.matched(pattern, [each.id for each in found], "platform", "latcast platforms")
         found = [each for each in found if each.id in chosen]
     if as_json:
         print_json([each.to_json() for each in found])
@@ -244,7 +244,7 @@ def models(
     from latcast.spaces import models as named
 
     networks = {network.name: network for network in named.models()}
-    found = [networks[name] for name in options.matched(pattern, networks, "published network")]
+    found = [networks[name] for name in options.matched(pattern, networks, "published network", "latcast models")]
     if as_json:
         print_json([asdict(network) for network in found])
         return

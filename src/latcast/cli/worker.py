@@ -9,6 +9,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import kept_when_interrupted, print_table
 from latcast.errors import ClusterError
+from latcast.extras import require
 
 
 @kept_when_interrupted("its tasks are done again by other workers")
@@ -28,6 +29,7 @@ def command(
     Examples:
       latcast worker tcp://192.168.0.10:8786 --device board-a
     """
+    require("latcast worker", "distributed")
     from latcast.cluster import PREDICTS, serve
     from latcast.measure.remote import describe_host
     from latcast.measure.settings import WorkerSettings

@@ -261,6 +261,10 @@ def _measured_here(entry: IndexEntry) -> bool:
     return model is not None and model == cpu_description()["model"]
 
 
+MOST_LISTED = 8
+"""Platforms that a message lists."""
+
+
 def _nothing_found(text: str, index: BundleIndex) -> str:
     names = [entry.platform for entry in index.entries]
     damaged = f" ({len(index.problems)} bundle(s) there cannot be read: {index.problems[0]})" if index.problems else ""
@@ -274,9 +278,10 @@ def _nothing_found(text: str, index: BundleIndex) -> str:
         option = f" --runtime {runtime}" if runtime in RUNTIMES else ""
         command = f"latcast profile{option}"
         return f"no predictor for '{text}'{damaged}; measure this machine for one with: {command}; all: latcast platforms"
-    near = nearest_names(text, names) or names
-    return f"no predictor for '{text}'{damaged}; nearest: {_listed(near)}; all: latcast platforms"
+    near = nearest_names(text, names) or (names if len(names) <= MOST_LISTED else [])
+    nearest = f"nearest: {_listed(near)}; " if near else ""
+    return f"no predictor for '{text}'{damaged}; {nearest}all: latcast platforms"
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
+def _listed(names: Sequence[str], most: int = MOST_LISTED) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -81,6 +81,13 @@ class Evaluation:
     actual_ms: np.ndarray
     level: float | None = None
 
+    def __repr__(self) -> str:
+        found = self.metrics
+        return (
+            f"<Evaluation {self.platform}: {found.networks} networks, held out by {self.held_out_by}, MAPE {found.mape:.1f} %, "
+            f"{found.within_5:.0f} % within ±5 %, {found.within_10:.0f} % within ±10 %>"
+        )
+
     def to_json(self) -> dict[str, Any]:
         return {
             "platform": self.platform,

@@ -22,7 +22,7 @@ class KernelLatency:
     name: str
     kernel_type: str
     operators: tuple[str, ...]
-    configuration: Mapping[str, float] = field(hash=False)
+    configuration: Mapping[str, float] = field(hash=False, repr=False)
     latency_ms: float
     covered: bool
     unknown: bool = False

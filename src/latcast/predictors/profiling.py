@@ -101,6 +101,9 @@ class ProfileResult:
     seconds: float
     failures: dict[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<ProfileResult {self.predictor.platform.id}: {self.bundle.path}, {self.store}, {self.seconds:.0f} s>"
+
 
 @dataclass(frozen=True)
 class Trial:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,13 +105,19 @@ class SearchResult:
         front: Networks within the limit of which none is both slower and worse than another, best objective first.
     """
 
-    predictor: EncodingPredictor = field(repr=False)
+    predictor: EncodingPredictor
     objective: str
     max_latency_ms: float
     confident: bool
     evaluations: int
     exhaustive: bool
-    front: Evaluated = field(repr=False)
+    front: Evaluated
+
+    def __repr__(self) -> str:
+        return (
+            f"<SearchResult {self.space} on {self.platform}: {len(self.front)} networks within {self.max_latency_ms:g} ms, "
+            f"of {self.evaluations} looked at>"
+        )
 
     @property
     def space(self) -> str:

@@ -130,8 +130,9 @@ def model(name: str) -> Reference:
     if found is not None:
         return found
     known = [each for family_name in FAMILY_NAMES for each in family(family_name).published]
-    near = nearest_names(name, known) or sorted(known)
-    raise UnknownNameError(f"no published model is called '{name}'; known: {', '.join(near)}")
+    near = nearest_names(name, known)
+    nearest = f"nearest: {', '.join(near)}; " if near else ""
+    raise UnknownNameError(f"no published model is called '{name}'; {nearest}all: latcast models")
 
 
 def family_member(name: str) -> Reference | None:
