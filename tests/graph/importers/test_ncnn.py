@@ -26,10 +26,13 @@ def parameters(graph: Graph) -> int:
 
 
 def folded_parameters(graph: Graph) -> int:
-    """Of a network whose batch normalisation has become a part of its convolutions."""
-    norms = {name for node in graph.nodes if node.op_type == "BatchNormalization" for name in node.inputs[1:]}
-    biases = sum(graph.shape(node.inputs[1])[0] for node in graph.nodes if node.op_type == "BatchNormalization")
-    return sum(graph.tensors[name].elements for name in graph.weights - norms) + biases
+    """Of a network where the batch normalisation after a convolution has become the convolution's bias."""
+    total = parameters(graph)
+    for node in graph.nodes:
+        before = graph.producers.get(node.inputs[0]) if node.op_type == "BatchNormalization" else None
+        if before is not None and before.op_type == "Conv" and graph.sole_reader(before.outputs[0]) is not None:
+            total -= (4 if len(before.inputs) > 2 else 3) * graph.shape(node.inputs[1])[0]
+    return total
 
 
 def load(folder: Path, *lines: str, **arguments: object) -> Graph:
@@ -67,6 +70,7 @@ def check_written(graph: Graph, folder: Path) -> None:
     read = load_graph(path, strict=True)
 
     assert graph_macs(read) == graph_macs(graph)
+    assert parameters(read) == folded_parameters(graph)
     assert [prod(read.shape(name)) for name in read.outputs] == [prod(graph.shape(name)) for name in graph.outputs]
     assert [read.shape(name) for name in read.inputs] == [(1, *graph.shape(name)[1:]) for name in graph.inputs]
 
