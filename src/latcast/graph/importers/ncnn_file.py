@@ -109,9 +109,11 @@ def read_layers(path: Path, budget: Budget) -> Iterator[ParamLayer]:
         found += 1
         budget.take(Resource.NODES)
         try:
-            yield _parse(number, text)
+            layer = _parse(number, text)
+            budget.take(Resource.CONNECTIONS, len(layer.bottoms) + len(layer.tops))
         except ModelError as error:
             raise ModelError(f"line {number}: {error}") from error
+        yield layer
     if found != wanted:
         raise ModelError(f"found {found} layers, expected {wanted} as line 2 says; is the file cut off?")
 
