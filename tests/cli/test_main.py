@@ -129,6 +129,13 @@ def test_a_former_name_of_an_option_is_answered_with_the_new_one(latcast: Latcas
     assert now in found.err.splitlines()[-1]
 
 
+def test_a_command_without_a_platform_says_what_lists_them(latcast: Latcast) -> None:
+    found = latcast("predict", "resnet18")
+
+    assert (found.code, found.out) == (2, "")
+    assert "Missing option '--on'. latcast platforms lists what it may be." in found.err
+
+
 @pytest.mark.parametrize(("wrong", "right"), [("predcit", "predict"), ("plaforms", "platforms"), ("measrue", "measure")])
 def test_a_misspelt_command_is_answered_with_the_nearest(latcast: Latcast, wrong: str, right: str) -> None:
     found = latcast(wrong, "resnet18")

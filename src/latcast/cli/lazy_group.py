@@ -55,6 +55,8 @@ class CommandGroup(TyperGroup):
             renamed = RENAMED_OPTIONS.get(getattr(problem, "option_name", ""))
             if renamed and hasattr(problem, "possibilities"):
                 problem.possibilities = [renamed]
+            if "--on" in getattr(getattr(problem, "param", None), "opts", ()) and not getattr(problem, "message", "-"):
+                problem.message = "latcast platforms lists what it may be."  # type: ignore[attr-defined]
             raise
 
 
