@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import overload
+from typing import TypeGuard, cast, overload
 
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
@@ -48,10 +48,14 @@ def load(platform: On) -> PlatformPredictor:
     return _load_cached(path, path.stat().st_mtime)
 
 
+def is_one(on: On | Sequence[On]) -> TypeGuard[On]:
+    """Whether ``on`` is a platform, not a list of them."""
+    return isinstance(on, str | os.PathLike | Platform | PlatformPredictor)
+
+
 def load_all(on: On | Sequence[On]) -> list[PlatformPredictor]:
     """The predictors of one or several platforms; see :func:`load`."""
-    several = [on] if isinstance(on, str | os.PathLike | Platform | PlatformPredictor) else on
-    return [load(platform) for platform in several]
+    return [load(on)] if is_one(on) else [load(platform) for platform in cast("Sequence[On]", on)]
 
 
 @overload
@@ -120,7 +124,7 @@ def predict(
     predictors = load_all(on)
     graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
     found = [predictor.predict(graph, breakdown=breakdown) for predictor in predictors]
-    return found[0] if isinstance(on, str | os.PathLike | Platform | PlatformPredictor) else found
+    return found[0] if is_one(on) else found
 
 
 def predict_many(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import NormalDist
@@ -11,10 +10,10 @@ from typing import Any, overload
 import numpy as np
 
 from latcast.graph.ir import Graph
-from latcast.predictors.forecast import On, load_all
+from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
-from latcast.records import Platform, milliseconds
+from latcast.records import milliseconds
 from latcast.spaces.models import Model, Shapes, as_graph
 
 QUANTILES = 400
@@ -146,7 +145,7 @@ def compare(
         as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs) for model in (a, b)
     )
     found = [_compared(first, second, predictor) for predictor in predictors]
-    return found[0] if isinstance(on, str | os.PathLike | Platform | PlatformPredictor) else found
+    return found[0] if is_one(on) else found
 
 
 def _compared(a: Graph, b: Graph, predictor: PlatformPredictor) -> Comparison:

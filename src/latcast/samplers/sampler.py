@@ -53,16 +53,16 @@ class SamplerMaker(Protocol):
         """
 
 
-class RandomSampler:
-    """Draws evenly: every choice on the grid alike, channels over their range (nn-Meter §7.3 compares with it)."""
+class _Distinct:
+    """What random and prior sampling share: drawing, never the same twice, whatever came of it."""
 
-    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
-        self._space = space
-        self._rng = Random(f"random/{space.name}/{seed}")
-        self._seen: set[Configuration] = set()
+    _seen: set[Configuration]
+
+    def _draw(self) -> Configuration | None:
+        raise NotImplementedError
 
     def suggest(self, count: int) -> list[Configuration]:
-        return draw_distinct(lambda: self._space.draw(self._rng), count, self._seen)
+        return draw_distinct(self._draw, count, self._seen)
 
     def observe(
         self,
@@ -72,6 +72,18 @@ class RandomSampler:
         errors: Sequence[float] | None = None,
     ) -> None:
         self._seen.update(configurations)
+
+
+class RandomSampler(_Distinct):
+    """Draws evenly: every choice on the grid alike, channels over their range (nn-Meter §7.3 compares with it)."""
+
+    def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
+        self._space = space
+        self._rng = Random(f"random/{space.name}/{seed}")
+        self._seen: set[Configuration] = set()
+
+    def _draw(self) -> Configuration | None:
+        return self._space.draw(self._rng)
 
 
 BEYOND_SHARE = 0.5
@@ -84,7 +96,7 @@ GRAIN = 8
 """Widths of networks are multiples of this, of 4 or of 2, or of none."""
 
 
-class PriorSampler:
+class PriorSampler(_Distinct):
     """Draws as networks have configurations; evenly where no network has a kernel of the type.
 
     nn-Meter §5.2, with whole configurations in place of one distribution a dimension. Half of the draws are configurations that
@@ -115,18 +127,6 @@ class PriorSampler:
             group.append(index)
             self._spans.append(spans)
             self._group.append(group)
-
-    def suggest(self, count: int) -> list[Configuration]:
-        return draw_distinct(self._draw, count, self._seen)
-
-    def observe(
-        self,
-        configurations: Sequence[Configuration],
-        *,
-        latency_ms: Sequence[float] | None = None,
-        errors: Sequence[float] | None = None,
-    ) -> None:
-        self._seen.update(configurations)
 
     def _draw(self) -> Configuration | None:
         rng = self._rng
