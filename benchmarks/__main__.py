@@ -5,10 +5,13 @@ table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
 tables             print the Markdown tables of all platforms
 speed              predictions per second and start-up times
-phones STORE       the shipped predictors of phones, from published measurements; --seeds 20 judges random splits of them
+phones STORE       the shipped predictors of phones, from published measurements; --seeds 20 judges random splits of them,
+                     --transformers the transformers of lineages held out
 encodings          architectures of search spaces estimated a second
-new_device STORE   a phone that nobody measured, from a few whole networks; --ship writes the model that is shipped
+devices            devices that nobody measured, from 0 to 30 networks, every chip held out; --ship writes the shipped model
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
+weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
+delegates FOLDER   where layers run, by the rules of delegates and by Qualcomm AI Hub's table
 platforms ...      transfer over more than twenty platforms of one machine: draw, list, measure NAME..., judge
 """
 
@@ -182,11 +185,17 @@ def phones(
     seeds: Annotated[int, typer.Option(help="Random 70/30 splits to judge instead; no bundles are written.", min=0)] = 0,
     intervals: Annotated[int, typer.Option(help="How many of the splits also judge the interval.", min=0)] = 5,
     held_out: Annotated[str, typer.Option(help="What the splits hold out, separated by commas.")] = "network,lineage",
+    transformers: Annotated[
+        bool, typer.Option("--transformers", help="Judge transformers of lineages held out instead; no bundles are written.")
+    ] = False,
     only: Annotated[str, typer.Option(help='Platforms to judge, such as "*/gpu/*,*/1large/fp32".')] = "*",
 ) -> None:
     """Trains the shipped predictors of phones; bundles that are there are kept. Prints the mean figures."""
     from benchmarks.phones import SHIPPED_FOLDER, build_all, summary
 
+    if transformers:
+        _phone_transformers(store, only, jobs)
+        return
     if seeds:
         _phone_splits(store, seeds, intervals, held_out, only, jobs)
         return
@@ -195,6 +204,15 @@ def phones(
               f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
     for row in summary(folder or SHIPPED_FOLDER):
         print(json.dumps(row))
+
+
+def _phone_transformers(store: Path, only: str, jobs: int | None) -> None:
+    from benchmarks import phone_transformers
+
+    for found in phone_transformers.judge_all(store, only.split(","), jobs):
+        phone_transformers.kept_with([found])
+        console(stderr=True).print(f"{found['platform']}: MAPE {found['latcast']['mape']:.1f} %")
+    print(phone_transformers.figures_table(phone_transformers.kept_with([])))
 
 
 def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: str, jobs: int | None) -> None:
@@ -211,19 +229,75 @@ def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: 
     print(phone_splits.splits_table(summary))
 
 
-@app.command(name="new_device")
-def new_device(
-    store: Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")],
-    folder: Annotated[Path, typer.Option(help="Where the errors of each split are kept; those there are not worked out again.")],
-    splits: Annotated[int, typer.Option(help="How many of the splits.", min=1)] = 6,
-    ship: Annotated[bool, typer.Option("--ship", help="Fit everything and write the shipped model, too.")] = False,
-) -> None:
-    """Phones held out in turn, predicted from 5, 10 and 30 of their networks; writes benchmarks/results/new_device.json."""
-    from benchmarks import new_device as phone
+@app.command()
+def weights(rounds: Annotated[int, typer.Option(help="Runs of each file.", min=3)] = 200) -> None:
+    """Times files of random and of repeating weights in turn; writes benchmarks/results/repeating_weights.json."""
+    from benchmarks.repeating_weights import measure
 
-    print(phone.figures_table(phone.run(store, folder, phone.SPLITS[:splits])))
+    print(measure(rounds))
+
+
+@app.command()
+def delegates(
+    folder: Annotated[Path, typer.Argument(help="Of Qualcomm AI Hub's table.")],
+    models: Annotated[Path | None, typer.Option(help="ONNX files of networks that no space builds.")] = None,
+    seeds: Annotated[int, typer.Option(help="Ways to halve the models.", min=1)] = 20,
+    wrong: Annotated[bool, typer.Option("--wrong", help="List what is predicted wrongly.")] = False,
+) -> None:
+    """Rows whose layers run where the rules say, beside taking everything to run on the NPU; writes results/delegates.json."""
+    from benchmarks import delegates as judged
+
+    found = judged.judge_delegates(folder, models, seeds)
+    judged.write(found)
+    print(judged.delegates_table(found))
+    for line in found["wrong"] if wrong else ():  # type: ignore[attr-defined]
+        print(line)
+    for rule, share in found["kept"].items() if wrong else ():  # type: ignore[attr-defined]
+        print(f"{share:.2f} {rule}")
+
+
+@app.command()
+def devices(
+    data: Annotated[Path, typer.Option(help="Folder of the published datasets, a folder each.")] = Path("../shared/data"),
+    draws: Annotated[int, typer.Option(help="Draws of the measured networks for each platform and number of them.", min=1)] = 2,
+    seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
+    ship: Annotated[bool, typer.Option("--ship", help="Fit everything and write the shipped model, too.")] = False,
+    chosen: Annotated[
+        bool, typer.Option("--chosen", help="Networks that device suggest chooses against drawn ones, alone.")
+    ] = False,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="A pool of 1,000 platforms and 1,500 networks: time and memory, alone.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
+) -> None:
+    """Devices that nobody measured, from a few networks, every chip held out in turn; writes benchmarks/results/devices.json."""
+    from benchmarks import devices as unknown
+    from latcast.devices.known_platforms import known_platforms, read_datasets
+
+    last = ""
+
+    def watch(what: str, done: int, total: int) -> None:
+        nonlocal last
+        line = f"{what}: {100 * done // max(total, 1)} %"
+        if line != last and (done == total or "leaving" in what):
+            console(stderr=True).print(line)
+        last = line
+
+    pool = known_platforms(read_datasets(data), watch)
+    if scale:
+        print(json.dumps(unknown.scale(pool, seed=seed), indent=1))
+        return
+    if chosen:
+        print(json.dumps(unknown.chosen_against_drawn(pool, seed=seed, watch=watch), indent=1))
+        return
+    tried = unknown.tried_pool(pool, draws=draws, seed=seed, watch=watch)
+    rows = unknown.rows_of(tried)
+    unknown.save(rows, pool)
+    print(json.dumps(rows, indent=1) if as_json else unknown.markdown(rows))
+    for text in unknown.missed(rows):
+        console(stderr=True).print(f"missed: {text}")
     if ship:
-        phone.ship(store)
+        print(unknown.ship(pool, tried, seed=seed, watch=watch))
 
 
 @app.command(name="all")

@@ -68,7 +68,7 @@ def compute(trial: SplitTrial, data: TrainingData) -> Figures:
     known = frozenset(split.train)
     part = restrict(data, lambda sample: sample.reference.name in known)
     fit = trained_with_card if trial.interval else fit_predictor
-    predictor = fit(part, platform, platform_rules(platform), learn_from=source_of(platform, data), seed=trial.seed)
+    predictor = fit(part, platform, platform_rules(platform), learn_from=source_of(data), seed=trial.seed)
     tested = [sample for sample in data.networks if sample.reference.name not in known]
     estimates = predictor.estimate([sample.kernels for sample in tested])
     bounds = predictor.bounds_ms(estimates) if trial.interval else (None, None)

@@ -1,7 +1,7 @@
 """Predictors of real phones from the published measurements of Li et al., as they are shipped with the package.
 
-CPUs are learned from whole networks alone, as nothing else was published of them; GPUs from the recorded operations and whole
-networks, TFLite's by the mean of both. Every figure on a card is of networks held out: by whole lineages, and beside it by
+CPUs are learned from whole networks alone, as nothing else was published of them; GPUs from the recorded operations, with what
+is fitted to whole networks on top. Every figure on a card is of networks held out: by whole lineages, and beside it by
 random networks.
 """
 
@@ -55,21 +55,15 @@ def _graph(reference: Reference) -> Graph:
     return build(reference)
 
 
-def measured(path: Path, platform: Platform) -> TrainingData:
-    """What a store holds of the networks of a platform."""
+def measured(path: Path, platform: Platform, space: str = "pytorchcv") -> TrainingData:
+    """What a store holds of the networks of a platform, of one space."""
     with Store(path) as store:
-        return collect(store.measurements(platform=platform.id, space="pytorchcv"), platform_rules(platform), _graph)
+        return collect(store.measurements(platform=platform.id, space=space), platform_rules(platform), _graph)
 
 
-def source_of(platform: Platform, data: TrainingData) -> str:
-    """Operators where they were recorded, otherwise whole networks.
-
-    The mean of both on TFLite's GPUs: padding and element-wise kernels, a good part of a network there, were not recorded, so
-    that operators do not teach what they cost.
-    """
-    if len(data.profiled) <= 100:
-        return "networks"
-    return "averaged" if platform.runtime.startswith("tflite") else "operators"
+def source_of(data: TrainingData) -> str:
+    """Operators where they were recorded, otherwise whole networks."""
+    return "operators" if len(data.profiled) > 100 else "networks"
 
 
 def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
@@ -83,7 +77,7 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
     platform = Platform.parse(platform_id)
     rules = platform_rules(platform)
     data = measured(path, platform)
-    learn_from = source_of(platform, data)
+    learn_from = source_of(data)
     predictor = trained_with_card(data, platform, rules, learn_from=learn_from)
     at_random = _held_out_at_random(data, platform, learn_from)
     card = {

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.accuracy import RESULTS
+from benchmarks.known_rows import KnownRows, kind_similarity, predict_platform
 from benchmarks.platforms_campaign import (
     PLATFORMS,
     PLATFORMS_FOLDER,
@@ -33,7 +34,6 @@ from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.devices.adaptation import transferred_predictor
 from latcast.devices.adaptation_rounds import AdaptationRounds
-from latcast.devices.few_measurements import KnownRows, kind_similarity, predict_platform
 from latcast.devices.pool import Pool
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph

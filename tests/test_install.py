@@ -120,7 +120,8 @@ def test_a_small_install_predicts_files_and_named_networks(tmp_path: Path, files
     [
         "--help",
         "compare resnet18 squeezenet1_1 --on pixel4/tflite-2.10/gpu/fp16",
-        "device select",
+        "device suggest -n 3",
+        "device add pi5 --unit cpu4 --runtime tflite --precision fp32 -o pi5",
         "device kit squeezenet1_1 -o kit",
         "doctor",
         "models mobile*",
@@ -152,7 +153,7 @@ def test_a_small_install_predicts_from_python(tmp_path: Path) -> None:
         ("measure resnet18", "local"),
         ("device adapt", "local"),
         ("device fusion detect", "local"),
-        ("device predict --measured few.csv --on mine/tflite-2.10/4large/fp32 squeezenet1_1", "local"),
+        ("device suggest --method spearman --data phones.sqlite", "local"),
         ("train kept.sqlite", "local"),
         ("evaluate pixel4/tflite-2.10/gpu/fp16 kept.sqlite", "local"),
         ("data variants -o variants", "parquet"),

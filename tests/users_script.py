@@ -30,6 +30,10 @@ def forecasts(module: object, example_inputs: object) -> None:
     assert_type(latcast.predict_many(["resnet18", Path("x.onnx")], on=PHONE), list[latcast.Prediction])
     assert_type(latcast.predict(module, on=PHONE, example_inputs=example_inputs), latcast.Prediction)
 
+    assert_type(latcast.find_devices("pi 5"), list[latcast.FoundDevice])
+    assert_type(latcast.find_devices("pi 5")[0].platforms[0].mape, float | None)
+    assert_type(latcast.find_devices("pi 5")[0].chips[0].cpu[0].ghz, float | None)
+
     phone = latcast.load(PHONE)
     assert_type(phone, latcast.PlatformPredictor)
     assert_type(phone.predict("resnet18"), latcast.Prediction)

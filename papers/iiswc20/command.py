@@ -14,10 +14,6 @@ from papers.command import Analyse, AsJson, Data, Fresh, Jobs, Only, Plot, repor
 
 def command(
     data: Data,
-    architectures: Annotated[
-        Path | None,
-        typer.Option("--nb201", help="Folder of HELP's latencies of NAS-Bench-201, for Spearman's ρ on its protocol as well."),
-    ] = None,
     analyse: Analyse = False,
     only: Only = "",
     splits: Annotated[
@@ -35,7 +31,7 @@ def command(
     if analyse:
         _analyse(data, only, plot, as_json)
     else:
-        _reproduce(data, architectures, only, splits, jobs or os.cpu_count() or 1, fresh, plot, as_json)
+        _reproduce(data, only, splits, jobs or os.cpu_count() or 1, fresh, plot, as_json)
 
 
 def _analyse(data: Path, only: str, plot: Path | None, as_json: bool) -> None:
@@ -53,29 +49,21 @@ def _analyse(data: Path, only: str, plot: Path | None, as_json: bool) -> None:
     report(found, {"data": str(data)}, as_json=as_json, plot=plot, draw=partial(draw_measurements, published, chosen))
 
 
-def _reproduce(
-    data: Path, architectures: Path | None, only: str, splits: int, jobs: int, fresh: bool, plot: Path | None, as_json: bool
-) -> None:
-    from dataclasses import replace
-
+def _reproduce(data: Path, only: str, splits: int, jobs: int, fresh: bool, plot: Path | None, as_json: bool) -> None:
     from latcast.folders import cache_folder
     from latcast.measure.labels import label_error_to_json
     from latcast.predictors.profiling import Stage
     from papers.harness import chosen_items, files_digest
-    from papers.iiswc20.architectures import read_nas_bench_201
     from papers.iiswc20.plots import draw
     from papers.iiswc20.protocol import result_folder
     from papers.iiswc20.published import read_published
     from papers.iiswc20.tables import ITEMS, reproduce
 
-    chosen = chosen_items(only, ITEMS if architectures else ITEMS[:-1])
+    chosen = chosen_items(only, ITEMS)
     with working(plot) as progress:
         progress(Stage("reading the dataset", 0.0))
         published = read_published(data)
         digest = files_digest(data.iterdir())
-        if architectures is not None:
-            published = replace(published, architectures=read_nas_bench_201(architectures))
-            digest += files_digest(architectures.iterdir())
         results = result_folder(cache_folder() / "papers-iiswc20", digest, fresh=fresh)
         found = reproduce(published, results, chosen, splits=splits, jobs=jobs, watch=progress)
     document = {"data": str(data), "splits": splits, **label_error_to_json(published.label_error())}

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latcast.devices.cross_device import CrossDeviceModel, Predicted
-from latcast.devices.cross_device_fit import refitted
 from papers.harness import plain
-from papers.iiswc20.architectures import new_architectures
+from papers.iiswc20.known_phones import Forecasts, PhoneModel
 from papers.iiswc20.paper import FIGURE_13_PHONE
 from papers.iiswc20.protocol import (
     Row,
     Trial,
-    calibrate_ours,
     choose_signature,
-    fit_ours,
     metrics,
     split_networks,
     split_phones,
@@ -75,7 +71,7 @@ def collaborative(trial: Trial, published: Published) -> list[Row]:
             predicted = model.predict(latency_ms[:, signature], published.padded_layers)
             found.append(_row("paper", count, predicted, latency_ms, unmeasured))
         else:
-            predicted = predict_missing(latency_ms, measured, published, signature, seed=trial.seed)
+            predicted = predict_missing(phones, measured, published, signature, seed=trial.seed)
             found.append(_row("ours", count, predicted, latency_ms, unmeasured))
     return found
 
@@ -86,20 +82,16 @@ def _row(model: str, count: int, predicted: np.ndarray, latency_ms: np.ndarray, 
 
 
 def predict_missing(
-    latency_ms: np.ndarray, measured: np.ndarray, published: Published, signature: Sequence[int] | np.ndarray, *, seed: int
+    phones: np.ndarray, measured: np.ndarray, published: Published, signature: Sequence[int] | np.ndarray, *, seed: int
 ) -> np.ndarray:
     """(phones, networks) ours: measured cells as they are, the others predicted."""
+    latency_ms = published.mean_ms[phones]
     table = np.where(measured, latency_ms, np.nan)
     table[:, signature] = latency_ms[:, signature]
-    known = np.flatnonzero(~np.isnan(table).all(axis=0))
-    unknown = np.setdiff1d(np.arange(published.networks), known)
-    places = {network: index for index, network in enumerate(known.tolist())}
-    model = fit_ours(published, table[:, known], [places[int(network)] for network in signature], seed, known)
-    described = model.networks.describe(unknown.tolist()) if len(unknown) else None
-    expected = np.exp(model.known_devices(described))
-    result = np.empty_like(table)
-    result[:, np.concatenate([known, unknown])] = expected
-    return np.where(np.isnan(table), result, table)
+    model = PhoneModel.fitted(published, phones, table, seed)
+    known = [np.flatnonzero(np.isfinite(values)) for values in table]
+    expected = [model.of(int(row), cells, values[cells])[0] for row, cells, values in zip(phones, known, table, strict=True)]
+    return np.where(np.isnan(table), np.exp(expected), table)
 
 
 def isolated(trial: Trial, published: Published) -> list[Row]:
@@ -123,7 +115,7 @@ def isolated(trial: Trial, published: Published) -> list[Row]:
         name = "collaborative" if twins else "collaborative, no other phone of the model"
         found.append({"model": name, "measurements": 2 * OWN_MEASUREMENTS, **metrics(predicted, latency_ms[:1])})
         if twins:
-            ours = predict_missing(latency_ms, measured, published, signature, seed=trial.seed)[:1]
+            ours = predict_missing(order, measured, published, signature, seed=trial.seed)[:1]
             left = ~measured[:1]
             row = {"r2_all": metrics(ours, latency_ms[:1])["r2"], **metrics(ours[left], latency_ms[:1][left])}
             found.append({"model": "ours", "measurements": 2 * OWN_MEASUREMENTS, **row})
@@ -235,20 +227,17 @@ def _trees_of_ratios(phones: NewPhones, features: np.ndarray) -> Row:
     return metrics(predicted, phones.actual_ms)
 
 
-def _ours(phones: NewPhones, model: CrossDeviceModel, reach: float | None = None) -> Row:
-    """Ours on the networks that were not measured; ``reach`` is that of the interval, where there is one."""
-    predicted, distances = model.new_devices(phones.signature, phones.signature_ms)
-    return {"unlike": float(distances.unlike.mean()), **_metrics(predicted, phones.judged, phones.actual_ms, reach)}
+def _ours(phones: NewPhones, model: PhoneModel, *, calibrated: bool = False, effects: bool = False) -> Row:
+    """Ours on the networks that were not measured; with what known phones say of each network beside it where asked."""
+    found = model.new_phones(phones.test, phones.signature, phones.signature_ms)
+    if effects:
+        known = model.network_effects(phones.train, phones.signature, phones.latency_ms[phones.train])
+        found = Forecasts(found.mean + known, found.deviation)
+    bounds = [part[:, phones.judged] for part in found.bounds_ms] if calibrated else []
+    return metrics(found.latency_ms[:, phones.judged], phones.actual_ms, *bounds)
 
 
-def _metrics(predicted: Predicted, judged: np.ndarray, actual_ms: np.ndarray, reach: float | None) -> Row:
-    mean, deviation = predicted.mean[:, judged], predicted.deviation[:, judged]
-    if reach is None:
-        return metrics(np.exp(mean), actual_ms)
-    return metrics(np.exp(mean), actual_ms, np.exp(mean - reach * deviation), np.exp(mean + reach * deviation))
-
-
-def process(trial: Trial, published: Published) -> list[Row]:
+def new_phones(trial: Trial, published: Published) -> list[Row]:
     """Ours: a new phone, all networks known, ``size`` of them measured. The variant is label and selection."""
     label, method = trial.variant.split(", ")
     latency_ms = published.latency_ms(label)
@@ -256,9 +245,14 @@ def process(trial: Trial, published: Published) -> list[Row]:
     for by_model in (False, True) if trial.size == 10 and method == "random" else (False,):
         split = split_phones(published, trial.seed, by_model=by_model)
         phones = NewPhones.of(latency_ms, split, method, trial.size, trial.seed)
-        model = fit_ours(published, latency_ms[phones.train], phones.signature, trial.seed)
-        found.append({"models_apart": by_model, **_ours(phones, model, calibrate_ours(model, published, trial).known)})
+        model = PhoneModel.fitted(published, phones.train, latency_ms[phones.train], trial.seed, calibrated=True)
+        found.append({"models_apart": by_model, "model": "ours", **_ours(phones, model, calibrated=True)})
+        if not by_model:
+            found.append({"models_apart": False, "model": WITH_EFFECTS, **_ours(phones, model, calibrated=True, effects=True)})
     return found
+
+
+WITH_EFFECTS = "ours, with what known phones say of each network"
 
 
 def unseen_networks(trial: Trial, published: Published) -> list[Row]:
@@ -268,14 +262,15 @@ def unseen_networks(trial: Trial, published: Published) -> list[Row]:
     known, unseen = split_networks(published.networks, trial.seed)
     table = latency_ms[np.ix_(train, known)]
     signature = choose_signature("prediction_error", table, trial.size, trial.seed)
-    model = fit_ours(published, table, signature, trial.seed, known)
-    reach = calibrate_ours(model, published, trial, known).unseen
-    described = model.networks.describe(unseen.tolist())
-    predicted, _ = model.new_devices(signature, latency_ms[np.ix_(test, known[signature])], described)
+    known_ms = latency_ms[train].copy()
+    known_ms[:, unseen] = np.nan
+    model = PhoneModel.fitted(published, train, known_ms, trial.seed, calibrated=True)
+    signature_ms = latency_ms[np.ix_(test, known[signature])]
+    predicted = model.new_phones(test, known[signature], signature_ms)
     actual_ms = latency_ms[np.ix_(test, unseen)]
-    ours = _metrics(predicted, np.arange(len(known), published.networks), actual_ms, reach)
+    ours = metrics(predicted.latency_ms[:, unseen], actual_ms, *(part[:, unseen] for part in predicted.bounds_ms))
     paper = fit_paper_trees(table, published.padded_layers[known], signature)
-    trees_ms = paper.predict(latency_ms[np.ix_(test, known[signature])], published.padded_layers[unseen])
+    trees_ms = paper.predict(signature_ms, published.padded_layers[unseen])
     return [{"model": "ours", **ours}, {"model": "paper", **metrics(trees_ms, actual_ms)}]
 
 
@@ -290,7 +285,7 @@ def held_out_cluster(trial: Trial, published: Published) -> list[Row]:
         {"model": LOGARITHMIC, **_trees_of_ratios(phones, published.padded_layers)},
     ]
     if trial.seed < OURS_IN_TABLE_I:
-        model = fit_ours(published, phones.latency_ms[phones.train], phones.signature, trial.seed)
+        model = PhoneModel.fitted(published, phones.train, phones.latency_ms[phones.train], trial.seed)
         found.append({"model": "ours", **_ours(phones, model)})
     return found
 
@@ -299,15 +294,15 @@ OURS_IN_TABLE_I = 5
 """Random signatures for which ours is fitted."""
 
 
-def sizes_of_process(trial: Trial, published: Published) -> list[Row]:
-    """Ours with random signatures of several sizes, variances fitted to 10 and adjusted to each."""
+def sizes(trial: Trial, published: Published) -> list[Row]:
+    """Ours with random signatures of several sizes."""
     train, test = split_phones(published, trial.seed)
     order = np.random.default_rng(trial.seed).permutation(published.networks)
-    model = fit_ours(published, published.mean_ms[train], order[:10], trial.seed)
+    model = PhoneModel.fitted(published, train, published.mean_ms[train], trial.seed, calibrated=True)
     found = []
     for size in SIZES:
         phones = NewPhones(published.mean_ms, train, test, order[:size])
-        found.append({"size": size, **_ours(phones, refitted(model, phones.signature, seed=trial.seed))})
+        found.append({"size": size, **_ours(phones, model, calibrated=True)})
     return found
 
 
@@ -318,13 +313,12 @@ EXPERIMENTS: Mapping[str, Callable[[Trial, Published], Sequence[Row]]] = {
     "static": static,
     "selection": selection,
     "random signature": random_signature,
-    "process": process,
-    "process sizes": sizes_of_process,
+    "new phones": new_phones,
+    "sizes": sizes,
     "unseen networks": unseen_networks,
     "held-out cluster": held_out_cluster,
     "collaborative": collaborative,
     "isolated": isolated,
-    "new architectures": new_architectures,
 }
 
 

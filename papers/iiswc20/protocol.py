@@ -1,4 +1,4 @@
-"""Trials, splits of phones and networks, our model on them, and metrics of what was predicted."""
+"""Trials, splits of phones and networks, and metrics of what was predicted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 
 from latcast.datasets.splits import by_device, by_group
-from latcast.devices.cross_device import CrossDeviceModel
-from latcast.devices.cross_device_fit import fit_cross_device
-from latcast.devices.interval_calibration import Calibration, calibrate_deviations
 from latcast.devices.signature_selection import SELECTIONS
 from latcast.predictors.metrics import judge
 from papers.harness import Cell, ResultFolder, source_digest
@@ -39,7 +36,10 @@ class Trial:
     size: int = 10
 
 
-SOURCES = ("latcast.devices", "latcast.datasets.importers.iiswc20", "papers.iiswc20")
+SOURCES = (
+    "latcast.devices", "latcast.datasets.importers.iiswc20", "latcast.predictors.network_features",
+    "latcast.predictors.platform_posterior", "latcast.predictors.process_basis", "papers.iiswc20",
+)  # fmt: skip
 """Packages whose source decides what a trial comes to."""
 
 
@@ -112,46 +112,6 @@ def split_networks(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def choose_signature(method: str, latency_ms: np.ndarray, size: int, seed: int) -> np.ndarray:
     """Networks that describe a phone, chosen by known phones."""
     return np.array(SELECTIONS.get(method)(latency_ms, size, seed))
-
-
-def fit_ours(
-    published: Published,
-    latency_ms: np.ndarray,
-    signature: Sequence[int] | np.ndarray,
-    seed: int,
-    networks: np.ndarray | None = None,
-) -> CrossDeviceModel:
-    """Our model, fitted to some phones.
-
-    Args:
-        published: Where the networks are from.
-        latency_ms: (phones, networks) NaN where not measured.
-        signature: Columns by which phones are compared.
-        seed: Of what is random in the fit.
-        networks: Which network each column is; all in their order where None.
-    """
-    columns = _indices(published, networks)
-    chosen = [int(index) for index in signature]
-    return fit_cross_device(latency_ms, columns, fit_networks=published.catalogue, signature=chosen, seed=seed)
-
-
-def calibrate_ours(
-    model: CrossDeviceModel, published: Published, trial: Trial, networks: np.ndarray | None = None
-) -> Calibration:
-    """How wide intervals are, learned from the phones that the model knows.
-
-    Args:
-        model: From :func:`fit_ours`, to ``networks``.
-        published: Where the networks are from.
-        trial: Says how many networks of a phone are measured, and the seed.
-        networks: As for :func:`fit_ours`.
-    """
-    columns = _indices(published, networks)
-    return calibrate_deviations(model, columns, fit_networks=published.catalogue, size=trial.size, seed=trial.seed)
-
-
-def _indices(published: Published, networks: np.ndarray | None) -> list[int]:
-    return list(range(published.networks)) if networks is None else [int(index) for index in networks]
 
 
 def values(rows: Iterable[Row], name: str) -> list[float]:

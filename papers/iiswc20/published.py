@@ -2,90 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from latcast.datasets.importers import IMPORTERS
-from latcast.devices.kernel_covariance import KernelTraits, kernel_covariance
+from latcast.devices.chips import named_in, silicon
+from latcast.devices.device_model import KnownPlatform
+from latcast.devices.known_platforms import RULES, covariates_of
 from latcast.devices.latency_table import table_of
-from latcast.devices.network_covariance import KernelShares, LayerShareFit, LayerShareModel
-from latcast.devices.network_kernels import common_rules, network_kernels
+from latcast.devices.network_kernels import network_kernels
 from latcast.errors import DatasetError, ModelError
-from latcast.kernels.kernel import Kernel, KernelTable
+from latcast.kernels.rules import load_rules
 from latcast.measure.environment import MOMENT
 from latcast.measure.labels import LabelError, label_error_of_halves
+from latcast.predictors.network_features import NetworkFeatures
+from latcast.records import Platform
 from latcast.spaces.iiswc20 import graph_of_layers, layers_of, short_layers
 from papers.iiswc20.paper import CLUSTERS
 from papers.iiswc20.trees import PaddedLayers
 
-if TYPE_CHECKING:
-    from papers.iiswc20.architectures import Architectures
-
 FEWEST_PHONES = 20
+
+KIND = "cpu"
+"""Of unit: every phone ran the networks on one core."""
 
 LABELS = ("mean", "median")
 """Of a network's 30 runs: the mean, as published and as the paper uses it, or the median."""
 
 NETWORK_CLUSTERS = ("small", "large", "giant")
-
-
-@dataclass(frozen=True)
-class Catalogue:
-    """The dataset's networks as indices, so that all splits share what does not depend on them: how alike two kernels are.
-
-    Fits as :class:`LayerShareFit` does, with the same results, to networks given as indices.
-
-    Attributes:
-        kernels: Of every network.
-        likeness: (distinct kernels, distinct kernels) covariance of their efficiencies.
-        fit: Learns typical latencies.
-    """
-
-    kernels: tuple[tuple[Kernel, ...], ...]
-    likeness: np.ndarray
-    fit: LayerShareFit
-
-    @classmethod
-    def of(cls, kernels: Sequence[Sequence[Kernel]]) -> Catalogue:
-        """Of networks by their kernels."""
-        fit = LayerShareFit()
-        traits = KernelTraits.of(KernelTable.of(kernels))
-        return cls(tuple(tuple(found) for found in kernels), kernel_covariance(traits, traits, fit.scales), fit)
-
-    def __call__(self, networks: Sequence[int], pattern: np.ndarray) -> CatalogueModel:
-        """See :class:`latcast.devices.network_covariance.NetworkPriorFit`."""
-        fitted = self.fit([self.kernels[index] for index in networks], pattern)
-        return CatalogueModel(fitted, self, fitted.describe(self.kernels))
-
-
-@dataclass(frozen=True)
-class CatalogueModel:
-    """Attributes:
-    fitted: Learned from some of the networks.
-    catalogue: All networks.
-    described: All networks in it.
-    """
-
-    fitted: LayerShareModel
-    catalogue: Catalogue
-    described: KernelShares
-
-    def describe(self, networks: Sequence[int]) -> KernelShares:
-        chosen = [int(index) for index in networks]
-        return KernelShares(self.described.mean[chosen], self.described.shares[chosen], self.described.traits)
-
-    def covariance(self, first: KernelShares, second: KernelShares) -> np.ndarray:
-        found: np.ndarray = first.shares @ self.catalogue.likeness @ second.shares.T
-        return found
-
-    def variance(self, described: KernelShares) -> np.ndarray:
-        found: np.ndarray = (described.shares @ self.catalogue.likeness * described.shares).sum(axis=1)
-        return found
 
 
 @dataclass(frozen=True)
@@ -99,7 +48,6 @@ class Published:
     halves_ms: (2, phones, networks) medians of the first and of the second half of the runs; None without raw runs.
     layers: Of each network, (layers, 13).
     mega_macs: (networks,) as published.
-    architectures: The cells of NAS-Bench-201, where they were read too.
     """
 
     phones: tuple[str, ...]
@@ -110,7 +58,6 @@ class Published:
     halves_ms: np.ndarray | None
     layers: tuple[np.ndarray, ...]
     mega_macs: np.ndarray
-    architectures: Architectures | None = None
 
     def latency_ms(self, label: str = "mean") -> np.ndarray:
         """(phones, networks).
@@ -125,15 +72,23 @@ class Published:
         return self.median_ms
 
     @cached_property
-    def kernels(self) -> tuple[tuple[Kernel, ...], ...]:
+    def features(self) -> NetworkFeatures:
         """Of each network, also of one whose layers compute something else than was published of it."""
-        rules = common_rules(self.phones)
-        return tuple(network_kernels(graph_of_layers(short_layers(layers)), rules) for layers in self.layers)
+        rules = load_rules(RULES)
+        return NetworkFeatures.of([network_kernels(graph_of_layers(short_layers(layers)), rules) for layers in self.layers])
 
     @cached_property
-    def catalogue(self) -> Catalogue:
-        """The networks as indices."""
-        return Catalogue.of(self.kernels)
+    def platforms(self) -> tuple[KnownPlatform, ...]:
+        """The phones as the model of devices sees them, without their latencies."""
+        found = []
+        nothing = np.zeros(0)
+        for name, device in zip(self.phones, self.hardware, strict=True):
+            platform = Platform.parse(name)
+            device_text, chip_text = named_in(platform.device, {"device": device})
+            covariates = covariates_of(platform, KIND, device_text, chip_text)
+            die = silicon(device_text, chip_text, KIND)
+            found.append(KnownPlatform(name, KIND, die, covariates, nothing.astype(int), nothing, "iiswc20"))
+        return tuple(found)
 
     @cached_property
     def padded_layers(self) -> np.ndarray:

@@ -7,7 +7,7 @@ Example:
     >>> latcast.__version__
     '0.1.0'
     >>> latcast.load("pixel4/tflite-2.10/gpu/fp16").predict("resnet18")
-    <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.2 ms, 90 % interval 16.7 to 27.4 ms, 100 % covered>
+    <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _WHERE = {
     "build": "latcast.spaces.catalogue",
     "compare": "latcast.report.compare",
     "evaluate": "latcast.predictors.evaluation",
+    "find_devices": "latcast.devices.device_search",
     "find_kernels": "latcast.kernels.search",
     "from_torch": "latcast.graph.importers",
     "load": "latcast.predictors.forecast",
@@ -41,6 +42,7 @@ _WHERE = {
     "train": "latcast.predictors.training_from_store",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
+    "FoundDevice": "latcast.devices.device_search",
     "FusionRules": "latcast.kernels.rules",
     "Graph": "latcast.graph.ir",
     "GraphBuilder": "latcast.graph.builder",
@@ -63,6 +65,8 @@ _WHERE = {
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store as Store
+    from latcast.devices.device_search import FoundDevice as FoundDevice
+    from latcast.devices.device_search import find_devices as find_devices
     from latcast.errors import LatcastError as LatcastError
     from latcast.graph.builder import GraphBuilder as GraphBuilder
     from latcast.graph.importers import from_torch as from_torch

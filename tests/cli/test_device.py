@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import KitManifest
-from latcast.devices.latency_table import LatencyTable
-from latcast.spaces.catalogue import model
+from latcast.spaces.catalogue import build, model
 from tests.cli.conftest import Latcast
 from tests.devices.runtimes import made_up_devices, records
 
 NEW = 3
 
-NEW_ID = f"made{NEW}/tflite-2.10/cpu1/fp32"
+ADD = ("device", "add", "pi5", "--unit", "cpu4", "--runtime", "tflite-2.16", "--precision", "fp32")
 
 
 @pytest.fixture
@@ -26,20 +26,9 @@ def known(tmp_path: Path) -> Path:
     return tmp_path / "known.jsonl"
 
 
-def new_device() -> LatencyTable:
-    return made_up_devices().rows([NEW])
-
-
-@pytest.fixture
-def few(tmp_path: Path) -> Path:
-    """Five of them on a new one."""
-    jsonlines.write(tmp_path / "few.jsonl", records(new_device().columns(range(5))))
-    return tmp_path / "few.jsonl"
-
-
-class TestSelect:
+class TestSuggestFromData:
     def test_names_networks_with_their_typical_latency(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("device", "select", "--data", known, "-n", "3", "--json").json
+        found = latcast("device", "suggest", "--data", known, "-n", "3", "--json").json
 
         assert (found["method"], found["seed"], found["known_networks"], found["used_platforms"]) == (
             "prediction_error",
@@ -54,7 +43,7 @@ class TestSelect:
             assert each["typical_ms"] > 0
 
     def test_shows_a_table(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("device", "select", "--data", known, "-n", "3", "--method", "spearman")
+        found = latcast("device", "suggest", "--data", known, "-n", "3", "--method", "spearman")
 
         lines = found.out.splitlines()
         assert lines[0] == "3 networks that describe a device, by spearman"
@@ -62,88 +51,119 @@ class TestSelect:
         assert lines[-1] == "chosen from 10 of 10 networks, measured on 15 of 15 platforms"
 
     def test_platforms_of_a_pattern(self, latcast: Latcast, known: Path) -> None:
-        found = latcast("device", "select", "--data", known, "-n", "2", "--known", "made[12]/*", "--json").json
+        found = latcast("device", "suggest", "--data", known, "-n", "2", "--known", "made[12]/*", "--json").json
 
         assert found["used_platforms"] == 2
 
     def test_too_many_are_refused(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("device", "select", "--data", known, "-n", "11").reason.startswith(
+        assert latcast("device", "suggest", "--data", known, "-n", "11").reason.startswith(
             "10 networks were measured on every one"
         )
 
-    def test_without_data_they_are_small_networks_of_the_shipped_model(self, latcast: Latcast) -> None:
-        found = latcast("device", "select", "-n", "4", "--json").json
-
-        assert (found["method"], found["known_networks"], found["used_networks"]) == ("shipped", 78, 53)
-        assert len({each["name"] for each in found["networks"]}) == 4
-        assert latcast("device", "select", "-n", "54").reason.startswith("53 of the 78 known networks have at most 6.5 million")
-
-    def test_a_pattern_of_platforms_wants_data(self, latcast: Latcast) -> None:
-        assert latcast("device", "select", "--known", "*/gpu/*").code == 2
-
     def test_an_unknown_method_is_a_wrong_call(self, latcast: Latcast, known: Path) -> None:
-        assert latcast("device", "select", "--data", known, "--method", "magic").code == 2
+        assert latcast("device", "suggest", "--data", known, "--method", "magic").code == 2
 
 
-class TestPredict:
-    def test_known_networks_and_files_that_nobody_ran(self, latcast: Latcast, known: Path, few: Path, model_file: Path) -> None:
-        name = made_up_devices().networks[7].name
+class TestAdd:
+    def test_a_device_from_a_csv_file_predicts_any_network(self, latcast: Latcast, tmp_path: Path) -> None:
+        few = tmp_path / "few.csv"
+        few.write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\nsqueezenet1_1,30\nresnet50,270\nmnasnet1_0,42\n")
 
-        found = latcast(
-            "device",
-            "predict",
-            "--measured",
-            few,
-            "--data",
-            known,
-            model_file,
-            name,
-            "efficientnet_b0",
-            "--json",
-        ).json
+        added = latcast(*ADD, "--measured", few, "-o", tmp_path / "board.zip", "--json").json
+        found = latcast("predict", "resnet34", "mobilenet_v2", "--on", tmp_path / "board.zip", "--json").json["predictions"]
 
-        assert (found["platform"], found["measured"], found["known_platforms"], found["known_networks"]) == (NEW_ID, 5, 15, 10)
-        by_name = {each["model"]: each for each in found["predictions"]}
-        assert list(by_name) == [str(model_file), name, "efficientnet_b0"]
-        assert [each["known"] for each in found["predictions"]] == [False, True, False]
-        assert all(each["low_ms"] < each["latency_ms"] < each["high_ms"] for each in found["predictions"])
-        actual = float(new_device().latency_ms[0, 7])
-        assert by_name[name]["latency_ms"] == pytest.approx(actual, rel=0.15)
-        assert found["nearest"]["platform"].startswith("made")
-        assert found["warnings"] == []
+        assert (added["platform"], added["measured"]) == ("pi5/tflite-2.16/cpu4/fp32", 5)
+        assert [each["model"] for each in found] == ["resnet34", "mobilenet_v2"]
+        # Twice the work of resnet18, whose blocks it has.
+        assert 170 < found[0]["latency_ms"] < 290
+        assert found[0]["low_ms"] < 230 < found[0]["high_ms"]
+        assert found[1]["low_ms"] < 40 < found[1]["high_ms"]
 
-    def test_without_names_all_known_networks(self, latcast: Latcast, known: Path, few: Path) -> None:
-        found = latcast("device", "predict", "-m", few, "-d", known)
+    def test_more_networks_make_a_narrower_interval(self, latcast: Latcast, tmp_path: Path) -> None:
+        few = tmp_path / "few.csv"
+        few.write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\nsqueezenet1_1,30\n")
+        widths = []
+        for name, arguments in (("none", ()), ("some", ("--measured", few))):
+            latcast(*ADD, *arguments, "-o", tmp_path / f"{name}.zip")
+            found = latcast("predict", "resnet34", "--on", tmp_path / f"{name}.zip", "--json").json["predictions"][0]
+            widths.append(found["high_ms"] / found["low_ms"])
 
-        assert found.code == 0
-        lines = found.out.splitlines()
-        assert lines[0] == f"{NEW_ID}, from 5 measured networks"
-        assert sum(" known" in line for line in lines) == 10
-        assert lines[-1].startswith("learned from 10 networks on 15 platforms; the most alike is made")
+        assert widths[1] < 0.5 * widths[0]
 
-    def test_a_device_unlike_all_is_warned_of(self, latcast: Latcast, known: Path, tmp_path: Path) -> None:
-        table = new_device().columns(range(5))
-        values = table.latency_ms * [[10, 0.1, 10, 0.1, 10]]
-        jsonlines.write(tmp_path / "odd.jsonl", records(LatencyTable(table.platforms, table.networks, values)))
-
-        found = latcast("device", "predict", "-m", tmp_path / "odd.jsonl", "-d", known)
+    def test_without_a_measurement_it_says_what_it_rests_on(self, latcast: Latcast, tmp_path: Path) -> None:
+        found = latcast(*ADD, "-o", tmp_path / "board.zip")
 
         assert found.code == 0
-        assert "latcast: this device is unlike all 15 known ones" in found.err
+        assert "nothing was measured on this device" in found.err
 
-    def test_a_file_that_is_not_there_is_one_line(self, latcast: Latcast, known: Path, few: Path) -> None:
-        assert "cannot read measurements from nosuch.jsonl" in self.last_line(
-            latcast("device", "predict", "-m", "nosuch.jsonl", "-d", known)
+    def test_a_value_that_the_others_contradict_is_named_and_kept(self, latcast: Latcast, tmp_path: Path) -> None:
+        few = tmp_path / "few.csv"
+        few.write_text(
+            "model,latency_ms\nmobilenet_v2,40\nresnet18,120\nsqueezenet1_1,30\nresnet50,270\nmnasnet1_0,42\nresnet34,2300\n"
+            "mobilenet_v1,70\nshufflenet_v2_x1_0,22\n"
         )
-        assert "nosuch.onnx" in self.last_line(latcast("device", "predict", "-m", few, "-d", known, "nosuch.onnx"))
 
-    def last_line(self, found: object) -> str:
-        from tests.cli.conftest import Outcome
+        added = latcast(*ADD, "--measured", few, "-o", tmp_path / "board.zip", "--json")
+        found = added.json
 
-        assert isinstance(found, Outcome)
-        assert (found.code, found.out) == (1, "")
-        assert "Traceback" not in found.err
-        return found.err.splitlines()[-1]
+        assert "counted for little, as the others contradict it: resnet34 (few.csv:7): 2300 ms" in added.err
+        assert [each["name"] for each in found["misfits"]] == ["resnet34"]
+        assert found["misfits"][0]["places"] == ["few.csv:7"]
+        assert found["measured"] == 8
+
+    def test_seconds_are_refused_until_somebody_says_so(self, latcast: Latcast, tmp_path: Path) -> None:
+        few = tmp_path / "few.csv"
+        few.write_text("model,latency_ms\nmobilenet_v2,0.040\nresnet18,0.120\nsqueezenet1_1,0.030\n")
+
+        refused = latcast(*ADD, "--measured", few, "-o", tmp_path / "board.zip")
+        said = latcast(*ADD, "--measured", few, "--latency-unit", "s", "-o", tmp_path / "board.zip")
+
+        assert (refused.code, said.code) == (1, 0)
+        assert "--latency-unit ms, s or us" in refused.err.splitlines()[-1]
+
+    def test_a_runtime_without_a_version_is_unstated(self, latcast: Latcast, tmp_path: Path) -> None:
+        found = latcast("device", "add", "x", "-u", "gpu", "-r", "ncnn", "-p", "fp16", "-o", tmp_path / "b", "--json").json
+
+        assert found["platform"] == "x/ncnn-unstated/gpu/fp16"
+
+
+class TestShow:
+    def test_names_the_nearest_platforms_and_what_more_would_tell(self, latcast: Latcast, tmp_path: Path) -> None:
+        few = tmp_path / "few.csv"
+        few.write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\nsqueezenet1_1,30\n")
+        latcast(*ADD, "--measured", few, "-o", tmp_path / "board.zip")
+
+        found = latcast("device", "show", tmp_path / "board.zip", "--json").json
+        table = latcast("device", "show", tmp_path / "board.zip").out
+
+        assert len(found["nearest"]) == 5
+        assert all(each["factor"] > 0 for each in found["nearest"])
+        assert found["more"]["with_ten_more"] < found["more"]["typical_high_over_latency"]
+        assert not {"mobilenet_v2", "resnet18", "squeezenet1_1"} & set(found["more"]["networks"])
+        assert "GFLOP/s" in table
+
+    def test_a_profiled_platform_is_shown_elsewhere(self, latcast: Latcast, bundle: Path) -> None:
+        found = latcast("device", "show", bundle)
+
+        assert found.code == 2
+        assert "latcast platforms show" in found.err
+
+
+class TestSuggest:
+    def test_each_network_narrows_the_interval_further(self, latcast: Latcast) -> None:
+        found = latcast("device", "suggest", "-n", "4", "--unit", "gpu", "--json").json
+
+        reach = [found["high_over_latency"], *(each["high_over_latency"] for each in found["networks"])]
+        assert len(reach) == 5
+        assert reach == sorted(reach, reverse=True)
+
+    def test_networks_that_are_too_large_to_carry_are_left_out(self, latcast: Latcast) -> None:
+        found = latcast("device", "suggest", "-n", "3", "--max-mb", "6", "--json").json
+
+        assert all(build(model(each["name"])).parameter_count <= 1.5e6 for each in found["networks"])
+
+    def test_a_method_of_the_papers_wants_data(self, latcast: Latcast) -> None:
+        assert latcast("device", "suggest", "--method", "spearman").code == 2
 
 
 class TestKit:
@@ -156,7 +176,7 @@ class TestKit:
         assert (tmp_path / "kit" / "measure.sh").is_file()
 
     def test_networks_are_chosen_from_data(self, latcast: Latcast, known: Path, tmp_path: Path) -> None:
-        wanted = latcast("device", "select", "--data", known, "-n", "2", "--method", "spearman", "--json").json["networks"]
+        wanted = latcast("device", "suggest", "--data", known, "-n", "2", "--method", "spearman", "--json").json["networks"]
 
         found = latcast(
             "device", "kit", "--data", known, "-n", "2", "--method", "spearman", "-o", tmp_path / "kit", "--formats", "onnx"
@@ -166,12 +186,26 @@ class TestKit:
         assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
         assert f"sh {tmp_path / 'kit' / 'measure.sh'} --device rpi5 --threads 1" in found.out
 
-    def test_without_data_they_are_those_that_select_names(self, latcast: Latcast, tmp_path: Path) -> None:
-        wanted = latcast("device", "select", "-n", "1", "--json").json["networks"]
+    def test_without_data_they_are_those_that_suggest_names(self, latcast: Latcast, tmp_path: Path) -> None:
+        wanted = latcast("device", "suggest", "-n", "1", "--json").json["networks"]
 
         latcast("device", "kit", "-n", "1", "-o", tmp_path / "kit", "--formats", "onnx")
 
         assert list(KitManifest.read(tmp_path / "kit").references) == [each["name"] for each in wanted]
+
+    def test_an_archive_tells_both_sizes_and_what_to_run(self, latcast: Latcast) -> None:
+        found = latcast("device", "kit", "squeezenet1_1", "-o", "kit.zip", "--formats", "onnx")
+        as_json = latcast("device", "kit", "squeezenet1_1", "-o", "kit.zip", "--formats", "onnx", "--json").json
+
+        assert re.match(r"kit\.zip: 1 networks in fp32, 0\.\d MB, unpacked 5 MB\n", found.out)
+        assert "Unpack it (unzip kit.zip). Put the tools into kit/tools" in found.out
+        assert "    sh kit/measure.sh --device rpi5" in found.out
+        assert as_json["archive_bytes"] == Path("kit.zip").stat().st_size < 0.1 * as_json["size_bytes"]
+
+    def test_networks_of_more_megabytes_are_left_out(self, latcast: Latcast, known: Path) -> None:
+        assert latcast("device", "suggest", "--data", known, "--max-mb", "0.1").reason.startswith(
+            "none of the 10 known networks can be built here and has at most 0.025 million parameters"
+        )
 
     def test_a_folder_that_is_something_else_is_one_line(self, latcast: Latcast, tmp_path: Path) -> None:
         (tmp_path / "thesis.doc").write_text("")

@@ -118,7 +118,7 @@ def test_a_former_name_of_a_command_is_answered_with_the_new_one(latcast: Latcas
     [
         (("profile", "--way", "networks"), "--learn-from"),
         (("train", "x.sqlite", "--platform", "local"), "--on"),
-        (("device", "select", "--platforms", "*/gpu/*"), "--known"),
+        (("device", "suggest", "--platforms", "*/gpu/*"), "--known"),
         (("workgroups", "advise", "mobilenet_v1", "--on", "mi9", "-k", "3"), "-n"),
     ],
 )

@@ -133,9 +133,9 @@ class TestPatterns:
     def test_networks_are_listed_with_their_published_figures(self, latcast: Latcast) -> None:
         found = latcast("models", "resnet*").out.splitlines()
 
-        assert found[0].split() == ["model", "family", "million", "parameters", "million", "MACs"]
-        assert ["resnet50", "resnet", "25.56", "4089"] in [line.split() for line in found]
-        [network] = latcast("models", "squeezenet1_1", "--json").json
+        assert found[0].split() == ["model", "family", "million", "parameters", "million", "MACs", "top-1,", "%"]
+        assert ["resnet50", "resnet", "25.56", "4089", "-"] in [line.split() for line in found]
+        [network] = latcast("models", "squeezenet1_[1]", "--json").json
         assert (network["name"], network["family"], network["million_macs"]) == ("squeezenet1_1", "squeezenet", 349)
         assert latcast("models", "resnet19").reason.startswith("no published network matches 'resnet19'; nearest: resnet18, ")
 
@@ -162,3 +162,64 @@ class TestNarrowTerminals:
         assert found.split().count(str(model_file)) == 2
         assert found.split().count(PLATFORM) == 2
         assert TWICE_AS_FAST in found.split()
+
+
+class TestFind:
+    @pytest.fixture
+    def phone(self, bundle: Path, trained: PlatformPredictor) -> str:
+        """A platform of a known phone."""
+        name = "pixel4/tflite-2.10/1large/fp32"
+        save_bundle(replace(trained, platform=Platform.parse(name)), bundle_path(name))
+        return name
+
+    def test_a_device_is_shown_with_its_chip_and_what_was_measured_on_its_like(self, latcast: Latcast, phone: str) -> None:
+        lines = latcast("platforms", "--find", "mi 9").out.splitlines()
+
+        assert lines[0] == "Xiaomi Mi 9"
+        assert [line.split(maxsplit=1) for line in (*lines[1:3], lines[4])] == [
+            ["or", "mi 9"],
+            ["chip", "Snapdragon 855, sm8150, Qualcomm, 2018, 7 nm"],
+            ["GPU", "Adreno 640, 585 MHz"],
+        ]
+        [row] = [re.split(r"  +", line) for line in lines if phone in line]
+        assert row == ["pixel4", "kryo-485-prime (cortex-a76)", "the same chip", "1", phone]
+        assert lines[-1] == "Also called so: Xiaomi Mi 9 SE (Snapdragon 712)"
+
+    @pytest.mark.usefixtures("phone")
+    def test_a_core_lists_the_chips_that_have_it_and_what_runs_on_one(self, latcast: Latcast) -> None:
+        lines = latcast("platforms", "--find", "cortex-a76").out.splitlines()
+
+        assert {"BCM2712", "RK3588", "Kirin"} <= {line.split()[0] for line in lines if line}
+        assert lines[-1].startswith("pixel4 ")
+        assert not any(line.startswith("pixel4 ") for line in latcast("platforms", "--find", "cortex-a55").out.splitlines())
+
+    @pytest.mark.usefixtures("phone")
+    def test_a_beginning_of_many_names_lists_them(self, latcast: Latcast) -> None:
+        lines = latcast("platforms", "--find", "core i7").out.splitlines()
+
+        assert lines[0].split()[0] == "name"
+        assert all(line.startswith("Core i7-") for line in lines[1:37])
+        assert lines[-1].startswith("None is called just 'core i7'")
+
+    @pytest.mark.usefixtures("bundle")
+    def test_where_nothing_like_it_was_measured_it_says_so(self, latcast: Latcast) -> None:
+        found = latcast("platforms", "--find", "esp32")
+
+        assert "Nothing that can be predicted for was measured on it" in found.out
+        assert "\nTo measure there: latcast device kit\n" in found.out
+
+    def test_the_json_has_the_chips_and_the_platforms(self, latcast: Latcast, phone: str) -> None:
+        [found] = [each for each in latcast("platforms", "--find", "pixel_4", "--json").json if each["exact"]]
+
+        assert found["chips"][0]["name"] == "Snapdragon 855"
+        assert [(near["id"], near["relation"]) for near in found["platforms"]] == [(phone, "the same device")]
+        assert latcast("platforms", "--find", "pixle", "--json").json == []
+
+    def test_what_is_not_known_is_answered_with_the_nearest(self, latcast: Latcast) -> None:
+        assert latcast("platforms", "--find", "pixle 4").reason == (
+            "no device, chip, core, GPU or NPU is called 'pixle 4'; nearest: Pixel 4, Pixel 4a, Pixel C; "
+            "to measure it: latcast device kit"
+        )
+        assert latcast("platforms", "tflite", "--find", "pi 5").reason == (
+            "both a pattern, 'tflite', and --find 'pi 5' were given; give one of them"
+        )

@@ -147,6 +147,20 @@ class TestLineages:
     def test_spaces_belong_to_the_same_table(self, spaces: tuple[str, ...], lineage: str) -> None:
         assert {lineage_of(Reference(space)) for space in spaces} == {lineage}
 
+    @pytest.mark.parametrize(
+        ("lineage", "names"),
+        [
+            ("encoder", ["vit-base-patch32-384", "vit-hybrid-base-bit-384", "beit-base-patch16-224",
+                         "dinov2-base-imagenet1k-1-layer"]),
+            ("swin", ["swin-small-patch4-window7-224", "swinv2-tiny-patch4-window8-256"]),
+            ("reduced attention", ["mit-b0", "pvt-tiny-224"]), ("metaformer", ["poolformer_s12", "efficientformer-l3-300"]),
+            ("inverted residual", ["mobilevit-x-small", "mobilevitv2-1.0-imagenet1k-256"]),
+            ("cvt", ["cvt-13-384"]), ("levit", ["levit-128S"]), ("van", ["van-tiny"]),
+        ],
+    )  # fmt: skip
+    def test_transformers_that_share_their_blocks_are_one(self, lineage: str, names: list[str]) -> None:
+        assert {lineage_of(Reference("huggingface", {"name": name})) for name in names} == {lineage}
+
     def test_names_of_other_collections_are_of_the_same_families(self) -> None:
         names = {"mobilenet": "separable", "mobilenet_v2": "inverted residual", "mobilenet_v3": "inverted residual"}
         for name, lineage in names.items():

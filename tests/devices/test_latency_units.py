@@ -5,66 +5,61 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latcast.datasets.splits import device_of
 from latcast.devices.latency_units import unit_mismatch
-from latcast.devices.shared_terms_file import load_shared_terms
 from latcast.records import Reference
 from latcast.spaces.catalogue import model
+from tests.devices.made_up_devices import fitted, networks, platforms, true_ms
 
-KNOWN = load_shared_terms()
+KNOWN = fitted()
 
-S10 = "s10/tflite-2.10/1large/fp32"
-
-
-def latencies(platform: str, scale: float = 1.0, count: int = 10) -> dict[Reference, float]:
-    """Of known networks on a known platform."""
-    row = np.exp(KNOWN.log_ms[KNOWN.platforms.index(platform)])
-    return {network: scale * float(value) for network, value in list(zip(KNOWN.networks, row, strict=True))[:count]}
+NEW = platforms()[0].name
 
 
-def test_every_known_phone_left_out_is_believed_in_milliseconds_and_doubted_in_seconds_and_microseconds() -> None:
-    for platform in KNOWN.platforms:
-        others = KNOWN.without_devices({device_of(platform)})
+def latencies(row: int, scale: float = 1.0, count: int = 5) -> dict[Reference, float]:
+    """Of networks on a platform."""
+    return {network: scale * float(value) for network, value in list(zip(networks(), true_ms()[row], strict=True))[:count]}
 
-        assert unit_mismatch(others, platform, latencies(platform)) is None
-        in_seconds = unit_mismatch(others, platform, latencies(platform, 1e-3))
-        in_microseconds = unit_mismatch(others, platform, latencies(platform, 1e3))
-        assert in_seconds is not None
-        assert in_seconds.unit == "s"
-        assert in_microseconds is not None
-        assert in_microseconds.unit == "us"
+
+@pytest.mark.parametrize("row", [0, 1, 12])
+def test_a_phone_is_believed_in_milliseconds_and_doubted_in_seconds_and_microseconds(row: int) -> None:
+    assert unit_mismatch(KNOWN, NEW, latencies(row)) is None
+    in_seconds, in_microseconds = (unit_mismatch(KNOWN, NEW, latencies(row, scale)) for scale in (1e-3, 1e3))
+    assert in_seconds is not None
+    assert in_seconds.unit == "s"
+    assert in_microseconds is not None
+    assert in_microseconds.unit == "us"
 
 
 def test_the_factor_is_named() -> None:
-    half_a_second = {network: 5e-4 * value for network, value in _typical().items()}
-
-    found = unit_mismatch(KNOWN, S10, half_a_second)
+    found = unit_mismatch(KNOWN, NEW, latencies(0, 1e-3))
 
     assert found is not None
-    assert found.times == pytest.approx(5e-4)
-    assert str(found) == "2,000 times below those of the typical known device, as seconds taken for milliseconds would be"
-
-
-def _typical() -> dict[Reference, float]:
-    on_cpu = [index for index, name in enumerate(KNOWN.platforms) if "/gpu" not in name]
-    values = np.exp(np.median(KNOWN.log_ms[on_cpu], axis=0))
-    return {network: float(value) for network, value in zip(KNOWN.networks, values, strict=True)}
+    assert found.times < 0.01
+    assert str(found) == (
+        f"{1 / found.times:,.0f} times below those of the typical known device, as seconds taken for milliseconds would be"
+    )
 
 
 def test_one_odd_network_of_three_is_no_odd_unit() -> None:
-    few = latencies(S10, count=3)
+    few = latencies(0, count=3)
     few[next(iter(few))] *= 1e-3
 
-    assert unit_mismatch(KNOWN, S10, few) is None
+    assert unit_mismatch(KNOWN, NEW, few) is None
 
 
-def test_networks_that_no_phone_ran_are_compared_by_their_kernels() -> None:
-    assert unit_mismatch(KNOWN, S10, {model("squeezenet1_1"): 20.0}) is None
-    found = unit_mismatch(KNOWN, S10, {model("squeezenet1_1"): 0.02})
+def test_networks_that_no_device_ran_are_compared_by_their_kernels() -> None:
+    typical = float(np.median(true_ms()))
+
+    assert unit_mismatch(KNOWN, NEW, {model("vgg11"): 4 * typical}) is None
+    found = unit_mismatch(KNOWN, NEW, {model("vgg11"): 4e-3 * typical})
     assert found is not None
     assert found.unit == "s"
 
 
+def test_a_unit_of_no_known_kind_says_nothing() -> None:
+    assert unit_mismatch(KNOWN, "a/magic-1.0/abacus/fp32", latencies(0, 1e-3)) is None
+
+
 @pytest.mark.parametrize("reference", [Reference("iiswc20", {"name": "a"}), Reference("file", {"path": "/nosuch.onnx"})])
 def test_networks_that_cannot_be_built_say_nothing(reference: Reference) -> None:
-    assert unit_mismatch(KNOWN, S10, {reference: 1e-6}) is None
+    assert unit_mismatch(KNOWN, NEW, {reference: 1e-6}) is None

@@ -23,6 +23,7 @@ from latcast.devices.signature_selection import (
 )
 from latcast.errors import TrainingError, UnknownNameError
 from latcast.records import Reference
+from latcast.spaces import build
 from latcast.testing.contracts.learning import SelectionContract, made_up_latencies
 from tests.devices.runtimes import made_up_devices
 
@@ -249,6 +250,17 @@ def test_only_networks_that_can_be_built_where_they_are_to_be_run() -> None:
         TrainingError, match="5 networks were measured on every one of 16 platforms, too few for a signature of 6"
     ):
         choose_signature(with_mystery(), 6, buildable=True)
+
+
+def test_only_networks_that_are_small_to_carry() -> None:
+    sizes = {network: build(network).parameter_count for network in with_mystery().networks if network != MYSTERY}
+    third = sorted(sizes.values())[2]
+
+    found = choose_signature(with_mystery(), 3, most_parameters=third)
+
+    assert set(found.networks) == {network for network, size in sizes.items() if size <= third}
+    with pytest.raises(TrainingError, match="3 networks were measured on every one"):
+        choose_signature(with_mystery(), 4, most_parameters=third)
 
 
 def test_names_alone_cannot_be_run_on_another_device() -> None:

@@ -9,6 +9,9 @@ import pytest
 pytest.importorskip("latcast_haar", reason="the example plug-in is installed by tests/testing/test_plugins.py alone")
 
 from latcast.graph.builder import GraphBuilder
+from latcast.kernels.delegates import delegate_of
+from latcast.kernels.partitioning import partition
+from latcast.records import Platform
 from latcast.testing.contracts import (
     ImporterContract,
     KernelTypeContract,
@@ -68,3 +71,12 @@ class TestSmallFirst(SamplerContract):
 
 class TestNearestKernels(RegressorContract):
     regressor_name = "nearest"
+
+
+def test_its_delegate_leaves_wavelets_to_the_cpu() -> None:
+    b = GraphBuilder("wavelet")
+    graph = b.finish(*b.op("HaarWavelet", [b.relu(b.input((1, 8, 8, 12)))]))
+    delegate = delegate_of(Platform.parse("board/numpy-2.0/gpu/fp32"))
+
+    assert delegate is not None
+    assert partition(graph, delegate).refused == (("HaarWavelet", 1),)

@@ -24,7 +24,8 @@ from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.importers.benchmark_tools import output_files, read_outputs
 from latcast.datasets.opening import open_measurements
 from latcast.datasets.store import Store
-from latcast.devices.shared_terms_file import SHIPPED, load_shared_terms
+from latcast.devices import device_model_file
+from latcast.devices.device_model_file import SHIPPED, load_device_model
 from latcast.errors import BundleError, LatcastError
 from latcast.hub.plausibility import implausibility
 from latcast.hub.uploads import parse_upload
@@ -244,8 +245,8 @@ def test_tensors(bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     found = try_cases(cases(), read, [path], sound=seeds[0], count=case_count(0.06))
     assert found["refused"] > 0
-    seeds = [SHIPPED.read_bytes()]
-    found = try_cases(cases(), load_shared_terms, [path], sound=seeds[0], count=case_count(0.01))
+    seeds = [(Path(device_model_file.__file__).parent / "shipped" / SHIPPED).read_bytes()]
+    found = try_cases(cases(), load_device_model, [path], sound=seeds[0], count=case_count(0.01))
     assert found["refused"] > 0
 
 

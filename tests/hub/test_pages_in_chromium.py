@@ -16,7 +16,7 @@ from latcast.hub.database import HubDatabase
 from tests.hub.made_up import device, platform
 from tests.hub.serving import QUICK, listening, wait_for
 from tests.hub.test_database import upload
-from tests.hub.test_gaussian_process import RUNTIMES
+from tests.hub.test_device_model import RUNTIMES
 
 pytestmark = pytest.mark.slow
 

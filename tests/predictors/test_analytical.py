@@ -11,6 +11,8 @@ from latcast.graph.ir import Graph
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.analytical import (
+    DEPTH,
+    LOOPS,
     POOLED,
     TERMS,
     AnalyticalTerms,
@@ -43,6 +45,20 @@ class TestTerms:
         # 2048 results of 144 products and a ReLU; 1024 elements in, 2048 out; 144 x 32 weights.
         assert term_values(kernel_type("conv"), np.array([row])).tolist() == [[2 * 2048 * 144 + 2048, 3072, 4608, 1]]
 
+    def test_a_grouped_convolution_starts_an_inner_loop_for_each_result_and_tap(self) -> None:
+        row = [1, 16, 8, 8, 32, 8, 8, 3, 3, 1, 1, 1, 1, 4, 1, 0, 0, 0]
+
+        # 2048 results of 9 taps, each a loop over 4 channels.
+        assert term_values(kernel_type("grouped_conv"), np.array([row]), (LOOPS,)).tolist() == [[2048 * 9]]
+        assert term_values(LINEAR, np.array([[4, 10, 6, 0, 0, 0]]), ("flops", LOOPS)).tolist() == [[480, 0]]
+
+    def test_one_result_is_as_deep_as_its_products(self) -> None:
+        vector = [1, 40, 1, 1, 960, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+
+        # 40 products and sums, however many results; what is fused behind is not among them.
+        assert term_values(kernel_type("conv"), np.array([vector]), (DEPTH,)).tolist() == [[80]]
+        assert term_values(LINEAR, np.array([[4, 10, 6, 3, 1, 0]]), (DEPTH,)).tolist() == [[20]]
+
 
 class TestPricing:
     def test_a_class_is_priced_by_its_coefficients_and_one_without_by_the_pooled_ones(self) -> None:
@@ -51,6 +67,15 @@ class TestPricing:
 
         assert terms.latency_ms(LINEAR, np.array([vector, matrix])).tolist() == [120.0, 7.0]
         assert terms.knows(LINEAR, np.array([vector, matrix])).tolist() == [True, False]
+
+    def test_more_terms_of_no_cost_change_nothing(self) -> None:
+        rows = np.array([[1, 10, 6, 0, 0, 0], [40, 10, 6, 0, 0, 0]])
+        terms = AnalyticalTerms({POOLED: np.array([1.0, 2.0, 3.0, 4.0]), "linear vector": np.array([5.0, 6.0, 7.0, 8.0])})
+
+        wider = terms.over((*TERMS, LOOPS, DEPTH))
+
+        assert wider.coefficients[POOLED].tolist() == [1.0, 2.0, 3.0, 4.0, 0.0, 0.0]
+        assert wider.latency_ms(LINEAR, rows).tolist() == terms.latency_ms(LINEAR, rows).tolist()
 
     def test_no_kernel_costs_nothing(self) -> None:
         terms = AnalyticalTerms({POOLED: np.zeros(len(TERMS))})
@@ -72,12 +97,26 @@ class TestPricing:
     [
         ("conv 1x1 strided", "conv 1x1"), ("conv 3x3 unaligned", "conv kxk"), ("conv kxk", "conv kxk"),
         ("conv first", "conv first"), ("conv on a vector", "linear vector"), ("depthwise pointwise 3x3", "depthwise pointwise"),
-        ("depthwise kxk", "depthwise"), ("activation gelu", "activation"), ("max pool", "pool"), ("average pool", "pool"),
+        ("depthwise kxk", "depthwise"), ("activation relu6", "activation"), ("activation gelu", "error function"),
+        ("activation sigmoid", "exponential"), ("activation hard_swish", "hard activation"),
+        ("max pool", "pool"), ("average pool", "pool"),
         ("softmax", "softmax"),
     ],
 )  # fmt: skip
 def test_fine_classes_share_the_throughput_of_a_coarse_one(fine: str, coarse: str) -> None:
     assert coarse_class(fine) == coarse
+
+
+def test_a_class_that_older_terms_do_not_tell_apart_has_those_of_the_one_that_it_was_part_of() -> None:
+    older = AnalyticalTerms({POOLED: TRUTH, "activation": 2 * TRUTH})
+    newer = AnalyticalTerms({**older.coefficients, "error function": 5 * TRUTH})
+    kind = kernel_type("activation")
+    gelu = np.array([kind.configuration({"elements": 1000, "channels": 10, "function": ACTIVATIONS.index("gelu")})])
+    one_ms = float(term_values(kind, gelu)[0] @ TRUTH)
+
+    assert older.latency_ms(kind, gelu)[0] == pytest.approx(2 * one_ms)
+    assert newer.latency_ms(kind, gelu)[0] == pytest.approx(5 * one_ms)
+    assert older.knows(kind, gelu).all()
 
 
 class TestNonNegativeFit:
@@ -130,6 +169,18 @@ def graphs() -> list[Graph]:
 
 
 class TestFittingKernelsAndNetworks:
+    def test_kernels_that_take_as_long_as_one_result_are_learned_with_the_depth_alone(self) -> None:
+        """Vectors of 16 to 1024 channels at 2 µs and 1 ns a FLOP in a row, whatever the number of results."""
+        sizes = [(1, inputs, outputs, 0, 0, 0) for inputs in (16, 64, 256, 1024) for outputs in (8, 90, 1000)]
+        rows = np.array(sizes)
+        latency_ms = 2e-3 + 1e-6 * 2 * rows[:, 1]
+
+        found = fit_from_kernels({"linear": (rows, latency_ms)}, terms=(*TERMS, DEPTH)).latency_ms(LINEAR, rows)
+        without = fit_from_kernels({"linear": (rows, latency_ms)}).latency_ms(LINEAR, rows)
+
+        assert found == pytest.approx(latency_ms, rel=0.03)
+        assert np.abs(without / latency_ms - 1).max() > 0.1
+
     def test_kernels_that_obey_the_terms_are_priced_as_they_were(self, graphs: list[Graph]) -> None:
         table = KernelTable.of([find_kernels(graph, RULES) for graph in graphs])
         latency = {name: term_values(kernel_type(name), rows) @ TRUTH for name, rows in table.configurations.items()}

@@ -394,6 +394,7 @@ class TestDamage:
             (lambda d: d.update(platform="local/cpu"), "'local/cpu' is not a platform id"),
             (lambda d: d.pop("physical"), "found no 'physical'"),
             (lambda d: d["physical"].update(terms=["flops"]), "found the analytical terms ['flops'], expected"),
+            (lambda d: d["physical"]["terms"].append("magic"), "'magic'], expected"),
             (lambda d: d["physical"]["coefficients_ms"].pop("any"), "with a class 'any'"),
             (lambda d: d["physical"]["coefficients_ms"].update(any=[1, 2]), "found 2 coefficients of 'any', expected 4"),
             (lambda d: d["physical"]["coefficients_ms"].update(any=[1, 2, 3, -4]), "found -4, expected a finite number"),

@@ -121,6 +121,20 @@ def test_a_heavy_score_counts_for_many_light_ones() -> None:
     assert [conformal_quantile(scores, level, weights) for level in (0.37, 0.38, 0.56, 0.57, 0.99)] == [1, 2, 2, 3, 3]
 
 
+def test_a_larger_growth_leaves_networks_inside_narrower_intervals() -> None:
+    # Ninety inside err by 5 %, ten of which half lies outside by 15 %: half of a growth of 4 makes three times as wide.
+    error = np.concatenate([np.tile([0.05, -0.05], 45), np.tile([0.15, -0.15], 5)])
+    held_out = HeldOut(np.ones(100), np.concatenate([np.zeros(90), np.full(10, 0.5)]))
+
+    found = conformal_interval(np.exp(error), held_out, outside_growth=4.0)
+
+    assert found.outside_growth == 4.0
+    assert np.log([found.low, found.high]) == pytest.approx([-0.05, 0.05])
+    low, high = found.bounds_ms(np.ones(2), np.array([0.0, 0.5]))
+    assert np.log(high / low) == pytest.approx([0.1, 0.3])
+    assert np.log(conformal_interval(np.exp(error), held_out).high) == pytest.approx(0.15 / 1.5)
+
+
 TEN_EACH = ["a"] * 10 + ["b"] * 10
 SCORES = np.concatenate([np.tile([0.1, -0.1], 5), np.tile([0.2, -0.2], 5)])
 

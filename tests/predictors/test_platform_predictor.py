@@ -15,6 +15,7 @@ from latcast.predictors.analytical import term_values
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Platform
 from latcast.spaces.catalogue import build, model
 from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
 
@@ -237,3 +238,53 @@ class TestWarnings:
 
         assert weak.predict(conv_net()).warnings == ("trained on 12 networks",)
         assert predictor.predict(conv_net()).warnings == ()
+
+
+class TestFallback:
+    """TFLite's GPU delegate takes no Erf and runs one partition: of three operators on either side, the first."""
+
+    @staticmethod
+    def graph() -> Graph:
+        b = GraphBuilder("erf in the middle")
+        (x,) = b.op("Erf", [b.conv_bn(b.input((1, 64, 28, 28)), 64, 3)])
+        return b.finish(b.conv_bn(x, 64, 3))
+
+    def test_is_a_warning_and_a_record_on_a_gpu(self, predictor: PlatformPredictor) -> None:
+        one = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
+
+        [warning] = [text for text in one.warnings if "on the CPU" in text]
+        assert warning.startswith(
+            "Erf runs on the CPU (4 of 7 operators, 3 of them only because they lie outside the GPU's partitions): 1 partition "
+            "on the GPU, 1 crossing of 0.201 MB together, about 0.55 ms (an estimate) that the latency does not hold; "
+        )
+        assert one.fallback is not None
+        assert one.to_json()["delegate"]["on_cpu"] == ["Erf"]
+        assert (one.fallback.partitions, one.fallback.operators_on_cpu, one.fallback.crossing_bytes) == (1, 4, 64 * 28 * 28 * 4)
+
+    def test_makes_what_falls_back_estimated_though_its_like_was_trained_on(self, predictor: PlatformPredictor) -> None:
+        one = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
+        first, *_, last = one.kernels
+
+        assert (first.kernel_type, first.covered) == ("conv", True)
+        assert (last.kernel_type, last.covered) == ("conv", False)
+        covered_ms = sum(kernel.latency_ms for kernel in one.kernels if kernel.covered) + one.overhead_ms
+        assert one.coverage.share == pytest.approx(covered_ms / one.latency_ms)
+        assert {"Conv", "Erf"} <= set(one.coverage.uncovered)
+
+    def test_changes_no_latency(self, predictor: PlatformPredictor) -> None:
+        on_gpu = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(self.graph())
+
+        assert on_gpu.latency_ms == predictor.predict(self.graph()).latency_ms
+
+    def test_there_is_none_on_a_cpu(self, predictor: PlatformPredictor) -> None:
+        one = predictor.predict(self.graph())
+
+        assert one.fallback is None
+        assert "delegate" not in one.to_json()
+
+    def test_a_network_that_is_taken_whole_is_one_partition_without_a_warning(self, predictor: PlatformPredictor) -> None:
+        one = replace(predictor, platform=Platform.parse("pixel4/tflite-2.10/gpu/fp32")).predict(conv_net())
+
+        assert one.fallback is not None
+        assert (one.fallback.partitions, one.fallback.operators_on_cpu) == (1, 0)
+        assert one.warnings == predictor.predict(conv_net()).warnings

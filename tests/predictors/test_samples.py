@@ -14,12 +14,13 @@ from latcast.predictors.samples import (
     SCALE_LIMIT,
     KernelObservation,
     NetworkSample,
+    ProfileOverheads,
     TrainingData,
     attribute_executed,
     by_platform,
     collect,
     kernel_samples,
-    profiler_overhead_ms,
+    profile_overheads,
     restrict,
 )
 from latcast.records import ExecutedKernel, Measurement, Reference
@@ -241,15 +242,33 @@ class TestProfilerOverhead:
     def test_what_is_added_to_each_kernel_is_found_from_networks_of_small_and_large_kernels(self) -> None:
         networks = [self.profiled(20, 0.005 * 2**size, 0.003) for size in range(10)]
 
-        assert profiler_overhead_ms(networks) == pytest.approx(0.003)
+        assert profile_overheads(networks).profiler_ms == pytest.approx(0.003)
+        assert profile_overheads(networks).constant_ms == 0.0
 
     def test_a_slower_host_alone_is_no_overhead(self) -> None:
         networks = [self.profiled(20, 0.005 * 2**size, 0.0, factor=1.3) for size in range(10)]
 
-        assert profiler_overhead_ms(networks) == 0.0
+        assert profile_overheads(networks) == ProfileOverheads(0.0, 0.0, pytest.approx(1 / 1.3))
 
     def test_few_networks_tell_nothing(self) -> None:
-        assert profiler_overhead_ms([self.profiled(20, 0.005, 0.003)] * 9) == 0.0
+        assert profile_overheads([self.profiled(20, 0.005, 0.003)] * 9) == ProfileOverheads()
+
+    def test_what_a_gpu_takes_beside_its_kernels_is_found_from_short_and_long_networks(self) -> None:
+        # Twenty kernels of 0.01 to 5.12 ms, and 0.2 ms for the network: the shortest takes 0.4 ms, half of it beside its kernels.
+        networks = []
+        for size in range(10):
+            kernels = [executed(0.01 * 2**size, f"conv_{index}") for index in range(20)]
+            networks.append(measured(NETWORK, 20 * 0.01 * 2**size + 0.2, *kernels))
+
+        found = profile_overheads(networks)
+
+        assert found == ProfileOverheads(0.0, pytest.approx(0.2), pytest.approx(1.0))
+        assert found.scale(latency_ms=0.4, kernels_ms=0.1) == pytest.approx(1.0)  # three quarters of it were not recorded
+
+    def test_without_a_constant_kernels_add_up_to_their_network(self) -> None:
+        assert ProfileOverheads(0.001, 0.0, 1.3).scale(latency_ms=3.0, kernels_ms=2.0) == pytest.approx(1.5)
+        assert ProfileOverheads().scale(latency_ms=9.0, kernels_ms=2.0) == 2.0  # no more than that
+        assert ProfileOverheads().scale(latency_ms=9.0, kernels_ms=0.0) == 1.0
 
     def test_it_is_taken_off_before_kernels_are_scaled_to_their_network(self) -> None:
         # Ten networks, the convolution 0.01 to 5.12 ms and the linear layer 0.04 ms, 4 µs added to each.

@@ -12,14 +12,21 @@ import pytest
 from latcast.errors import TrainingError
 from latcast.kernels import find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel
-from latcast.predictors.analytical import POOLED, AnalyticalTerms, term_values
+from latcast.predictors.analytical import DEPTH, POOLED, TERMS, AnalyticalTerms, term_values
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.calibration_terms import CalibrationTerms
-from latcast.predictors.intervals import HeldOut, conformal_interval, group_folds, lineages_of, unseen_bounds_ms
+from latcast.predictors.intervals import (
+    NETWORKS_OUTSIDE_GROWTH,
+    HeldOut,
+    conformal_interval,
+    group_folds,
+    lineages_of,
+    unseen_bounds_ms,
+)
 from latcast.predictors.kernel_predictor import ANALYTICAL, KernelPredictor
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
-from latcast.predictors.training import LEARN_FROM, averaged, cross_predict, fit_predictor
+from latcast.predictors.training import LEARN_FROM, cross_predict, fit_predictor, kernel_term_names
 from latcast.predictors.training_from_store import trained_with_card
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build, model
@@ -192,9 +199,10 @@ class TestIntervals:
 
         unwidened = HeldOut(held_out.latency_ms, np.zeros(len(networks)))
         assert held_out.outside_share.max() > 0.2
-        assert predictor.interval == conformal_interval(actual, held_out, lineages)
+        growth = NETWORKS_OUTSIDE_GROWTH
+        assert predictor.interval == conformal_interval(actual, held_out, lineages, outside_growth=growth)
         assert predictor.interval.high < conformal_interval(actual, unwidened, lineages).high
-        low, high = unseen_bounds_ms(actual, held_out, lineages) or (actual, actual)
+        low, high = unseen_bounds_ms(actual, held_out, lineages, outside_growth=growth) or (actual, actual)
         assert predictor.card["interval_coverage"] == pytest.approx(100 * np.mean((low <= actual) & (actual <= high)))
 
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
@@ -217,31 +225,15 @@ def predictor(flop_ms: float, network: CalibrationTerms, types: tuple[str, ...])
     return PlatformPredictor(PHONE, UNFUSED, AnalyticalTerms({POOLED: np.array([flop_ms, 0.0, 0.0, 0.01])}), known, network)
 
 
-FIRST = predictor(1e-9, CalibrationTerms(1.0, 0.02, {"conv": 3.0}), ("conv", "linear", "arithmetic"))
 SECOND = predictor(4e-9, CalibrationTerms(2.0, 0.0, {}), ("conv", "linear"))
 
 
-def test_a_network_costs_the_mean_of_what_both_say() -> None:
-    estimates = [found.estimate([KERNELS]).latency_ms[0] for found in (FIRST, SECOND, averaged(FIRST, SECOND))]
+def test_kernels_of_gpus_teach_their_depth_and_bundles_keep_it(tmp_path: Path) -> None:
+    assert kernel_term_names(PHONE) == (*TERMS, DEPTH)
+    assert kernel_term_names(PLATFORM) == TERMS
+    deep = replace(SECOND, analytical=AnalyticalTerms({POOLED: np.array([4e-9, 0.0, 0.0, 0.01, 2e-6])}, (*TERMS, DEPTH)))
 
-    assert estimates[2] == pytest.approx((estimates[0] + estimates[1]) / 2)
+    again = load_bundle(save_bundle(deep, tmp_path / "deep"))
 
-
-def test_a_convolution_costs_the_mean_of_what_it_costs_in_a_network() -> None:
-    convolution = next(kernel for kernel in KERNELS if kernel.kernel_type == "conv")
-
-    costs = [found.estimate([[convolution]]).kernel_ms[0] for found in (FIRST, SECOND, averaged(FIRST, SECOND))]
-
-    # 7x7 over 3 channels to 64 of 112x112: 236 million FLOPs. Weight 3 and 20 µs a kernel on the first, neither on the second.
-    assert costs[0] == pytest.approx(3 * (0.236 + 0.01) + 0.02, rel=2e-3)
-    assert costs[1] == pytest.approx(4 * 0.236 + 0.01, rel=2e-3)
-    assert costs[2] == pytest.approx((costs[0] + costs[1]) / 2)
-
-
-def test_it_survives_a_bundle(tmp_path: Path) -> None:
-    mean = averaged(FIRST, SECOND)
-
-    again = load_bundle(save_bundle(mean, tmp_path / "mean.zip"))
-
-    assert again.estimate([KERNELS]).latency_ms == pytest.approx(mean.estimate([KERNELS]).latency_ms)
-    assert again.kernels["arithmetic"].samples == 5
+    assert again.analytical.terms == (*TERMS, DEPTH)
+    assert again.estimate([KERNELS]).latency_ms == pytest.approx(deep.estimate([KERNELS]).latency_ms)

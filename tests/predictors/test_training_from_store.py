@@ -48,7 +48,7 @@ def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out(
     assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
     assert predictor.card[TRAINING_LINEAGES] == ["encoder", "inverted residual", "residual"]
     assert predictor.card["networks"] == 18
-    assert predictor.card["mape"] < 10
+    assert predictor.card["mape"] < 13
     assert predictor.interval.networks == 18
 
 

@@ -7,9 +7,15 @@ import pytest
 
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
-from latcast.predictors.analytical import term_values
+from latcast.predictors.analytical import LOOPS, TERMS, term_values
 from latcast.predictors.network_terms import NetworkTerms
-from latcast.predictors.whole_networks import device_sort, fit_whole_networks, predictor_parts, prior_coefficients
+from latcast.predictors.whole_networks import (
+    device_sort,
+    fit_whole_networks,
+    network_term_names,
+    predictor_parts,
+    prior_coefficients,
+)
 from latcast.records import Platform
 from latcast.spaces.catalogue import SPACES, build
 from tests.predictors.made_up_platform import RULES
@@ -130,6 +136,7 @@ def test_the_prior_makes_depthwise_slower_and_memory_bound_classes_surer() -> No
     ("platform", "expected"),
     [
         ("pixel4/tflite-2.10/1large/int8", [20.0, 2.0, 2.0, 2.0]),
+        ("pixel4/pytorch-2.0/1large/int8", [0.3, 0.3, 0.3, 0.3]),
         ("pixel4/pytorch-2.0/1large/fp32", [20.0, 20.0, 20.0, 20.0]),
         ("iphonexs/pytorch-2.0/gpu/fp16", [20.0, 2.0, 2.0, 2.0]),
     ],
@@ -138,6 +145,53 @@ def test_a_generic_path_may_compute_slowly_and_where_it_copies_do_everything_slo
     _, deviation = prior_coefficients(Platform.parse(platform), ["conv grouped"])
 
     assert deviation[:4].tolist() == expected
+
+
+def test_what_some_runtimes_compute_element_by_element_may_compute_a_hundred_times_slower_and_moves_as_usual() -> None:
+    _, deviation = prior_coefficients(PLATFORM, ["activation gelu", "softmax", "layer norm", "activation relu"])
+
+    assert deviation[:16].reshape(4, 4).tolist() == [
+        [100.0, 2.0, 2.0, 2.0], [100.0, 0.4, 0.4, 0.4], [100.0, 0.4, 0.4, 0.4], [0.4, 0.4, 0.4, 0.4],
+    ]  # fmt: skip
+
+
+def test_in_int8_what_moves_bytes_is_surer_and_under_qnnpack_surer_still() -> None:
+    classes = ["conv 1x1", "activation"]
+
+    tflite, pytorch = (
+        prior_coefficients(Platform.parse(f"pixel4/{name}/1large/int8"), classes)[1][:8].tolist()
+        for name in ("tflite-2.10", "pytorch-2.0")
+    )
+
+    assert tflite == [2.0, 0.4, 0.4, 2.0, 0.4, 0.4, 0.4, 0.4]
+    assert pytorch == [2.0, 0.4, 0.4, 2.0, 0.2, 0.2, 0.2, 0.2]
+
+
+def test_networks_of_cpus_teach_what_an_inner_loop_costs() -> None:
+    """A reference kernel of grouped convolutions: 4 ns an inner loop and 0.4 ns a FLOP; 1x1 convolutions at 0.05 ns a FLOP."""
+    platform = Platform.parse("pixel4/tflite-2.10/1large/fp32")
+    names, networks, latency_ms = network_term_names(platform), [], []
+    for index in range(40):
+        channels, groups, side = (32, 64, 128)[index % 3], (2, 4, 8, 16)[index % 4], (7, 14, 28, 56)[index % 5 % 4]
+        grouped = (1, channels, side, side, channels, side, side, 3, 3, 1, 1, 1, 1, groups, 1, 0, 0, 0)
+        plain = (1, channels, side, side, 2 * channels, side, side, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+        networks.append([Kernel("grouped_conv", grouped, "a", ("a",), ("Conv",)), Kernel("conv", plain, "b", ("b",), ("Conv",))])
+        results = channels * side**2
+        latency_ms.append(4e-6 * 9 * results + 4e-7 * 18 * channels / groups * results + 5e-8 * 4 * channels * results + 0.1)
+
+    analytical = predictor_parts(
+        fit_whole_networks(NetworkTerms.of(networks, names), np.array(latency_ms), platform), NetworkTerms.of(networks, names)
+    )[0]
+
+    assert analytical.terms == (*TERMS, LOOPS)
+    # Groups of 32 channels, of which no network has any: 4 ns of a loop are spread over 64 FLOPs.
+    wide = np.array([[1, 64, 28, 28, 64, 28, 28, 3, 3, 1, 1, 1, 1, 2, 1, 0, 0, 0]])
+    true_ms = 9 * 64 * 784 * (4e-6 + 64 * 4e-7)
+    assert analytical.latency_ms(kernel_type("grouped_conv"), wide)[0] == pytest.approx(true_ms, rel=0.15)
+
+
+def test_networks_of_gpus_teach_no_loops() -> None:
+    assert network_term_names(Platform.parse("iphonexs/pytorch-2.0/gpu/fp16")) == TERMS
 
 
 def test_what_no_network_shows_to_cost_anything_keeps_a_tenth_of_its_prior(networks: list[tuple[Kernel, ...]]) -> None:

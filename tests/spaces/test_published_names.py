@@ -8,12 +8,16 @@ from latcast.graph.operators import graph_macs
 from latcast.spaces import build
 from latcast.spaces.catalogue import family_member, model
 from latcast.spaces.measured_only import can_build
+from latcast.spaces.models import models
+from latcast.spaces.named_graphs import is_named
 from latcast.spaces.published_names import MEMBERS, published_network
 from tests.spaces.families.counting import published_count
 
 
-def test_every_name_is_of_a_member() -> None:
-    assert not [name for names in MEMBERS.values() for name in names.values() if family_member(name) is None]
+def test_every_name_is_of_a_member_or_of_a_space_with_graphs() -> None:
+    names = {name for names in MEMBERS.values() for name in names.values()}
+    assert not [name for name in names if not (is_named(name) or family_member(name))]
+    assert not [name for name in names if is_named(name) and not can_build(model(name))]
 
 
 @pytest.mark.parametrize(
@@ -54,8 +58,8 @@ def test_other_inputs_and_classes_are_parameters() -> None:
         ("ti", "resnet50_v1", "224"),
         ("paddle", "shufflenet_v2", "224"),
         ("rknn", "mobilenetv2-12", "1x3x224x160"),
-        ("timm", "convnext_tiny", "288"),
-        ("aihub", "resnet50", "1x3x224x224"),
+        ("timm", "convnext_tiny", "289"),
+        ("aihub", "centernet_3d", "1 x 3 x 384 x 1280"),
     ],
 )
 def test_a_network_that_no_family_is_known_to_have_keeps_its_name(dataset: str, name: str, size: str) -> None:
@@ -63,6 +67,36 @@ def test_a_network_that_no_family_is_known_to_have_keeps_its_name(dataset: str, 
     assert not can_build(found)
     assert (found.space, found.parameters["name"], found.name) == (dataset, name, f"{dataset}/{name}")
     assert str(found.parameters["input"]) == size
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "size", "member", "million_parameters"),
+    # Parameters as their papers or the dataset state them.
+    [
+        ("paddle", "DLA34", "", "timm/dla34", 15.8), ("paddle", "PPLCNet_x0_5", "", "timm/lcnet_050", 1.9),
+        ("paddle", "PPLCNet_x1_0", "", "timm/lcnet_100", 3.0), ("paddle", "DPN98", "", "timm/dpn98", 61.6),
+        ("paddle", "HRNet_W48_C", "", "timm/hrnet_w48", 77.5), ("paddle", "ReXNet_1_3", "", "timm/rexnet_130", 7.6),
+        ("paddle", "alt_gvt_large", "", "timm/twins_svt_large", 99.2), ("paddle", "ResNeSt50", "", "timm/resnest50d", 27.5),
+        ("hailo", "levit256", "224x224x3", "timm/levit_256", 18.9), ("hailo", "davit_tiny", "224x224x3", "timm/davit_tiny", 28.4),
+        ("hailo", "nextvit_small", "224x224x3", "timm/nextvit_small", 31.7),
+        ("ti", "inception_v3", "299", "timm/inception_v3", 23.8),
+    ],
+)  # fmt: skip
+def test_networks_of_another_space_are_known_by_their_parameters(
+    dataset: str, name: str, size: str, member: str, million_parameters: float
+) -> None:
+    found = published_network(dataset, name, size)
+    summary = {network.name: network for network in models(member)}[member]
+    assert (found.key, found.name) == (model(member).key, name)
+    assert summary.million_parameters == pytest.approx(million_parameters, rel=0.01, abs=0.05)
+
+
+def test_another_size_or_classifier_than_a_graph_has_is_not_built() -> None:
+    assert not can_build(published_network("hailo", "levit256", "225x225x3"))
+    assert not can_build(published_network("hailo", "levit256", "224x224x3", classes=3))
+    assert build(published_network("netspresso", "MixNet-s", "224x224", classes=3)).tensors[
+        "/classifier/Gemm_output_0"
+    ].shape == (1, 3)
 
 
 def test_inputs_tell_networks_without_a_graph_apart() -> None:

@@ -33,7 +33,7 @@ SECTIONS: Sections = {
     "Further commands": {
         "device": (
             "latcast.cli.device:app",
-            "A new device from little measuring: kit, predict, adapt, fusion.",
+            "A new device: kit, add, show, suggest, adapt, fusion.",
         ),
         "hub": ("latcast.cli.hub:app", "A shared hub of measurements: serve, share, administer."),
         "data": ("latcast.cli.data:app", "Published measurements in; networks and kernels to measure."),

@@ -16,6 +16,7 @@ from latcast.records import PRECISIONS
 from latcast.registry import matching, nearest_names
 
 if TYPE_CHECKING:
+    from latcast.devices.latency_units import UnitMismatch
     from latcast.records import Reference
 
 Value = TypeVar("Value", bound="str | None")
@@ -141,9 +142,9 @@ LearnFrom = Annotated[
     str | None,
     Option(
         "--learn-from",
-        help="Operators profiled inside networks, kernels timed alone, whole networks, or the mean of operators and networks. "
+        help="Operators profiled inside networks, kernels timed alone or whole networks. "
         "[default: operators; profile takes kernels where there is no profiler]",
-        metavar="operators|kernels|networks|averaged",
+        metavar="operators|kernels|networks",
         callback=one_of(_learn_from),
         show_default=False,
     ),
@@ -299,6 +300,20 @@ def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def asked_unit() -> Callable[[UnitMismatch], str] | None:
+    """Asks the user in which unit latencies are that are hardly milliseconds; None where there is no terminal to ask at."""
+    from latcast.devices.latency_units import MILLISECONDS
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    def ask(mismatch: UnitMismatch) -> str:
+        print(f"The latencies lie {mismatch}.", file=sys.stderr)
+        return _asked(mismatch.unit, list(MILLISECONDS))
+
+    return ask
+
+
 def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]], source: str) -> float:
     """How many milliseconds one of the unit has that latencies are in.
 
@@ -310,12 +325,12 @@ def milliseconds_of(unit: str, latencies: Mapping[str, Mapping[Reference, float]
     Raises:
         DatasetError: Nothing was said, they are hardly milliseconds, and there is no terminal to ask at.
     """
+    from latcast.devices.device_model_file import load_device_model
     from latcast.devices.latency_units import MILLISECONDS, unit_mismatch
-    from latcast.devices.shared_terms_file import load_shared_terms
 
     if unit:
         return MILLISECONDS[unit]
-    model = load_shared_terms()
+    model = load_device_model()
     mismatches = {platform: unit_mismatch(model, platform, measured) for platform, measured in latencies.items()}
     likely = {platform: "ms" if mismatch is None else mismatch.unit for platform, mismatch in mismatches.items()}
     if len(set(likely.values())) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument
+from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.lazy_group import CommandGroup, command_group
@@ -28,12 +28,13 @@ class PatternGroup(CommandGroup):
 
 
 app = command_group(
-    """What can be predicted for, and how well: latcast platforms [PATTERN], or show ID.
+    """What can be predicted for, and how well: latcast platforms [PATTERN], --find a device by its name, or show ID.
 
 \b
 Examples:
   latcast platforms
   latcast platforms 'pixel4/*/gpu/*'
+  latcast platforms --find "redmi note 8"
   latcast platforms show local/onnxruntime
 """,
     PatternGroup,
@@ -47,6 +48,14 @@ COLUMNS = ("GFLOP/s", "GB/s", "weights GB/s", "µs a kernel")
 @app.command(name="list")
 def list_platforms(
     pattern: Pattern = "",
+    text: Annotated[
+        str | None,
+        Option(
+            "--find",
+            metavar="TEXT",
+            help="A device, chip, core, GPU or NPU by its name: what it is, and what was measured on its like.",
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """What can be predicted for, and how well: figures are of networks that training did not see.
@@ -55,7 +64,16 @@ def list_platforms(
     Examples:
       latcast platforms tflite
       latcast platforms 'pixel4/*/gpu/*'
+      latcast platforms --find "redmi note 8"
+      latcast platforms --find cortex-a76
     """
+    if text is not None:
+        from latcast.cli.platforms_find import print_found
+
+        if pattern:
+            raise LatcastError(f"both a pattern, '{pattern}', and --find '{text}' were given; give one of them")
+        print_found(text, as_json)
+        return
     from latcast.folders import bundles_folder
     from latcast.predictors.bundle_index import platforms, scan_bundles
 
@@ -250,9 +268,15 @@ def models(
         return
     print_table(
         "",
-        ("model", "family", "million parameters", "million MACs"),
+        ("model", "family", "million parameters", "million MACs", "top-1, %"),
         [
-            (network.name, network.family, f"{network.million_parameters:.2f}", percent(network.million_macs, 0))
+            (
+                network.name,
+                network.family,
+                f"{network.million_parameters:.2f}",
+                percent(network.million_macs, 0),
+                percent(network.top1_percent, 1),
+            )
             for network in found
         ],
     )

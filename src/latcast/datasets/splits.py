@@ -26,7 +26,7 @@ SEEDS = tuple(range(20))
 SAME_DEVICE: Mapping[str, str] = MappingProxyType({"onefusion": "mi8se"})
 """Devices that are held out together with another one: both have a Snapdragon 710 (Li et al., Table 1)."""
 
-SPACES_OF_NAMES = frozenset({PYTORCHCV, "huggingface", "ncnn_benchmark"})
+SPACES_OF_NAMES = frozenset({PYTORCHCV, "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
 """Collections of networks of many families, told apart by their names."""
 
 LINEAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -38,17 +38,18 @@ LINEAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "ofa_resnet", "airnet", "airnext", "bam", "cbam", "diaresnet", "diapreresnet", "drnc", "drnd", "fastseresnet",
             "ibn", "ibnb", "isqrtcovresnet", "octresnet", "pyramidnet", "resattnet", "resdropresnet", "resnesta",
             "resnestabc", "rir", "ror", "scnet", "scneta", "shakedropresnet", "shakeshakeresnet", "sharesnet", "sknet",
-            "tresnet",
+            "tresnet", "bisenet", "fcn", "ffnet", "wideresnet",
         ),
         # 1x1 that widens, depthwise, 1x1 that narrows: MobileNetV2's block, whatever its kernel sizes, gates and activations;
         # MobileViT is made of it between its blocks of attention.
         "inverted residual": (
             "mobilenetv2", "mobilenet_v2", "mobilenetv3", "mobilenet_v3", "mnasnet", "proxylessnas", "spnasnet", "fbnet",
-            "efficientnet", "mixnet", "igcv", "mobilevit", "ofa_mobilenet_v3", "ofa_mobilenet_v3_w12", "ofa_proxylessnas",
-            "bignas", "fbnet_v3",
+            "efficientnet", "mixnet", "igcv", "mobilevit", "mobilevitv", "ofa_mobilenet_v3", "ofa_mobilenet_v3_w12",
+            "ofa_proxylessnas",
+            "bignas", "fbnet_v3", "deeplabv",
         ),
         # Depthwise and 1x1 in a chain, without a sum.
-        "separable": ("mobilenet", "mobilenet_v1", "fdmobilenet"),
+        "separable": ("mobilenet", "mobilenet_v1", "fdmobilenet", "posenet", "yamnet"),
         # Fire: 1x1 that squeezes, 1x1 and 3x3 beside each other, with or without a sum around it.
         "fire": ("squeezenet", "squeezeresnet"),
         # A chain of convolutions and pools before large linear layers; DiracNet's sums are in its weights.
@@ -60,7 +61,15 @@ LINEAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # A 1x1 convolution in groups or of a part of the channels, and a shuffle.
         "shuffle": ("shufflenet", "shufflenetv", "shufflenet_v2", "menet"),
         # Attention of all tokens to all, and a perceptron. Swin's works in windows that are cut out and shifted, and is another.
-        "encoder": ("vit", "vision", "deit", "beit", "dinov", "autoformer", "autoformer_small", "autoformer_base"),
+        "encoder": (
+            "vit", "vision", "deit", "beit", "dinov", "autoformer", "autoformer_small", "autoformer_base", "albert", "bert",
+            "depth", "electra", "nomic", "opus", "video", "whisper",
+        ),
+        "swin": ("swin", "swinv"),
+        # Attention to keys and values of a smaller map, stage by stage.
+        "reduced attention": ("mit", "pvt"),
+        # A perceptron behind an average pool, attention if any in the last stage alone.
+        "metaformer": ("poolformer", "efficientformer"),
         # Cells that were searched for, of separable and dilated convolutions.
         "cell": ("darts", "nasnet", "pnasnet"),
     }

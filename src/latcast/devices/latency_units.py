@@ -1,7 +1,7 @@
 """Whether latencies that somebody states are milliseconds, as they are taken to be, or a thousand times off.
 
-Known phones lie within a factor of eight of the typical one of their kind of unit (CPU or GPU), so that what is more than a
-hundred times off is hardly in milliseconds.
+Known phones lie within a factor of eight of the typical one of their kind of unit, so that what is more than a hundred times
+off is hardly in milliseconds.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latcast.devices.shared_terms import SharedTerms
+from latcast.devices.device_model import DeviceModel
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of
+from latcast.devices.network_kernels import network_kernels
 from latcast.errors import LatcastError
-from latcast.graph.ir import Graph
-from latcast.kernels.rules import unit_kind
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import load_rules
+from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Platform, Reference
-from latcast.spaces import build
 from latcast.spaces.measured_only import can_build
 
 MILLISECONDS: Mapping[str, float] = {"ms": 1.0, "s": 1e3, "us": 1e-3}
@@ -48,39 +50,71 @@ class UnitMismatch:
         )
 
 
-def unit_mismatch(model: SharedTerms, platform: str, measured: Mapping[Reference, float]) -> UnitMismatch | None:
+def unit_mismatch(model: DeviceModel, platform: str, measured: Mapping[Reference, float]) -> UnitMismatch | None:
     """Why latencies are hardly milliseconds; None where they may be, or where nothing can be compared.
 
     Args:
-        model: Of known platforms.
+        model: Of known devices.
         platform: Where the networks were measured.
         measured: What is taken for milliseconds.
     """
-    column_of = {reference.key: index for index, reference in enumerate(model.networks)}
-    known = {reference: value for reference, value in measured.items() if reference.key in column_of}
-    columns = [column_of[reference.key] for reference in known]
-    others: dict[Reference, Graph] = {}
-    for reference in measured:
-        if reference not in known and len(known) + len(others) < MOST_COMPARED and can_build(reference):
+    parsed = Platform.parse(platform)
+    rules = load_rules(RULES)
+    kernels: list[tuple[Kernel, ...]] = []
+    stated_ms: list[float] = []
+    try:
+        kind = kind_of(parsed, {})
+    except LatcastError:
+        return None
+    for reference, value in measured.items():
+        if len(kernels) < MOST_COMPARED and can_build(reference):
             try:
-                others[reference] = build(reference)
+                kernels.append(network_kernels(reference, rules))
             except LatcastError:
                 continue  # whoever needs the network says why it cannot be built
-    if not known and not others:
+            stated_ms.append(value)
+    if not kernels:
         return None
-    on_cpu = np.array([_on_cpu(name) for name in model.platforms])
-    rows = np.flatnonzero(on_cpu == _on_cpu(platform))
-    if not len(rows):
+    features = NetworkFeatures.of(kernels)
+    nothing = model.described(features.rows(np.zeros(0, dtype=int)))
+    typical = model.forecast(kind, covariates_of(parsed, kind), nothing, np.zeros(0))
+    return mismatch_of(np.array(stated_ms), np.exp(typical.of_sums(typical.sums(features))[0]))
+
+
+def mismatch_of(stated_ms: np.ndarray, typical_ms: np.ndarray) -> UnitMismatch | None:
+    """Why latencies are hardly milliseconds, from those on the typical known device.
+
+    Args:
+        stated_ms: (networks,) what is taken for milliseconds.
+        typical_ms: (networks,) NaN where it is not known.
+    """
+    log_times = _log_times(stated_ms, typical_ms)
+    if not len(log_times):
         return None
-    log_ms = model.columns(list(others.values())).log_ms
-    compared = [*columns, *range(len(model.networks), len(model.networks) + len(others))]
-    stated = np.log([*known.values(), *(measured[reference] for reference in others)])
-    typical = np.median(log_ms[np.ix_(rows, compared)], axis=0)
-    times = float(np.exp(np.median(stated - typical)))
+    times = float(np.exp(np.median(log_times)))
     if 1 / MISMATCH_FACTOR <= times <= MISMATCH_FACTOR:
         return None
     return UnitMismatch(times, "s" if times < 1 else "us")
 
 
-def _on_cpu(platform: str) -> bool:
-    return unit_kind(Platform.parse(platform).unit) in ("cpu", "wasm")
+def odd_ones(stated_ms: np.ndarray, typical_ms: np.ndarray) -> dict[int, float]:
+    """Latencies that are hardly of the others' unit: index, and how many times the others' device seems slower by it.
+
+    Two that contradict each other are both odd.
+
+    Args:
+        stated_ms, typical_ms: See :func:`mismatch_of`.
+    """
+    log_times = _log_times(stated_ms, typical_ms)
+    if len(log_times) < 2:
+        return {}
+    indices = np.flatnonzero(np.isfinite(typical_ms))
+    off = log_times - np.median(log_times)
+    # Of two, the median lies halfway.
+    most = np.log(MISMATCH_FACTOR) / (2 if len(off) == 2 else 1)
+    return {int(indices[at]): float(np.exp(off[at])) for at in np.flatnonzero(np.abs(off) > most)}
+
+
+def _log_times(stated_ms: np.ndarray, typical_ms: np.ndarray) -> np.ndarray:
+    known = np.isfinite(typical_ms)
+    return np.asarray(np.log(stated_ms[known]) - np.log(typical_ms[known]))

@@ -6,8 +6,9 @@ shorter one where the method allows it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,9 +19,6 @@ from latcast.records import Reference
 from latcast.registry import Registry
 from latcast.spaces import build
 from latcast.spaces.measured_only import can_build
-
-if TYPE_CHECKING:
-    from latcast.devices.shared_terms import SharedTerms
 
 
 class SignatureSelection(Protocol):
@@ -180,8 +178,6 @@ def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0)
     chosen networks by what the other devices say (a Gaussian over networks in logarithms, the device's level free). The worst
     devices, phones that throttled while they were measured, do not count: no choice of networks would help them.
     """
-    from latcast.devices.cross_device_fit import typical_pattern
-
     check_size(latency_ms, size)
     log_ms = np.log(latency_ms)
     typical, level = typical_pattern(log_ms)
@@ -195,6 +191,15 @@ def select_by_prediction_error(latency_ms: np.ndarray, size: int, seed: int = 0)
         errors = [_left_out_error(deviations, folds, covariances, [*chosen, network]) for network in left]
         chosen.append(left[int(np.argmin(errors))])
     return tuple(chosen)
+
+
+def typical_pattern(log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The typical pattern (networks,) of a table's rows and the level (devices,) of each, robustly; NaN cells count nothing."""
+    level = np.nanmedian(log_ms, axis=1)
+    for _ in range(3):
+        pattern = np.nanmedian(log_ms - level[:, None], axis=0)
+        level = np.nanmedian(log_ms - pattern, axis=1)
+    return np.nanmedian(log_ms - level[:, None], axis=0), level
 
 
 def _covariance(deviations: np.ndarray) -> np.ndarray:
@@ -243,8 +248,24 @@ class SignatureSet:
     table: LatencyTable
 
 
+def small_networks(networks: Sequence[Reference], most_parameters: float = MOST_SMALL_PARAMETERS) -> list[int]:
+    """Indices of the networks that can be built here and have at most so many parameters.
+
+    Raises:
+        LatcastError: A network cannot be built, though it should.
+    """
+    graphs = ((index, build(network)) for index, network in enumerate(networks) if can_build(network))
+    return [index for index, graph in graphs if graph.parameter_count <= most_parameters]
+
+
 def choose_signature(
-    table: LatencyTable, size: int = SIGNATURE_SIZE, *, method: str = DEFAULT_METHOD, seed: int = 0, buildable: bool = False
+    table: LatencyTable,
+    size: int = SIGNATURE_SIZE,
+    *,
+    method: str = DEFAULT_METHOD,
+    seed: int = 0,
+    buildable: bool = False,
+    most_parameters: float | None = None,
 ) -> SignatureSet:
     """Chooses networks from a table, which may lack cells: what lacks most is left out.
 
@@ -254,13 +275,23 @@ def choose_signature(
         method: A name in :data:`latcast.devices.signature_selection.SELECTIONS`.
         seed: For what is random.
         buildable: Only networks that can be built here, so that they can be written as files and run elsewhere.
+        most_parameters: Only those of them that have at most so many.
 
     Raises:
         TrainingError: Too few networks are left.
         UnknownNameError: There is no such method.
     """
     select = SELECTIONS.get(method)
-    columns = np.array([index for index, network in enumerate(table.networks) if can_build(network) or not buildable], dtype=int)
+    if most_parameters is None:
+        usable = [index for index, network in enumerate(table.networks) if can_build(network) or not buildable]
+    else:
+        usable = small_networks(table.networks, most_parameters)
+    columns = np.array(usable, dtype=int)
+    if not len(columns) and most_parameters is not None:
+        raise TrainingError(
+            f"none of the {len(table.networks)} known networks can be built here and has at most {most_parameters / 1e6:g} "
+            "million parameters"
+        )
     if not len(columns):
         raise TrainingError(
             f"none of the {len(table.networks)} known networks can be built here, so none can be run on another device"
@@ -278,26 +309,3 @@ def choose_signature(
     chosen = select(part.latency_ms, size, seed)
     typical_ms = tuple(float(np.median(part.latency_ms[:, index])) for index in chosen)
     return SignatureSet(tuple(part.networks[index] for index in chosen), typical_ms, part)
-
-
-def small_signature(model: SharedTerms, size: int = SIGNATURE_SIZE) -> SignatureSet:
-    """Chooses among the networks of a fitted model those that are small to carry (:data:`MOST_SMALL_PARAMETERS`).
-
-    Args:
-        model: Of known platforms.
-        size: How many networks.
-
-    Raises:
-        TrainingError: There are not so many.
-        LatcastError: A network of the model cannot be built.
-    """
-    graphs = ((index, build(network)) for index, network in enumerate(model.networks) if can_build(network))
-    small = [index for index, graph in graphs if graph.parameter_count <= MOST_SMALL_PARAMETERS]
-    if len(small) < size:
-        raise TrainingError(
-            f"{len(small)} of the {len(model.networks)} known networks have at most {MOST_SMALL_PARAMETERS / 1e6:g} million "
-            f"parameters, too few for a signature of {size}; ask for fewer"
-        )
-    chosen = model.signature(size, among=small)
-    typical_ms = tuple(float(np.exp(np.median(model.log_ms[:, index]))) for index in chosen)
-    return SignatureSet(tuple(model.networks[index] for index in chosen), typical_ms, model.table.columns(small))

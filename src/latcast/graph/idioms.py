@@ -37,6 +37,10 @@ COMMUTATIVE = frozenset({"Add", "Mul"})
 _SCALING: Mapping[str, tuple[str, str]] = {"Scale": ("Mul", "Div"), "Shift": ("Add", "Sub")}
 """What an expression may name to the operator with the constant and the one with its inverse."""
 
+IN_GROUPS = "in_groups"
+"""Attribute, 1, of a depthwise Conv that its file has as a convolution in groups, as Keras writes ``Conv2D(groups=channels)`` and
+TFLite its CONV_2D: that is not the operator DEPTHWISE_CONV_2D to TFLite, whose CPU kernels run it by their generic path."""
+
 _TOLERANCE = 1e-3
 """Relative; exporters print constants with few digits."""
 
@@ -400,11 +404,16 @@ def _depthwise_pointwise(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> 
     }
 
 
+def _conv_in_groups(graph: Graph, nodes: Sequence[Node], bound: _Bound) -> _Attributes | None:
+    return {} if nodes[0].attributes.get(IN_GROUPS) else None
+
+
 _ATTRIBUTES: Mapping[str, Callable[[Graph, Sequence[Node], _Bound], _Attributes | None]] = {
-    "channel_shuffle": _channel_shuffle, "depthwise_pointwise": _depthwise_pointwise, "gelu": _gelu,
+    "channel_shuffle": _channel_shuffle, "conv_in_groups": _conv_in_groups, "depthwise_pointwise": _depthwise_pointwise,
+    "gelu": _gelu,
     "hard_sigmoid": _hard_sigmoid, "hard_swish": _hard_sigmoid, "layer_norm": _layer_norm, "plain_layer_norm": _layer_norm,
 }  # fmt: skip
 """Idiom to what works out its attributes, None where the constants or shapes are others; without an entry it has none."""
 
-_DECIDED_BY_ATTRIBUTES = frozenset({"channel_shuffle", "depthwise_pointwise"})
+_DECIDED_BY_ATTRIBUTES = frozenset({"channel_shuffle", "conv_in_groups", "depthwise_pointwise"})
 """Idioms that the operators alone do not tell from something else."""

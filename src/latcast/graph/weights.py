@@ -21,21 +21,35 @@ def _role(node: Node, tensor: str) -> tuple[str, int]:
     return node.op_type, node.inputs.index(tensor)
 
 
-def synthetic_weights(graph: Graph, *, seed: int = 0) -> Mapping[str, np.ndarray]:
+def synthetic_weights(graph: Graph, *, seed: int = 0, compressible: bool = False) -> Mapping[str, np.ndarray]:
     """Values for every weight of the graph, scaled so that activations neither explode nor turn subnormal.
 
     Matrices and filters are normal with variance 2 / fan-in; normalisation scales and variances lie near 1, biases near 0.
+
+    Args:
+        graph: The network.
+        seed: Equal seeds, equal values.
+        compressible: Whether the values repeat so often that a file of them packs to a few percent of its size. They are
+            distributed alike and none is 0; normalisations have one variance and few scales, as what is folded into filters
+            must repeat too.
     """
     first_reader: dict[str, Node] = {}
     for node in graph.nodes:
         for name in node.inputs:
             if name in graph.weights:
                 first_reader.setdefault(name, node)
-    return {name: _draw(graph, name, first_reader.get(name), seed) for name in sorted(graph.weights)}
+    return {name: _draw(graph, name, first_reader.get(name), seed, compressible=compressible) for name in sorted(graph.weights)}
 
 
 _POOL_SIZE = 1_048_573
 """A prime, so that no row of a matrix begins like the one before."""
+
+_REPEATING_POOL_SIZE = 1021
+"""A prime too: both scales of the pool fit several times into the 32 kB in which zip finds repetitions, and most layers have
+fewer channels. Where one has more, outputs repeat, and what the next layer sums cancels less."""
+
+_REPEATING_SCALES = np.array([0.9, 1.1], dtype=np.float32)
+"""Of normalisations; few, as each makes other values of the filters that it is folded into."""
 
 
 @lru_cache(maxsize=2)
@@ -43,23 +57,32 @@ def _pool(seed: int) -> np.ndarray:
     return np.random.default_rng([seed, _POOL_SIZE]).standard_normal(2 * _POOL_SIZE, dtype=np.float32)
 
 
-def _normal(shape: Shape, rng: np.random.Generator, seed: int) -> np.ndarray:
-    """Standard normal numbers, repeated from a pool of a million, begun where the generator says.
+def _repeating_pool(seed: int) -> np.ndarray:
+    """Of mean 0: what is left would add up over the channels of every layer."""
+    values = _pool(seed)[:_REPEATING_POOL_SIZE]
+    return np.tile(values - values.mean(), 2)
+
+
+def _normal(shape: Shape, rng: np.random.Generator, pool: np.ndarray) -> np.ndarray:
+    """Standard normal numbers, repeated from a pool that is given twice over, begun where the generator says.
 
     Drawing a hundred million fresh ones takes seconds, and a runtime does not mind the repetition.
     """
-    count = prod(shape)
-    start = int(rng.integers(_POOL_SIZE))
-    period = _pool(seed)[start : start + _POOL_SIZE]
-    return np.resize(period, count).reshape(shape) if count > _POOL_SIZE else period[:count].reshape(shape).copy()
+    count, size = prod(shape), len(pool) // 2
+    start = int(rng.integers(size))
+    period = pool[start : start + size]
+    return np.resize(period, count).reshape(shape) if count > size else period[:count].reshape(shape).copy()
 
 
-def _draw(graph: Graph, name: str, reader: Node | None, seed: int) -> np.ndarray:
+def _draw(graph: Graph, name: str, reader: Node | None, seed: int, *, compressible: bool) -> np.ndarray:
     tensor = graph.tensors[name]
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     op_type, position = _role(reader, name) if reader is not None else ("", 0)
     if (op_type == "BatchNormalization" and position in (1, 4)) or ("Normalization" in op_type and position == 1):
-        values = rng.uniform(0.8, 1.2, tensor.shape)
+        if not compressible:
+            values = rng.uniform(0.8, 1.2, tensor.shape)
+        else:
+            values = rng.choice(_REPEATING_SCALES, tensor.shape) if position == 1 else np.ones(tensor.shape)
     elif len(tensor.shape) >= 2:
         if op_type in ("Conv", "ConvInteger"):
             fan_in = int(np.prod(tensor.shape[1:]))
@@ -67,7 +90,7 @@ def _draw(graph: Graph, name: str, reader: Node | None, seed: int) -> np.ndarray
             fan_in = tensor.shape[1]
         else:
             fan_in = int(np.prod(tensor.shape[:-1])) if op_type == "ConvTranspose" else tensor.shape[-2]
-        values = _normal(tensor.shape, rng, seed)
+        values = _normal(tensor.shape, rng, _repeating_pool(seed) if compressible else _pool(seed))
         values *= np.float32((2.0 / max(fan_in, 1)) ** 0.5)
     else:
         values = rng.standard_normal(tensor.shape) * 0.05

@@ -28,14 +28,14 @@ from latcast.registry import Registry
 FITTERS: Registry[Fitter] = Registry(
     "cross-device model",
     {
-        "gaussian-process": "latcast.hub.gaussian_process:FITTER",
+        "devices": "latcast.hub.device_model:FITTER",
         "log-scale": "latcast.hub.model:LOG_SCALE",
     },
     group="latcast.cross_device_models",
 )
 """Ways to fit, by the name that versions are kept under."""
 
-PREFERRED = ("gaussian-process", "log-scale")
+PREFERRED = ("devices", "log-scale")
 """The first of these that has platforms enough and can be fitted is used."""
 
 SIGNATURE_SIZE = 10
@@ -242,7 +242,7 @@ class Refitter:
             try:
                 self._served.serve(newest)
             except (LatcastError, KeyError, TypeError, ValueError) as problem:
-                _LOG.warning("version %d of the model cannot be served: %s", newest.number, problem)
+                _LOG.warning("version %d of the model cannot be served and is fitted again: %s", newest.number, problem)
                 newest = None
         if newest is None or newest.measurements != len(self._database):
             self._news.set()

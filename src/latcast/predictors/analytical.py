@@ -17,6 +17,15 @@ from latcast.kernels.types import KernelType, kernel_type
 TERMS = ("flops", "moved", "weights", "count")
 """FLOPs; elements read and written; weights read; one a kernel."""
 
+LOOPS = "loops"
+"""Inner loops of a convolution, one over the input channels of a group for each output and each filter tap. Starting one costs
+however few channels there are, so that narrow groups and an image's three channels take longer than their FLOPs say."""
+
+DEPTH = "depth"
+"""FLOPs in a row for one output element. A GPU works on all outputs at once, and a kernel takes at least as long as one of them:
+a 1x1 convolution of a vector on PyTorch's Vulkan backend (Li et al.'s data) takes 0.6 µs an input channel of a Mali-G76 and
+hardly any more for 1000 outputs than for 16."""
+
 POOLED = "any"
 """The class that estimates kernels of no class of their own: fitted on everything."""
 
@@ -24,8 +33,16 @@ POOLED = "any"
 _COARSE_PREFIXES = (
     ("conv 1x1", "conv 1x1"), ("conv 3x3", "conv kxk"), ("conv kxk", "conv kxk"), ("conv first", "conv first"),
     ("conv on a vector", "linear vector"), ("depthwise pointwise", "depthwise pointwise"), ("depthwise", "depthwise"),
-    ("activation", "activation"), ("max pool", "pool"), ("average pool", "pool"),
+    *((f"activation {function}", "exponential") for function in ("sigmoid", "silu", "tanh", "mish", "elu", "softplus", "exp")),
+    *((f"activation {function}", "error function") for function in ("gelu", "erf")),
+    ("activation hard", "hard activation"), ("activation", "activation"), ("max pool", "pool"), ("average pool", "pool"),
 )  # fmt: skip
+
+_COARSER = {
+    "conv grouped single": "conv grouped", "error function": "activation", "exponential": "activation",
+    "hard activation": "activation",
+}  # fmt: skip
+"""Coarse classes to those that stood for them in bundles made before they were told apart."""
 
 
 def coarse_class(name: str) -> str:
@@ -33,14 +50,27 @@ def coarse_class(name: str) -> str:
 
     >>> coarse_class("conv 3x3 strided unaligned"), coarse_class("depthwise 3x3"), coarse_class("add")
     ('conv kxk', 'depthwise', 'add')
+    >>> coarse_class("activation relu"), coarse_class("activation gelu")
+    ('activation', 'error function')
     """
     return next((coarse for prefix, coarse in _COARSE_PREFIXES if name.startswith(prefix)), name)
 
 
-def term_values(kind: KernelType, configurations: np.ndarray) -> np.ndarray:
-    """Terms of kernels, shape (kernels, len(TERMS)).
+def _stand_ins(name: str) -> tuple[str, ...]:
+    """The classes whose coefficients a class may have, its own first."""
+    coarse = coarse_class(name)
+    return tuple(found for found in (name, coarse, _COARSER.get(coarse)) if found is not None)
+
+
+def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[str] = TERMS) -> np.ndarray:
+    """Terms of kernels, shape (kernels, terms).
 
     What is fused behind counts too: its FLOPs for each output element and the further activations it reads.
+
+    Args:
+        kind: Their type.
+        configurations: (kernels, fields).
+        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
@@ -48,7 +78,13 @@ def term_values(kind: KernelType, configurations: np.ndarray) -> np.ndarray:
     # Fused operators work on what the kernel holds in registers; their FLOPs are charged, their traffic is not.
     flops = q.flops + columns["fused_flops"] * q.output_elements
     moved = q.input_elements + q.output_elements * (1 + fused_inputs)
-    return np.stack([flops, moved, q.weight_elements, np.ones_like(flops)], axis=1)
+    values = {"flops": flops, "moved": moved, "weights": q.weight_elements, "count": np.ones_like(flops)}
+    if LOOPS in terms:
+        taps = columns["kernel_h"] * columns["kernel_w"] if "groups" in columns and "kernel_w" in columns else 0.0
+        values[LOOPS] = taps * q.output_elements
+    if DEPTH in terms:
+        values[DEPTH] = q.flops / np.maximum(q.output_elements, 1.0)
+    return np.stack([values[name] for name in terms], axis=1)
 
 
 @dataclass(frozen=True)
@@ -56,36 +92,42 @@ class AnalyticalTerms:
     """Fitted coefficients, in milliseconds per unit of each term.
 
     Attributes:
-        coefficients: Class name, fine or coarse (:func:`coarse_class`), to an array of len(TERMS); :data:`POOLED` is always
-            there.
+        coefficients: Class name, fine or coarse (:func:`coarse_class`), to an array, (terms,); :data:`POOLED` is always there.
+        terms: What the coefficients are of.
     """
 
     coefficients: Mapping[str, np.ndarray] = field(default_factory=dict)
+    terms: tuple[str, ...] = TERMS
 
     def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, shape (kernels,); a class without coefficients as its coarse class, or as :data:`POOLED`."""
-        values = term_values(kind, configurations)
+        values = term_values(kind, configurations, self.terms)
         classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
         table = {name: self._of_class(str(name), pooled) for name in set(classes)}
-        weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(TERMS)))
+        weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(self.terms)))
         return np.maximum((values * weights).sum(axis=1), 1e-7)
 
     def _of_class(self, name: str, pooled: np.ndarray) -> np.ndarray:
-        found = self.coefficients.get(name)
-        return self.coefficients.get(coarse_class(name), pooled) if found is None else found
+        return next((self.coefficients[known] for known in _stand_ins(name) if known in self.coefficients), pooled)
 
     def knows(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
         """Whether each kernel's class has coefficients of its own."""
         classes = kind.throughput_class(kind.columns(configurations))
-        return np.array([name in self.coefficients or coarse_class(name) in self.coefficients for name in classes], dtype=bool)
+        return np.array([any(known in self.coefficients for known in _stand_ins(name)) for name in classes], dtype=bool)
 
     def to_json(self) -> dict[str, list[float]]:
         return {name: [float(value) for value in values] for name, values in sorted(self.coefficients.items())}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Sequence[float]]) -> AnalyticalTerms:
-        return cls({name: np.asarray(values, dtype=np.float64) for name, values in data.items()})
+    def from_json(cls, data: Mapping[str, Sequence[float]], terms: Sequence[str] = TERMS) -> AnalyticalTerms:
+        return cls({name: np.asarray(values, dtype=np.float64) for name, values in data.items()}, tuple(terms))
+
+    def over(self, terms: Sequence[str]) -> AnalyticalTerms:
+        """The same with more terms, whose coefficients are 0."""
+        place = [self.terms.index(name) if name in self.terms else -1 for name in terms]
+        padded = {name: np.append(values, 0.0)[place] for name, values in self.coefficients.items()}
+        return AnalyticalTerms(padded, tuple(terms))
 
 
 def fit_nonnegative(
@@ -160,23 +202,27 @@ def _weighted(
     return result
 
 
-def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3) -> AnalyticalTerms:
+def fit_from_kernels(
+    samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, strength: float = 1e-3, terms: Sequence[str] = TERMS
+) -> AnalyticalTerms:
     """Coefficients from timed kernels.
 
     Args:
         samples: Kernel type to (configurations, latency in milliseconds).
+        strength: Weight of the pooled coefficients against the mean squared error of a class.
+        terms: What to fit, as for :func:`term_values`.
     """
     by_class: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for name, (configurations, latency_ms) in samples.items():
         kind = kernel_type(name)
-        values = term_values(kind, configurations)
+        values = term_values(kind, configurations, terms)
         classes = kind.throughput_class(kind.columns(configurations))
         for found in sorted(set(classes)):  # so that the same samples give the same coefficients in every process
             rows = classes == found
             by_class.setdefault(str(found), []).append((values[rows], latency_ms[rows]))
     everything = [part for parts in by_class.values() for part in parts]
     if not everything:
-        return AnalyticalTerms({POOLED: np.zeros(len(TERMS))})
+        return AnalyticalTerms({POOLED: np.zeros(len(terms))}, tuple(terms))
     pooled = fit_nonnegative(
         np.concatenate([design for design, _ in everything]), np.concatenate([target for _, target in everything])
     )
@@ -186,7 +232,7 @@ def fit_from_kernels(samples: Mapping[str, tuple[np.ndarray, np.ndarray]], *, st
         target = np.concatenate([target for _, target in parts])
         # Few samples lean on the pooled coefficients, many on themselves.
         coefficients[name] = fit_nonnegative(design, target, pooled, strength + 0.3 / len(target))
-    return AnalyticalTerms(coefficients)
+    return AnalyticalTerms(coefficients, tuple(terms))
 
 
 def network_design(configurations: Mapping[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
@@ -278,7 +324,7 @@ def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroug
     for name in sorted(analytical.coefficients, key=lambda name: (name != POOLED, name)):
         # A class whose kernels lack a term (activations have no weights) keeps the pooled coefficient, which says nothing.
         own = np.where((analytical.coefficients[name] == pooled) & (name != POOLED), 0.0, analytical.coefficients[name])
-        of = dict(zip(TERMS, own.tolist(), strict=True))
+        of = dict(zip(analytical.terms, own.tolist(), strict=True))
         found.append(
             ClassThroughput(name, _rate(of["flops"]), _rate(of["moved"], width), _rate(of["weights"], width), 1e3 * of["count"])
         )

@@ -5,6 +5,7 @@
                          kernel predictors, with the kinds and the most work that each was trained on
 ``fusion_rules.json``    the runtime's rules
 ``kernels/*.safetensors`` for each kernel predictor the range it was trained on and its regressor, as arrays
+``device.safetensors``   of a platform known by few measurements: their posterior (:mod:`latcast.predictors.device_forecast`)
 ``golden.json``          inputs and outputs, checked at load (:mod:`latcast.predictors.golden`)
 ``card.json, CARD.md``   what it was trained on and how well it does, for programs and for people
 ======================== ==========================================================================================
@@ -27,10 +28,11 @@ import numpy as np
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
-from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
-from latcast.predictors.bundle_files import BundleFiles, write_files
+from latcast.predictors.analytical import DEPTH, LOOPS, POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_text, in_present_words, present_model
+from latcast.predictors.device_forecast import DeviceForecast
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import (
@@ -114,11 +116,14 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
         "schema": BUNDLE_SCHEMA,
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
-        "physical": {"terms": list(TERMS), "coefficients_ms": predictor.analytical.to_json()},
+        "physical": {"terms": list(predictor.analytical.terms), "coefficients_ms": predictor.analytical.to_json()},
         "network": {"kind": _CORRECTED if predictor.network.short_networks.exponents else _AFFINE, **predictor.network.to_json()},
         "interval": predictor.interval.to_json(),
         "kernels": {name: _index_entry(found) for name, found in predictor.kernels.items()},
     }
+    if predictor.device is not None:
+        platform["device"] = {"members": list(predictor.device.member_names)}
+        files[DEVICE_FILE] = _tensors(predictor.device.arrays())
     documents = {
         "platform.json": platform,
         "fusion_rules.json": predictor.rules.to_json(),
@@ -214,6 +219,7 @@ def _base_entry(base: TransferredBase) -> dict[str, Any]:
         "sources": [
             {
                 "platform": source.platform,
+                **_further_terms(source.analytical),
                 "coefficients_ms": source.analytical.to_json(),
                 "kernel": _index_entry(source.predictor),
             }
@@ -223,9 +229,12 @@ def _base_entry(base: TransferredBase) -> dict[str, Any]:
 
 
 def _arrays(found: KernelPredictor) -> bytes:
+    return _tensors(_named_arrays(found))
+
+
+def _tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
     from safetensors.numpy import save
 
-    arrays = _named_arrays(found)
     return bytes(save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}))
 
 
@@ -277,6 +286,22 @@ def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]
     return found
 
 
+def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
+    """Analytical terms; of :data:`TERMS` where the bundle names none."""
+    terms = tuple(data.get("terms", TERMS))
+    if terms[: len(TERMS)] != TERMS or not set(terms[len(TERMS) :]) <= {LOOPS, DEPTH} or len(set(terms)) != len(terms):
+        raise ValueError(
+            f"found the analytical terms {list(terms)}, expected {list(TERMS)} with a class '{POOLED}', and '{LOOPS}' or "
+            f"'{DEPTH}' behind them"
+        )
+    return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(terms)), terms)
+
+
+def _further_terms(analytical: AnalyticalTerms) -> dict[str, list[str]]:
+    """The names of terms where there are more than bundles have always had."""
+    return {} if analytical.terms == TERMS else {"terms": list(analytical.terms)}
+
+
 def _number(value: Any, *, above: float = -math.inf) -> float:
     number = float(value)
     if isinstance(value, (bool, str)) or not math.isfinite(number) or number < above:
@@ -324,13 +349,22 @@ class _Reader:
             network=self.part("platform.json", self.network),
             interval=self.part("platform.json", self.interval),
             card=summary.card,
+            device=self.device(),
         )
+
+    def device(self) -> DeviceForecast | None:
+        """None where the platform is not known by few measurements."""
+        entry = self.document.get("device")
+        if entry is None:
+            return None
+        arrays = self.arrays(DEVICE_FILE)
+        return self.part(DEVICE_FILE, lambda: DeviceForecast.from_arrays(tuple(str(name) for name in entry["members"]), arrays))
 
     def analytical(self) -> AnalyticalTerms:
         data = self.document["physical"]
-        if data["terms"] != list(TERMS) or POOLED not in data["coefficients_ms"]:
+        if POOLED not in data["coefficients_ms"]:
             raise ValueError(f"found the analytical terms {data['terms']}, expected {list(TERMS)} with a class '{POOLED}'")
-        return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(TERMS)))
+        return _analytical(data)
 
     def network(self) -> CalibrationTerms:
         kind = self.document["network"]["kind"]
@@ -427,7 +461,7 @@ class _Reader:
             prefix = _SOURCE.format(place)
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             self.check_entry(name, each["kernel"])
-            analytical = AnalyticalTerms(_coefficients(each["coefficients_ms"], len(TERMS)))
+            analytical = _analytical(each)
             kernel = self.kernel_from(name, each["kernel"], own, depth + 1)
             sources.append(KernelSource(Platform.parse(str(each["platform"])).id, analytical, kernel))
         return TransferredBase(tuple(sources), _coefficients(entry["coefficients_ms"], len(TERMS) + len(sources)))

@@ -24,6 +24,9 @@ MOST_BYTES = 200_000_000
 MOST_FILES = 500
 
 _DOCUMENTS = ("platform.json", "fusion_rules.json", "golden.json", "card.json", "CARD.md")
+DEVICE_FILE = "device.safetensors"
+"""The posterior of a platform that is known by few measurements."""
+
 _KERNEL_FILE = re.compile(r"kernels/[a-z0-9_]+(\.[a-z0-9_]+)?\.safetensors")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The moment that every file of a zip gets, so that the same content makes the same bytes."""
@@ -116,7 +119,7 @@ class BundleFiles:
             raise BundleError(
                 f"{self.path}: found the path '{name}', expected names inside the bundle; do not use a bundle from this source"
             )
-        if name not in _DOCUMENTS and not _KERNEL_FILE.fullmatch(name):
+        if name not in (*_DOCUMENTS, DEVICE_FILE) and not _KERNEL_FILE.fullmatch(name):
             raise BundleError(
                 f"{self.path}: found the file '{name}', expected only {', '.join(_DOCUMENTS)} and "
                 "kernels/TYPE.safetensors; remove it, or do not use a bundle from this source"

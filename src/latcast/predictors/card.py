@@ -38,6 +38,9 @@ FIGURES: Mapping[str, str] = {
 }
 """Key of a card to a figure on networks that training did not see (``networks`` of them, held out by ``held_out_by``)."""
 
+POSTERIOR = "posterior of a device"
+"""What a card calls the model of a platform that is known by few measurements."""
+
 TRAINING_KEYS = "training_networks"
 """Under this name a card lists the reference keys of the networks that a predictor was trained on."""
 
@@ -100,7 +103,8 @@ def _amount(card: Mapping[str, Any]) -> tuple[int, int]:
 def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     """What to tell with every prediction: the card's own warning, and that a predictor rests on too little."""
     own = (str(card["warning"]),) if card.get("warning") else ()
-    if not card.get("trained_on"):
+    # A device's interval rests on the known platforms, whatever was measured there.
+    if not card.get("trained_on") or card.get("model") == POSTERIOR:
         return own
     count = len(card.get(TRAINING_KEYS) or ())
     if card.get("mape") is None:

@@ -38,7 +38,7 @@ def load(platform: On) -> PlatformPredictor:
         >>> import latcast
         >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
         >>> phone.predict("resnet18")
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.2 ms, 90 % interval 16.7 to 27.4 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
     """
     from latcast.predictors.bundle_index import find_bundle
 

@@ -101,10 +101,11 @@ class NetworkTerms:
 
     Attributes:
         counts: (networks, kernels), sparse: how often each distinct kernel occurs.
-        values: (kernels, len(TERMS)).
+        values: (kernels, terms).
         classes: Coarse classes of the kernels.
         class_of: (kernels,) index into ``classes``.
         types: The kernels by type, in order.
+        terms: Names of the columns of ``values``.
     """
 
     counts: Any
@@ -112,10 +113,15 @@ class NetworkTerms:
     classes: tuple[str, ...]
     class_of: np.ndarray
     types: tuple[TypeSizes, ...]
+    terms: tuple[str, ...] = TERMS
 
     @classmethod
-    def of(cls, networks: Sequence[Sequence[Kernel]]) -> NetworkTerms:
+    def of(cls, networks: Sequence[Sequence[Kernel]], terms: Sequence[str] = TERMS) -> NetworkTerms:
         """Terms of networks given by their kernels.
+
+        Args:
+            networks: Kernels of each.
+            terms: Which, as for :func:`latcast.predictors.analytical.term_values`.
 
         Raises:
             MissingExtraError: SciPy is not installed.
@@ -128,7 +134,7 @@ class NetworkTerms:
         start = 0
         for name, rows in table.configurations.items():
             kind = kernel_type(name)
-            values.append(term_values(kind, rows))
+            values.append(term_values(kind, rows, terms))
             names += [coarse_class(str(found)) for found in kind.throughput_class(kind.columns(rows))]
             sizes = feature_matrix(kind, rows, tuple(size_lengths(kind)))
             types.append(TypeSizes(name, slice(start, start + len(rows)), rows, sizes))
@@ -138,8 +144,9 @@ class NetworkTerms:
         shape = (table.networks, start)
         counts = csr_matrix((np.ones(len(table.network)), (table.network, table.kernel)), shape=shape)
         counts.sum_duplicates()
-        stacked = np.concatenate(values) if values else np.zeros((0, len(TERMS)))
-        return cls(counts, stacked, classes, np.array([place[name] for name in names], dtype=np.int64), tuple(types))
+        stacked = np.concatenate(values) if values else np.zeros((0, len(terms)))
+        class_of = np.array([place[name] for name in names], dtype=np.int64)
+        return cls(counts, stacked, classes, class_of, tuple(types), tuple(terms))
 
     def only(self, rows: np.ndarray) -> NetworkTerms:
         """Some of the networks, over the same kernels."""
@@ -147,14 +154,14 @@ class NetworkTerms:
 
     @cached_property
     def class_sums(self) -> np.ndarray:
-        """(networks, classes x len(TERMS) + 1): summed terms by class, and 1 for the overhead."""
-        kernels, width = len(self.values), len(TERMS)
+        """(networks, classes x terms + 1): summed terms by class, and 1 for the overhead."""
+        kernels, width = self.values.shape
         design = np.zeros((kernels, len(self.classes), width))
         design[np.arange(kernels), self.class_of] = self.values
         sums = self.counts @ design.reshape(kernels, -1)
         return np.hstack([sums, np.ones((self.counts.shape[0], 1))])
 
     def kernel_latency_ms(self, coefficients: np.ndarray) -> np.ndarray:
-        """Latency of each kernel by coefficients (classes x len(TERMS),)."""
-        table = coefficients.reshape(len(self.classes), len(TERMS))
+        """Latency of each kernel by coefficients (classes x terms,)."""
+        table = coefficients.reshape(len(self.classes), len(self.terms))
         return np.asarray((self.values * table[self.class_of]).sum(axis=1))

@@ -11,15 +11,19 @@ import numpy as np
 
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import unknown_operators
+from latcast.kernels.delegates import delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
+from latcast.kernels.partitioning import Partitioning, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
+from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
+from latcast.predictors.network_features import KernelFeatures, NetworkFeatures
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
 from latcast.records import Platform
 from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
@@ -29,6 +33,10 @@ OUTSIDE_WARNING_SHARE = 0.05
 
 ESTIMATED_WARNING_SHARE = 0.01
 """The same for kernels that are estimated, or of which it is unknown whether they are."""
+
+NOVEL = 0.9
+"""Part of a kernel's variance that no known kernel explains, from which on it counts as one that no known device ran the like
+of."""
 
 MOST_REASONS, LEAST_REASON_SHARE = 3, 0.005
 """Kinds of kernels that a warning names, and the share of the latency below which none but the first is."""
@@ -43,15 +51,17 @@ class NetworkEstimates:
         correction: That factor.
         covered_share, outside_share: Parts of the latency from kernels like those trained on, and from kernels outside the
             range of those.
+        log_deviation: Standard deviation of the latency's logarithm, where each network has its own.
     """
 
     latency_ms: np.ndarray
     correction: np.ndarray
     covered_share: np.ndarray
     outside_share: np.ndarray
+    log_deviation: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Estimates(NetworkEstimates):
     """Estimated latencies of networks and of their kernels.
 
@@ -59,7 +69,8 @@ class Estimates(NetworkEstimates):
         table: The kernels.
         kernel_ms, covered, unknown, outside: By distinct kernel: latency inside a long network; and how it lies to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
-        sums_ms: (networks, 3) summed latency of all kernels, of the covered ones, and of those outside.
+        sums_ms: (networks, 3 or more) summed latency of all kernels, of the covered ones, and of those outside; behind them what
+            else adds up over kernels and decides a network's latency.
     """
 
     table: KernelTable
@@ -84,6 +95,23 @@ class _KernelEstimate(NamedTuple):
 
 
 _FREE = _KernelEstimate(0.0, True, False, False)
+
+
+class _Fallen(NamedTuple):
+    """Kernels of one network that its platform's delegate leaves to the CPU.
+
+    Attributes:
+        names: Of these kernels.
+        covered_share: Part of the latency that predictors trained on the unit gave them.
+        warnings: What to say.
+    """
+
+    names: frozenset[str]
+    covered_share: float
+    warnings: tuple[str, ...]
+
+
+_NOTHING_FALLS = _Fallen(frozenset(), 0.0, ())
 
 _EstimateOf = Mapping[tuple[str, tuple[int, ...]], _KernelEstimate]
 
@@ -110,6 +138,7 @@ class PlatformPredictor:
         network: Calibration terms: from the latencies of kernels to that of a network.
         interval: Of 90 %, calibrated; a wide one of no known level where nobody calibrated it.
         card: What it was trained on and how well it does; see :mod:`latcast.predictors.bundle`.
+        device: Where the platform is known by few measurements: their posterior, which then decides in place of ``kernels``.
     """
 
     platform: Platform
@@ -119,9 +148,13 @@ class PlatformPredictor:
     network: CalibrationTerms = field(default_factory=CalibrationTerms)
     interval: Interval = field(default_factory=Interval)
     card: Mapping[str, Any] = field(default_factory=dict)
+    device: DeviceForecast | None = None
 
     def raw_kernel_latency_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
         """Latency of distinct kernels by themselves, types one after another."""
+        if self.device is not None:
+            nowhere = np.zeros(0, dtype=np.int64)
+            return self.device.kernel_ms(KernelFeatures.of(KernelTable(configurations, nowhere, nowhere, 0)))
         parts = []
         for name, rows in configurations.items():
             predictor = self.kernels.get(name)
@@ -137,6 +170,8 @@ class PlatformPredictor:
 
     def estimate_table(self, table: KernelTable) -> Estimates:
         """Estimates a table, for configurations without graphs (the encodings of a search space)."""
+        if self.device is not None:
+            return self._device_estimates(table, self.device)
         raw = self.raw_kernel_latency_ms(table.configurations)
         types = table.kernel_types
         kernel_ms = self.network.kernel_latency_ms(types, raw) if len(raw) else raw
@@ -151,16 +186,41 @@ class PlatformPredictor:
             **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms
         )
 
+    def _device_estimates(self, table: KernelTable, device: DeviceForecast) -> Estimates:
+        features = NetworkFeatures.of_table(table)
+        kernel_ms = device.kernel_ms(features.kernels)
+        covered = device.kernel_novelty(features.kernels) < NOVEL
+        sums_ms = np.hstack(
+            [
+                table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * ~covered], axis=1)),
+                device.sums(features),
+            ]
+        )
+        networks = vars(self.network_estimates(sums_ms))
+        unknown = np.zeros(len(covered), dtype=bool)
+        return Estimates(
+            **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered, sums_ms=sums_ms
+        )
+
+    @property
+    def sum_columns(self) -> int:
+        """Columns of :attr:`Estimates.sums_ms`."""
+        return 3 if self.device is None else 3 + self.device.sum_columns
+
     def network_estimates(self, sums_ms: np.ndarray) -> NetworkEstimates:
         """Estimates networks whose kernels are added up already.
 
         Args:
-            sums_ms: (networks, 3) as in :class:`Estimates`.
+            sums_ms: (networks, :attr:`sum_columns`) as in :class:`Estimates`.
         """
         total = sums_ms[:, 0] + self.network.constant_ms
         zero_cost = total <= 0  # a network of views alone, all of it by rule
         whole = np.where(zero_cost, 1.0, total)
         covered_share = np.where(zero_cost, 1.0, (sums_ms[:, 1] + self.network.constant_ms) / whole)
+        if self.device is not None:
+            log_ms, deviation = self.device.of_sums(sums_ms[:, 3:])
+            latency_ms = np.exp(log_ms)
+            return NetworkEstimates(latency_ms, latency_ms / whole, covered_share, sums_ms[:, 2] / whole, deviation)
         factor = self.network.short_network_factor(sums_ms[:, 0])
         return NetworkEstimates(factor * total, factor, covered_share, sums_ms[:, 2] / whole)
 
@@ -177,6 +237,9 @@ class PlatformPredictor:
 
     def bounds_ms(self, estimates: NetworkEstimates) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of networks, each (networks,)."""
+        if estimates.log_deviation is not None:
+            reach = np.exp(LEVEL_DEVIATIONS * estimates.log_deviation)
+            return estimates.latency_ms / reach, estimates.latency_ms * reach
         return self.interval.bounds_ms(estimates.latency_ms, estimates.outside_share)
 
     def latencies_ms(self, graphs: Iterable[Graph]) -> np.ndarray:
@@ -225,9 +288,12 @@ class PlatformPredictor:
         estimates = self.estimate(kernels)
         low, high = self.bounds_ms(estimates)
         estimate_of = self._by_kernel(estimates)
+        delegate = delegate_of(self.platform)
         predictions = []
         for index, graph in enumerate(listed):
             factor = float(estimates.correction[index])
+            parts = None if delegate is None else partition(graph, delegate)
+            fallen = self._fallen(parts, kernels[index], estimate_of)
             predictions.append(
                 Prediction(
                     model=graph.name,
@@ -235,14 +301,31 @@ class PlatformPredictor:
                     latency_ms=float(estimates.latency_ms[index]),
                     low_ms=float(low[index]),
                     high_ms=float(high[index]),
-                    coverage=_coverage(graph, kernels[index], float(estimates.covered_share[index]), estimate_of),
-                    warnings=self._warnings(graph, kernels[index], estimate_of),
-                    kernels=self._breakdown(kernels[index], estimate_of, factor) if breakdown else (),
+                    coverage=_coverage(graph, kernels[index], float(estimates.covered_share[index]), estimate_of, fallen),
+                    warnings=(*fallen.warnings, *self._warnings(graph, kernels[index], estimate_of)),
+                    kernels=self._breakdown(kernels[index], estimate_of, factor, fallen) if breakdown else (),
                     overhead_ms=factor * self.network.constant_ms,
                     level=self.interval.level,
+                    fallback=None if parts is None else parts.summary(),
                 )
             )
         return predictions
+
+    def _fallen(self, parts: Partitioning | None, kernels: Sequence[Kernel], estimate_of: _EstimateOf) -> _Fallen:
+        """Kernels on the CPU: nobody timed the like on this platform, whatever their type."""
+        if parts is None or not parts.on_cpu:
+            return _NOTHING_FALLS
+        found = [kernel for kernel in kernels if not kernel.free and not parts.on_cpu.isdisjoint(kernel.nodes)]
+        whole_ms = (
+            sum(estimate_of[kernel.key].latency_ms for kernel in kernels if not kernel.free) + self.network.constant_ms or 1.0
+        )
+        shares = [(estimate_of[kernel.key].latency_ms / whole_ms, estimate_of[kernel.key].covered) for kernel in found]
+        said = f"; {100 * sum(share for share, _ in shares):.0f} % of the latency is estimated for what runs there"
+        return _Fallen(
+            frozenset(kernel.name for kernel in found),
+            sum(share for share, covered in shares if covered),
+            (parts.sentence() + said,),
+        )
 
     def _by_kernel(self, estimates: Estimates) -> _EstimateOf:
         columns = (estimates.kernel_ms, estimates.covered, estimates.unknown, estimates.outside)
@@ -282,11 +365,14 @@ class PlatformPredictor:
         for name in shown:
             kernel = max(by_type[name], key=lambda pair: pair[1])[0]
             predictor = self._predictor_of(kernel.kernel_type)
-            reason = "no predictor" if predictor is None else predictor.reason(kernel.configuration)
+            none = "no predictor" if self.device is None else "no known device ran the like"
+            reason = none if predictor is None else predictor.reason(kernel.configuration)
             said.append(f"{name} {100 * shares[name]:.0f} % ({reason})")
         return ", ".join(said) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
-    def _breakdown(self, kernels: Sequence[Kernel], estimate_of: _EstimateOf, factor: float) -> tuple[KernelLatency, ...]:
+    def _breakdown(
+        self, kernels: Sequence[Kernel], estimate_of: _EstimateOf, factor: float, fallen: _Fallen
+    ) -> tuple[KernelLatency, ...]:
         listed = []
         for kernel in kernels:
             estimate = _FREE if kernel.free else estimate_of[kernel.key]
@@ -295,7 +381,7 @@ class PlatformPredictor:
                 KernelLatency(
                     kernel.name, kernel.kernel_type, kernel.operators,
                     dict(zip(fields, kernel.configuration, strict=True)), factor * estimate.latency_ms,
-                    estimate.covered, estimate.unknown,
+                    estimate.covered and kernel.name not in fallen.names, estimate.unknown and kernel.name not in fallen.names,
                 )
             )  # fmt: skip
         return tuple(listed)
@@ -309,8 +395,10 @@ def _called(kernel: Kernel) -> str:
     return "+".join(kernel.operators) if kernel.kernel_type == "other" else kernel.kernel_type
 
 
-def _coverage(graph: Graph, kernels: Sequence[Kernel], share: float, estimate_of: _EstimateOf) -> Coverage:
-    busy = [kernel for kernel in kernels if not kernel.free]
-    estimated = {name for kernel in busy if estimate_of[kernel.key].uncovered for name in kernel.operators}
-    unknown = {name for kernel in busy if estimate_of[kernel.key].unknown for name in kernel.operators}
-    return Coverage(share, tuple(sorted(estimated | set(unknown_operators(graph)))), tuple(sorted(unknown)))
+def _coverage(graph: Graph, kernels: Sequence[Kernel], share: float, estimate_of: _EstimateOf, fallen: _Fallen) -> Coverage:
+    busy = [(kernel, estimate_of[kernel.key]) for kernel in kernels if not kernel.free]
+    lost = fallen.names
+    estimated = {name for kernel, found in busy if found.uncovered or kernel.name in lost for name in kernel.operators}
+    unknown = {name for kernel, found in busy if found.unknown and kernel.name not in lost for name in kernel.operators}
+    uncovered = tuple(sorted(estimated | set(unknown_operators(graph))))
+    return Coverage(max(0.0, share - fallen.covered_share), uncovered, tuple(sorted(unknown)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from latcast.errors import LatcastError
 from latcast.extras import require
+from latcast.kernels.partitioning import Fallback
 from latcast.records import milliseconds
 
 if TYPE_CHECKING:
@@ -57,14 +58,16 @@ class Prediction:
         kernels: In execution order; empty where they were not asked for (``breakdown=False``).
         overhead_ms: What is no kernel's.
         level: Percent of networks whose latency should lie in the interval; None where nobody calibrated it.
+        fallback: Which operators the platform's delegate leaves to the CPU; None on a CPU, and where no delegate's rules are
+            known.
 
     Example:
         >>> import latcast
         >>> found = latcast.predict("resnet18", on="pixel4/tflite-2.10/gpu/fp16")
         >>> found
-        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.2 ms, 90 % interval 16.7 to 27.4 ms, 100 % covered>
+        <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
         >>> found.top(1)[0].name
-        'conv_0'
+        'conv_14'
         >>> list(found.by_type())
         ['conv', 'max_pool', 'linear', 'reduce', 'copy']
     """
@@ -79,6 +82,7 @@ class Prediction:
     kernels: tuple[KernelLatency, ...] = ()
     overhead_ms: float = 0.0
     level: float | None = None
+    fallback: Fallback | None = None
 
     def __repr__(self) -> str:
         return (
@@ -171,6 +175,8 @@ class Prediction:
             },
             "warnings": list(self.warnings),
         }
+        if self.fallback is not None:
+            data["delegate"] = self.fallback.to_json()
         if breakdown:
             data["overhead_ms"] = self.overhead_ms
             data["kernels"] = [

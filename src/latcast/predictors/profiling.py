@@ -172,7 +172,7 @@ def network_items(
         return [CampaignItem(reference, "network", small) for reference in chosen], part_s
 
     chosen_model(learn_from)
-    plan = OPERATOR_PLAN if learn_from in ("operators", "averaged") else WHOLE_PLAN
+    plan = OPERATOR_PLAN if learn_from == "operators" else WHOLE_PLAN
     part_s = WHOLE_NETWORKS_SHARE * budget_s if learn_from == "kernels" else budget_s
     chosen = training_mix(max(30, round(NETWORKS_PER_SECOND * part_s)), seed, runtime=rules.runtime)
     if budget_s < WHOLE_MIX_SECONDS:

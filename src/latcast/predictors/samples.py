@@ -157,6 +157,12 @@ SCALE_LIMIT = 2.0
 PROFILER_OVERHEADS_MS = np.arange(0.0, 0.0085, 0.0005)
 """What a profiler may add to each kernel."""
 
+CONSTANTS = np.arange(0.0, 0.95, 0.05)
+"""What a network may take beside its kernels, as parts of the shortest network's latency."""
+
+MUCH_BETTER = 0.7
+"""Part of the dispersion without a constant that may be left with one."""
+
 FEWEST_FOR_OVERHEAD = 10
 """Profiled networks below which a profiler is taken to add nothing."""
 
@@ -164,25 +170,60 @@ LEAST_LEFT = 0.1
 """Part of a kernel's reading that is left, however short it is."""
 
 
-def profiler_overhead_ms(measurements: Sequence[Measurement]) -> float:
-    """What the profiler adds to each kernel: what makes networks of small and of large kernels agree.
+@dataclass(frozen=True)
+class ProfileOverheads:
+    """How a network's latency comes from its profiled kernels: ``constant + factor · Σ (reading - profiler)``.
 
-    Without it, the kernels of a network would add up to the network's latency but for one factor, the host's state. A profiler
-    that adds a constant to each makes networks of many small kernels add up to more. Of :data:`PROFILER_OVERHEADS_MS` the one
-    is taken whose sums vary least against the latencies.
+    Attributes:
+        profiler_ms: What the profiler adds to each kernel's reading.
+        constant_ms: What a network takes beside its kernels and no profiler of kernels sees: starting, copying input and output
+            between host and device, waiting for the device.
+        factor: What is left, the median over the networks.
+    """
+
+    profiler_ms: float = 0.0
+    constant_ms: float = 0.0
+    factor: float = 1.0
+
+    def scale(self, latency_ms: float, kernels_ms: float) -> float:
+        """What a network's profiled kernels are multiplied by.
+
+        Where there is no constant, to add up to what the network took, so that the host's state at the time of profiling cancels.
+        Where there is one, the device is not the host: all networks share the factor, as what is left of one of them are kernels
+        that were not recorded.
+        """
+        if self.constant_ms > 0:
+            return self.factor
+        return min(max(latency_ms / kernels_ms, 1 / SCALE_LIMIT), SCALE_LIMIT) if kernels_ms > 0 else 1.0
+
+
+def profile_overheads(measurements: Sequence[Measurement]) -> ProfileOverheads:
+    """What the profiler adds to each kernel and the network to them all: what makes small and large networks agree.
+
+    Without either, the kernels of a network would add up to the network's latency but for one factor, the host's state. A
+    profiler that adds a constant to each kernel makes networks of many small kernels add up to more than others, a constant of
+    the network makes short networks add up to less. Of :data:`PROFILER_OVERHEADS_MS` and :data:`CONSTANTS`, parts of the
+    shortest latency, the pair is taken that explains the latencies best; a constant only where it explains them much better
+    than none does, as on GPUs.
 
     Args:
         measurements: Whole networks with their executed kernels, of one platform.
     """
     if len(measurements) < FEWEST_FOR_OVERHEAD:
-        return 0.0
+        return ProfileOverheads()
     whole = np.array([sum(kernel.latency_ms for kernel in found.executed) for found in measurements])
     counts = np.array([len(found.executed) for found in measurements])
     latency_ms = np.array([found.latency_ms for found in measurements], dtype=np.float64)
+    constants_ms = CONSTANTS[:, None, None] * latency_ms.min()
     left = np.maximum(whole - PROFILER_OVERHEADS_MS[:, None] * counts, LEAST_LEFT * whole)
-    ratio = np.log(latency_ms / left)
-    dispersion = np.abs(ratio - np.median(ratio, axis=1, keepdims=True))
-    return float(PROFILER_OVERHEADS_MS[np.argmin(np.minimum(dispersion, 0.5).mean(axis=1))])
+    factor = np.exp(np.median(np.log((latency_ms - constants_ms) / left), axis=2, keepdims=True))
+    error = np.abs(np.log((constants_ms + factor * left) / latency_ms))
+    dispersion = np.minimum(error, 0.5).mean(axis=2)
+    constant, profiler = divmod(int(np.argmin(dispersion)), len(PROFILER_OVERHEADS_MS))
+    if dispersion[constant, profiler] > MUCH_BETTER * dispersion[0].min():
+        constant, profiler = 0, int(np.argmin(dispersion[0]))
+    found = PROFILER_OVERHEADS_MS[profiler], constants_ms[constant, 0, 0], factor[constant, profiler, 0]
+    return ProfileOverheads(*map(float, found))
 
 
 def _without_overhead(measurement: Measurement, overhead_ms: float) -> Measurement:
@@ -242,8 +283,8 @@ def collect(
     """Turns measurements into samples; several of the same network are combined by their median.
 
     A profiler times a few runs at another moment than the network was timed, and costs time itself. What it adds to each
-    kernel (:func:`profiler_overhead_ms`) is taken off; then the kernels of a network are scaled to add up to what the
-    network took, so that the host's state cancels.
+    kernel (:func:`profile_overheads`) is taken off; then the kernels of a network are scaled to add up to what the
+    network took, so that the host's state cancels, or on GPUs by one factor for all networks.
 
     Args:
         measurements: Of one platform; failed ones are skipped and named.
@@ -260,7 +301,7 @@ def collect(
     skipped: list[str] = []
     given = whole = 0.0
     listed = list(measurements)
-    overhead_ms = profiler_overhead_ms(
+    overheads = profile_overheads(
         [found for found in listed if found.ok and found.latency_ms and found.role == "network" and found.executed]
     )
     references = {measurement.reference.key: measurement.reference for measurement in listed}
@@ -281,11 +322,11 @@ def collect(
             if measurement.executed:
                 pairs, some, total = attribute_executed(
                     networks[reference.key][1],
-                    _without_overhead(measurement, overhead_ms),
+                    _without_overhead(measurement, overheads.profiler_ms),
                     lambda nodes, key=reference.key: kernel_of(graph_of(key), rules, nodes),  # type: ignore[misc]
                 )
                 given, whole = given + some, whole + total
-                scale = min(max(measurement.latency_ms / total, 1 / SCALE_LIMIT), SCALE_LIMIT) if total > 0 else 1.0
+                scale = overheads.scale(measurement.latency_ms, total)
                 profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
     samples = tuple(
         NetworkSample(*networks[key], latency_ms=float(np.median(values)), processes=len(values))

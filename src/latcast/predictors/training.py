@@ -1,9 +1,8 @@
-"""Training a platform's predictor from timed kernels, profiled operators, whole networks, or both of the last.
+"""Training a platform's predictor from timed kernels, profiled operators or whole networks.
 
 ``kernels``: from single kernels timed in isolation (nn-Meter §5). ``operators``: from operators timed inside networks by the
 runtime's profiler (Li et al. §4). ``networks``: from whole networks alone, which needs no profiler: the sum is observed,
-its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.calibration_terms`). ``averaged``: the mean of
-what operators and whole networks teach.
+its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.calibration_terms`).
 """
 
 from __future__ import annotations
@@ -16,8 +15,15 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.extras import require
 from latcast.kernels.kernel import KernelTable
-from latcast.kernels.rules import FusionRules
-from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms, fit_from_kernels, fit_from_networks, network_design
+from latcast.kernels.rules import FusionRules, unit_kind
+from latcast.predictors.analytical import (
+    DEPTH,
+    TERMS,
+    AnalyticalTerms,
+    fit_from_kernels,
+    fit_from_networks,
+    network_design,
+)
 from latcast.predictors.calibration_terms import (
     FEWEST_FOR_CORRECTION,
     CalibrationTerms,
@@ -32,11 +38,8 @@ from latcast.predictors.kernel_predictor import (
     ANALYTICAL,
     ANALYTICAL_GBDT,
     ANALYTICAL_GP,
-    TRANSFERRED,
     KernelPredictor,
-    KernelSource,
     Seen,
-    TransferredBase,
     fit_kernel_predictor,
 )
 from latcast.predictors.network_terms import NetworkTerms
@@ -48,13 +51,13 @@ from latcast.predictors.samples import (
     kernel_samples,
     restrict,
 )
-from latcast.predictors.whole_networks import fit_whole_networks, predictor_parts
+from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts
 from latcast.records import Platform
 
 CORRECTION_FOLDS = 3
 """Parts of the training networks whose kernels are predicted by the others, for the short-network correction."""
 
-LEARN_FROM = ("operators", "kernels", "networks", "averaged")
+LEARN_FROM = ("operators", "kernels", "networks")
 
 
 def chosen_model(learn_from: str, model: str | None = None) -> str:
@@ -108,13 +111,9 @@ def fit_predictor(
     model = chosen_model(learn_from, model)
     if learn_from == "networks":
         return _fit_from_networks(data.networks, platform, rules, model)
-    if learn_from == "averaged":
-        # A mean of two sums is a sum over kernels; one with a factor on it is not.
-        return averaged(
-            _fit_from_observations(data, platform, rules, "operators", model, seed, tune, correct=False),
-            _fit_from_networks(data.networks, platform, rules, ANALYTICAL_GP if model == ANALYTICAL_GBDT else ANALYTICAL),
-        )
-    return _fit_from_observations(data, platform, rules, learn_from, model, seed, tune, correct=True)
+    # The correction is of a CPU's caches. A GPU's kernels take as long in short networks as in long ones.
+    correct = unit_kind(platform.unit) != "gpu"
+    return _fit_from_observations(data, platform, rules, learn_from, model, seed, tune, correct=correct)
 
 
 def _fit_from_observations(
@@ -136,7 +135,7 @@ def _fit_from_observations(
             f"learning from {learn_from} needs at least 10 {needed} of {platform}, found {len(observations)}; "
             "measure more (latcast profile)"
         )
-    analytical, kernels = _fit_kernels(observations, model, seed, tune)
+    analytical, kernels = _fit_kernels(observations, model, seed, tune, kernel_term_names(platform))
     predictor = PlatformPredictor(platform, rules, analytical, kernels)
     if len(data.networks) < 5:
         return predictor
@@ -166,11 +165,17 @@ def _with_unseen_correction(
     return replace(predictor.network, short_networks=correction).scaled(correction_level(unseen_ms, latency_ms, correction))
 
 
+def kernel_term_names(platform: Platform) -> tuple[str, ...]:
+    """The analytical terms that timed kernels of a platform teach."""
+    return (*TERMS, DEPTH) if unit_kind(platform.unit) == "gpu" else TERMS
+
+
 def _fit_kernels(
-    observations: Sequence[KernelObservation], model: str, seed: int, tune: bool
+    observations: Sequence[KernelObservation], model: str, seed: int, tune: bool, terms: Sequence[str]
 ) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
     samples = kernel_samples(observations)
-    analytical = fit_from_kernels({name: (found.configurations, found.latency_ms) for name, found in samples.items()})
+    timed = {name: (found.configurations, found.latency_ms) for name, found in samples.items()}
+    analytical = fit_from_kernels(timed, terms=terms)
     kernels = {
         name: fit_kernel_predictor(name, found.configurations, found.latency_ms, analytical, model=model, seed=seed, tune=tune)
         for name, found in samples.items()
@@ -212,7 +217,7 @@ def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str
         seen = [each for each in data.profiled if fold_of.get(each.network) != part]
         blind = predictor
         if seen:
-            analytical, kernels = _fit_kernels(seen, model, seed, tune)
+            analytical, kernels = _fit_kernels(seen, model, seed, tune, predictor.analytical.terms)
             blind = replace(predictor, analytical=analytical, kernels=kernels)
         sums_ms[rows] = blind.estimate([data.networks[row].kernels for row in rows]).latency_ms
     return sums_ms
@@ -228,7 +233,7 @@ def _fit_from_networks(
         )
     latency_ms = np.array([sample.latency_ms for sample in networks])
     if model == ANALYTICAL_GP:
-        terms = NetworkTerms.of([sample.kernels for sample in networks])
+        terms = NetworkTerms.of([sample.kernels for sample in networks], network_term_names(platform))
         return PlatformPredictor(platform, rules, *predictor_parts(fit_whole_networks(terms, latency_ms, platform), terms))
     table = KernelTable.of([sample.kernels for sample in networks])
     design, names = network_design(table.configurations)
@@ -270,57 +275,3 @@ def cross_predict(
         estimates = trained.estimate([data.networks[row].kernels for row in rows])
         predicted.latency_ms[rows], predicted.outside_share[rows] = estimates.latency_ms, estimates.outside_share
     return predicted
-
-
-def averaged(first: PlatformPredictor, second: PlatformPredictor) -> PlatformPredictor:
-    """The mean of two predictors of a platform under the same fusion rules; platform, rules and card are the first one's.
-
-    What is learned from operators and from whole networks errs in different places. Operators that a profiler recorded teach
-    their kernels exactly, and nothing of what it did not record; whole networks teach everything, but only in sums. The mean of
-    both is a sum over kernels again: each kernel costs half of what either predictor says that it costs inside a network, each
-    network half of both overheads.
-
-    A kernel type that only one of them was trained on is estimated by the other one's analytical terms.
-    """
-    both = (first, second)
-    names = sorted({name for predictor in both for name in predictor.kernels})
-    return PlatformPredictor(
-        first.platform,
-        first.rules,
-        AnalyticalTerms(_mean_coefficients(both)),
-        {name: _mean_of_type(name, both) for name in names},
-        CalibrationTerms(constant_ms=sum(predictor.network.constant_ms for predictor in both) / 2),
-        card=first.card,
-    )
-
-
-def _mean_of_type(name: str, both: tuple[PlatformPredictor, PlatformPredictor]) -> KernelPredictor:
-    known = [predictor.kernels[name] for predictor in both if name in predictor.kernels]
-    low = np.min([found.low for found in known], axis=0)
-    high = np.max([found.high for found in known], axis=0)
-    sources = tuple(_source(predictor, name, low, high) for predictor in both)
-    weights = [predictor.network.weights.get(name, 1.0) / 2 for predictor in both]
-    coefficients = np.array([*_of_each_kernel(both), *weights])
-    samples = max(found.samples for found in known)
-    base = TransferredBase(sources, {POOLED: coefficients})
-    seen = Seen.union(found.seen for found in known)
-    return KernelPredictor(name, TRANSFERRED, None, low, high, samples, base=base, seen=seen)
-
-
-def _of_each_kernel(both: tuple[PlatformPredictor, PlatformPredictor]) -> np.ndarray:
-    """What a kernel costs besides its own latency, as analytical terms, (TERMS,)."""
-    per_kernel_ms = sum(predictor.network.per_kernel_ms for predictor in both) / 2
-    return np.array([per_kernel_ms if term == "count" else 0.0 for term in TERMS])
-
-
-def _source(predictor: PlatformPredictor, name: str, low: np.ndarray, high: np.ndarray) -> KernelSource:
-    found = predictor.kernels.get(name) or KernelPredictor(name, ANALYTICAL, None, low, high, 0)
-    return KernelSource(predictor.platform.id, predictor.analytical, found)
-
-
-def _mean_coefficients(both: tuple[PlatformPredictor, PlatformPredictor]) -> Mapping[str, np.ndarray]:
-    """Analytical terms for kernels of types that neither was trained on."""
-    classes = {name for predictor in both for name in predictor.analytical.coefficients}
-    tables = [predictor.analytical.coefficients for predictor in both]
-    each = _of_each_kernel(both)
-    return {name: np.mean([table.get(name, table[POOLED]) for table in tables], axis=0) + each for name in sorted(classes)}

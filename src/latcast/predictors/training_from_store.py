@@ -12,11 +12,13 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.graph.ir import Graph
-from latcast.kernels.rules import FusionRules
+from latcast.kernels.rules import FusionRules, unit_kind
 from latcast.kernels.search import SingleKernels
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import (
     FOLDS,
+    NETWORKS_OUTSIDE_GROWTH,
+    OUTSIDE_GROWTH,
     HeldOut,
     calibration_networks,
     conformal_interval,
@@ -160,14 +162,20 @@ def trained_with_card(
     }
     held_out = _held_out(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
     if held_out is not None:
-        predictor, figures = calibrated(predictor, data.networks, held_out)
+        rough = learn_from == "networks" or unit_kind(platform.unit) == "gpu"
+        growth = NETWORKS_OUTSIDE_GROWTH if rough else OUTSIDE_GROWTH
+        predictor, figures = calibrated(predictor, data.networks, held_out, outside_growth=growth)
         held_out_groups = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
         card |= {**figures.to_json(), "held_out_by": f"{held_out_groups}, within the training networks"}
     return predictor.with_card(card)
 
 
 def calibrated(
-    predictor: PlatformPredictor, networks: Sequence[NetworkSample], held_out: HeldOut
+    predictor: PlatformPredictor,
+    networks: Sequence[NetworkSample],
+    held_out: HeldOut,
+    *,
+    outside_growth: float = OUTSIDE_GROWTH,
 ) -> tuple[PlatformPredictor, Metrics]:
     """A predictor with an interval from networks held out, and how well these were predicted.
 
@@ -176,9 +184,9 @@ def calibrated(
     chosen = calibration_networks(networks)
     judged, found = [sample for sample, kept in zip(networks, chosen, strict=True) if kept], held_out[chosen]
     actual, lineages = np.array([sample.latency_ms for sample in judged]), lineages_of(judged)
-    bounds_ms = unseen_bounds_ms(actual, found, lineages)
+    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth)
     figures = judge(found.latency_ms, actual, *(bounds_ms or (None, None)))
-    return replace(predictor, interval=conformal_interval(actual, found, lineages)), figures
+    return replace(predictor, interval=conformal_interval(actual, found, lineages, outside_growth=outside_growth)), figures
 
 
 def _held_out(
@@ -201,6 +209,5 @@ def _what(data: TrainingData, learn_from: str) -> str:
     kernels = {
         "kernels": f"; {len(data.isolated)} kernels timed alone",
         "operators": f"; {len(data.profiled)} kernels timed inside networks",
-        "averaged": f"; {len(data.profiled)} kernels timed inside networks",
     }
     return f"{len(data.networks)} networks ({listed}){kernels.get(learn_from, '')}"

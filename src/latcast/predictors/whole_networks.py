@@ -10,7 +10,7 @@ are accidents; how noisy a platform is, is chosen by leaving out one network at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from latcast.kernels.rules import unit_kind
 from latcast.kernels.types import kernel_type
-from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
+from latcast.predictors.analytical import LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import ANALYTICAL_GP, KernelPredictor, Seen
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
@@ -34,6 +34,9 @@ PRIOR_MS: Mapping[str, tuple[float, float, float, float]] = {
 """Milliseconds a FLOP, an element moved, a weight read, a kernel: a phone's core at 20 GFLOP/s and 8 GB/s, the same with
 bytes, a phone's GPU at 200 GFLOP/s and 20 GB/s."""
 
+PRIOR_LOOP_MS = 1.5e-7
+"""Milliseconds an inner loop of a convolution, what three FLOPs take: ten cycles for a tile of 32 outputs."""
+
 PRIOR_OVERHEAD_MS: Mapping[str, float] = {"cpu": 0.05, "cpu int8": 0.05, "gpu": 0.5}
 """Milliseconds a network."""
 
@@ -45,16 +48,30 @@ BOUND_BY_MEMORY = frozenset(
 )  # fmt: skip
 """Classes that read and write at the device's speed and do little else, so that the prior says much of them."""
 
-FREE_CLASSES = frozenset({"conv grouped", "conv grouped split"})
+FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped split"})
 """Classes that some runtimes run by a generic path, computing tens of times slower than others do."""
+
+SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
+"""Classes that some runtimes compute one element after another, or in many passes, at a hundredth of the speed of others."""
 
 COPYING_RUNTIMES = frozenset({"pytorch"})
 """Runtimes whose generic path on CPUs also rearranges its input for every filter tap, one group after another, so that
 moving an element, reading a weight and starting a kernel may cost as many times more."""
 
+NATIVE_GROUPS = frozenset({("pytorch", "cpu int8")})
+"""Runtimes, by sort of device, whose library runs groups by the kernels of dense convolutions (QNNPACK), by no generic path."""
+
+LOOKED_UP = frozenset({"exponential", "hard activation"})
+"""Activations that such a library looks up in a table of 256 bytes, whatever the function."""
+
 MEMORY_DEVIATION = 0.4
+TIGHT_MEMORY_DEVIATION = 0.2
+"""Of classes bound by memory where a library treats every byte alike (QNNPACK): networks of other lineages have activations of
+vectors alone, which say nothing of those of maps."""
+
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
+SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
 """Standard deviation of a coefficient, as a part of its prior."""
 
@@ -69,7 +86,12 @@ def device_sort(platform: Platform) -> str:
     return "cpu int8" if platform.precision == "int8" else "cpu"
 
 
-def prior_coefficients(platform: Platform, classes: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def network_term_names(platform: Platform) -> tuple[str, ...]:
+    """The terms that whole networks of a platform teach."""
+    return TERMS if device_sort(platform) == "gpu" else (*TERMS, LOOPS)
+
+
+def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[str] = TERMS) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients of classes, and the overhead behind them, before anything was measured on a device.
 
     A network's latency is one number for dozens of kernels: what their terms cost each is told apart by prior knowledge. It is
@@ -79,9 +101,10 @@ def prior_coefficients(platform: Platform, classes: list[str]) -> tuple[np.ndarr
     Args:
         platform: What kind of device it is.
         classes: Names from :func:`latcast.predictors.analytical.coarse_class`.
+        terms: :data:`TERMS`, and :data:`latcast.predictors.analytical.LOOPS` behind them or not.
 
     Returns:
-        (classes x 4 + 1,) milliseconds, right up to a common factor, and their standard deviations as parts of them.
+        (classes x terms + 1,) milliseconds, right up to a common factor, and their standard deviations as parts of them.
     """
     sort = device_sort(platform)
     rows, deviations = [], []
@@ -89,18 +112,36 @@ def prior_coefficients(platform: Platform, classes: list[str]) -> tuple[np.ndarr
         row = np.array(PRIOR_MS[sort])
         if name.startswith("depthwise"):
             row[0] *= DEPTHWISE_SLOWDOWN
-        rows.append(row)
-        deviations += _deviations(name, copies=sort != "gpu" and platform.runtime in COPYING_RUNTIMES)
+        rows.append(np.append(row, [PRIOR_LOOP_MS] * (len(terms) - len(TERMS))))
+        own = _deviations(name, sort, platform.runtime)
+        # What makes FLOPs dear on a generic path makes its loops dear.
+        deviations += own + [own[0]] * (len(terms) - len(TERMS))
     prior = np.concatenate([*rows, [PRIOR_OVERHEAD_MS[sort]]])
     return prior, np.array([*deviations, PRIOR_OVERHEAD_DEVIATION])
 
 
-def _deviations(name: str, *, copies: bool) -> list[float]:
-    """Of the coefficients of a class: what a generic path computes is free, and all that it does where it copies."""
+def _deviations(name: str, sort: str, runtime: str) -> list[float]:
+    """Of the coefficients of a class: what a generic path computes is free, and all that it does where it copies.
+
+    In int8 a product takes less of a kernel and moving bytes more, so that the two are told apart by what is known of moving.
+    """
     name = coarse_class(name)
+    native = (runtime, sort) in NATIVE_GROUPS
+    if name in BOUND_BY_MEMORY or (native and name in LOOKED_UP):
+        moving = TIGHT_MEMORY_DEVIATION if native else MEMORY_DEVIATION
+    else:
+        moving = USUAL_DEVIATION
+    if name in SCALAR_CLASSES and not (native and name in LOOKED_UP):
+        return [SCALAR_DEVIATION, moving, moving, moving]
     if name in FREE_CLASSES:
-        return [FREE_DEVIATION] * 4 if copies else [FREE_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION]
-    return [MEMORY_DEVIATION if name in BOUND_BY_MEMORY else USUAL_DEVIATION] * 4
+        if native:
+            return [RELATED_DEVIATION] * 4
+        if sort != "gpu" and runtime in COPYING_RUNTIMES:
+            return [FREE_DEVIATION] * 4
+        return [FREE_DEVIATION, moving, moving, moving]
+    if sort == "cpu int8" and moving == USUAL_DEVIATION:
+        return [USUAL_DEVIATION, MEMORY_DEVIATION, MEMORY_DEVIATION, USUAL_DEVIATION]
+    return [moving] * 4
 
 
 ANALYTICAL_NOISE = 0.03
@@ -132,7 +173,7 @@ class WholeNetworkFit:
     """Analytical terms and corrections fitted to whole networks.
 
     Attributes:
-        coefficients: Coarse class to (len(TERMS),) milliseconds a unit.
+        coefficients: Coarse class to (terms,) milliseconds a unit.
         overhead_ms: Of a network.
         factors: Kernel type to the factor on its analytical latency.
     """
@@ -161,7 +202,7 @@ def fit_whole_networks(
         platform: What they were measured on.
         related: The fit of platforms of the same kind, whose level may be another; the general prior where None.
     """
-    general, deviation = prior_coefficients(platform, list(terms.classes))
+    general, deviation = prior_coefficients(platform, list(terms.classes), terms.terms)
     sums = terms.class_sums
     general *= _level(general, sums, latency_ms)
     prior, level, known = general, 1.0, np.zeros(len(terms.values))
@@ -178,7 +219,7 @@ def fit_whole_networks(
     process = _Process(terms, kernels_ms, overhead_ms, latency_ms)
     weights, overhead_factor = process.fit(_choose_noise(process))
     own = WholeNetworkFit(
-        dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(TERMS)), strict=True)),
+        dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(terms.terms)), strict=True)),
         overhead_ms * overhead_factor,
         {kernels.name: kernels.factor(found) for kernels, found in zip(terms.types, weights, strict=True)},
     )
@@ -192,7 +233,7 @@ def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float
 
 def _from_related(related: WholeNetworkFit, terms: NetworkTerms, general: np.ndarray) -> np.ndarray:
     """Coefficients of related platforms, general ones for classes that those had not; then the overhead."""
-    rows = general[:-1].reshape(len(terms.classes), len(TERMS))
+    rows = general[:-1].reshape(len(terms.classes), len(terms.terms))
     known = [related.coefficients.get(name, row) for name, row in zip(terms.classes, rows, strict=True)]
     return np.concatenate([*known, [related.overhead_ms]])
 
@@ -337,13 +378,14 @@ def predictor_parts(
         factors = learned.factors[found.name]
         kernels[found.name] = KernelPredictor(found.name, ANALYTICAL_GP, factors, low, high, 0, sizes, seen=seen)
     return (
-        AnalyticalTerms({POOLED: pooled, **learned.coefficients}), kernels, CalibrationTerms(constant_ms=learned.overhead_ms)
+        AnalyticalTerms({POOLED: pooled, **learned.coefficients}, terms.terms), kernels,
+        CalibrationTerms(constant_ms=learned.overhead_ms),
     )  # fmt: skip
 
 
 def _pooled(learned: WholeNetworkFit, terms: NetworkTerms) -> np.ndarray:
     """Coefficients of all classes together, for what is of no known class: milliseconds by term over units of it."""
-    width = len(TERMS)
+    width = len(terms.terms)
     units = terms.class_sums[:, :-1].sum(axis=0).reshape(len(terms.classes), width)
     table = np.stack([learned.coefficients[name] for name in terms.classes])
     whole = units.sum(axis=0)

@@ -47,8 +47,8 @@ class EncodingPredictor:
         self.predictor = predictor
         self.supernet = SUPERNETS.get(supernet) if isinstance(supernet, str) else supernet
         self.kernels = kernels if kernels is not None else kernels_of(self.supernet, predictor.rules)
-        self._sums_ms = np.zeros((0, 3))
-        """(segments in context, 3): see :class:`latcast.predictors.platform_predictor.Estimates`."""
+        self._sums_ms = np.zeros((0, predictor.sum_columns))
+        """(segments in context, columns): see :class:`latcast.predictors.platform_predictor.Estimates`."""
 
     def predict_many(self, encodings: np.ndarray, *, watch: Callable[[int], None] | None = None) -> EncodedLatencies:
         """Latencies of encodings.
@@ -61,7 +61,7 @@ class EncodingPredictor:
             LatcastError: The encodings are not of this space.
         """
         total = len(encodings)
-        sums = np.zeros((3, total))
+        sums = np.zeros((self.predictor.sum_columns, total))
         done = 0
         for part in self._chunks(encodings):
             sums[:, done : done + part.shape[1]] = part
@@ -81,11 +81,11 @@ class EncodingPredictor:
         return self.kernels.sizes(encodings)
 
     def _chunks(self, encodings: np.ndarray) -> Iterator[np.ndarray]:
-        """Sums of the networks of one chunk after the other, each (3, networks of the chunk)."""
+        """Sums of the networks of one chunk after the other, each (columns, networks of the chunk)."""
         for start in range(0, len(encodings), AT_ONCE):
             found = self.kernels.lookup(encodings[start : start + AT_ONCE])
             self._estimate_new()
-            yield np.stack([_sum_of_places(self._sums_ms[:, column], found) for column in range(3)])
+            yield np.stack([_sum_of_places(self._sums_ms[:, column], found) for column in range(self.predictor.sum_columns)])
 
     def _estimate_new(self) -> None:
         """Estimates the segments that were found since the last time."""

@@ -16,6 +16,7 @@ from latcast.graph.operators.table import node_parameters
 from latcast.records import Reference
 from latcast.registry import Registry, nearest_names
 from latcast.spaces.measured_only import MEASURED_ONLY
+from latcast.spaces.named_graphs import all_networks, graph_file, is_named, reference_of
 
 if TYPE_CHECKING:
     from latcast.spaces.families.variants import VariantFamily
@@ -116,21 +117,23 @@ def family(name: str) -> VariantFamily:
 
 
 def model(name: str) -> Reference:
-    """The reference of a published model by its name ("resnet50"), whatever family it belongs to.
+    """The reference of a published model by its name: "resnet50" of a family, "timm/convnext_tiny" of another space.
 
     Raises:
-        UnknownNameError: No family publishes it; the message suggests the nearest names.
+        UnknownNameError: There is none; the message suggests the nearest names.
 
     Example:
         >>> import latcast
         >>> latcast.model("resnet18").space
         'resnet'
     """
+    if is_named(name):
+        return reference_of(name)
     found = family_member(name)
     if found is not None:
         return found
-    known = [each for family_name in FAMILY_NAMES for each in family(family_name).published]
-    near = nearest_names(name, known)
+    near = nearest_names(name, [each for family_name in FAMILY_NAMES for each in family(family_name).published])
+    near = [each for each in all_networks() if each.endswith(f"/{name}")] + near
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     raise UnknownNameError(f"no published model is called '{name}'; {nearest}all: latcast models")
 
@@ -164,6 +167,9 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
         wanted, present = tuple(int(size) for size in shape), graph.shape(given)
         if wanted == present:
             continue
+        other = _stored_size(reference, present, wanted)
+        if other is not None and len(shapes) == 1:
+            return other
         if reference.space not in FAMILY_NAMES:
             raise ModelError(f"{name} has one size, {given}={_sizes(present)}; found {_sizes(wanted)}")
         if len(wanted) != len(present) or wanted[1] != present[1] or min(wanted) < 1:
@@ -197,6 +203,14 @@ def resized(reference: Reference, shapes: Mapping[str, Sequence[int]]) -> Refere
     return found
 
 
+def _stored_size(reference: Reference, present: Sequence[int], wanted: Sequence[int]) -> Reference | None:
+    """The reference of the same network for square images of another size, where its graph comes with latcast."""
+    file, side = graph_file(reference.space), wanted[-1]
+    if file is None or tuple(wanted) != (*present[:2], side, side) or file.find(reference.parameters.get("name"), side) is None:
+        return None
+    return replace(reference, parameters={**reference.parameters, "input": side})
+
+
 def _filter_elements(graph: Graph) -> int:
     """Learned values of convolutions and matrix products; position embeddings, which grow with an image, are none."""
     return sum(node_parameters(graph, node) for node in graph.nodes if node.op_type in ("Conv", "Gemm", "MatMul"))
@@ -209,25 +223,29 @@ def _sizes(shape: Sequence[int]) -> str:
 def network_named(name: str) -> Reference:
     """The network of a name: one measured on known phones, a published one, or another one of pytorchcv or of ``iiswc20``.
 
+    A name with its space, ``timm/convnext_tiny``, is that of a network whose graph comes with latcast.
+
     Raises:
         UnknownNameError: There is none; the message suggests the nearest names.
     """
-    from latcast.spaces.pytorchcv import has_network, reference_of, shipped_names
+    from latcast.spaces import pytorchcv
 
-    if name in shipped_names():
+    if is_named(name):
         return reference_of(name)
+    if name in pytorchcv.shipped_names():
+        return pytorchcv.reference_of(name)
     member = family_member(name)
     if member is not None:
         return member
     published = [known for family_name in FAMILY_NAMES for known in family(family_name).published]
-    if has_network(name):
-        return reference_of(name)
+    if pytorchcv.has_network(name):
+        return pytorchcv.reference_of(name)
     if name.startswith("iiswc20-"):
         from latcast.spaces.iiswc20 import buildable
 
         if name in buildable():
             return buildable()[name]
-    near = nearest_names(name, [*published, *sorted(shipped_names())])
+    near = nearest_names(name, [*published, *sorted(pytorchcv.shipped_names())])
     raise UnknownNameError(f"no network is called '{name}'; known: {', '.join(near) or ', '.join(sorted(published))}")
 
 
@@ -238,7 +256,9 @@ def is_model_name(text: str) -> bool:
         ModelError: It is neither, but an address.
     """
     refuse_address(text)
-    return not Path(text).exists() and not Path(text).suffix and "/" not in text
+    if Path(text).exists():
+        return False
+    return is_named(text) or (not Path(text).suffix and "/" not in text)
 
 
 def build(reference: Reference, *, trust: bool = False) -> Graph:

@@ -1,61 +1,36 @@
-"""Networks whose latencies were published without their graphs: they are stored and compared, but have no known kernels."""
+"""Networks whose latencies were published under names: those of which no graph is known are stored and compared, no more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NoReturn
 
-from latcast.errors import ModelError
 from latcast.records import Reference
+from latcast.spaces.named_graphs import NamedNetworks
 
-
-class MeasuredOnly:
-    """A space whose members have names and latencies, and no graphs.
-
-    Args:
-        reason: Why they cannot be built, as the end of a sentence.
-    """
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-    def build(self, **parameters: Any) -> NoReturn:
-        """Says why there is no graph.
-
-        Raises:
-            ModelError: Always.
-        """
-        raise ModelError(
-            f"'{parameters.get('name', 'this network')}' cannot be built, only its latencies are known: {self.reason}"
-        )
-
-    def sample(self, count: int, seed: int) -> NoReturn:
-        """Says why there is nothing to sample.
-
-        Raises:
-            ModelError: Always.
-        """
-        raise ModelError(f"no network can be drawn from measurements alone: {self.reason}")
-
-
-USC_NAS = MeasuredOnly("Li et al. published the latencies of their 1000 synthetic networks without the architectures")
-HUGGINGFACE = MeasuredOnly(
-    "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; export it to ONNX to predict it"
+USC_NAS = NamedNetworks("usc_nas", "Li et al. published the latencies of their 1000 synthetic networks without the architectures")
+HUGGINGFACE = NamedNetworks(
+    "huggingface",
+    "it is a model of the Hugging Face hub, whose configuration is not part of the measurements; export it to ONNX to predict it",
 )
-FBNET = MeasuredOnly("the table names the operations of its networks by numbers that it does not explain")
-NCNN_BENCHMARK = MeasuredOnly("it is a network of ncnn's benchmark; give its .param file to predict it")
-TIMM = MeasuredOnly("it is a model of timm, which latcast does not build; export it to ONNX to predict it")
-AIHUB = MeasuredOnly("it is a model of Qualcomm AI Hub, which latcast does not build; export it to ONNX to predict it")
-MLPERF = MeasuredOnly("it is a network of MLPerf that no family has; give its file to predict it")
-PADDLE = MeasuredOnly("it is a model of PaddlePaddle that no family has; export it to ONNX to predict it")
-NETSPRESSO = MeasuredOnly("it is a model of NetsPresso that no family has; export it to ONNX to predict it")
-TI = MeasuredOnly("it is a model of TI's model zoo that no family has; give its file to predict it")
-HAILO = MeasuredOnly("it is a model of Hailo's model zoo that no family has; give its ONNX file to predict it")
-RKNN = MeasuredOnly("it is a model of Rockchip's model zoo that no family has; give its ONNX file to predict it")
-TFLITE_BLOCK = MeasuredOnly("it is a block of a search space of which only the name was published")
+FBNET = NamedNetworks("fbnet", "the table names the operations of its networks by numbers that it does not explain")
+NCNN_BENCHMARK = NamedNetworks("ncnn_benchmark", "it is a network of ncnn's benchmark; give its .param file to predict it")
+TIMM = NamedNetworks("timm", "it is a model of timm of which no graph comes with latcast; export it to ONNX to predict it")
+AIHUB = NamedNetworks(
+    "aihub", "it is a model of Qualcomm AI Hub of which no graph comes with latcast; export it to ONNX to predict it"
+)
+TORCHVISION = NamedNetworks(
+    "torchvision", "it is a model of torchvision of which no graph comes with latcast; export it to ONNX to predict it"
+)
+MLPERF = NamedNetworks("mlperf", "it is a network of MLPerf that no family has; give its file to predict it")
+PADDLE = NamedNetworks("paddle", "it is a model of PaddlePaddle that no family has; export it to ONNX to predict it")
+NETSPRESSO = NamedNetworks("netspresso", "it is a model of NetsPresso that no family has; export it to ONNX to predict it")
+TI = NamedNetworks("ti", "it is a model of TI's model zoo that no family has; give its file to predict it")
+HAILO = NamedNetworks("hailo", "it is a model of Hailo's model zoo that no family has; give its ONNX file to predict it")
+RKNN = NamedNetworks("rknn", "it is a model of Rockchip's model zoo that no family has; give its ONNX file to predict it")
+TFLITE_BLOCK = NamedNetworks("tflite_block", "it is a block of a search space of which only the name was published")
 
-_SPACES: Mapping[str, MeasuredOnly] = MappingProxyType(
+_SPACES: Mapping[str, NamedNetworks] = MappingProxyType(
     {
         "usc_nas": USC_NAS,
         "huggingface": HUGGINGFACE,
@@ -63,6 +38,7 @@ _SPACES: Mapping[str, MeasuredOnly] = MappingProxyType(
         "ncnn_benchmark": NCNN_BENCHMARK,
         "tflite_block": TFLITE_BLOCK,
         "timm": TIMM,
+        "torchvision": TORCHVISION,
         "aihub": AIHUB,
         "mlperf": MLPERF,
         "paddle": PADDLE,
@@ -88,4 +64,4 @@ def why_not(reference: Reference) -> str:
         from latcast.spaces import iiswc20
 
         return iiswc20.why_not(reference.parameters)
-    return _SPACES[reference.space].reason if reference.space in _SPACES else ""
+    return _SPACES[reference.space].why_not(reference.parameters) if reference.space in _SPACES else ""

@@ -17,6 +17,7 @@ from latcast.records import Reference
 from latcast.registry import matching
 from latcast.spaces.catalogue import FAMILY_NAMES, build, family, is_model_name, resized
 from latcast.spaces.catalogue import model as published_model
+from latcast.spaces.named_graphs import all_networks
 
 Model = str | os.PathLike[str] | Graph | Reference | object
 """A path, the name of a published network ("resnet50"), a graph, a reference, a torch module with its inputs, or an object that
@@ -28,14 +29,15 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True)
 class NetworkSummary:
-    """A named network and its published size.
+    """A named network and its size.
 
     Attributes:
         name: As :func:`latcast.predict` and :func:`latcast.model` take it.
-        family: The family of networks that it belongs to.
-        million_parameters: Learned values, in millions.
-        million_macs: Multiply-accumulates of one image, in millions; None where the source states none.
-        source: Where the figures stand.
+        family: The family of networks that it belongs to, or the space that its name begins with.
+        million_parameters: Learned values, in millions: as published of a member of a family, else of the module that was built.
+        million_macs: Multiply-accumulates of one image, in millions, of the same origin; None where the source states none.
+        source: Where the figures stand, or what built the network.
+        top1_percent: Published accuracy on ImageNet; None where none is known.
     """
 
     name: str
@@ -43,6 +45,7 @@ class NetworkSummary:
     million_parameters: float
     million_macs: float | None
     source: str
+    top1_percent: float | None = None
 
 
 def models(pattern: str | None = None) -> list[NetworkSummary]:
@@ -53,13 +56,23 @@ def models(pattern: str | None = None) -> list[NetworkSummary]:
 
     Example:
         >>> import latcast
-        >>> [network.name for network in latcast.models("squeezenet")]
+        >>> [network.name for network in latcast.models("squeezenet1_?")]
         ['squeezenet1_0', 'squeezenet1_1']
     """
     found = {
         name: NetworkSummary(name, family_name, paper.million_parameters, paper.million_macs, paper.source)
         for family_name in FAMILY_NAMES
         for name, paper in family(family_name).published.items()
+    } | {
+        name: NetworkSummary(
+            name,
+            name.partition("/")[0],
+            network.parameters / 1e6,
+            network.macs / 1e6,
+            network.origin.source,
+            network.top1_percent,
+        )
+        for name, network in all_networks().items()
     }
     return [found[name] for name in matching(pattern, found)]
 

@@ -1,8 +1,8 @@
 """Networks under the names by which others published their latencies, as references.
 
-A name stands here where the network is known to be a member of a family: from its code, or because parameters and
-multiply-accumulates are those that its origin states. Any other network keeps its name and has no graph: a reference of the
-space that has the dataset's name, which becomes buildable once that space builds it.
+A name stands here where the network is known to be a member of a family, or one whose graph comes with latcast: from its code, or
+because parameters and multiply-accumulates are those that its origin states. Any other network keeps its name: a reference of the
+space that has the dataset's name, which is built where that space has its graph.
 
 TensorFlow's classifiers have 1001 outputs; the members have 1000, at most 0.1 % of the parameters less.
 """
@@ -18,6 +18,7 @@ from typing import Any
 from latcast.records import Reference
 from latcast.spaces.catalogue import family_member
 from latcast.spaces.families.variants import IMAGE, scaled_parameters, scaled_widths
+from latcast.spaces.named_graphs import graph_file, is_named
 
 TENSORFLOW: Mapping[str, str] = {
     "resnet50_v1.5": "resnet50",
@@ -31,8 +32,28 @@ has it; TensorFlow-Slim's v1 has it in the last block of a stage, and no family 
 MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "mlperf": TENSORFLOW,
-        "ti": TENSORFLOW,
+        "ti": {
+            **TENSORFLOW, "inception_v3": "timm/inception_v3", "mobilenet_edgetpu_1.0_224": "timm/mobilenet_edgetpu_100",
+            **{f"efficientnet_edgetpu_{size}": f"timm/tf_efficientnet_e{size}" for size in "sml"},
+        },
         "paddle": {
+            **{f"DLA{size}": f"timm/dla{size.lower()}" for size in ("34", "60", "60x", "102", "102x")},
+            **{f"DPN{layers}": f"timm/dpn{layers}" for layers in (68, 98, 131)},
+            **{f"HRNet_W{width}_C": f"timm/hrnet_w{width}" for width in (30, 40, 48, 64)},
+            **{f"PPLCNet_x0_{width}": f"timm/lcnet_0{width:<02}" for width in (5, 75)}, "PPLCNet_x1_0": "timm/lcnet_100",
+            "InceptionV4": "timm/inception_v4", "MixNet_S": "timm/mixnet_s", "MixNet_L": "timm/mixnet_l",
+            "PPHGNet_tiny": "timm/hgnet_tiny", "ReXNet_1_3": "timm/rexnet_130", "ReXNet_2_0": "timm/rexnet_200",
+            "Res2Net50_14w_8s": "timm/res2net50_14w_8s", "Res2Net50_vd_26w_4s": "timm/res2net50d", "ResNeSt50": "timm/resnest50d",
+            "ResNet50_vc": "timm/resnet50c", "ResNet50_vd": "timm/resnet50d", "ResNeXt50_vd_32x4d": "timm/resnext50d_32x4d",
+            "ResNeXt101_32x32d_wsl": "timm/resnext101_32x32d", "SE_ResNeXt101_32x4d": "timm/seresnext101_32x4d",
+            "SE_ResNeXt50_32x4d": "se_resnext50_32x4d", "pcpvt_base": "timm/twins_pcpvt_base",
+            "alt_gvt_small": "timm/twins_svt_small", "alt_gvt_large": "timm/twins_svt_large",
+            "DeiT_small_distilled_patch16_224": "timm/deit_small_distilled_patch16_224",
+            "DeiT_base_distilled_patch16_384": "timm/deit_base_distilled_patch16_384",
+            "DeiT_base_patch16_384": "timm/deit_base_patch16_384", "ViT_base_patch16_384": "timm/vit_base_patch16_384",
+            "ViT_large_patch16_224": "timm/vit_large_patch16_224", "ViT_large_patch32_384": "timm/vit_large_patch32_384",
+            "SwinTransformer_base_patch4_window12_384": "timm/swin_base_patch4_window12_384",
+            "SwinTransformer_large_patch4_window12_384": "timm/swin_large_patch4_window12_384",
             "AlexNet": "alexnet", "VGG11": "vgg11", "VGG16": "vgg16", "SqueezeNet1_0": "squeezenet1_0",
             "SqueezeNet1_1": "squeezenet1_1", "DenseNet161": "densenet161", "DenseNet201": "densenet201",
             **{f"ResNet{layers}": f"resnet{layers}" for layers in (18, 34, 50, 152)},
@@ -44,8 +65,12 @@ MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "netspresso": {
             "ResNet18": "resnet18", "ResNet34": "resnet34", "ResNet50": "resnet50", "MobileNetV3-large": "mobilenet_v3_large",
+            "MobileViT-s": "mobilevit_s", "ViT-tiny": "deit_tiny_16",
         },
         "hailo": {
+            **{f"levit{width}": f"timm/levit_{width}" for width in (128, 192, 256, 384)},
+            "davit_tiny": "timm/davit_tiny", "efficientformer_l1": "timm/efficientformer_l1",
+            "nextvit_small": "timm/nextvit_small", "nextvit_base": "timm/nextvit_base", "poolformer_s12": "timm/poolformer_s12",
             "resnet_v1_18": "resnet18", "resnet_v1_34": "resnet34", "resnext50_32x4d": "resnext50_32x4d",
             "regnetx_800mf": "regnet_x_800mf", "regnetx_1.6gf": "regnet_x_1_6gf", "inception_v1": "googlenet",
             "mobilenet_v1": "mobilenet_v1", "mobilenet_v2_1.0": "mobilenet_v2", "mobilenet_v2_1.4": "mobilenet_v2_1_4",
@@ -53,14 +78,21 @@ MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             **{f"efficientnet_lite{size}": f"efficientnet_lite{size}" for size in range(5)},
         },
         "rknn": {"mobilenetv2-12": "mobilenet_v2"},
+        "aihub": {
+            **{f"resnet{layers}": f"resnet{layers}" for layers in (18, 50, 101)}, "googlenet": "googlenet",
+            "mobilenet_v2": "mobilenet_v2", "squeezenet1_1": "squeezenet1_1", "densenet121": "densenet121",
+            "efficientnet_b0": "efficientnet_b0", "mnasnet05": "mnasnet0_5", "shufflenet_v2": "shufflenet_v2_x0_5",
+            "vit": "vit_base_16",
+        },
     }
 )  # fmt: skip
-"""Dataset to published name to a member of a family.
+"""Dataset to published name to a member of a family, or to a network of a space with graphs.
 
-Left out though a member has the name: Hailo's resnet_v1_50 (3.49 G multiply-accumulates), squeezenet_v1.1 (0.39 G),
-mobilenet_v3 (4.07 M parameters) and DeiTs (7 % fewer parameters than theirs); Paddle's MobileNetV2 of other widths (rounded
-otherwise) and shufflenet_v2 (not the same network in every release); TI's densenet (10.9 M parameters) and squeezenet (its
-version is not stated); NetsPresso's MobileNetV3-small (its classifier differs between versions).
+Left out though a network has the name: Hailo's resnet_v1_50 (3.49 G multiply-accumulates), squeezenet_v1.1 (0.39 G),
+mobilenet_v3 (4.07 M parameters), DeiTs and ViTs (7 and 4 % fewer parameters than theirs); Paddle's MobileNetV2 of other widths
+(rounded otherwise), EfficientNets (their input is not stated), Xceptions (of another kind of block than timm's),
+ViT_small_patch16_224 (768 channels) and shufflenet_v2 (not the same network in every release); TI's densenet (10.9 M parameters)
+and squeezenet (its version is not stated); NetsPresso's MobileNetV3-small (its classifier differs between versions).
 """
 
 _GRID = re.compile(r"((?:mobilenet_v[123]|mnasnet)(?:_large|_small)?(?:_minimalistic)?)_(\d\.\d+)_\d+")
@@ -82,8 +114,12 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     Returns:
         A member of a family, or a reference without a graph.
     """
-    member = _member(dataset, name)
     resolution = _resolution(size)
+    known = MEMBERS.get(dataset, {}).get(name, "")
+    named = _named(known, resolution, size) if is_named(known) and classes in (None, IMAGE["classes"]) else None
+    if named is not None:
+        return replace(named, name=name)
+    member = _member(dataset, name)
     if member is None or (size and resolution is None):
         given = {"input": int(size) if re.fullmatch(r"[0-9]{1,9}", size) else size} if size else {}
         return Reference(dataset, {"name": name, **given}, f"{dataset}/{name}")
@@ -95,9 +131,17 @@ def published_network(dataset: str, name: str, size: str = "", *, classes: int |
     return replace(member, parameters={**member.parameters, **changes}, name=name) if changes else member
 
 
+def _named(known: str, resolution: int | None, size: str) -> Reference | None:
+    """The reference of ``SPACE/NAME`` for images of a size, of its usual one where none is given; None without such a graph."""
+    space, _, network = known.partition("/")
+    file = graph_file(space)
+    found = None if file is None or (size and resolution is None) else file.find(network, resolution)
+    return None if found is None else Reference(space, {"name": network, "input": found.input}, known)
+
+
 def _member(dataset: str, name: str) -> Reference | None:
     known = MEMBERS.get(dataset, {})
-    grid = _GRID.fullmatch(name) if known is TENSORFLOW else None
+    grid = _GRID.fullmatch(name) if dataset in ("mlperf", "ti") else None
     if grid is not None:
         network, width = grid.groups()
         found = network if width == "1.0" else f"{network}_{width.replace('.', '_')}"

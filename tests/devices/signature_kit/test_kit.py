@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from latcast.datasets.importers.benchmark_tools import KitManifest, output_files, read_outputs
+from latcast.devices.measured_networks import read_measured
 from latcast.devices.signature_kit import Kit, write_kit
 from latcast.errors import DatasetError
 from latcast.graph.importers import load_graph
-from latcast.records import Reference
+from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build, model
 
 RECORDED = Path(__file__).parents[2] / "datasets" / "importers" / "benchmark_tools" / "recorded"
@@ -90,6 +93,31 @@ def test_a_network_that_a_format_cannot_express_is_left_out_there_and_said(tmp_p
     assert (tmp_path / "kit" / "precision.txt").read_text() == "int8\n"
 
 
+def test_an_archive_unpacks_to_the_kit_and_is_a_small_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "phones.zip").write_text("an older one")
+
+    found = write_kit([model("squeezenet1_1")], tmp_path / "phones.zip")
+
+    assert [file.name for file in tmp_path.iterdir()] == ["phones.zip"]
+    assert found.folder == tmp_path / "phones.zip"
+    assert found.archive_bytes == found.folder.stat().st_size < 0.1 * found.size_bytes
+    with zipfile.ZipFile(found.folder) as packed:
+        packed.extractall(tmp_path)
+        scripts = [packed.getinfo(f"phones/{name}").external_attr >> 16 for name in ("measure.sh", "android.sh")]
+    assert KitManifest.read(tmp_path / "phones") == found.manifest
+    assert sum(file.stat().st_size for file in (tmp_path / "phones" / "networks").iterdir()) == found.size_bytes
+    assert (tmp_path / "phones" / "tools").is_dir()
+    assert all(mode & stat.S_IXUSR for mode in scripts)
+
+
+def test_an_archive_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "kit.zip").mkdir()
+
+    with pytest.raises(DatasetError, match=r"cannot write the kit to .*kit\.zip"):
+        write_kit([model("mobilenet_v1_0_25")], tmp_path / "kit.zip", formats=("onnx",))
+    assert [file.name for file in tmp_path.iterdir()] == ["kit.zip"]
+
+
 def test_networks_of_one_name_get_files_of_their_own(tmp_path: Path) -> None:
     first, second = Reference("squeezenet", dict(model("squeezenet1_1").parameters), "a/b"), model("mobilenet_v1_0_25")
     second = Reference(second.space, second.parameters, "a b")
@@ -135,7 +163,7 @@ class TestScript:
         )
 
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines()[-1] == "16 measured, 0 failed; results are in results/my_board-cpu1"
+        assert "16 measured, 0 failed; results are in results/my_board-cpu1" in done.stdout.splitlines()
         assert sorted(set(calls(tools))) == sorted(
             line.format(name)
             for name in NAMES
@@ -156,6 +184,15 @@ class TestScript:
                 "my-board/onnxruntime-unstated/cpu1/fp32",
             )
         }  # fmt: skip
+        # The commands that it names at its end are of the platforms of the results; what no tool said is any version.
+        commands = [shlex.split(line) for line in done.stdout.splitlines() if line.startswith("    latcast device add")]
+        assert [words[3:] for words in commands] == [
+            ["my-board", "--unit", "cpu1", "--runtime", runtime, "--precision", "fp32", "--measured", ".", "-o", "my-board.zip"]
+            for runtime in ("tflite-2.17", "ncnn-unstated", "openvino-2026.4", "onnxruntime-unstated")
+        ]
+        for words in commands:
+            platform = Platform.parse(f"{words[3]}/{words[7]}/{words[5]}/{words[9]}")
+            assert [each.name for each in read_measured([kit.folder], platform).networks] == list(NAMES)
         assert len(found) == 16
         assert all(each.taken_at.endswith("Z") for each in found)
 
@@ -295,7 +332,7 @@ class TestAndroid:
         done = run(kit, "--rounds", "1", "--pause", "0", "--tflite", "2.17", script="android.sh", ADB=str(phone))
 
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines()[-1] == "fetched into results; read them with: latcast data import benchmark ."
+        assert done.stdout.splitlines()[-1] == "fetched into results"
         found = read_outputs(output_files([kit.folder]), kit=KitManifest.read(kit.folder)).measurements
         assert {each.platform for each in found} == {"pixel-4/tflite-2.17/cpu1/fp32"}
         assert {each.reference.name for each in found} == set(NAMES)

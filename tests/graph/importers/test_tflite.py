@@ -18,9 +18,12 @@ pytest.importorskip("ai_edge_litert", reason="the models of these tests are writ
 
 from latcast.errors import DynamicShapeError, ModelError, UnknownOperatorError
 from latcast.graph import Graph
+from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.importers import load_graph, tflite_file
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.graph.writers.tflite import to_tflite
+from latcast.kernels.rules import load_rules
+from latcast.kernels.search import find_kernels
 from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import refusal
 from tests.graph.importers.tflite_models import Dynamic, Quantized, ints, model, options, run, save, zeros
@@ -96,6 +99,19 @@ def test_a_grouped_convolution_has_as_many_groups_as_its_filter_leaves(tmp_path:
 
     assert graph.nodes[0].attributes["group"] == 2
     assert graph_macs(graph) == 16 * 6 * 4
+
+
+@pytest.mark.parametrize(("channels", "filter_channels", "marked"), [(8, 1, True), (8, 4, False), (1, 1, False)])
+def test_a_convolution_in_groups_of_one_channel_is_told_from_a_depthwise_one(
+    channels: int, filter_channels: int, marked: bool, tmp_path: Path
+) -> None:
+    tensors = {"x": (1, 4, 4, channels), "w": zeros(8, 3, 3, filter_channels), "y": (1, 4, 4, 8)}
+
+    graph = load_graph(save(model([("CONV_2D", ["x", "w"], ["y"], conv(padding=0))], tensors, ["x"], ["y"]), tmp_path))
+
+    assert (IN_GROUPS in graph.nodes[0].attributes) == marked
+    (kernel,) = find_kernels(graph, load_rules("tflite"))
+    assert kernel.kernel_type == ("conv" if channels == 1 else "grouped_conv")
 
 
 def test_a_depthwise_convolution_has_one_group_per_channel(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
+from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.weights import synthetic_weights
 from latcast.graph.writers import onnx as onnx_writer
@@ -170,6 +171,13 @@ def test_statistics_that_only_training_needs_are_dropped() -> None:
     (written,) = parsed(replace(graph, nodes=(old,), tensors=tensors)).graph.node
     assert list(written.output) == list(node.outputs)
     assert [attribute.name for attribute in written.attribute] == ["epsilon"]
+
+
+def test_how_another_format_wrote_a_convolution_is_not_written() -> None:
+    b = GraphBuilder("in_groups")
+    graph = b.finish(b.conv(b.input((1, 4, 8, 8)), 4, 3, groups=4))
+    marked = replace(graph, nodes=tuple(replace(node, attributes={**node.attributes, IN_GROUPS: 1}) for node in graph.nodes))
+    assert to_onnx(marked) == to_onnx(graph)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.devices.cross_device_fit import fit_cross_device
-from latcast.devices.network_covariance import LayerShareFit
 from papers.iiswc20 import experiments
 from papers.iiswc20.experiments import EXPERIMENTS, OURS_OF, TREES, compute, contributed, signature_of_all
-from papers.iiswc20.protocol import Trial, choose_signature, fit_ours, split_networks, split_phones
-from papers.iiswc20.published import Catalogue, Published
-from tests.papers.iiswc20.made_up_phones import NETWORKS, made_up
+from papers.iiswc20.known_phones import PhoneModel
+from papers.iiswc20.protocol import Trial, choose_signature, split_networks, split_phones
+from papers.iiswc20.published import Published
+from tests.papers.iiswc20.made_up_phones import NETWORKS, PHONES, made_up
 
 
 def doubled(published: Published, cells: np.ndarray) -> Published:
@@ -32,11 +31,12 @@ def unmeasured_of_new_phones(trial: Trial, method: str = "random") -> np.ndarray
     return cells
 
 
-def test_unmeasured_latencies_of_new_phones_are_not_known_to_the_process() -> None:
-    trial = Trial("process", 1, "mean, random", 5)
+@pytest.mark.slow
+def test_unmeasured_latencies_of_new_phones_are_not_known_to_ours() -> None:
+    trial = Trial("new phones", 1, "mean, prediction_error", 5)
 
     right = compute(trial, made_up())[0]
-    wrong = compute(trial, doubled(made_up(), unmeasured_of_new_phones(trial)))[0]
+    wrong = compute(trial, doubled(made_up(), unmeasured_of_new_phones(trial, "prediction_error")))[0]
 
     assert right["mape"] < 6
     assert wrong["mape"] == pytest.approx(50, abs=4)
@@ -53,6 +53,7 @@ def test_unmeasured_latencies_of_new_phones_are_not_known_to_the_trees() -> None
     assert wrong["mape"] > 35
 
 
+@pytest.mark.slow
 def test_neither_networks_that_are_unseen_nor_phones_that_are_new_are_known() -> None:
     trial = Trial("unseen networks", 1, "mean", 5)
     _, unseen = split_networks(NETWORKS, trial.seed)
@@ -108,34 +109,31 @@ def test_trees_cannot_predict_beyond_what_they_learned_but_their_logarithms_can(
     assert rows["ours"]["mape"] < rows["trees"]["mape"]
 
 
+@pytest.mark.slow
 def test_more_measured_networks_are_better_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiments, "SIZES", (1, 10))
 
-    rows = {row["size"]: row for row in compute(Trial("process sizes", 0), made_up())}
+    rows = {row["size"]: row for row in compute(Trial("sizes", 0), made_up())}
 
     assert rows[10]["mape"] < rows[1]["mape"]
 
 
-def test_a_catalogue_of_networks_gives_what_their_kernels_give() -> None:
+def test_networks_that_all_known_phones_find_hard_are_told_by_their_effect() -> None:
     published = made_up()
-    table, networks = published.mean_ms[:12, 2:20], np.arange(2, 20)
-    kernels = [published.kernels[index] for index in networks]
+    rows, signature = np.arange(PHONES), np.arange(5)
+    hard = published.mean_ms.copy()
+    hard[:, 7] *= 2
+    plain = PhoneModel.fitted(published, rows[:20], published.mean_ms[:20], 0)
 
-    plain = fit_cross_device(table, kernels, fit_networks=LayerShareFit(), signature=[0, 1, 2, 3], seed=1)
-    shared = fit_ours(published, table, [0, 1, 2, 3], 1, networks)
+    before, after = (plain.network_effects(rows[:20], signature, table[:20]) for table in (published.mean_ms, hard))
 
-    new_ms = published.mean_ms[12:15, [2, 3, 4, 5]]
-    others = ([published.kernels[0]], [0])
-    found = [
-        model.new_devices([0, 1, 2, 3], new_ms, model.networks.describe(rest))[0].mean
-        for model, rest in zip((plain, shared), others, strict=True)
-    ]
-    assert found[0] == pytest.approx(found[1], abs=1e-6)
-    assert isinstance(published.catalogue, Catalogue)
+    assert after[7] - before[7] == pytest.approx(np.log(2))
+    assert np.delete(after - before, 7) == pytest.approx(0.0)
 
 
+@pytest.mark.slow
 def test_every_experiment_gives_the_same_twice() -> None:
-    trial = Trial("process", 0, "mean, random", 5)
+    trial = Trial("sizes", 0)
 
     assert compute(trial, made_up()) == compute(trial, made_up())
     assert trial.experiment in EXPERIMENTS

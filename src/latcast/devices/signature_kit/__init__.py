@@ -1,13 +1,16 @@
 """A folder to carry to a device on which latcast does not run: the signature networks as files, and a script that times them.
 
-The script runs the stock tools; :mod:`latcast.datasets.importers.benchmark_tools` reads what they print.
+The script runs the stock tools; :mod:`latcast.datasets.importers.benchmark_tools` reads what they print. The weights repeat, so
+that an archive of the folder has a few percent of its size, and any unzip unpacks it to ordinary files.
 """
 
 from __future__ import annotations
 
 import re
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -30,39 +33,41 @@ class Kit:
     """A kit that was written.
 
     Attributes:
-        folder: Where.
+        folder: Where: the folder, or the archive of it.
         manifest: What is in it.
         left_out: (network, format, reason) of files that could not be written.
-        size_bytes: Of all files of networks.
+        size_bytes: Of all files of networks, unpacked.
+        archive_bytes: Of the archive; None where a folder was written.
     """
 
     folder: Path
     manifest: KitManifest
     left_out: tuple[tuple[str, str, str], ...]
     size_bytes: int
+    archive_bytes: int | None = None
 
 
 def _tflite(graph: Graph, precision: str) -> Iterator[tuple[str, bytes]]:
     from latcast.graph.writers.tflite import to_tflite
 
-    yield ".tflite", to_tflite(graph, precision=precision)
+    yield ".tflite", to_tflite(graph, precision=precision, compressible=True)
 
 
 def _onnx(graph: Graph, precision: str) -> Iterator[tuple[str, bytes]]:
     if precision == "int8":
         from latcast.graph.writers.onnx_qdq import to_qdq
 
-        yield ".onnx", to_qdq(graph)
+        yield ".onnx", to_qdq(graph, compressible=True)
         return
     from latcast.graph.writers.onnx import to_onnx
 
-    yield ".onnx", to_onnx(graph, precision=precision)
+    yield ".onnx", to_onnx(graph, precision=precision, compressible=True)
 
 
 def _ncnn(graph: Graph, precision: str) -> Iterator[tuple[str, bytes]]:
     from latcast.graph.writers.ncnn import to_ncnn
 
-    param, weights = to_ncnn(graph, precision=precision)
+    param, weights = to_ncnn(graph, precision=precision, compressible=True)
     yield ".ncnn.param", param.encode()
     yield ".ncnn.bin", weights
 
@@ -83,7 +88,8 @@ def write_kit(
 
     Args:
         networks: What to measure, in this order.
-        folder: Where; it may hold an older kit, whose results stay.
+        folder: Where; it may hold an older kit, whose results stay. With the ending ``.zip`` an archive of the folder, which
+            replaces an older one.
         formats: Names in :data:`FORMATS`.
         precision: "fp32" or "int8".
         chosen: How the networks were chosen, for the manifest.
@@ -93,6 +99,11 @@ def write_kit(
         DatasetError: The folder cannot be written or holds something else; or a network can be written in none of the formats.
         LatcastError: A network cannot be built.
     """
+    if folder.suffix == ".zip":
+        with tempfile.TemporaryDirectory() as place:
+            unpacked = Path(place) / folder.stem
+            kit = write_kit(networks, unpacked, formats=formats, precision=precision, chosen=chosen, watch=watch)
+            return replace(kit, folder=folder, archive_bytes=_archive(unpacked, folder))
     _prepare(folder)
     written: list[KitNetwork] = []
     left_out: list[tuple[str, str, str]] = []
@@ -136,6 +147,21 @@ def _prepare(folder: Path) -> None:
             old.unlink()
     except OSError as problem:
         raise DatasetError(f"cannot write the kit to {folder}: {problem.strerror}") from problem
+
+
+def _archive(folder: Path, archive: Path) -> int:
+    """Packs a kit so that it unpacks to one folder, its scripts executable; returns the archive's bytes."""
+    part = archive.with_name(f".{archive.name}.part")
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+            for path in sorted(folder.rglob("*")):
+                packed.write(path, path.relative_to(folder.parent))
+        part.replace(archive)
+        return archive.stat().st_size
+    except OSError as problem:
+        part.unlink(missing_ok=True)
+        raise DatasetError(f"cannot write the kit to {archive}: {problem.strerror}") from problem
 
 
 def _file_name(reference: Reference, taken: Mapping[str, None]) -> str:

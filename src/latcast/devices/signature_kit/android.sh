@@ -31,5 +31,5 @@ done
 "$adb" shell "cd $target && chmod 755 tools/* && sh measure.sh $options" < /dev/null
 status=$?
 "$adb" pull "$target/results" . > /dev/null < /dev/null || fail 'cannot fetch the results from the phone'
-echo "fetched into results; read them with: latcast data import benchmark ."
+echo "fetched into results"
 exit $status

@@ -142,4 +142,19 @@ while [ "$round" -le "$rounds" ]; do
     round=$((round + 1))
 done
 echo "$measured measured, $missed failed; results are in results/$device-$place"
+echo 'With them in this folder where latcast is installed, add the device there:'
+name=$(echo "$device" | tr 'A-Z_' 'a-z-')
+for tool in $tools_found; do
+    case $tool in
+        benchmark_model) runtime=tflite-${tflite:-unstated} ;;
+        benchncnn) runtime=ncnn-${ncnn:-unstated} ;;
+        benchmark_app)
+            # The tool prints its version: Build ... 2026.4.1-12345-abc
+            said=$(cat "results/$device-$place/benchmark_app/"*.txt 2> /dev/null | sed -n 's/.*Build \.* \([0-9]*\.[0-9]*\)\..*/\1/p' | head -n 1)
+            runtime=openvino-${said:-unstated}
+            ;;
+        *) runtime=onnxruntime-${onnxruntime:-unstated} ;;
+    esac
+    echo "    latcast device add $name --unit $place --runtime $runtime --precision $precision --measured . -o $name.zip"
+done
 [ "$missed" = 0 ]

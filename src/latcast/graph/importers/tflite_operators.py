@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.importers.tflite_conversion import Attributes, Conversion
 from latcast.graph.importers.tflite_movement import MOVEMENT
 from latcast.graph.ir import Node
@@ -47,7 +48,10 @@ def _conv(c: Conversion) -> None:
     options = c.options("Conv2DOptions")
     out_channels, height, width, in_channels = c.shape(1)
     attributes = _window(c, options, (height, width))
-    attributes["group"] = c.shape()[3] // in_channels
+    groups = c.shape()[3] // in_channels
+    attributes["group"] = groups
+    if in_channels == 1 < groups:
+        attributes[IN_GROUPS] = 1
     weight = c.weight(1, (out_channels, in_channels, height, width))
     activation = options.FusedActivationFunction()
     inputs = [c.channels_first(), weight, *_bias(c, 2)]

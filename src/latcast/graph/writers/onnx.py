@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latcast.errors import LatcastError, ModelError, UnsupportedOperatorError
+from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.ir import AttributeValue, Graph, Node
 from latcast.graph.weights import synthetic_weights
 
@@ -53,10 +54,10 @@ _OBSOLETE_ATTRIBUTES = frozenset(
     {
         ("BatchNormalization", "spatial"), ("BatchNormalization", "is_test"), ("Dropout", "ratio"), ("Dropout", "is_test"),
         ("Gemm", "broadcast"), ("Add", "broadcast"), ("Mul", "broadcast"), ("Sub", "broadcast"), ("Div", "broadcast"),
-        ("Add", "axis"), ("Mul", "axis"), ("Sub", "axis"), ("Div", "axis"),
+        ("Add", "axis"), ("Mul", "axis"), ("Sub", "axis"), ("Div", "axis"), ("Conv", IN_GROUPS),
     }
 )  # fmt: skip
-"""Attributes of old versions without a meaning in a newer one."""
+"""Attributes of old versions without a meaning in a newer one, and those that only this graph has."""
 
 
 _GRID_MODES_RENAMED = 20
@@ -256,10 +257,10 @@ def choose_opset(graph: Graph) -> int:
     return opset
 
 
-def typed_weights(graph: Graph, *, seed: int = 0) -> dict[str, np.ndarray]:
+def typed_weights(graph: Graph, *, seed: int = 0, compressible: bool = False) -> dict[str, np.ndarray]:
     """The synthetic weights in the element types that the graph gives them (integers fill their range)."""
     typed = {}
-    for name, values in synthetic_weights(graph, seed=seed).items():
+    for name, values in synthetic_weights(graph, seed=seed, compressible=compressible).items():
         dtype = graph.tensors[name].dtype
         if dtype == "bfloat16":
             import ml_dtypes
@@ -273,7 +274,7 @@ def typed_weights(graph: Graph, *, seed: int = 0) -> dict[str, np.ndarray]:
     return typed
 
 
-def to_onnx(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> bytes:
+def to_onnx(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> bytes:
     """Writes a graph as an ONNX file with synthetic weights.
 
     Args:
@@ -281,6 +282,7 @@ def to_onnx(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> bytes:
         precision: "fp32" writes the graph as it is; "int8" adds QuantizeLinear and DequantizeLinear as post-training
             quantisation does (:mod:`latcast.graph.writers.onnx_qdq`). A graph that is quantised already is written as it is.
         seed: Of the weights.
+        compressible: Whether the weights repeat (:func:`latcast.graph.weights.synthetic_weights`).
 
     Returns:
         The bytes of the model. Nodes and tensors keep their names.
@@ -294,9 +296,9 @@ def to_onnx(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> bytes:
     if precision == "int8" and not any(node.op_type in ("QuantizeLinear", "QLinearConv") for node in graph.nodes):
         from latcast.graph.writers.onnx_qdq import to_qdq
 
-        return to_qdq(graph, seed=seed)
+        return to_qdq(graph, seed=seed, compressible=compressible)
     file = OnnxFile(graph, choose_opset(graph))
-    for name, values in typed_weights(graph, seed=seed).items():
+    for name, values in typed_weights(graph, seed=seed, compressible=compressible).items():
         file.initializer(name, values)
     for name, values in graph.constants.items():
         file.initializer(name, values)

@@ -284,13 +284,14 @@ class _QdqWriter:
                 self.pair(name)
 
 
-def to_qdq(graph: Graph, *, seed: int = 0, style: QuantisationStyle = OPERATOR_STYLE) -> bytes:
+def to_qdq(graph: Graph, *, seed: int = 0, style: QuantisationStyle = OPERATOR_STYLE, compressible: bool = False) -> bytes:
     """Writes a graph of float operators as a quantised ONNX file.
 
     Args:
         graph: The network.
         seed: Of the weights, which equal those of the unquantised file.
         style: Where quantisation happens.
+        compressible: Whether the weights repeat (:func:`latcast.graph.weights.synthetic_weights`).
 
     Returns:
         The bytes of the model. Nodes keep their names; what the graph calls ``t`` is ``t``, ``t_QuantizeLinear_Output`` or
@@ -299,7 +300,7 @@ def to_qdq(graph: Graph, *, seed: int = 0, style: QuantisationStyle = OPERATOR_S
     Raises:
         UnsupportedOperatorError: An operator that ONNX does not define; the message names the node.
     """
-    folded, weights = fold_batch_norms(graph, typed_weights(graph, seed=seed))
+    folded, weights = fold_batch_norms(graph, typed_weights(graph, seed=seed, compressible=compressible))
     ranges = activation_ranges(folded, weights, seed=seed)
     parameters = choose_parameters(folded, quantised_tensors(folded, style), ranges, style)
     writer = _QdqWriter(folded, weights, parameters, {node.name for node in integer_nodes(folded, style)})

@@ -148,6 +148,11 @@ def depthwise_class(c: Columns) -> np.ndarray:
     return np.char.add(names, _unaligned(c)).astype(object)
 
 
+def grouped_class(c: Columns) -> np.ndarray:
+    """Groups of a single channel apart: a generic path that loops over channels inside does nothing but begin loops."""
+    return np.where(c["in_channels"] == c["groups"], "conv grouped single", "conv grouped").astype(object)
+
+
 def padding(size: int, out: int, window: int, stride: int, *, at_least: int = 0) -> tuple[int, int]:
     """Pixels before and after an axis of ``size`` with which a window gives ``out`` positions.
 
@@ -225,7 +230,7 @@ DEPTHWISE_CONV = add_kernel_type(
     KernelType("depthwise_conv", FIELDS, ("depthwise_conv",), extract, quantities, depthwise_class, features, build)
 )
 GROUPED_CONV = add_kernel_type(
-    KernelType("grouped_conv", FIELDS, ("grouped_conv",), extract, quantities, one_class("conv grouped"), features, build)
+    KernelType("grouped_conv", FIELDS, ("grouped_conv", "conv_in_groups"), extract, quantities, grouped_class, features, build)
 )
 CONV_3D = add_kernel_type(
     KernelType(

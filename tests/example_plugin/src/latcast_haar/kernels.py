@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node
+from latcast.kernels.delegates import Delegate, OperatorRule
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types.kernel_type import Columns, KernelType, Quantities, no_features, one_class
 from latcast.spaces.operator_pairs import MAP, ChainOperator
@@ -68,3 +69,12 @@ SQUARED_RELU_CASE = ChainOperator(_squared_relu, members=("relu", "mul"))
 
 NUMPY_RULES = FusionRules("numpy", patterns=("squared_relu",), free=frozenset({"flatten", "identity", "reshape"}))
 """The runtime of this package fuses nothing but squared ReLU; reshapes are views."""
+
+NUMPY_ON_A_GPU = Delegate(
+    "numpy-gpu",
+    title="numpy on a GPU",
+    unit="GPU",
+    takes=(OperatorRule(frozenset({"Conv", "Relu", "squared_relu"}), {"ranks": [4, 4]}),),
+    platforms=("*/numpy-*/gpu/*",),
+)
+"""What such a runtime would leave to the CPU: everything but convolutions and squared ReLU."""

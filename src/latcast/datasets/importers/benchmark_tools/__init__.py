@@ -12,7 +12,8 @@ from pathlib import Path
 
 from latcast.datasets.importers.benchmark_tools.manifest import MANIFEST_FILE, RESULTS_FOLDER, KitManifest
 from latcast.datasets.importers.benchmark_tools.measured import NetworkNames, tool_measurement
-from latcast.datasets.importers.benchmark_tools.output import Line, Section, ToolReader
+from latcast.datasets.importers.benchmark_tools.output import Line, Section, ToolReader, refused_together
+from latcast.datasets.importers.benchmark_tools.readers import HEADER as CSV_HEADER
 from latcast.datasets.importers.benchmark_tools.readers import CsvReader, NcnnReader, OnnxruntimeReader, OpenvinoReader
 from latcast.datasets.importers.benchmark_tools.tflite import TfliteReader
 from latcast.errors import DatasetError
@@ -61,6 +62,11 @@ def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
             reader = begun
         pending.append(line)
     close()
+    if not found and file.suffix.lower() == ".csv":
+        first = lines[0].text.strip() if lines else ""
+        raise DatasetError(
+            f"{file}:1: found the header '{first[:80]}', expected a CSV file with the header {','.join(CSV_HEADER)}"
+        )
     if not found:
         raise DatasetError(f"{file}:1: {_expected()}")
     return found
@@ -118,6 +124,18 @@ def output_files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
+def _measurements(reader: ToolReader, section: Section, named: NetworkNames, platform: Platform | None) -> list[Measurement]:
+    found, problems = [], []
+    for timing in reader.read(section):
+        try:
+            found.append(tool_measurement(reader, section, timing, named, platform))
+        except DatasetError as problem:
+            problems.append((problem, timing.line))
+    if problems:
+        raise refused_together(problems)
+    return found
+
+
 def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platform: Platform | None = None) -> ToolOutputs:
     """Reads files with the output of tools.
 
@@ -136,7 +154,7 @@ def read_outputs(files: Iterable[Path], *, kit: KitManifest | None = None, platf
     for file in files:
         names = []
         for reader, section in read_sections(file):
-            measurements += [tool_measurement(reader, section, timing, named, platform) for timing in reader.read(section)]
+            measurements += _measurements(reader, section, named, platform)
             names.append(reader.name)
         tools[str(file)] = tuple(dict.fromkeys(names))
     return ToolOutputs(tuple(measurements), tools, tuple(named.notes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
 from latcast.datasets.importers.benchmark_tools.output import Section, Timing, ToolReader, network_name
@@ -39,7 +39,7 @@ class NetworkNames:
         Raises:
             DatasetError: None is known by that name.
         """
-        names = _names(section, timing)
+        names = _names(reader, section, timing)
         if self.kit is not None:
             known = self.kit.references
             found = next((known[name] for name in names if name in known), None)
@@ -53,13 +53,15 @@ class NetworkNames:
             return file_reference(file)
         try:
             published = network_named(names[-1])
-        except UnknownNameError:
-            endings = "".join(f" ({ending})" for ending in reader.endings[:1])
-            raise section.refused(
-                f"the network '{names[-1]}' is not known: put the model's file{endings} beside this one, name the kit that was "
-                "run with --kit DIR, or call it after a published network",
-                timing.line,
-            ) from None
+        except UnknownNameError as problem:
+            remedy = f"there is no file '{timing.network}' here or beside this one"
+            if reader.runtimes:
+                endings = "".join(f" ({ending})" for ending in reader.endings[:1])
+                remedy = (
+                    f"put the model's file{endings} beside this one, name the kit that was run with --kit DIR, or call it after "
+                    "a published network"
+                )
+            raise section.refused(f"the network '{names[-1]}' is not known: {remedy}; {problem}", timing.line) from None
         if timing.network != names[-1]:
             note = f"'{names[-1]}' was taken for the published network of that name; a kit (--kit DIR) would make sure of it"
             self.notes[note] = None
@@ -77,9 +79,12 @@ class NetworkNames:
         return tuple(ExecutedKernel(line.name, line.kind, (), line.latency_ms) for line in timing.profile)
 
 
-def _names(section: Section, timing: Timing) -> list[str]:
+def _names(reader: ToolReader, section: Section, timing: Timing) -> list[str]:
     """What the network may be called: as the kit's script or the tool says, else as the file is called."""
     said = section.header.get("network") or (network_name(timing.network) if timing.network else "")
+    # A tool prints paths. What a person wrote, timm/resnet50, is one only where it ends as files of models do.
+    if timing.network and not reader.runtimes and said == PurePath(timing.network).name:
+        said = timing.network
     return [said] if said else list(dict.fromkeys((section.file.stem, section.file.name.partition(".")[0])))
 
 
@@ -170,7 +175,7 @@ def _checked_platform(reader: ToolReader, section: Section, timing: Timing, plat
             f"it ran on {timing.threads} threads, and the unit of {platform.id}, {platform.unit}, has {platform.threads}",
             timing.line,
         )
-    if timing.version is not None and timing.version != platform.runtime_version:
+    if timing.version is not None and platform.runtime_version not in (timing.version, UNSTATED):
         raise section.refused(
             f"it ran on version {timing.version}, and {platform.id} is of {platform.runtime_version}", timing.line
         )

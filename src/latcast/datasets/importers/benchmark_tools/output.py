@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol
 
 from latcast.errors import DatasetError
+from latcast.records import LEAST_MS, MOST_MS
+
+MOST_LISTED = 10
+"""Lines whose numbers an error lists."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,19 @@ class Section:
     def refused(self, reason: str, line: Line | None = None) -> DatasetError:
         """The error for output that cannot be used; of the last line where none is to blame."""
         return DatasetError(f"{self.file}:{(line or self.lines[-1]).number}: {reason}")
+
+
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def refused_together(problems: Sequence[tuple[DatasetError, Line]]) -> DatasetError:
+    """One error for several refused lines of a file: the first one's, and the numbers of the others."""
+    (first, _), *others = problems
+    if not others:
+        return first
+    numbers = [str(line.number) for _, line in others]
+    listed = ", ".join(numbers[:MOST_LISTED]) + (" ..." if len(numbers) > MOST_LISTED else "")
+    return DatasetError(f"{first}; {len(others)} more refused: line{'s' * (len(others) > 1)} {listed}")
 
 
 @dataclass(frozen=True)
@@ -128,10 +146,10 @@ def positive(section: Section, line: Line, what: str, text: str, *, scale: float
     Raises:
         DatasetError: It is not a finite number above 0.
     """
-    try:
-        value = float(text) * scale
-    except ValueError:
-        value = float("nan")
+    # Python also takes 1_000 and digits of other scripts for numbers.
+    value = float(text) * scale if _DECIMAL.fullmatch(text.strip()) else float("nan")
     if not 0 < value < float("inf"):
         raise section.refused(f"{what} is {text}; expected a finite number above 0", line)
+    if not LEAST_MS <= value <= MOST_MS:
+        raise section.refused(f"{what} is {text}; expected {LEAST_MS:g} to {MOST_MS:g} ms", line)
     return value

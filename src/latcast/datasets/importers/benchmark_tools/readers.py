@@ -6,8 +6,9 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 
-from latcast.datasets.importers.benchmark_tools.output import Line, Section, Timing, positive
+from latcast.datasets.importers.benchmark_tools.output import Line, Section, Timing, positive, refused_together
 from latcast.datasets.importers.ncnn_boards import CORES
+from latcast.errors import DatasetError
 
 _SETTING = re.compile(r"(loop_count|num_threads|powersave|gpu_device|cooling_down) = (-?\d+)")
 _NETWORK = re.compile(r"\s*(\S+)\s+min = +(\d+\.\d\d)  max = +(\d+\.\d\d)  avg = +(\d+\.\d\d)")
@@ -202,17 +203,30 @@ class CsvReader:
 
     def read(self, section: Section) -> list[Timing]:
         """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
-        found = []
+        found, problems = [], []
         for line in section.lines[1:]:
             try:
-                cells = [cell.strip() for cell in next(csv.reader([line.text]), [])]
-            except csv.Error as problem:
-                raise section.refused(f"not a line of CSV ({problem})", line) from problem
-            if not any(cells):
+                timing = _row(section, line)
+            except DatasetError as problem:
+                problems.append((problem, line))
                 continue
-            if len(cells) != len(HEADER) or not cells[0]:
-                raise section.refused(f"found {len(cells)} cells; expected a model and its latency in milliseconds", line)
-            found.append(Timing(cells[0], line, positive(section, line, "the latency", cells[1]), "as stated"))
+            if timing is not None:
+                found.append(timing)
+        if problems:
+            raise refused_together(problems)
         if not found:
             raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
         return found
+
+
+def _row(section: Section, line: Line) -> Timing | None:
+    """None of an empty line."""
+    try:
+        cells = [cell.strip() for cell in next(csv.reader([line.text]), [])]
+    except csv.Error as problem:
+        raise section.refused(f"not a line of CSV ({problem})", line) from problem
+    if not any(cells):
+        return None
+    if len(cells) != len(HEADER) or not cells[0]:
+        raise section.refused(f"found {len(cells)} cells; expected a model and its latency in milliseconds", line)
+    return Timing(cells[0], line, positive(section, line, "the latency", cells[1]), "as stated")

@@ -24,7 +24,7 @@ PRECISIONS = ("fp32", "int8")
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
-def to_ncnn(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> tuple[str, bytes]:
+def to_ncnn(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> tuple[str, bytes]:
     """Writes a graph for ncnn.
 
     Inputs are the blobs ``in0``, ``in1``... and outputs ``out0``, ``out1``..., in the graph's order, shaped as the graph's
@@ -35,6 +35,7 @@ def to_ncnn(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> tuple[st
         precision: "fp32", or "int8" for int8 convolutions and matrix products with weights as ncnn2int8 stores them.
             Weights of 16 bits are a choice of the runtime, not of the file.
         seed: Of the weights.
+        compressible: Whether the weights repeat (:func:`latcast.graph.weights.synthetic_weights`).
 
     Returns:
         The text of the param file and the bytes of the bin file.
@@ -44,11 +45,13 @@ def to_ncnn(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> tuple[st
         ModelError: The shapes in the graph contradict each other.
         LatcastError: An unknown precision.
     """
-    param, weights, _ = to_ncnn_with_map(graph, precision=precision, seed=seed)
+    param, weights, _ = to_ncnn_with_map(graph, precision=precision, seed=seed, compressible=compressible)
     return param, weights
 
 
-def to_ncnn_with_map(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> tuple[str, bytes, Mapping[str, tuple[str, ...]]]:
+def to_ncnn_with_map(
+    graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False
+) -> tuple[str, bytes, Mapping[str, tuple[str, ...]]]:
     """Like :func:`to_ncnn`, and says which nodes each layer computes.
 
     Returns:
@@ -63,7 +66,7 @@ def to_ncnn_with_map(graph: Graph, *, precision: str = "fp32", seed: int = 0) ->
     if precision not in PRECISIONS:
         raise LatcastError(f"no ncnn network of precision '{precision}' can be written; expected one of {', '.join(PRECISIONS)}")
     _check(graph)
-    weights = synthetic_weights(graph, seed=seed)
+    weights = synthetic_weights(graph, seed=seed, compressible=compressible)
     scales = activation_scales(graph, weights, seed=seed) if precision == "int8" else None
     folded, values = fold_constants(graph, weights)
     rewritten, origins = rewrite(remove_dead_nodes(folded), values)

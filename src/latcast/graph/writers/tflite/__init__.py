@@ -39,7 +39,7 @@ class TfliteNetwork:
     output_orders: tuple[Order, ...]
 
 
-def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> TfliteNetwork:
+def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> TfliteNetwork:
     """Writes a graph with synthetic weights.
 
     Args:
@@ -47,6 +47,7 @@ def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> Tfl
         precision: "fp32", or "int8" for full-integer quantisation: activations per tensor, weights per channel, inputs and
             outputs int8. The scales are estimated from the weights, not calibrated.
         seed: Of the weights.
+        compressible: Whether the weights repeat (:func:`latcast.graph.weights.synthetic_weights`).
 
     Raises:
         UnsupportedOperatorError: An operator that TFLite cannot express, another precision, or a size of more than 32
@@ -58,7 +59,7 @@ def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> Tfl
     for name, tensor in graph.tensors.items():
         if max(tensor.shape, default=0) > LARGEST_SIZE:
             raise UnsupportedOperatorError(f"found the tensor '{name}' of shape {tensor.shape}; TFLite counts to {LARGEST_SIZE}")
-    weights = synthetic_weights(graph, seed=seed)
+    weights = synthetic_weights(graph, seed=seed, compressible=compressible)
     writer = GraphWriter(graph, weights)
     model = writer.write()
     if precision == "int8":
@@ -71,9 +72,9 @@ def write_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> Tfl
     )
 
 
-def to_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> bytes:
+def to_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressible: bool = False) -> bytes:
     """The bytes of :func:`write_tflite`."""
-    return write_tflite(graph, precision=precision, seed=seed).data
+    return write_tflite(graph, precision=precision, seed=seed, compressible=compressible).data
 
 
 def to_tflite_with_map(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> tuple[bytes, tuple[tuple[str, ...], ...]]:

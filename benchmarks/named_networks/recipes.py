@@ -1,0 +1,355 @@
+"""What is built: names, modules, inputs, and the figures that others published.
+
+A collection is a space with a function that lists its recipes; ``COLLECTIONS`` has them all.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import ModelError
+from latcast.graph.importers import load_graph
+from latcast.graph.ir import Graph
+from latcast.graph.operators import graph_macs, node_flops
+from latcast.spaces.named_graphs import Input, Origin
+from latcast.spaces.published_names import MEMBERS
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to build a network.
+
+    Attributes:
+        name, input: Its key, see :mod:`latcast.spaces.named_graphs`.
+        shapes: Of the inputs, one image.
+        make: Gives the module.
+        usual: Whether the name alone stands for this input.
+        million_parameters, million_macs, top1_percent: As published, or None.
+        figures: Where they stand.
+        origin: Where it is from, if not from where its collection is.
+        read: Gives the graph, where a file has it; there is no module then.
+    """
+
+    name: str
+    input: Input
+    shapes: Sequence[Sequence[int]]
+    make: Callable[[], Any]
+    usual: bool = True
+    million_parameters: float | None = None
+    million_macs: float | None = None
+    top1_percent: float | None = None
+    figures: str = ""
+    origin: Origin | None = None
+    read: Callable[[], Graph] | None = None
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A space's networks.
+
+    Attributes:
+        origin: Gives where they are from.
+        recipes: Lists them, given the folder of published measurements (or None), the most different ones first.
+        counted: Multiply-accumulates of a graph as the published figures count them, where these count other operators too.
+    """
+
+    origin: Callable[[], Origin]
+    recipes: Callable[[Path | None], list[Recipe]]
+    counted: Callable[[Graph], int] | None = None
+
+
+# timm
+
+_TIMM_FIGURES = "timm's results, huggingface/pytorch-image-models aa4b585"
+
+
+def _timm_origin() -> Origin:
+    import timm
+
+    return Origin(f"timm {timm.__version__}", "https://github.com/huggingface/pytorch-image-models", "Apache-2.0")
+
+
+_NORMALISED = {"BatchNormalization": 2, "LayerNormalization": 5, "InstanceNormalization": 5, "GroupNormalization": 5}
+"""What fvcore, by which timm counts, counts for each element (``fvcore/nn/jit_handles.py``)."""
+
+
+def _timm_counted(graph: Graph) -> int:
+    normalisations = sum(
+        _NORMALISED[node.op_type] * graph.tensors[node.inputs[0]].elements for node in graph.nodes if node.op_type in _NORMALISED
+    )
+    recurrent = [node for kind in ("LSTM", "GRU", "RNN") for node in graph.nodes_of_type.get(kind, [])]
+    return graph_macs(graph) + normalisations - sum((node_flops(graph, node) or 0) // 2 for node in recurrent)
+
+
+def _timm_recipes(data: Path | None) -> list[Recipe]:
+    import timm
+    from timm.models._registry import _model_entrypoints
+
+    figures = _timm_figures(data / "timm") if data else {}
+    top1 = _timm_top1(data / "timm") if data else {}
+    sizes: dict[str, list[int]] = defaultdict(list)
+    for name, side in figures:
+        sizes[name].append(side)
+    found: dict[str, list[Recipe]] = defaultdict(list)
+    for name in timm.list_models(exclude_filters="test_*"):
+        configuration = timm.get_pretrained_cfg(name)
+        shape = tuple(configuration.input_size) if configuration else (3, 224, 224)
+        squares = shape == (3, shape[1], shape[1])
+        wanted: list[tuple[Input, tuple[int, ...]]] = [(shape[1] if squares else "x".join(map(str, (1, *shape))), shape)]
+        wanted += [(side, (3, side, side)) for side in sorted(sizes[name]) if side != wanted[0][0]]
+        # Measured networks at the input of their measurement come first, those measured on CPUs before.
+        for index, (given, image) in enumerate(wanted):
+            parameters, macs = figures.get((name, given), (None, None))
+            found[_model_entrypoints[name].__module__].append(
+                Recipe(
+                    name,
+                    given,
+                    [(1, *image)],
+                    _timm_maker(name, image),
+                    index == 0,
+                    parameters,
+                    macs,
+                    top1.get((name, given)),
+                    _TIMM_FIGURES if parameters or (name, given) in top1 else "",
+                )
+            )
+    wanted_elsewhere = {name for names in MEMBERS.values() for name in names.values()}
+    on_cpus = set(_measured(data / "timm" / "latency_ms.csv")) if data else set()
+
+    def rank(recipe: Recipe) -> int:
+        """Networks that other data sets have, then those measured on CPUs, on GPUs, at other inputs, and by nobody."""
+        if f"timm/{recipe.name}" in wanted_elsewhere and recipe.usual:
+            return 0
+        if recipe.million_macs is None:
+            return 4
+        return 3 if not recipe.usual else 1 if (recipe.name, recipe.input) in on_cpus else 2
+
+    first = {min(group, key=_size).name for group in found.values()}
+    return sorted(
+        (recipe for group in found.values() for recipe in group),
+        key=lambda each: (not each.usual or each.name not in first, rank(each), _size(each)),
+    )
+
+
+def _size(recipe: Recipe) -> float:
+    return recipe.million_macs or 1e6
+
+
+def _timm_maker(name: str, image: Sequence[int]) -> Callable[[], Any]:
+    def make() -> Any:
+        import timm
+
+        configuration = timm.get_pretrained_cfg(name)
+        if configuration is not None and tuple(configuration.input_size) == tuple(image):
+            return timm.create_model(name, pretrained=False)
+        try:
+            # Networks with position embeddings have to be told; most others do not know the argument.
+            return timm.create_model(name, pretrained=False, img_size=image[1:])
+        except TypeError:
+            return timm.create_model(name, pretrained=False)
+
+    return make
+
+
+def _timm_figures(folder: Path) -> dict[tuple[str, int], tuple[float, float]]:
+    """Million parameters and MACs by name and side of the image."""
+    return {**_measured(folder / "gpu_ms.csv"), **_measured(folder / "latency_ms.csv")}
+
+
+def _measured(file: Path) -> dict[tuple[str, int], tuple[float, float]]:
+    with file.open(newline="") as lines:
+        return {
+            (row["network"], int(row["weights_or_input"])): (float(row["params_m"]), 1000 * float(row["gmacs"]))
+            for row in csv.DictReader(lines)
+            if row["gmacs"] and row["params_m"]
+        }
+
+
+def _timm_top1(folder: Path) -> dict[tuple[str, int], float]:
+    found: dict[tuple[str, int], float] = {}
+    with (folder / "accuracy.csv").open(newline="") as lines:
+        for row in csv.DictReader(lines):
+            key = row["network"], int(row["input"])
+            found[key] = max(found.get(key, 0.0), float(row["top1"]))
+    return found
+
+
+# torchvision
+
+_TORCHVISION_FIGURES = "the metadata of torchvision's weights"
+
+_DETECTORS = {
+    "ssd300_vgg16": 300,
+    "ssdlite320_mobilenet_v3_large": 320,
+    "retinanet_resnet50_fpn": 800,
+    "retinanet_resnet50_fpn_v2": 800,
+    "fcos_resnet50_fpn": 800,
+}
+"""Detectors of one stage, and their images: built up to what their heads return, before boxes are sorted and suppressed."""
+
+
+def _torchvision_origin() -> Origin:
+    import torchvision
+
+    version = torchvision.__version__.partition("+")[0]
+    return Origin(f"torchvision {version}", "https://github.com/pytorch/vision", "BSD-3-Clause")
+
+
+def _torchvision_recipes(data: Path | None) -> list[Recipe]:
+    from torchvision import models
+    from torchvision.models import detection, segmentation
+
+    found = []
+    for module in (models, segmentation, detection):
+        for name in models.list_models(module):
+            if module is not detection or name in _DETECTORS:
+                found.append(_torchvision_recipe(name, _DETECTORS.get(name)))
+    return sorted(found, key=lambda each: each.million_macs or 1e9)
+
+
+def _torchvision_recipe(name: str, detector_side: int | None) -> Recipe:
+    from torchvision import models
+
+    weights = models.get_model_weights(name).DEFAULT
+    transforms = weights.transforms()
+    crop = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or [224]
+    side = detector_side or crop[-1]
+    metrics = weights.meta["_metrics"].get("ImageNet-1K", {})
+    stated = detector_side is None or name.startswith("ssd")
+    return Recipe(
+        name,
+        side,
+        [(1, 3, side, side)],
+        _torchvision_maker(name, detector=detector_side is not None),
+        True,
+        weights.meta["num_params"] / 1e6,
+        1000 * weights.meta["_ops"] if stated else None,
+        metrics.get("acc@1"),
+        _TORCHVISION_FIGURES,
+    )
+
+
+def _torchvision_maker(name: str, *, detector: bool) -> Callable[[], Any]:
+    def make() -> Any:
+        from torchvision import models
+
+        if detector:
+            return _heads(models.get_model(name, weights=None, weights_backbone=None))
+        # With the second classifier that the published weights bring, and the published figures count.
+        more: dict[str, Any] = {"aux_loss": True} if name.startswith(("fcn", "deeplab")) else {}
+        if more or name.startswith("lraspp"):
+            more["weights_backbone"] = None
+        if name in ("googlenet", "inception_v3"):
+            # Its weights bring no second classifiers, Inception's do; what draws weights here takes half a minute.
+            more = {"init_weights": False, "aux_logits": name == "inception_v3"}
+        return models.get_model(name, weights=None, **more)
+
+    return make
+
+
+def _heads(detector: Any) -> Any:
+    """A detector of one stage up to what its heads return."""
+    import torch
+
+    class Heads(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.backbone, self.head = detector.backbone, detector.head
+
+        def forward(self, images: torch.Tensor) -> Any:
+            features = self.backbone(images)
+            maps = list(features.values()) if isinstance(features, dict) else [features]
+            return tuple(self.head(maps).values())
+
+    return Heads()
+
+
+# Networks of other collections that are timm's, but for the classifier or for what was folded.
+
+
+def _netspresso_recipes(data: Path | None) -> list[Recipe]:
+    """Classifiers of three classes, whose stages in netspresso-trainer's ``config/model`` are those of timm's modules."""
+    names = {"EfficientFormer-l1": "efficientformer_l1", **{f"MixNet-{size}": f"mixnet_{size}" for size in "sml"}}
+    return [Recipe(name, "224x224", [(1, 3, 224, 224)], _timm_variant(known, classes=3)) for name, known in names.items()]
+
+
+def _hailo_recipes(data: Path | None) -> list[Recipe]:
+    """RepVGG as it runs: each block one convolution. Figures as the model zoo states them."""
+    figures = {"repvgg_a1": (12.79, 2350.0), "repvgg_a2": (25.5, 5100.0)}
+    return [
+        Recipe(
+            name,
+            "224x224x3",
+            [(1, 3, 224, 224)],
+            _timm_variant(name, fold=True),
+            True,
+            *stated,
+            figures="hailo_model_zoo c83fc03, which counts two operations each",
+        )
+        for name, stated in figures.items()
+    ]
+
+
+def _timm_variant(name: str, *, classes: int = 1000, fold: bool = False) -> Callable[[], Any]:
+    def make() -> Any:
+        import timm
+        from timm.utils.model import reparameterize_model
+
+        module = timm.create_model(name, pretrained=False, num_classes=classes)
+        return reparameterize_model(module.eval()) if fold else module
+
+    return make
+
+
+# Qualcomm AI Hub
+
+
+def _aihub_origin() -> Origin:
+    return Origin("latcast, after the published structure", "https://github.com/quic/ai-hub-models", "Apache-2.0")
+
+
+def _aihub_recipes(data: Path | None) -> list[Recipe]:
+    from benchmarks.named_networks.aihub.recipes import recipes
+
+    return recipes()
+
+
+# ncnn's benchmark
+
+_NCNN_INPUTS = {"FastestDet": {"in0": (1, 3, 352, 352)}, "vision_transformer": {"input": (1, 3, 384, 384)}}
+"""Of networks whose files do not say it, as ``benchmark/benchncnn.cpp`` has them."""
+
+
+def _ncnn_origin() -> Origin:
+    return Origin("Tencent/ncnn, benchmark", "https://github.com/Tencent/ncnn", "BSD-3-Clause")
+
+
+def _ncnn_recipes(data: Path | None) -> list[Recipe]:
+    if data is None:
+        raise ModelError("the .param files of ncnn's benchmark are needed: give the folder that has ncnn_boards/param by --data")
+
+    def reader(file: Path) -> Callable[[], Graph]:
+        def read() -> Graph:
+            # An int8 network is the same graph, measured in another precision.
+            return replace(load_graph(file, shapes=_NCNN_INPUTS.get(file.stem)), precision="fp32")
+
+        return read
+
+    files = sorted((data / "ncnn_boards" / "param").glob("*.param"))
+    return [Recipe(file.stem, None, [], lambda: None, read=reader(file)) for file in files]
+
+
+COLLECTIONS = {
+    "timm": Collection(_timm_origin, _timm_recipes, _timm_counted),
+    "aihub": Collection(_aihub_origin, _aihub_recipes),
+    "ncnn_benchmark": Collection(_ncnn_origin, _ncnn_recipes),
+    "torchvision": Collection(_torchvision_origin, _torchvision_recipes),
+    "netspresso": Collection(_timm_origin, _netspresso_recipes),
+    "hailo": Collection(_timm_origin, _hailo_recipes),
+}
+"""Space to what it is built from."""

@@ -1,0 +1,336 @@
+"""A device that is not known, from the latencies of some networks on it, from none to a hundred: a predictor like any other.
+
+A value that does not fit the others counts less and is named; none is dropped. Many of them mean that the device is unlike all
+known ones, which is said, and the interval is wider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from latcast.datasets.splits import lineage_of
+from latcast.devices.chip_table import chips
+from latcast.devices.chips import chip_of, nearest, silicon
+from latcast.devices.device_model import Described, DeviceModel
+from latcast.devices.known_platforms import RULES, covariates_of, kind_of
+from latcast.devices.latency_units import UnitMismatch
+from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
+from latcast.devices.members import Candidate, pattern_deviations
+from latcast.devices.network_kernels import network_kernels
+from latcast.errors import DatasetError, LatcastError
+from latcast.kernels.rules import load_rules
+from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
+from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast
+from latcast.predictors.intervals import Interval
+from latcast.predictors.metrics import judge
+from latcast.predictors.network_features import NetworkFeatures
+from latcast.predictors.platform_posterior import linearised
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Platform, Reference
+
+MISFIT_WEIGHT = 0.4
+"""Student's weight below which a measured network is named."""
+
+UNLIKE_SCALE = 3.0
+"""Factor on the variances from which on a device is said to be unlike all known ones."""
+
+UNLIKE_SHARE, FEWEST_MISFITS = 0.25, 2
+"""Part of the measured networks that do not fit, from which on the same is said; of at least so many."""
+
+NEAREST_SHOWN = 5
+
+FEWEST_JUDGED = 5
+"""Measured networks from which on the card says how well each is predicted from the others."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A measured network that the others contradict.
+
+    Attributes:
+        name: Of the network.
+        measured_ms: What was measured.
+        expected_ms: What the others say.
+        places: Where the value stands.
+    """
+
+    name: str
+    measured_ms: float
+    expected_ms: float
+    places: tuple[str, ...]
+
+    def __str__(self) -> str:
+        at = f" ({', '.join(self.places)})" if self.places else ""
+        return f"{self.name}{at}: {self.measured_ms:.4g} ms, where the others say {self.expected_ms:.4g}"
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A known platform.
+
+    Attributes:
+        platform: Its id.
+        deviation: Standard deviation of the logarithms of measured over its latencies, after one factor; None where nothing was
+            measured.
+        factor: How many times slower the new device is; None where nothing was measured.
+        same_chip: Whether it is the same silicon.
+    """
+
+    platform: str
+    deviation: float | None
+    factor: float | None
+    same_chip: bool
+
+
+@dataclass(frozen=True)
+class NewDevice:
+    """A device that was added.
+
+    Attributes:
+        predictor: Of its platform; :func:`latcast.save_bundle` writes it.
+        nearest: Known platforms that are most like it, the nearest first.
+        misfits: Measured networks that the others contradict.
+        notes: What was assumed and left out, a sentence each.
+        warnings: Reasons to doubt the forecasts, a sentence each; the predictor's card has them too.
+    """
+
+    predictor: PlatformPredictor
+    nearest: tuple[Nearest, ...]
+    misfits: tuple[Misfit, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def add_device(
+    platform: Platform,
+    measured: MeasuredNetworks,
+    model: DeviceModel,
+    *,
+    device_text: str = "",
+    chip_text: str = "",
+    latency_unit: str = "",
+    ask: Callable[[UnitMismatch], str] | None = None,
+) -> NewDevice:
+    """The predictor of a platform from what was measured on it.
+
+    Args:
+        platform: The new one.
+        measured: Latencies of networks; none for a device of which only the chip is known.
+        model: Of known devices.
+        device_text: What the device is called, where its name in the platform id does not say.
+        chip_text: Its chip, where the device is not in the table.
+        latency_unit: "ms", "s" or "us" where the user said it.
+        ask: Asks for the unit where the latencies are hardly milliseconds.
+
+    Raises:
+        DatasetError: No measured network has a graph, the unit is of no known kind, or the latencies are hardly milliseconds.
+    """
+    kind = kind_of(platform, {})
+    covariates = covariates_of(platform, kind, device_text, chip_text)
+    die = silicon(device_text or platform.device, chip_text, kind)
+    die = die if chip_of(device_text or platform.device, chip_text, kind) is not None else ""
+    known, features, notes = _with_graphs(measured)
+    described = model.described(features)
+    if known.networks:
+        nothing = described.rows(np.zeros(0, dtype=int))
+        before = model.forecast(kind, covariates, nothing, np.zeros(0), die)
+        typical_ms = np.exp(described.log_ms(before)[0])
+        known = in_milliseconds(known, typical_ms, unit=latency_unit, ask=ask)
+    log_ms = np.log([each.latency_ms for each in known.networks])
+    candidates = model.candidates(kind, covariates, described, log_ms, die)
+    forecast = model.arbitrated(kind, covariates, candidates, len(log_ms))
+    # As a bundle keeps it, in single precision: what is written predicts what this predicts.
+    forecast = DeviceForecast.from_arrays(forecast.member_names, forecast.arrays())
+    error, weight, scale = _left_out(forecast, candidates, len(log_ms))
+    misfits = tuple(
+        Misfit(each.name, each.latency_ms, each.latency_ms / float(np.exp(error[row])), each.places)
+        for row, each in enumerate(known.networks)
+        if weight[row] < MISFIT_WEIGHT
+    )
+    alike = _nearest(model, kind, covariates, described, log_ms, die)
+    warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, die))
+    predictor = PlatformPredictor(
+        platform, load_rules(RULES), forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
+        _typical_interval(model, forecast, kind), _card(known, model, error, warnings, alike, device_text, chip_text), forecast,
+    )  # fmt: skip
+    return NewDevice(predictor, alike, misfits, (*measured.notes, *notes), warnings)
+
+
+def _with_graphs(measured: MeasuredNetworks) -> tuple[MeasuredNetworks, NetworkFeatures, list[str]]:
+    """The networks whose kernels are known, their features, and what is left out."""
+    rules = load_rules(RULES)
+    kept, kernels, notes = [], [], []
+    for each in measured.networks:
+        try:
+            kernels.append(network_kernels(each.reference, rules))
+            kept.append(each)
+        except LatcastError as problem:
+            notes.append(f"{each.name} is left out: {problem}")
+    if measured.networks and not kept:
+        raise DatasetError(f"none of the {len(measured.networks)} measured networks has a graph here: {notes[0]}")
+    return replace(measured, networks=tuple(kept)), NetworkFeatures.of(kernels), notes
+
+
+def _left_out(forecast: DeviceForecast, candidates: Sequence[Candidate], count: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Of the mixture: (networks,) log of measured over what the others say, Student's weights; and the factor on variances."""
+    by_name = {each.name: each for each in candidates}
+    error, weight, scale, total = np.zeros(count), np.zeros(count), 0.0, 0.0
+    for member in forecast.members:
+        found = by_name[member.name]
+        error += member.weight * found.error
+        weight += member.weight * found.weight
+        scale, total = scale + member.weight * found.scale, total + member.weight
+    return error / total, weight / total, scale / total
+
+
+def _nearest(
+    model: DeviceModel, kind: str, covariates: Mapping[str, float], described: Described, log_ms: np.ndarray, die: str
+) -> tuple[Nearest, ...]:
+    rows, deviation = pattern_deviations(model, kind, covariates, described.observed(model.kinds[kind], log_ms))
+    same = np.array([bool(die) and model.platforms[row].silicon == die for row in rows], dtype=bool)
+    found = []
+    order = np.argsort(deviation, kind="stable")
+    if not len(log_ms):
+        chip = chips().get(die)
+        relation = nearest(chip, kind) if chip is not None else (lambda _: (0, 0))
+        order = np.array(sorted(order.tolist(), key=lambda place: relation(chips().get(model.platforms[rows[place]].silicon))))
+    for place in order[:NEAREST_SHOWN]:
+        row = int(rows[place])
+        apart = log_ms - linearised(model.states[row], described.terms, described.basis)[0] if len(log_ms) else np.zeros(0)
+        found.append(
+            Nearest(
+                model.platforms[row].name,
+                float(apart.std()) if len(apart) else None,
+                float(np.exp(np.median(apart))) if len(apart) else None,
+                bool(same[place]),
+            )
+        )
+    return tuple(found)
+
+
+def _warnings(kind: str, measured: int, misfits: Sequence[Misfit], scale: float, alike: Sequence[Nearest], die: str) -> list[str]:
+    found = []
+    if not measured:
+        like = "platforms of its chip are known" if any(each.same_chip for each in alike) else "no platform of its chip is known"
+        found.append(
+            f"nothing was measured on this device: {like}, the interval is that of what is known of "
+            + (f"the chip {die}" if die else f"any {kind} (its chip is not in the table; name it with --chip)")
+        )
+    many = len(misfits) >= FEWEST_MISFITS and len(misfits) > UNLIKE_SHARE * measured
+    if measured and (many or (scale > UNLIKE_SCALE and not misfits)):
+        found.append("the device is unlike all known ones, which makes its intervals wider; more measured networks narrow them")
+    elif misfits:
+        found.append(f"counted for little, as the others contradict it: {'; '.join(map(str, misfits))}")
+    return found
+
+
+def _typical_interval(model: DeviceModel, forecast: DeviceForecast, kind: str) -> Interval:
+    """What the interval is like on a network like those of the pool; each network has its own."""
+    points = len(forecast.basis.places)
+    opened = [member.scale * member.noise**2 for member in forecast.members]
+    spread = forecast.factors[0][0] * float(np.median(forecast.coefficient_deviation) ** 2)
+    deviation = float(np.sqrt(spread + forecast.factors[0][1] * forecast.weights @ np.array(opened)))
+    known = points if model.arbitration.get(kind) else 0
+    return Interval(float(np.exp(-LEVEL_DEVIATIONS * deviation)), float(np.exp(LEVEL_DEVIATIONS * deviation)), known, 0.0)
+
+
+def _card(
+    known: MeasuredNetworks,
+    model: DeviceModel,
+    error: np.ndarray,
+    warnings: Sequence[str],
+    alike: Sequence[Nearest],
+    device_text: str,
+    chip_text: str,
+) -> dict[str, Any]:
+    networks = [each.reference for each in known.networks]
+    card: dict[str, Any] = {
+        "trained_on": f"{len(networks)} networks measured there, and {len(model.platforms)} known platforms",
+        "learn_from": "networks",
+        "model": POSTERIOR,
+        "measurements": len(networks),
+        TRAINING_KEYS: sorted(each.key for each in networks),
+        TRAINING_LINEAGES: sorted({lineage_of(each) for each in networks}),
+        "environment": {"device": {"name": device_text}, "chip": chip_text} if device_text or chip_text else {},
+    }
+    if len(networks) >= FEWEST_JUDGED:
+        actual_ms = np.array([each.latency_ms for each in known.networks])
+        card |= judge(actual_ms / np.exp(error), actual_ms).to_json() | {"held_out_by": "network, each from the others"}
+        # The interval rests on the known platforms, not on these.
+        card.pop("interval_coverage", None)
+        card.pop("networks", None)
+    card["nearest"] = [vars(each) for each in alike]
+    if warnings:
+        card["warning"] = "; ".join(warnings)
+    return card
+
+
+# What to measure next
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A network worth measuring.
+
+    Attributes:
+        reference: The network.
+        deviation: Of the logarithms of the wanted networks' latencies once it is measured as well, the mean.
+    """
+
+    reference: Reference
+    deviation: float
+
+
+def suggest_networks(
+    forecast: DeviceForecast, choices: Sequence[Reference], among: NetworkFeatures, wanted: NetworkFeatures, count: int
+) -> tuple[float, list[Suggestion]]:
+    """The networks whose measurement would narrow the intervals of others most, best first, each given those before it.
+
+    The variance that remains does not depend on what will be measured, but on where: each choice lowers that of the wanted
+    networks by ``(a' V b)² / (b' V b + σ²)``, with V the covariance of the leading member's state, a
+    and b the derivatives of both.
+
+    Args:
+        forecast: What is known of the device.
+        choices: Networks that can be measured.
+        among: Their features.
+        wanted: Features of the networks whose intervals count.
+        count: How many.
+
+    Returns:
+        The mean deviation of the wanted networks now, and the suggestions.
+    """
+    leader = max(forecast.members, key=lambda member: member.weight * bool(np.any(member.covariance)))
+    noise = leader.noise**2 * forecast.factors[0][1]
+
+    def design(networks: NetworkFeatures) -> tuple[np.ndarray, np.ndarray]:
+        basis, network_open, kernel_open = forecast.basis.of_networks(networks)
+        left = forecast.network_scale**2 * network_open + forecast.kernel_scale**2 * kernel_open
+        return linearised(leader.mean, networks.terms, basis)[1], left
+
+    (first, first_open), (second, second_open) = design(among), design(wanted)
+    covariance = leader.covariance * forecast.factors[0][0] * leader.scale
+    shared = second @ covariance @ first.T
+    mine = first @ covariance @ first.T
+    variance = (second @ covariance * second).sum(axis=1) + forecast.factors[0][0] * second_open + noise
+    own = np.diag(mine) + forecast.factors[0][0] * first_open + noise
+    start = float(np.sqrt(np.maximum(variance, 0)).mean())
+    found: list[Suggestion] = []
+    free = np.ones(len(choices), dtype=bool)
+    for _ in range(min(count, len(choices))):
+        left = np.sqrt(np.maximum(variance[:, None] - shared**2 / own[None], 1e-9)).mean(axis=0)
+        best = int(np.argmin(np.where(free, left, np.inf)))
+        free[best] = False
+        found.append(Suggestion(choices[best], float(left[best])))
+        variance = variance - shared[:, best] ** 2 / own[best]
+        shared, mine, own = (
+            shared - np.outer(shared[:, best], mine[best]) / own[best],
+            mine - np.outer(mine[:, best], mine[best]) / own[best],
+            own - mine[:, best] ** 2 / own[best],
+        )
+    return start, found

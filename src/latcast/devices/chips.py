@@ -1,0 +1,349 @@
+"""Which chip a text means, what is known of it as numbers, and which chips are like it.
+
+The facts are those of :mod:`latcast.devices.chip_table`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from latcast.devices.chip_table import Chip, Device, chips, devices, spellings
+from latcast.devices.name_matching import Words, is_telling, joined, ways_to_write, words_of
+from latcast.errors import LatcastError
+
+UNIT_KINDS = ("cpu", "gpu", "npu")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a text may mean.
+
+    Attributes:
+        name: Of the device or the chip.
+        chips: The device's chips, or the chip.
+        device: None where it is a chip.
+        by: "name", or the part that the text names: "core", "gpu" or "npu".
+        parts: The parts of the chip that the text names: "kryo-485-gold (cortex-a76)".
+        exact: Whether the text is the whole of a name.
+    """
+
+    name: str
+    chips: tuple[Chip, ...]
+    device: Device | None = None
+    by: str = "name"
+    parts: tuple[str, ...] = ()
+    exact: bool = True
+
+
+Entry = Chip | Device
+
+
+class _Name(NamedTuple):
+    """A name as it is written, and the chip or the device that is called so."""
+
+    text: str
+    owner: str
+    is_device: bool
+
+    def entry(self) -> Entry:
+        return devices()[self.owner] if self.is_device else chips()[self.owner]
+
+
+@cache
+def _names() -> Mapping[str, list[_Name]]:
+    """Names as :func:`joined` gives them, to those who are called so."""
+    found: dict[str, list[_Name]] = {}
+    for text, owner, is_device in spellings():
+        for way in ways_to_write(text):
+            found.setdefault(joined(way), []).append(_Name(way, owner, is_device))
+    return found
+
+
+@cache
+def _telling_names() -> tuple[str, ...]:
+    """Names that are looked for inside of longer texts, the longest first."""
+    return tuple(
+        sorted(
+            (name for name, meant in _names().items() if any(is_telling(each.text, name) for each in meant)),
+            key=len,
+            reverse=True,
+        )
+    )
+
+
+def _chips_of(found: Entry) -> tuple[Chip, ...]:
+    return (found,) if isinstance(found, Chip) else tuple(chips()[name] for name in found.chips)
+
+
+def _mentioned(words: Words) -> list[Entry]:
+    """Those that the text is a name of, or else those whose names stand in it, the longest ones of names that overlap."""
+    if words.text in _names():
+        return [each.entry() for each in _names()[words.text]]
+    found: list[Entry] = []
+    taken: list[tuple[int, int]] = []
+    for name in _telling_names():
+        if name in words.text:
+            for begin, end in words.places(words_of(_names()[name][0].text)):
+                if all(end <= first or last <= begin for first, last in taken) and not words.qualified(end):
+                    taken.append((begin, end))
+                    found += (each.entry() for each in _names()[name])
+    return found
+
+
+# What a text means
+
+
+def find(text: str) -> tuple[Found, ...]:
+    """Devices and chips that a text may mean, the likeliest first.
+
+    Those that it is a name of, those whose names begin with its words, those whose names contain them; where none is called so or
+    begins so, chips with a core, GPU or NPU of that name.
+
+    Args:
+        text: A name in any case, with blanks, hyphens, underscores or none: "pi5", "snapdragon 855", "SM8150", "cortex-a76".
+
+    Example:
+        >>> from latcast.devices.chips import find
+        >>> [(found.name, found.chips[0].name) for found in find("redmi note8")][:2]
+        [('Redmi Note 8', 'Snapdragon 665'), ('Redmi Note 8 Pro', 'Helio G90T')]
+    """
+    for way in ways_to_write(text):
+        wanted = joined(way)
+        if wanted and wanted not in _NO_NAMES:
+            named, inside = _found_by_name(wanted)
+            found = named or _found_by_part(wanted) or inside
+            if found:
+                return found
+    return ()
+
+
+_NO_NAMES = ("gpu", "npu")
+
+
+def _found_by_name(wanted: str) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
+    """Those that are called so: (all, where a name is the text or begins so; those whose names only contain it, else)."""
+    words = words_of(wanted)
+    ranks: dict[_Name, int] = {}
+    for name, meant in _names().items():
+        if wanted in name:
+            for each in meant:
+                begins = [begin for begin, _ in words_of(each.text).places(words)]
+                if name == wanted or begins:
+                    key = _Name("", each.owner, each.is_device)
+                    ranks[key] = min(ranks.get(key, 2), 0 if name == wanted else 1 if begins[0] == 0 else 2)
+    entries = sorted(((rank, each.entry()) for each, rank in ranks.items()), key=lambda pair: (pair[0], pair[1].name.lower()))
+    found = tuple(
+        Found(entry.name, _chips_of(entry), entry if isinstance(entry, Device) else None, exact=rank == 0)
+        for rank, entry in entries
+    )
+    return (found, ()) if entries and entries[0][0] < 2 else ((), found)
+
+
+@cache
+def _parts() -> Mapping[str, list[tuple[str, str, Chip]]]:
+    """Names of cores, GPUs, NPUs and their families to (kind, the part's full name, chip) of the chips that have them."""
+    found: dict[str, list[tuple[str, str, Chip]]] = {}
+    for chip in chips().values():
+        named = [("core", cluster.name, name) for cluster in chip.cpu for name in (cluster.core, cluster.design)]
+        named += [("gpu", chip.gpu, name) for name in (chip.gpu, chip.gpu_family) if chip.gpu and name]
+        named += [("npu", chip.npu, name) for name in (chip.npu, chip.npu_family) if chip.npu and name]
+        for kind, part, name in named:
+            found.setdefault(name, []).append((kind, part, chip))
+    return found
+
+
+def _found_by_part(wanted: str) -> tuple[Found, ...]:
+    """Chips with such a core, GPU or NPU, the latest first; "a76" is the Cortex-A76, "ethos u55" an Ethos-U55 of any size."""
+    text = words_of(wanted)
+    meant: dict[str, tuple[str, Chip, dict[str, None]]] = {}
+    for name, having in _parts().items():
+        words = words_of(name)
+        if wanted == words.text.removeprefix("cortex") or any(begin == 0 for begin, _ in words.places(text)):
+            for kind, part, chip in having:
+                meant.setdefault(chip.id, (kind, chip, {}))[2][part] = None
+    found = [Found(chip.name, (chip,), by=kind, parts=tuple(parts)) for kind, chip, parts in meant.values()]
+    return tuple(sorted(found, key=lambda each: (-(each.chips[0].year or 0), each.name)))
+
+
+_COPY = re.compile(r"(?<=[a-z0-9])\.\d+$")
+"""What tells devices of one name apart in platform ids: "gm1901.2"."""
+
+
+def devices_named(text: str) -> tuple[Device, ...]:
+    """Devices whose name a longer text is or holds, as :func:`chip_of` reads it."""
+    return tuple(each for each in _mentioned(words_of(_COPY.sub("", text))) if isinstance(each, Device))
+
+
+@lru_cache(maxsize=4096)
+def chip_of(device_text: str, chip_text: str = "", unit_kind: str = "") -> Chip | None:
+    """The chip that a device and a chip are, as datasets, cards and platform ids name them.
+
+    The chip's text decides; where the device is known to have another bin of the same silicon (an Orin NX whose chip is given as
+    "Orin"), the device does. Of several chips in one device (a CPU and a graphics card) the kind of unit decides.
+
+    Args:
+        device_text: "Redmi_Note8_Pro", "Raspberry Pi 5 Broadcom BCM2712, Cortex-A76 (ARMv8) (2.4GHz x 4)", "gm1901.2".
+        chip_text: "qcs8550-proxy", "Intel(R) Xeon(R) Platinum 8573C"; empty where nobody stated it.
+        unit_kind: ``cpu``, ``gpu`` or ``npu``; empty where it is not known: then of a device's chips it is the one with the CPU.
+
+    Returns:
+        None where the texts mean no chip of the table, or several.
+    """
+    stated = _chips_meant(chip_text, unit_kind)
+    of_device = _chips_meant(device_text, unit_kind) or _chips_meant(_COPY.sub("", device_text), unit_kind)
+    if not stated or {chip.die for chip in stated} == {chip.die for chip in of_device}:
+        stated = of_device
+    return stated[0] if len({chip.die for chip in stated}) == 1 else None
+
+
+def _chips_meant(text: str, unit_kind: str) -> list[Chip]:
+    """Chips that a text mentions, else those of the devices that it mentions."""
+    if not text:
+        return []
+    mentioned = _mentioned(words_of(text))
+    found = [each for each in mentioned if isinstance(each, Chip)]
+    if not any(chip.has(unit_kind) if unit_kind else True for chip in found):
+        named = [each for each in mentioned if isinstance(each, Device)]
+        found = [chip for each in named for chip in _chips_of(each)[: None if unit_kind else 1]] or found
+    if unit_kind:
+        found = [chip for chip in found if chip.has(unit_kind)] or found
+        cards = [chip for chip in found if not chip.cpu]
+        found = cards if unit_kind != "cpu" and cards else found
+    return found
+
+
+def silicon(device_text: str, chip_text: str = "", unit_kind: str = "") -> str:
+    """The key under which devices are held out together: all whose chip is of one die; an unknown text is a group of its own.
+
+    See :func:`chip_of` for the arguments.
+    """
+    chip = chip_of(device_text, chip_text, unit_kind)
+    if chip is not None:
+        return chip.die
+    return "unlisted " + " ".join(words_of(_COPY.sub("", chip_text or device_text)).words)
+
+
+def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:
+    """What a measurement's platform and environment call its device and its chip, for :func:`chip_of`.
+
+    Args:
+        device: The first part of the platform id.
+        environment: Of a measurement or of a bundle's card; importers put the chip in ``chip``, or in ``device`` as ``soc``, the
+            device in ``device`` as ``name``, ``board`` or ``model``; what was measured here has ``host``.
+    """
+    known = environment.get("device")
+    known = known if isinstance(known, Mapping) else {}
+    host = environment.get("host")
+    cpu = host.get("cpu") if isinstance(host, Mapping) else None
+    model = cpu.get("model") if isinstance(cpu, Mapping) else None
+    chip = environment.get("chip") or known.get("soc") or model or ""
+    return str(known.get("name") or known.get("board") or known.get("model") or device), str(chip)
+
+
+# What is known of it, as numbers
+
+_FLAGS = ("neon", "fp16", "dotprod", "i8mm", "sve", "avx2", "avx512", "vnni", "amx")
+
+
+def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
+    """What is known of the unit of a chip, as numbers near 0 to 10; what is not known is absent.
+
+    Args:
+        chip: The chip.
+        unit_kind: ``cpu``, ``gpu`` or ``npu``.
+        unit: Of the platform id; it says which cores are meant (``1small``, ``cpu4+little``), the fastest where it is empty.
+
+    Returns:
+        For all kinds ``year`` (since 2018, in units of 5 years) and ``log2_bandwidth_gb_s``. For a CPU ``log2_ghz``,
+        ``log2_cluster_cores``, ``log2_cores`` (of all clusters), ``log2_simd_bits``, ``log2_fma_bits``, ``out_of_order``, a flag
+        for each of neon, fp16, dotprod, i8mm, sve, avx2, avx512, vnni and amx, and ``core=`` with the core's design. For a GPU
+        ``log2_gpu_cores``, ``log2_gpu_ghz``, ``log2_gpu_gflops`` and ``gpu=`` with its family; for an NPU ``log2_tops``, ``npu=``
+        with its family and, where it is known, ``npu_class=``. Names with ``=`` are 1 where they hold, and absent elsewhere.
+
+    Raises:
+        LatcastError: No such kind.
+    """
+    _check_kind(unit_kind)
+    found: dict[str, float | None] = {
+        "year": None if chip.year is None else (chip.year - 2018) / 5,
+        "log2_bandwidth_gb_s": _log2(chip.bandwidth_gb_s),
+    }
+    cluster = chip.cluster(unit)
+    if unit_kind == "cpu" and cluster is not None:
+        counts = [each.cores for each in chip.cpu]
+        found |= {
+            "log2_ghz": _log2(cluster.ghz),
+            "log2_cluster_cores": _log2(cluster.cores),
+            "log2_cores": _log2(sum(count or 0 for count in counts)) if all(counts) else None,
+            "log2_simd_bits": _log2(cluster.simd_bits),
+            "log2_fma_bits": _log2(cluster.fma_bits),
+            "out_of_order": None if cluster.in_order is None else float(not cluster.in_order),
+            **{name: float(name in cluster.features) for name in _FLAGS},
+            f"core={cluster.design}": 1.0,
+        }
+    elif unit_kind == "gpu" and chip.gpu:
+        found |= {
+            "log2_gpu_cores": _log2(chip.gpu_cores),
+            "log2_gpu_ghz": _log2(None if chip.gpu_mhz is None else chip.gpu_mhz / 1000),
+            "log2_gpu_gflops": _log2(chip.gpu_gflops),
+            f"gpu={chip.gpu_family}": 1.0,
+        }
+    elif unit_kind == "npu" and chip.npu:
+        found |= {"log2_tops": _log2(chip.npu_tops), f"npu={chip.npu_family}": 1.0}
+        if chip.npu != chip.npu_family:
+            found[f"npu_class={chip.npu}"] = 1.0
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _log2(value: float | None) -> float | None:
+    return math.log2(value) if value else None
+
+
+def _check_kind(unit_kind: str) -> None:
+    if unit_kind not in UNIT_KINDS:
+        raise LatcastError(f"the kind of unit is '{unit_kind}'; expected one of {', '.join(UNIT_KINDS)}")
+
+
+def nearest(chip: Chip, unit_kind: str, unit: str = "") -> Callable[[Chip | None], tuple[int, int]]:
+    """An order of chips by how alike their unit is to that of ``chip``: ``sorted(known, key=nearest(chip, "gpu"))``.
+
+    The first number is the relation: the same chip (0), another bin of its silicon (1), the same core design, GPU or NPU class
+    (2), the same family of GPUs or NPUs (3), the same vendor (4), another one (5), not known (6); the second number is the
+    difference in years.
+
+    Raises:
+        LatcastError: No such kind of unit.
+    """
+    _check_kind(unit_kind)
+
+    def part(of: Chip) -> tuple[str | None, str | None]:
+        cluster = of.cluster(unit)
+        if unit_kind == "cpu":
+            return (cluster.design if cluster else None, None)
+        return (of.gpu, of.gpu_family) if unit_kind == "gpu" else (of.npu, of.npu_family)
+
+    mine = part(chip)
+
+    def key(other: Chip | None) -> tuple[int, int]:
+        if other is None:
+            return 6, 99
+        theirs = part(other)
+        years = abs(chip.year - other.year) if chip.year and other.year else 50
+        if other.id == chip.id:
+            relation = 0
+        elif other.die == chip.die:
+            relation = 1
+        elif mine[0] and mine[0] == theirs[0] != mine[1]:
+            relation = 2
+        elif mine[1] and mine[1] == theirs[1]:
+            relation = 3
+        else:
+            relation = 4 if other.vendor == chip.vendor else 5
+        return relation, years
+
+    return key

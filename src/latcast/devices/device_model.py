@@ -1,0 +1,313 @@
+"""The model of devices: what platforms of each kind of unit are like, and what a few latencies of a new one say.
+
+A platform's state (the logarithms of its coefficients, and of the process over networks and kernel sizes) is drawn around what
+its covariates say (kind of unit, runtime, precision, facts of the chip), with a covariance of its kind of unit:
+
+    state ~ N(B z, Σ_kind).
+
+The state after some latencies is a posterior (:mod:`latcast.predictors.platform_posterior`). Several priors are plausible; a
+forecast is their mixture (:mod:`latcast.devices.members`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from latcast.devices.members import MEMBERS, Candidate, flops_and_memory
+from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory
+from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
+from latcast.predictors.platform_posterior import Observed, Posterior, Prior, posterior
+from latcast.predictors.process_basis import ProcessBasis
+from latcast.records import Reference
+
+TERM_COUNT = len(TERM_NAMES)
+
+KINDS = ("cpu", "gpu", "npu")
+
+INTERCEPT = "any platform"
+
+
+def group_of(kind: str, covariates: Mapping[str, float]) -> str:
+    """Kind of unit, runtime and precision: platforms that execute a network alike."""
+    words = sorted(name for name in covariates if name.startswith(("runtime ", "precision ")))
+    return ", ".join((kind, *words))
+
+
+@dataclass(frozen=True)
+class KnownPlatform:
+    """A platform whose latencies are known.
+
+    Attributes:
+        name: Platform id.
+        kind: Kind of unit: cpu, gpu or npu.
+        silicon: What it shares with its twins: platforms of one chip are held out together.
+        covariates: Name to value: runtime, precision, facts of the chip; those of ``covariates_of``.
+        networks: (observations,) index among the pool's networks.
+        log_ms: (observations,) logarithms of latencies.
+        source: Where the latencies are from.
+    """
+
+    name: str
+    kind: str
+    silicon: str
+    covariates: Mapping[str, float]
+    networks: np.ndarray
+    log_ms: np.ndarray
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is learned of a kind of unit.
+
+    Attributes:
+        covariance: (terms, terms) of coefficients around their mean.
+        similar: (state, state) the empirical covariance of the pool's states.
+        network_scale, kernel_scale: Standard deviations of the two parts of the process.
+        noise: Of the logarithm of an observed latency.
+    """
+
+    covariance: np.ndarray
+    similar: np.ndarray
+    network_scale: float
+    kernel_scale: float
+    noise: float
+
+
+class Weighing(NamedTuple):
+    """How members are weighed.
+
+    Attributes:
+        weights: By member, before anything was measured on the device.
+        temper: Power of the measured networks' evidence: they are few, alike, and were used to fit the members.
+        open_factor, noise_factor: See :class:`latcast.predictors.device_forecast.DeviceForecast`.
+    """
+
+    weights: Mapping[str, float]
+    temper: float
+    open_factor: float
+    noise_factor: float
+
+
+class Arbitration(NamedTuple):
+    """How members are weighed with so many measured networks.
+
+    Attributes:
+        measured: Networks.
+        new: For networks that no known device ran.
+        known: For networks that known devices ran.
+    """
+
+    measured: int
+    new: Weighing
+    known: Weighing
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """Attributes:
+    basis: Of the process.
+    covariates: Names, the rows of ``effects``.
+    effects: (covariates, state) mean state by covariate.
+    kinds: Kind of unit to what is learned of it.
+    platforms: The pool's, without their latencies.
+    states: (platforms, state) their posterior means.
+    arbitration: Kind of unit to its arbitrations, by rising number of measured networks.
+    signature: Small networks that tell much of a device, the most telling first.
+    known_places: (networks, places) of the networks that the pool's platforms ran.
+    known_offsets: Kind of unit, or kind, runtime and precision, to (networks,) by how much its platforms' latencies deviate from
+        what their states say, as a logarithm: of a kind in all, of the others from their kind.
+    explained: Kind of unit to the part of the noise's variance that these explain.
+    """
+
+    basis: ProcessBasis
+    covariates: tuple[str, ...]
+    effects: np.ndarray
+    kinds: Mapping[str, Kind]
+    platforms: tuple[KnownPlatform, ...] = ()
+    states: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    arbitration: Mapping[str, tuple[Arbitration, ...]] = field(default_factory=dict)
+    signature: tuple[Reference, ...] = ()
+    known_places: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    known_offsets: Mapping[str, np.ndarray] = field(default_factory=dict)
+    explained: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def rows_of_kind(self) -> Mapping[str, np.ndarray]:
+        """Rows of ``states`` by kind of unit."""
+        return {kind: np.array([i for i, each in enumerate(self.platforms) if each.kind == kind], dtype=int) for kind in KINDS}
+
+    def described(self, networks: NetworkFeatures) -> Described:
+        """Networks on the basis."""
+        return Described(networks.terms, *self.basis.of_networks(networks), networks.totals, networks.place)
+
+    def memory(self, kind: str, covariates: Mapping[str, float]) -> NetworkMemory:
+        """What is known of networks on platforms like this one."""
+        if kind not in self.known_offsets:
+            return NO_MEMORY
+        special = self.known_offsets.get(group_of(kind, covariates))
+        offsets = self.known_offsets[kind] if special is None else self.known_offsets[kind] + special
+        return NetworkMemory(self.known_places, offsets, self.explained.get(kind, 0.0))
+
+    def mean(self, covariates: Mapping[str, float]) -> np.ndarray:
+        """(state,) of a platform with these covariates; those that are not known count as none."""
+        return np.array([covariates.get(name, 0.0) for name in self.covariates]) @ self.effects
+
+    def prior(self, kind: str, covariates: Mapping[str, float]) -> Prior:
+        """The learned prior."""
+        found = self.kinds[kind]
+        return Prior(self.mean(covariates), self.with_process(found.covariance, found), found.noise)
+
+    def with_process(self, covariance: np.ndarray, kind: Kind, share: float = 1.0) -> np.ndarray:
+        """(state, state) from the covariance of coefficients, and a share of the process's variance."""
+        whole = np.diag(self.process_variance(kind) * share)
+        whole[:TERM_COUNT, :TERM_COUNT] = covariance
+        return whole
+
+    def process_variance(self, kind: Kind) -> np.ndarray:
+        """(state,) variance of the process; 0 for coefficients."""
+        variance = np.zeros(TERM_COUNT + self.basis.size)
+        variance[TERM_COUNT:] = kind.kernel_scale**2
+        variance[TERM_COUNT : TERM_COUNT + self.basis.network_size] = kind.network_scale**2
+        return variance
+
+    def candidates(
+        self, kind: str, covariates: Mapping[str, float], seen: Described, log_ms: np.ndarray, silicon: str = ""
+    ) -> list[Candidate]:
+        """Every member after what was measured: its posterior, and how well it predicts each network from the others."""
+        learned = self.kinds[kind]
+        memory = self.memory(kind, covariates)
+        offset, known = memory.recalled(seen.place)
+        log_ms = log_ms - offset
+        observed = seen.observed(learned, log_ms, known * memory.explained)
+        found = []
+        for name, make in MEMBERS.items():
+            prior = make(self, kind, covariates, observed, silicon)
+            if prior is not None:
+                found.append(Candidate.of(name, prior, posterior(prior, observed)))
+        if len(log_ms):
+            found.append(flops_and_memory(seen.totals, log_ms, self.basis.size))
+        return found
+
+    def forecast(
+        self, kind: str, covariates: Mapping[str, float], seen: Described, log_ms: np.ndarray, silicon: str = ""
+    ) -> DeviceForecast:
+        """What is known of a device after some latencies.
+
+        Args:
+            kind: Of its unit.
+            covariates: See :func:`latcast.devices.known_platforms.covariates_of`.
+            seen: The measured networks; none for a device that nobody measured.
+            log_ms: (networks,) logarithms of their latencies.
+            silicon: Its chip, by the name that twins share; platforms of the same are the nearest ones.
+        """
+        return self.arbitrated(kind, covariates, self.candidates(kind, covariates, seen, log_ms, silicon), len(log_ms))
+
+    def arbitrated(
+        self, kind: str, covariates: Mapping[str, float], candidates: Sequence[Candidate], measured: int
+    ) -> DeviceForecast:
+        """The members weighed: by their weights in the pool, and by how well they predict each network from the others."""
+        given = self.arbitration_of(kind, measured)
+        names, scores = [each.name for each in candidates], np.array([each.score for each in candidates])
+        weights = np.stack([member_weights(names, scores, each) for each in (given.new, given.known)], axis=1)
+        kept = np.flatnonzero((weights > LEAST_WEIGHT).any(axis=1))
+        weights = weights / weights[kept].sum(axis=0)
+        members = []
+        for row in kept.tolist():
+            each, (new, known) = candidates[row], weights[row].tolist()
+            members.append(Member(each.name, new, known, each.mean, each.covariance, each.noise, each.scale))
+        learned = self.kinds[kind]
+        return DeviceForecast(
+            self.basis, learned.network_scale, learned.kernel_scale, tuple(members), (given.new[2:], given.known[2:]), measured,
+            self.memory(kind, covariates),
+        )  # fmt: skip
+
+    def arbitration_of(self, kind: str, measured: int) -> Arbitration:
+        """Between those of the nearest numbers of measured networks, by the logarithm."""
+        known = self.arbitration.get(kind, ())
+        if not known:
+            return Arbitration(measured, UNLEARNED, UNLEARNED)
+        above = next((index for index, each in enumerate(known) if each.measured >= measured), len(known) - 1)
+        last = known[above]
+        if above == 0 or last.measured <= measured:
+            return last._replace(measured=measured)
+        first = known[above - 1]
+        part = float(np.log((measured + 0.5) / (first.measured + 0.5)) / np.log((last.measured + 0.5) / (first.measured + 0.5)))
+        return Arbitration(measured, _between(first.new, last.new, part), _between(first.known, last.known, part))
+
+
+LEAST_WEIGHT = 0.005
+"""Members below it are left out of a forecast."""
+
+TEMPER = 0.5
+
+UNLEARNED = Weighing({}, TEMPER, 1.0, 1.0)
+"""Where nothing was learned: all members alike."""
+
+
+def _between(first: Weighing, last: Weighing, part: float) -> Weighing:
+    def mixed(a: float, b: float) -> float:
+        return (1 - part) * a + part * b
+
+    names = {*first.weights, *last.weights}
+    weights = {name: mixed(first.weights.get(name, 0.0), last.weights.get(name, 0.0)) for name in names}
+    numbers = [mixed(a, b) for a, b in zip(first[1:], last[1:], strict=True)]
+    return Weighing(weights, *numbers)
+
+
+def member_weights(names: Sequence[str], scores: np.ndarray, given: Weighing) -> np.ndarray:
+    """(members,) adding up to 1: weight in the pool times the evidence of the measured networks."""
+    prior = given.weights
+    score = given.temper * scores + np.log([max(prior.get(name, 0.0 if prior else 1.0), 1e-6) for name in names])
+    weights = np.exp(score - score.max())
+    return np.asarray(weights / weights.sum())
+
+
+@dataclass(frozen=True)
+class Described:
+    """Networks on a model's basis.
+
+    Attributes:
+        terms: (networks, terms).
+        basis: (networks, basis).
+        network_open, kernel_open: (networks,) what the basis leaves open of each part of the process, of variance 1.
+        totals: (networks, 3) as in :class:`latcast.predictors.network_features.NetworkFeatures`.
+        place: (networks, places) as there.
+    """
+
+    terms: np.ndarray
+    basis: np.ndarray
+    network_open: np.ndarray
+    kernel_open: np.ndarray
+    totals: np.ndarray
+    place: np.ndarray
+
+    def rows(self, chosen: np.ndarray) -> Described:
+        """Some of the networks."""
+        arrays = (self.terms, self.basis, self.network_open, self.kernel_open, self.totals, self.place)
+        return Described(*(array[chosen] for array in arrays))
+
+    def novelty(self, kind: Kind) -> np.ndarray:
+        """(networks,) variance of the process that the basis leaves open."""
+        return kind.network_scale**2 * self.network_open + kind.kernel_scale**2 * self.kernel_open
+
+    def log_ms(self, forecast: DeviceForecast) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and calibrated deviation of the logarithms of their latencies on a device, each (networks,)."""
+        novelty = forecast.network_scale**2 * self.network_open + forecast.kernel_scale**2 * self.kernel_open
+        offset, known = forecast.memory.recalled(self.place)
+        log_ms, deviation = forecast.of_described(self.terms, self.basis, novelty, known)
+        return log_ms + offset, deviation
+
+    def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
+        """With latencies measured on a platform of a kind; ``explained`` is the part of the noise's variance that is gone."""
+        return Observed(self.terms, self.basis, self.novelty(kind) - kind.noise**2 * explained, log_ms)
+
+
+def updated(known: Posterior, observed: Observed) -> Posterior:
+    """A platform's posterior after further latencies: what was known is the prior of what is new."""
+    return posterior(Prior(known.mean, known.covariance, known.prior.noise), observed, start=known.mean)

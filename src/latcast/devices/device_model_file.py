@@ -1,0 +1,166 @@
+"""The model of devices as one file: arrays in the safetensors format, all else as JSON in its header. No pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.devices.device_model import KINDS, TERM_COUNT, Arbitration, DeviceModel, Kind, KnownPlatform, Weighing
+from latcast.errors import DatasetError, LatcastError
+from latcast.folders import replacing
+from latcast.predictors.network_features import TERM_NAMES
+from latcast.predictors.process_basis import ProcessBasis
+from latcast.reading import parse_tensors
+from latcast.records import Reference
+
+SCHEMA = 1
+
+MOST_BYTES = 50_000_000
+
+SHIPPED = "devices.safetensors"
+
+_NOTHING = np.zeros(0)
+
+
+def save_device_model(model: DeviceModel, path: Path | str) -> Path:
+    """Writes a model, in single precision; symmetric matrices as their lower halves."""
+    from safetensors.numpy import save
+
+    size = model.effects.shape[1]
+    place = {name: index for index, name in enumerate(model.covariates)}
+    known = [(row, place[name], value) for row, each in enumerate(model.platforms) for name, value in each.covariates.items()]
+    rows, columns, values = (np.array(part) for part in zip(*known, strict=True)) if known else (_NOTHING,) * 3
+    arrays: dict[str, np.ndarray] = {
+        **{name: array.astype(np.float32) for name, array in model.basis.arrays().items()},
+        "effects": model.effects.astype(np.float32),
+        "states": model.states.astype(np.float32),
+        "covariate.row": rows.astype(np.int32),
+        "covariate.column": columns.astype(np.int32),
+        "covariate.value": values.astype(np.float32),
+    }
+    arrays["known.places"] = model.known_places.astype(np.float32)
+    arrays |= {f"known.offsets.{name}": found.astype(np.float16) for name, found in model.known_offsets.items()}
+    for name, kind in model.kinds.items():
+        arrays[f"{name}.covariance"] = kind.covariance[np.tril_indices(TERM_COUNT)].astype(np.float32)
+        arrays[f"{name}.similar"] = kind.similar[np.tril_indices(size)].astype(np.float32)
+    header = {
+        "schema": SCHEMA,
+        "terms": TERM_NAMES,
+        "covariates": model.covariates,
+        "kinds": {name: [kind.network_scale, kind.kernel_scale, kind.noise] for name, kind in model.kinds.items()},
+        "platforms": [[each.name, each.kind, each.silicon, each.source] for each in model.platforms],
+        "explained": dict(model.explained),
+        "signature": [each.to_json() for each in model.signature],
+        "arbitration": {
+            name: [[each.measured, *(_weighing_json(part) for part in each[1:])] for each in listed]
+            for name, listed in model.arbitration.items()
+        },
+    }
+    target = Path(path)
+    with replacing(target) as fresh:
+        fresh.write_bytes(
+            save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}, {"model": json.dumps(header)})
+        )
+    return target
+
+
+def load_device_model(path: Path | str | None = None) -> DeviceModel:
+    """Reads a model; the one that comes with the package where no path is given.
+
+    Raises:
+        DatasetError: The file is missing, damaged or of a later version.
+    """
+    return _shipped() if path is None else _read(Path(path))
+
+
+@cache
+def _shipped() -> DeviceModel:
+    with resources.as_file(resources.files("latcast.devices").joinpath("shipped").joinpath(SHIPPED)) as path:
+        return _read(path)
+
+
+def _read(path: Path) -> DeviceModel:
+    try:
+        if os.path.getsize(path) > MOST_BYTES:
+            raise DatasetError(
+                f"{path}: found {os.path.getsize(path) / 1e6:.0f} MB, expected a model of devices of at most 50 MB"
+            )
+        data = path.read_bytes()
+    except OSError as problem:
+        raise DatasetError(f"cannot read the model of devices {path}: {problem.strerror}") from problem
+    try:
+        arrays, metadata = parse_tensors(data, error=DatasetError)
+        header = json.loads(metadata["model"])
+        if header["schema"] > SCHEMA:
+            raise DatasetError(f"{path}: found schema {header['schema']}, expected {SCHEMA} or older; update latcast to read it")
+        return _model(header, arrays)
+    except DatasetError:
+        raise
+    except (LatcastError, KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
+        raise DatasetError(f"{path}: found no model of devices: {problem!r}; get the file again") from problem
+
+
+def _model(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> DeviceModel:
+    if tuple(header["terms"]) != TERM_NAMES:
+        raise ValueError("its terms are of another version")
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("found a number that is not finite")
+    basis = ProcessBasis.from_arrays(arrays)
+    size = TERM_COUNT + basis.size
+    covariates = tuple(str(name) for name in header["covariates"])
+    effects, states = (np.asarray(arrays[name], dtype=np.float64) for name in ("effects", "states"))
+    listed = header["platforms"]
+    if effects.shape != (len(covariates), size) or states.shape != (len(listed), size):
+        raise ValueError(f"found effects of {effects.shape} and states of {states.shape}, expected {size} columns")
+    known: list[dict[str, float]] = [{} for _ in listed]
+    rows, columns, values = (arrays[f"covariate.{name}"].tolist() for name in ("row", "column", "value"))
+    for row, column, value in zip(rows, columns, values, strict=True):
+        known[row][covariates[column]] = value
+    nowhere = np.zeros(0, dtype=int)
+    platforms = tuple(
+        KnownPlatform(str(name), str(kind), str(silicon), found, nowhere, _NOTHING, str(source))
+        for (name, kind, silicon, source), found in zip(listed, known, strict=True)
+    )
+    kinds = {}
+    for name in KINDS:
+        network_scale, kernel_scale, noise = map(float, header["kinds"][name])
+        halves = (_symmetric(arrays[f"{name}.covariance"], TERM_COUNT), _symmetric(arrays[f"{name}.similar"], size))
+        kinds[name] = Kind(*halves, network_scale, kernel_scale, noise)
+    arbitration = {
+        str(name): tuple(Arbitration(int(measured), _weighing(new), _weighing(known)) for measured, new, known in each)
+        for name, each in header["arbitration"].items()
+    }
+    signature = tuple(Reference.from_json(each) for each in header["signature"])
+    prefix = "known.offsets."
+    offsets = {
+        name.removeprefix(prefix): np.asarray(array, np.float64) for name, array in arrays.items() if name.startswith(prefix)
+    }
+    places = np.asarray(arrays["known.places"], dtype=np.float64)
+    if any(found.shape != (len(places),) for found in offsets.values()):
+        raise ValueError("found offsets of other networks than there are places")
+    explained = {str(name): float(part) for name, part in header["explained"].items()}
+    return DeviceModel(
+        basis, covariates, effects, kinds, platforms, states, arbitration, signature, places, offsets, explained,
+    )  # fmt: skip
+
+
+def _weighing_json(found: Weighing) -> list[Any]:
+    return [{name: round(part, 5) for name, part in found.weights.items()}, *found[1:]]
+
+
+def _weighing(found: Sequence[Any]) -> Weighing:
+    weights, *numbers = found
+    return Weighing({str(name): float(part) for name, part in weights.items()}, *map(float, numbers))
+
+
+def _symmetric(half: np.ndarray, size: int) -> np.ndarray:
+    found = np.zeros((size, size))
+    found[np.tril_indices(size)] = half
+    return np.asarray(found + np.tril(found, -1).T)

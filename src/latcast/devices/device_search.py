@@ -1,0 +1,175 @@
+"""Which devices and chips a text names, and which platforms that can be predicted for are of them or like them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from latcast.devices.chip_table import Chip, CpuCluster, chips, devices
+from latcast.devices.chips import UNIT_KINDS, Found, chip_of, devices_named, find
+from latcast.kernels.rules import unit_kind
+from latcast.predictors.bundle_index import PlatformSummary, platforms
+from latcast.registry import nearest_names
+
+_KINDS = {"webgpu": "gpu", "wasm": "cpu"}
+"""Units of a browser to the kind that computes."""
+
+
+@dataclass(frozen=True)
+class NearPlatform:
+    """A platform that can be predicted for, on a device or on one that is like it.
+
+    Attributes:
+        id: Platform id.
+        device: Its first part.
+        part: What it runs on there: "kryo-485-prime (cortex-a76)", "Adreno 640".
+        relation: "the same device", "the same chip", "the same silicon", "the same core, cortex-a76", "the same GPU, Adreno 640",
+            "the same GPU family, adreno6xx"...
+        mape: Of its predictor on networks not trained on, in percent; None where they were too few.
+    """
+
+    id: str
+    device: str
+    part: str
+    relation: str
+    mape: float | None
+
+
+@dataclass(frozen=True)
+class FoundDevice:
+    """A device or a chip that a text names.
+
+    Attributes:
+        name: Of the device or the chip.
+        kind: "device" or "chip".
+        aliases: Other names, model numbers among them; devices that differ only outside of the chip share an entry.
+        exact: Whether the text is the whole of a name.
+        by: "name", or the part that the text names: "core", "gpu" or "npu".
+        parts: Those parts, as platforms name theirs; none where the text is a name.
+        chips: The device's chips, or the chip; what is known of them.
+        devices: Names of devices with one of these chips.
+        platforms: Those that can be predicted for, of it or like it, the nearest first; empty where nothing like it was measured.
+    """
+
+    name: str
+    kind: str
+    aliases: tuple[str, ...]
+    exact: bool
+    by: str
+    parts: tuple[str, ...]
+    chips: tuple[Chip, ...]
+    devices: tuple[str, ...]
+    platforms: tuple[NearPlatform, ...]
+
+    def __repr__(self) -> str:
+        chips = ", ".join(chip.name for chip in self.chips)
+        return f"<FoundDevice {self.name} ({chips}): {len(self.platforms)} platforms of it or like it>"
+
+    def to_json(self) -> dict[str, Any]:
+        """For scripts; what is not known of a chip is left out."""
+        chips = [{key: value for key, value in asdict(chip).items() if value not in (None, "", ())} for chip in self.chips]
+        for chip in chips:
+            chip["cpu"] = [_cluster_json(cluster) for cluster in chip.get("cpu", ())]
+        return {**asdict(self), "chips": chips}
+
+
+def _cluster_json(cluster: dict[str, Any]) -> dict[str, Any]:
+    return {**{key: value for key, value in cluster.items() if value is not None}, "features": sorted(cluster["features"])}
+
+
+def find_devices(text: str) -> list[FoundDevice]:
+    """Devices and chips that a text names, the likeliest first, each with the platforms that are of it or like it.
+
+    Nothing is measured or downloaded: what is known of chips is in a table, of vendors' specifications.
+
+    Args:
+        text: A name in any case, with blanks, hyphens, underscores or none: "redmi note 8", "pi5", "rk3588", "sm8150",
+            "cortex-a76", "adreno 640", "8gen3".
+
+    Example:
+        >>> import latcast
+        >>> latcast.find_devices("redmi note 8")[0].chips[0].name
+        'Snapdragon 665'
+        >>> latcast.find_devices("mi 9")[0].platforms[0].relation
+        'the same chip'
+    """
+    found = find(text)
+    known = [(each, _kind(each), _chip(each)) for each in platforms()] if found else []
+    return [
+        FoundDevice(
+            each.name,
+            "chip" if each.device is None else "device",
+            each.chips[0].aliases if each.device is None else each.device.aliases,
+            each.exact,
+            each.by,
+            each.parts,
+            each.chips,
+            tuple(sorted(_with_chips(each), key=str.lower)),
+            tuple(near for _, near in sorted(_near(each, known), key=lambda pair: (pair[0], pair[1].id))),
+        )
+        for each in found
+    ]
+
+
+def _kind(platform: PlatformSummary) -> str:
+    kind = unit_kind(platform.unit)
+    return _KINDS.get(kind, kind)
+
+
+def _chip(platform: PlatformSummary) -> Chip | None:
+    kind = _kind(platform)
+    return chip_of(platform.device, platform.chip or "", kind if kind in UNIT_KINDS else "")
+
+
+def _with_chips(found: Found) -> Iterator[str]:
+    wanted = {chip.id for chip in found.chips}
+    for device in devices().values():
+        if wanted & set(device.chips) and device != found.device:
+            yield device.name
+
+
+def _near(
+    found: Found, known: Sequence[tuple[PlatformSummary, str, Chip | None]]
+) -> Iterator[tuple[tuple[int, int], NearPlatform]]:
+    """Platforms with their nearness: the relation, and the place of the core among those of the chip that was found."""
+    for platform, kind, chip in known:
+        if chip is None or kind not in UNIT_KINDS:
+            continue
+        relations = [relation for mine in found.chips if (relation := _relation(mine, chip, kind, platform.unit))]
+        if relations:
+            order, text = min(relations)
+            if order[0] <= 1 and found.device is not None and found.device in devices_named(platform.device):
+                order, text = (-1, 0), "the same device"
+            part = chip.cluster(platform.unit) if kind == "cpu" else chip.gpu if kind == "gpu" else chip.npu
+            name = part.name if isinstance(part, CpuCluster) else part
+            yield order, NearPlatform(platform.id, platform.device, name or "not known", text, platform.mape)
+
+
+def _relation(mine: Chip, other: Chip, kind: str, unit: str) -> tuple[tuple[int, int], str] | None:
+    """How a unit of another chip is like what a chip has, if it is."""
+    if other.id == mine.id:
+        return (0, 0), "the same chip"
+    if other.die == mine.die:
+        return (1, 0), "the same silicon"
+    if kind == "cpu":
+        cluster = other.cluster(unit)
+        designs = [each.design for each in mine.cpu]
+        if cluster is None or cluster.design not in designs:
+            return None
+        return (2, designs.index(cluster.design)), f"the same core, {cluster.design}"
+    part, family = (mine.gpu, mine.gpu_family) if kind == "gpu" else (mine.npu, mine.npu_family)
+    other_part, other_family = (other.gpu, other.gpu_family) if kind == "gpu" else (other.npu, other.npu_family)
+    if part and part == other_part != family:
+        return (2, 0), f"the same {kind.upper()}, {part}"
+    return ((3, 0), f"the same {kind.upper()} family, {family}") if family and family == other_family else None
+
+
+def nearest_known(text: str) -> list[str]:
+    """Names of devices, chips and their parts that are spelled most like a text that names none."""
+    known: dict[str, str] = {}
+    for chip in chips().values():
+        cores = [name for cluster in chip.cpu for name in (cluster.core, cluster.design)]
+        known |= {name.lower(): name for name in (chip.name, *cores, chip.gpu, chip.npu) if name}
+    known |= {name.lower(): name for name in devices()}
+    return [known[name] for name in nearest_names(text.lower(), list(known))]

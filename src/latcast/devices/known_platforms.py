@@ -1,0 +1,225 @@
+"""The pool: every platform whose latencies of whole networks are at hand, as the model of devices is fitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.datasets.importers import IMPORTERS
+from latcast.datasets.splits import lineage_of
+from latcast.devices.chips import chip_of, facts, named_in, silicon
+from latcast.devices.device_model import INTERCEPT, KINDS, KnownPlatform
+from latcast.errors import DatasetError, LatcastError
+from latcast.kernels.rules import load_rules, unit_kind
+from latcast.kernels.search import find_kernels
+from latcast.measure.environment import MOMENT
+from latcast.predictors.network_features import NetworkFeatures
+from latcast.records import Measurement, Platform, Reference
+from latcast.spaces import build
+from latcast.spaces.measured_only import can_build
+
+RULES = "tflite"
+"""One set of fusion rules for all platforms, so that a network is the same to all of them."""
+
+DATASETS = ("mlperf", "timm", "paddle", "aihub", "netspresso", "ti", "hailo", "rknn", "iiswc20", "usc", "ncnn_boards")
+"""Published datasets of measured latencies of whole networks."""
+
+DRAWN_SPACES = frozenset({"iiswc20", "random_mixed", "synthetic"})
+"""Spaces whose networks were drawn, and share no blocks but by chance."""
+
+LEAST_SHARE_ON_UNIT = 0.9
+"""Of a network's layers that run on the NPU, for its latency to be the NPU's."""
+
+MISLEADING: Mapping[str, frozenset[str]] = {
+    # The published input of the first seems not to be the real one; the others are 3-D and emulated by 200 ms of other work.
+    "aihub": frozenset({"fcn_resnet50", "resnet_3d", "resnet_mixed"}),
+}
+"""Dataset to networks that are not learned from."""
+
+LEAST_MS = 0.02
+"""A shorter latency is mostly that of the clock that took it."""
+
+_USUAL: Mapping[str, float] = {
+    "year": 0.0, "log2_bandwidth_gb_s": 5.0, "log2_ghz": 1.2, "log2_cluster_cores": 2.0, "log2_cores": 3.0, "log2_simd_bits": 7.0,
+    "log2_fma_bits": 8.0, "log2_gpu_cores": 3.0, "log2_gpu_ghz": 0.0, "log2_gpu_gflops": 9.0, "log2_tops": 4.0,
+}  # fmt: skip
+"""About the middle of each fact: a fact that is not known counts as the usual one."""
+
+
+@dataclass(frozen=True)
+class KnownPlatforms:
+    """A pool.
+
+    Attributes:
+        platforms: Their networks are indices into ``references``.
+        references: Networks.
+        features: Of the networks.
+        lineages: (networks,) what each is held out with; "" for drawn ones.
+        left_out: Reason to how many latencies were left out for it.
+    """
+
+    platforms: tuple[KnownPlatform, ...]
+    references: tuple[Reference, ...]
+    features: NetworkFeatures
+    lineages: tuple[str, ...]
+    left_out: Mapping[str, int]
+
+
+def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_text: str = "") -> dict[str, float]:
+    """What a platform's state is expected from: kind, runtime, precision, threads, and what is known of its chip.
+
+    Args:
+        platform: Its device is looked up in the table of chips where no text is given.
+        kind: Of its unit.
+        device_text, chip_text: What it is called, for :func:`latcast.devices.chips.chip_of`.
+    """
+    backend = platform.unit.partition("+")[2].split("+")[0]
+    runtime = f"{platform.runtime} {backend}" if kind == "npu" and backend else platform.runtime
+    found = {INTERCEPT: 1.0, f"kind {kind}": 1.0, f"runtime {runtime}": 1.0, f"precision {kind} {platform.precision}": 1.0}
+    chip = chip_of(device_text or platform.device, chip_text, kind)
+    known = facts(chip, kind, platform.unit) if chip is not None else {}
+    for name, value in known.items():
+        found[f"{kind} {name}"] = value - _USUAL.get(name, 0.0)
+    if kind == "cpu":
+        stated = any(character.isdigit() for character in platform.unit.partition("+")[0])
+        threads = np.log2(platform.threads) if stated else known.get("log2_cores", 2.0)
+        found["cpu threads"] = float(threads)
+        found["cpu threads stated"] = float(stated)
+    return found
+
+
+def kind_of(platform: Platform, environment: Mapping[str, Any]) -> str:
+    """Kind of unit: as the environment states it, else by the unit's name."""
+    stated = environment.get("unit_kind") or unit_kind(platform.unit)
+    if stated not in KINDS:
+        raise DatasetError(f"the unit '{platform.unit}' of {platform.id} is of no known kind; expected one of {', '.join(KINDS)}")
+    return str(stated)
+
+
+def read_datasets(folder: Path, names: Sequence[str] = DATASETS) -> Iterable[tuple[str, Measurement]]:
+    """Measurements of whole networks of the published datasets in a folder, with the dataset's name."""
+    for name in names:
+        if (folder / name).is_dir():
+            for item in IMPORTERS.get(name).read(folder / name).measurements:
+                if item.role == "network":
+                    yield name, item
+
+
+def known_platforms(
+    measurements: Iterable[tuple[str, Measurement]], watch: Callable[[str, int, int], None] = lambda *_: None
+) -> KnownPlatforms:
+    """The pool of some measurements.
+
+    Left out, and counted: networks without a graph, latencies of batches, of networks that mostly ran on another unit, and
+    those whose published inputs are known to be wrong.
+
+    Args:
+        measurements: Dataset or other source, and measurement.
+        watch: Told of every network that is built.
+    """
+    left_out: dict[str, int] = {}
+    cells: dict[tuple[str, str], dict[str, list[float]]] = {}
+    about: dict[tuple[str, str], KnownPlatform] = {}
+    references: dict[str, Reference] = {}
+    keys: dict[int, tuple[Reference, str]] = {}
+    for source, item in measurements:
+        reason = _why_left_out(source, item)
+        if reason:
+            left_out[reason] = left_out.get(reason, 0) + 1
+            continue
+        # Records of one import share their references, and hashing one is the costly part.
+        if id(item.reference) not in keys:
+            keys[id(item.reference)] = (item.reference, item.reference.key)
+        _, key = keys[id(item.reference)]
+        place = (source, item.platform)
+        if place not in about:
+            about[place] = _described(source, item)
+        references.setdefault(key, item.reference)
+        cells.setdefault(place, {}).setdefault(key, []).append(float(item.latency_ms or 0.0))
+    kernels = {}
+    rules = load_rules(RULES)
+    for done, (key, reference) in enumerate(references.items()):
+        watch("reading networks", done, len(references))
+        try:
+            kernels[key] = find_kernels(build(reference), rules)
+        except LatcastError:
+            left_out["the network cannot be built"] = left_out.get("the network cannot be built", 0) + 1
+    watch("reading networks", len(references), len(references))
+    index = {key: place for place, key in enumerate(kernels)}
+    features = NetworkFeatures.of(list(kernels.values()))
+    platforms = []
+    for place, each in about.items():
+        known = {key: values for key, values in cells[place].items() if key in index}
+        if known:
+            rows = np.array([index[key] for key in known])
+            log_ms = np.log([float(np.median(values)) for values in known.values()])
+            if _impossible(each, features.totals[rows, 0], log_ms):
+                why = "its platform would compute faster than its chip can"
+                left_out[why] = left_out.get(why, 0) + len(rows)
+                continue
+            platforms.append(
+                KnownPlatform(each.name, each.kind, each.silicon, each.covariates, rows, log_ms, each.source)
+            )  # fmt: skip
+    listed = tuple(references[key] for key in kernels)
+    return KnownPlatforms(tuple(platforms), listed, features, tuple(lineage_or_none(each) for each in listed), left_out)
+
+
+LEAST_FLOPS, PEAKS = 5e8, 4.0
+"""FLOPs of a network whose throughput is compared with the chip's peak in fp32; more times that than any precision reaches."""
+
+
+MOST_FLOPS_A_CLOCK = 512
+"""Of one core of a phone's GPU in fp32, where the chip's peak is not known."""
+
+
+def _impossible(platform: KnownPlatform, flops: np.ndarray, log_ms: np.ndarray) -> bool:
+    """Whether a GPU would be several times as fast as the chip's peak: drivers that return before the work is done."""
+    known = {name: platform.covariates.get(f"gpu {name}") for name in ("log2_gpu_gflops", "log2_gpu_cores", "log2_gpu_ghz")}
+    stated, cores, ghz = ((None if value is None else 2 ** (value + _USUAL[name])) for name, value in known.items())
+    peak = stated if stated is not None else cores * ghz * MOST_FLOPS_A_CLOCK if cores and ghz else None
+    if platform.kind != "gpu" or peak is None:
+        return False
+    gflops = flops / np.exp(log_ms) * 1e-6
+    return bool((gflops[flops > LEAST_FLOPS] > PEAKS * peak).any())
+
+
+def lineage_or_none(reference: Reference) -> str:
+    """What a network is held out with; "" where it was drawn from a space."""
+    return "" if reference.space in DRAWN_SPACES else lineage_of(reference)
+
+
+def _described(source: str, item: Measurement) -> KnownPlatform:
+    platform = Platform.parse(item.platform)
+    kind = kind_of(platform, item.environment)
+    device_text, chip_text = named_in(platform.device, item.environment)
+    return KnownPlatform(
+        platform.id, kind, silicon(device_text, chip_text, kind), covariates_of(platform, kind, device_text, chip_text),
+        np.zeros(0, dtype=int), np.zeros(0), source,
+    )  # fmt: skip
+
+
+def _why_left_out(source: str, item: Measurement) -> str:
+    """Why a measurement is no latency of a network on its platform; "" where it is one."""
+    if not item.ok or item.latency_ms is None:
+        return "it failed"
+    if item.latency_ms < LEAST_MS:
+        return f"it is shorter than {LEAST_MS} ms"
+    if "+b" in item.platform and any(
+        part[:1] == "b" and part[1:].isdigit() for part in item.platform.split("/")[2].split("+")[1:]
+    ):
+        return "it is of a batch"
+    if item.reference.name.removeprefix(f"{source}/") in MISLEADING.get(source, ()):
+        return "its published input is wrong, or its operators are emulated"
+    moment = item.environment.get(MOMENT) or {}
+    layers = [moment.get(f"{unit}_layers") for unit in KINDS]
+    counts = dict(zip(KINDS, (float(count) if isinstance(count, int | float) else 0.0 for count in layers), strict=True))
+    kind = item.environment.get("unit_kind")
+    if sum(counts.values()) and kind in counts and counts[kind] < LEAST_SHARE_ON_UNIT * sum(counts.values()):
+        return "more than a tenth of its layers ran on another unit"
+    if not can_build(item.reference):
+        return "its network has no graph"
+    return ""

@@ -1,0 +1,264 @@
+"""The members of a forecast: priors that are each right for some devices, and the simplest regression.
+
+``learned``
+    What the pool's platforms of the kind are like.
+``tied``
+    One mean for all prices of a FLOP, one for those of an element, and wide deviations: a device whose libraries are unlike
+    those of the pool, as many GPUs are.
+``overheads``
+    The learned prior with room in what a kernel and a network take: an NPU's constant is a hundred times a CPU's.
+``similar``
+    The covariance of the pool's states as they are: regression of the device on all known ones.
+``nearest``
+    Like those platforms of the pool that explain the measured networks best, up to a factor.
+``chip``
+    Like the platforms of the same chip, where there are any.
+``flops and memory``
+    Non-negative regression on FLOPs, elements moved and a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
+from latcast.predictors.platform_posterior import Observed, Posterior, Prior
+
+if TYPE_CHECKING:
+    from latcast.devices.device_model import DeviceModel
+
+TERM_COUNT = len(TERM_NAMES)
+
+FLOPS_AND_MEMORY = "flops and memory"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A member after what was measured.
+
+    Attributes:
+        name: Of the member.
+        mean, covariance, noise, scale: See :class:`latcast.predictors.device_forecast.Member`.
+        score: Logarithm of the density with which it predicts each measured network from the others, summed.
+        error: (networks,) logarithm of what was measured over what the others predict.
+        weight: (networks,) Student's weight of each: well below 1 where it does not fit.
+    """
+
+    name: str
+    mean: np.ndarray
+    covariance: np.ndarray
+    noise: float
+    scale: float
+    score: float
+    error: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, prior: Prior, found: Posterior) -> Candidate:
+        score = left_out_score(found.left_out_error, found.left_out_variance * found.scale)
+        return cls(
+            name, found.mean, found.covariance, prior.noise, found.scale, score, found.left_out_error, found.weights,
+        )  # fmt: skip
+
+
+SCORE_DEGREES = 6.0
+
+
+def left_out_score(error: np.ndarray, variance: np.ndarray) -> float:
+    """Sum of logarithmic densities of Student's distribution, without its constant."""
+    return float(np.sum(-0.5 * np.log(variance) - (SCORE_DEGREES + 1) / 2 * np.log1p(error**2 / variance / SCORE_DEGREES)))
+
+
+PriorOf = Callable[["DeviceModel", str, Mapping[str, float], Observed, str], Prior | None]
+"""(model, kind, covariates, observed, silicon) -> the prior; None where the member has nothing to say."""
+
+LEVEL_DEVIATION, BASE_DEVIATION, OWN_DEVIATION = 1.5, 1.0, 0.7
+"""Of the tied prior's logarithms: of the whole device, of FLOPs, elements, weights and counts each, of a single coefficient."""
+
+_COMMON = {
+    base: [TERM_NAMES.index(name) for name in names]
+    for base, names in enumerate(
+        (
+            ("flops pointwise", "flops conv 3x3", "flops conv kxk"), ("moved conv", "moved elementwise", "moved depthwise"),
+            ("weights conv", "weights linear"), ("kernels conv", "kernels elementwise", "kernels depthwise"),
+        )
+    )
+}  # fmt: skip
+"""Terms whose mean stands for all of their base."""
+
+_SAME_BASE = (BASE_TERMS[:, None] == BASE_TERMS[None]).astype(float)
+
+
+def learned(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
+    """The learned prior."""
+    return model.prior(kind, covariates)
+
+
+def tied(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
+    """One mean for the coefficients of each base."""
+    found = model.kinds[kind]
+    mean = model.mean(covariates)
+    by_base = mean.copy()
+    for base, places in _COMMON.items():
+        by_base[:TERM_COUNT][base == BASE_TERMS] = mean[places].mean()
+    covariance = LEVEL_DEVIATION**2 + BASE_DEVIATION**2 * _SAME_BASE + OWN_DEVIATION**2 * np.eye(TERM_COUNT)
+    return Prior(by_base, model.with_process(covariance, found), found.noise)
+
+
+OVERHEAD_VARIANCE, OTHER_VARIANCE = 2.0, 0.3
+NPU_CONSTANT, NPU_COUNT = 3.0, -1.0
+"""Logarithms by which an NPU's constant is above, and its price of a kernel below, what the pool's few networks say."""
+
+
+def overheads(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
+    """Room in every coefficient, most in the overheads: few networks cannot tell a constant from a price per kernel."""
+    prior = model.prior(kind, covariates)
+    covariance, mean = prior.covariance.copy(), prior.mean.copy()
+    places = np.arange(TERM_COUNT)
+    covariance[places, places] += np.where(BASE_TERMS >= 3, OVERHEAD_VARIANCE, OTHER_VARIANCE)
+    if kind == "npu":
+        mean[:TERM_COUNT] += np.where(BASE_TERMS == 4, NPU_CONSTANT, np.where(BASE_TERMS == 3, NPU_COUNT, 0.0))
+    return Prior(mean, covariance, prior.noise)
+
+
+SIMILAR_LEVEL_VARIANCE, SIMILAR_OWN_VARIANCE, SIMILAR_PROCESS_SHARE = 0.5, 0.1, 0.5
+
+
+def similar(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior:
+    """The empirical covariance of whole states."""
+    found = model.kinds[kind]
+    own = SIMILAR_LEVEL_VARIANCE + SIMILAR_OWN_VARIANCE * np.eye(TERM_COUNT)
+    covariance = found.similar + model.with_process(own, found, SIMILAR_PROCESS_SHARE)
+    return Prior(model.mean(covariates), covariance, found.noise)
+
+
+NEAREST = 3
+NEAREST_LEVEL_VARIANCE, NEAREST_OWN_VARIANCE, NEAREST_PROCESS_SHARE = 0.5, 0.05, 0.3
+UNLIKE_COVARIATES = 0.1
+"""Deviation, of logarithms, that a platform of another runtime or precision counts as farther away."""
+
+
+def nearest(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
+    """Up to a factor like the platforms with the same pattern of latencies."""
+    rows, deviation = pattern_deviations(model, kind, covariates, observed)
+    if not len(rows) or not len(observed.log_ms):
+        return None
+    order = np.argsort(deviation, kind="stable")[:NEAREST]
+    closest = deviation[order]
+    weights = np.exp(-len(observed.log_ms) * np.log(closest / closest[0]))
+    mean = (weights / weights.sum()) @ model.states[rows[order]]
+    found = model.kinds[kind]
+    own = NEAREST_LEVEL_VARIANCE + NEAREST_OWN_VARIANCE * np.eye(TERM_COUNT)
+    return Prior(mean, model.with_process(own, found, NEAREST_PROCESS_SHARE), found.noise)
+
+
+def pattern_deviations(
+    model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed
+) -> tuple[np.ndarray, np.ndarray]:
+    """How unlike a device each platform of its kind is, up to a factor.
+
+    Returns:
+        Rows of the model's platforms; and for each the standard deviation of the logarithms of measured over predicted.
+    """
+    rows = model.rows_of_kind[kind]
+    states = model.states[rows]
+    if not len(rows):
+        return rows, np.zeros(0)
+    expected = (
+        np.log(np.exp(np.clip(states[:, :TERM_COUNT], -25, 25)) @ observed.terms.T) + states[:, TERM_COUNT:] @ observed.basis.T
+    )
+    spread = (observed.log_ms - expected).var(axis=1) if len(observed.log_ms) else np.zeros(len(rows))
+    words = {name for name in covariates if name.startswith(("runtime ", "precision "))}
+    unlike = np.array([not words <= set(model.platforms[row].covariates) for row in rows])
+    return rows, np.sqrt(spread + 0.01) + UNLIKE_COVARIATES * unlike
+
+
+CHIP_LEVEL_VARIANCE = 0.25
+
+
+def chip(model: DeviceModel, kind: str, covariates: Mapping[str, float], observed: Observed, silicon: str) -> Prior | None:
+    """Like the platforms of the same chip: their mean distance from what their covariates say is the device's too."""
+    rows = [row for row in model.rows_of_kind[kind] if silicon and model.platforms[row].silicon == silicon]
+    if not rows:
+        return None
+    away = np.mean([model.states[row] - model.mean(model.platforms[row].covariates) for row in rows], axis=0)
+    found = model.kinds[kind]
+    own = CHIP_LEVEL_VARIANCE + NEAREST_OWN_VARIANCE * np.eye(TERM_COUNT)
+    return Prior(model.mean(covariates) + away, model.with_process(own, found, NEAREST_PROCESS_SHARE), found.noise)
+
+
+MEMBERS: Mapping[str, PriorOf] = MappingProxyType(
+    {"learned": learned, "tied": tied, "overheads": overheads, "similar": similar, "nearest": nearest, "chip": chip}
+)
+
+ROBUST = 0.3
+REWEIGHTINGS = 6
+
+
+_SUPPORTS = [np.array(columns) for count in (3, 2, 1) for columns in combinations(range(3), count)]
+
+
+def _nonnegative(design: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Non-negative least squares of three columns: the best of all choices of columns whose solution is positive."""
+    best, best_cost = np.zeros(3), np.inf
+    for columns in _SUPPORTS:
+        solution = np.linalg.lstsq(design[:, columns], target, rcond=None)[0]
+        if (solution >= 0).all():
+            cost = float(((design[:, columns] @ solution - target) ** 2).sum())
+            if cost < best_cost - 1e-12:
+                best, best_cost = np.zeros(3), cost
+                best[columns] = solution
+    return best
+
+
+def fit_totals(totals: np.ndarray, latency_ms: np.ndarray) -> np.ndarray:
+    """(3,) non-negative prices of a FLOP, an element and a network, robust; of a FLOP alone with fewer than three networks."""
+    if len(latency_ms) < 3:
+        return np.array([float(np.exp(np.median(np.log(latency_ms / totals[:, 0])))), 0.0, 0.0])
+    unit = totals.mean(axis=0)
+    scaled = totals / unit
+    weight = 1 / latency_ms
+    for _ in range(REWEIGHTINGS):
+        found = _nonnegative(scaled * weight[:, None], latency_ms * weight)
+        expected = np.maximum(scaled @ found, latency_ms / 50)
+        error = np.abs(np.log(expected / latency_ms))
+        weight = np.sqrt(np.minimum(1, ROBUST / np.maximum(error, 1e-9)) / (latency_ms * expected))
+    return np.asarray(found / unit)
+
+
+MOST_PARTS = 10
+"""Into which measured networks are split to judge a regression."""
+
+
+def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int) -> Candidate:
+    """The regression on FLOPs, elements and a constant, as a state without uncertainty.
+
+    Args:
+        totals: (networks, 3) of :class:`latcast.predictors.network_features.NetworkFeatures`.
+        log_ms: (networks,).
+        basis: Size of the process's basis.
+    """
+    count = len(log_ms)
+    latency_ms = np.exp(log_ms)
+    prices = fit_totals(totals, latency_ms)
+    error = np.full(count, 0.5)
+    parts = min(count, MOST_PARTS)
+    part = np.arange(count) % max(parts, 1)
+    for each in range(parts if count > 1 else 0):
+        out = part == each
+        fitted = fit_totals(totals[~out], latency_ms[~out])
+        error[out] = log_ms[out] - np.log(np.maximum(totals[out] @ fitted, latency_ms.min() / 50))
+    deviation = max(float(np.median(np.abs(error))) / 0.67, 0.02)
+    state = np.zeros(TERM_COUNT + basis)
+    price = np.where(BASE_TERMS == 0, prices[0], np.where(BASE_TERMS <= 2, prices[1], np.where(BASE_TERMS == 4, prices[2], 0.0)))
+    state[:TERM_COUNT] = np.log(np.maximum(price / TERM_UNITS, 1e-9))
+    score = left_out_score(error, np.full(count, deviation**2))
+    return Candidate(
+        FLOPS_AND_MEMORY, state, np.zeros((len(state), len(state))), deviation, 1.0, score, error, np.ones(count),
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""How names of chips and devices are compared: case, blanks, hyphens and underscores do not count, whole words do.
+
+"pixel_4" and "Pixel 4" are one name; "855" is not in "QCS8550", nor "nano" in "NanoPi": a name begins and ends where words do.
+"Redmi Note 8" is not meant by "Redmi Note 8 Pro", since "Pro" makes it another one's name.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_BRANDS = frozenset(
+    re.findall(
+        r"\w+",
+        """allwinner amd amlogic ampere apple azure broadcom core dimensity dragonwing exynos geforce google helio hisilicon
+        huawei ingenic instinct intel kendryte kirin loongson mediatek microsoft nvidia nxp oppo phytium qualcomm quadro radeon
+        renesas rockchip samsung snapdragon spacemit sunway tesla tiger unisoc vivo xeon xiaomi""",
+    )
+)
+"""First words without which people name a chip or a device as well."""
+
+_QUALIFIERS = frozenset(
+    re.findall(
+        r"\w+",
+        """3g 4g 5g a ai c ce e edge fe flip fold g gen gt i laptop lite m max mini mobile nano neo note nx one play power
+        prime pro r s se super t ti turbo ultra w x xl z""",
+    )
+)
+"""Words that make the name before them another one's."""
+
+_LEAST = 5
+"""Letters and digits of a name that is looked for inside of a longer text; shorter ones ("855", "M1") must be the whole text."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text as names are compared.
+
+    Attributes:
+        text: Small letters, digits and ``+``, without what separates them.
+        words: The text's words.
+        starts: Where in ``text`` each begins.
+        attached: Whether no bracket, comma or the like stands before it.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    starts: tuple[int, ...]
+    attached: tuple[bool, ...]
+
+    def places(self, name: Words) -> Iterator[tuple[int, int]]:
+        """Begin and end of each place where whole words make up a name; none of the name's words goes over a bracket or comma."""
+        begin = self.text.find(name.text)
+        while begin >= 0:
+            end = begin + len(name.text)
+            if begin in self.starts and (end == len(self.text) or end in self.starts):
+                apart = (at - begin for at, near in zip(self.starts, self.attached, strict=True) if begin < at < end and not near)
+                if all(at in name.starts for at in apart):
+                    yield begin, end
+            begin = self.text.find(name.text, begin + 1)
+
+    def qualified(self, end: int) -> bool:
+        """Whether the word that begins there makes the name before it another one's."""
+        if end == len(self.text):
+            return False
+        place = self.starts.index(end)
+        word = self.words[place]
+        return self.attached[place] and (word in _QUALIFIERS or word.startswith("gen"))
+
+
+_NOISE = re.compile(r"\((?:r|tm|c)\)|[®™]|(?<![a-z0-9])(?:cpu|processor)(?![a-z0-9])", re.IGNORECASE)
+_PLUS = re.compile(r"(?:(?<=\d)|[\s_\-]+)plus(?![a-z0-9])")
+_APART = frozenset("()[]{},;:&|")
+_WORD = re.compile(r"([^a-z0-9]*)([a-z0-9]+\+*)")
+
+
+def words_of(text: str) -> Words:
+    """A text as names are compared; "plus" is "+", and "(R)", "(TM)", "CPU" and "processor" are left out."""
+    plain = _NOISE.sub(" ", text).lower()
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+    if "plus" in plain:
+        plain = _PLUS.sub("+", plain.replace("one plus", "oneplus"))
+    found = _WORD.findall(plain)
+    words = tuple(word for _, word in found)
+    starts, begin = [], 0
+    for word in words:
+        starts.append(begin)
+        begin += len(word)
+    return Words("".join(words), words, tuple(starts), tuple(_APART.isdisjoint(before) for before, _ in found))
+
+
+_SPECIAL = re.compile(r"[^\x00-\x7f]|plus|cpu|processor|\((?:r|tm|c)\)")
+_SEPARATORS = str.maketrans("", "", " _-.,:;/\\()[]&*@'\"")
+
+
+def joined(name: str) -> str:
+    """:attr:`Words.text` of a name, quickly: the table has thousands."""
+    plain = name.lower()
+    return words_of(name).text if _SPECIAL.search(plain) else plain.translate(_SEPARATORS)
+
+
+def is_telling(name: str, plain: str) -> bool:
+    """Whether a name, as it is written and as :func:`joined` gives it, is looked for inside of longer texts.
+
+    It has letters and digits, or several words.
+    """
+    return len(plain) >= _LEAST and not plain.isdigit() and (not plain.isalpha() or len(plain) < len(name))
+
+
+def ways_to_write(name: str) -> Iterator[str]:
+    """A name, and how else people write it: without its brand, "sd" for Snapdragon."""
+    yield name
+    first, _, rest = name.lower().partition(" ")
+    if rest and first in _BRANDS:
+        yield rest
+        if first == "snapdragon":
+            yield f"sd {rest}"

@@ -1,0 +1,353 @@
+"""Which operators of a network an accelerator's delegate takes: rules as JSON, one file a delegate.
+
+A *delegate* is the part of a runtime that runs operators on a GPU or NPU; what it does not take falls back to the CPU. A rule
+names operators (ONNX's types, or idioms, which are judged as a whole) and the conditions that one of them must meet, in the words
+of :data:`CONDITIONS`. An operator is taken where a rule of ``takes`` holds for it and none of ``refuses``. How taken operators
+become partitions is :mod:`latcast.kernels.partitioning`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from importlib import resources
+from typing import Any
+
+from latcast.errors import BundleError, ModelError, UnknownNameError
+from latcast.graph.idioms import IDIOMS
+from latcast.graph.ir import Graph, Node
+from latcast.graph.operators.table import view_of
+from latcast.kernels.kernel import operator_class
+from latcast.records import Platform
+from latcast.registry import Registry
+
+DELEGATE_SCHEMA = 1
+
+CONFIDENCES = ("documented", "source", "observed", "assumed")
+"""What a rule rests on: the maker's documentation; the open source of the delegate; published measurements that say where layers
+ran; nothing better than its likeness to others."""
+
+ANY_OPERATOR = "*"
+
+QUANTISED = frozenset({"int8", "w8a16", "w16a16"})
+"""Precisions whose activations are integers."""
+
+
+QUANTISED_DTYPES = frozenset({"int8", "uint8"})
+"""Of activations in files that are quantised."""
+
+
+@dataclass(frozen=True)
+class OperatorRule:
+    """Operators that a delegate takes, or refuses, under conditions.
+
+    Attributes:
+        operators: ONNX types and idioms, or :data:`ANY_OPERATOR`.
+        when: Condition to what it compares with; all must hold.
+        since, until: First version of the delegate that it holds for, and the first that it does not.
+        confidence: One of :data:`CONFIDENCES`.
+        source: Where it is from, where the file's own source does not say it.
+    """
+
+    operators: frozenset[str]
+    when: Mapping[str, Any]
+    since: tuple[int, ...] = ()
+    until: tuple[int, ...] = ()
+    confidence: str = "documented"
+    source: str = ""
+
+    def of_version(self, version: tuple[int, ...]) -> bool:
+        """Whether it holds for a version; an unknown one (no numbers) is taken for the latest."""
+        return not version or (version >= self.since and (not self.until or version < self.until))
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """What a delegate of one version takes on one platform.
+
+    Attributes:
+        name: Its file's name.
+        title: For people.
+        unit: What it runs operators on ("GPU").
+        platforms: Patterns of the platform ids that it serves.
+        version_of: The runtime in a platform id whose version is the delegate's.
+        takes, refuses: Rules; one that refuses wins.
+        least_operators: A partition of fewer is left to the CPU.
+        most_partitions: How many partitions it runs, the largest first; None for all.
+        whole: Whether a network with an operator that is refused does not run at all, as nothing falls back.
+        synchronisation_ms, copy_gb_per_s: Estimates for one crossing between the unit and the CPU, and for the bytes that cross.
+        confidence: Of the rules as a whole: "high", "medium" or "low".
+        source: Where they are from.
+        precision, device: Of the platform, as in its id.
+    """
+
+    name: str
+    title: str
+    unit: str
+    takes: tuple[OperatorRule, ...]
+    refuses: tuple[OperatorRule, ...] = ()
+    platforms: tuple[str, ...] = ()
+    version_of: str = ""
+    least_operators: int = 1
+    most_partitions: int | None = None
+    whole: bool = False
+    synchronisation_ms: float = 0.0
+    copy_gb_per_s: float = 1.0
+    confidence: str = "low"
+    source: str = ""
+    precision: str = "fp32"
+    device: str = ""
+
+    def at(self, *, version: str = "", precision: str = "fp32", device: str = "") -> Delegate:
+        """The delegate of one version on a platform: rules of other versions are gone.
+
+        Args:
+            version: As in platform ids; where it is empty or has no numbers, the latest is meant.
+            precision: As in platform ids.
+            device: As in platform ids.
+        """
+        number = version_number(version)
+        takes, refuses = (tuple(rule for rule in rules if rule.of_version(number)) for rules in (self.takes, self.refuses))
+        return replace(self, takes=takes, refuses=refuses, precision=precision, device=device)
+
+    @cached_property
+    def idioms(self) -> tuple[str, ...]:
+        """The idioms that rules name."""
+        named = frozenset().union(*(rule.operators for rule in (*self.takes, *self.refuses)))
+        return tuple(sorted(name for name in named if name[0].islower()))
+
+    def takes_operator(self, graph: Graph, node: Node, name: str = "") -> bool | None:
+        """Whether it takes a node; None where no rule that names it holds.
+
+        Args:
+            graph: The network.
+            node: The node; the last one of an idiom.
+            name: What to judge it as, an idiom; its type unless given.
+        """
+        called = name or node.op_type
+        refuses, takes = self._rules_of(called)
+        if any(self._holds(rule, graph, node) for rule in refuses):
+            return False
+        return True if any(self._holds(rule, graph, node) for rule in takes) else None
+
+    def _rules_of(self, name: str) -> tuple[tuple[OperatorRule, ...], tuple[OperatorRule, ...]]:
+        found = self._by_operator.get(name)
+        if found is None:
+            refuses, takes = (
+                tuple(rule for rule in rules if name in rule.operators or ANY_OPERATOR in rule.operators)
+                for rules in (self.refuses, self.takes)
+            )
+            found = self._by_operator[name] = (refuses, takes)
+        return found
+
+    @cached_property
+    def _by_operator(self) -> dict[str, tuple[tuple[OperatorRule, ...], tuple[OperatorRule, ...]]]:
+        return {}
+
+    def _holds(self, rule: OperatorRule, graph: Graph, node: Node) -> bool:
+        return all(CONDITIONS[name](self, graph, node, wanted) for name, wanted in rule.when.items())
+
+    @classmethod
+    def from_json(cls, name: str, data: Any) -> Delegate:
+        """Reads the file of a delegate.
+
+        Raises:
+            BundleError: A newer schema, a field that is missing or of a wrong kind, or a condition that this latcast does not
+                have.
+        """
+        try:
+            if data["schema"] > DELEGATE_SCHEMA:
+                raise BundleError(f"{name}: schema {data['schema']}, this latcast reads up to {DELEGATE_SCHEMA}; update latcast")
+            partitions, crossing = data["partitions"], data["crossing"]
+            return cls(
+                name,
+                title=str(data["title"]),
+                unit=str(data["unit"]),
+                takes=tuple(_rule(name, rule) for rule in data["takes"]),
+                refuses=tuple(_rule(name, rule) for rule in data.get("refuses", [])),
+                platforms=tuple(data["platforms"]),
+                version_of=str(data.get("version_of", "")),
+                least_operators=int(partitions.get("least_operators", 1)),
+                most_partitions=partitions.get("most"),
+                whole=bool(partitions.get("whole", False)),
+                synchronisation_ms=float(crossing["synchronisation_ms"]),
+                copy_gb_per_s=float(crossing["copy_gb_per_s"]),
+                confidence=str(data["confidence"]),
+                source=str(data["source"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise BundleError(f"{name}: no delegate of schema {DELEGATE_SCHEMA}: {problem!r}") from problem
+
+
+def _rule(name: str, data: Mapping[str, Any]) -> OperatorRule:
+    when = data.get("when", {})
+    unknown = sorted(set(when) - set(CONDITIONS))
+    if unknown:
+        raise BundleError(f"{name}: there is no condition '{unknown[0]}'; known: {', '.join(CONDITIONS)}")
+    confidence = data.get("confidence", "documented")
+    if confidence not in CONFIDENCES:
+        raise BundleError(f"{name}: confidence '{confidence}'; expected one of {', '.join(CONFIDENCES)}")
+    operators = data["operators"]
+    if not isinstance(operators, list) or not operators:
+        raise BundleError(f"{name}: a rule's operators are {operators!r}, expected a list of names")
+    strange = sorted(each for each in operators if each[:1].islower() and each not in IDIOMS)
+    if strange:
+        raise BundleError(f"{name}: no idiom is called '{strange[0]}'; known: {', '.join(IDIOMS.names())}")
+    since, until = (version_number(str(data.get(key, ""))) for key in ("since", "until"))
+    return OperatorRule(frozenset(operators), when, since, until, confidence, str(data.get("source", "")))
+
+
+def version_number(text: str) -> tuple[int, ...]:
+    """``"2.17.0"`` as (2, 17, 0); empty where a version does not begin with a number."""
+    found = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()
+
+
+# Conditions
+
+Condition = Callable[[Delegate, Graph, Node, Any], bool]
+"""Whether a node meets what a rule compares with."""
+
+
+def _activations(graph: Graph, node: Node) -> list[str]:
+    static = graph.static_names
+    return [name for name in (*node.inputs, *node.outputs) if name not in static]
+
+
+def _ranks(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    least, most = wanted
+    tensors = graph.tensors
+    return all(least <= len(tensors[name].shape) <= most for name in _activations(graph, node))
+
+
+def _dtypes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    found = {graph.tensors[name].dtype for name in _activations(graph, node)}
+    if _is_quantised(graph):
+        found = {"float32" if dtype in QUANTISED_DTYPES else dtype for dtype in found}
+    return found.issubset(wanted)
+
+
+def _is_quantised(graph: Graph) -> bool:
+    return graph.precision == "int8"
+
+
+def _quantised(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    return _is_quantised(graph) is wanted
+
+
+def _precisions(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    return delegate.precision in wanted
+
+
+def _devices(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    return any(fnmatchcase(delegate.device, pattern) for pattern in wanted)
+
+
+def _attributes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    def plain(value: Any) -> Any:
+        return list(value) if isinstance(value, tuple) else value
+
+    return all(plain(node.attributes.get(name)) in allowed for name, allowed in wanted.items())
+
+
+def _constant_inputs(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    return all(not graph.is_activation(node.inputs[index]) for index in wanted if index < len(node.inputs))
+
+
+def _most_activations(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    return len(graph.activation_inputs(node)) <= wanted
+
+
+def _classes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    return operator_class(graph, node) in wanted
+
+
+def _axes(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    """The axes of a reduction (all where it names none) or the one axis, counted from the front."""
+    rank = len(graph.shape(node.inputs[0])) or 1
+    try:
+        given = view_of(graph, node).ints_from("axes", 1) if "axis" not in node.attributes else None
+    except ModelError:  # computed at run time
+        return False
+    if given is None:
+        axis = node.attributes.get("axis")
+        given = (axis,) if isinstance(axis, int) else tuple(range(rank))
+    return sorted(axis % rank for axis in given) in wanted
+
+
+def _alone(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    """Whether the first input is not made by an operator of these types for this reader only: what is, is folded into it."""
+    producer = graph.producers.get(node.inputs[0])
+    return producer is None or producer.op_type not in wanted or graph.sole_reader(node.inputs[0]) is None
+
+
+def _most_elements(delegate: Delegate, graph: Graph, node: Node, wanted: Any) -> bool:
+    return all(graph.tensors[name].elements <= wanted for name in node.outputs if name)
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    "alone": _alone, "attributes": _attributes, "axes": _axes, "classes": _classes, "constant_inputs": _constant_inputs,
+    "devices": _devices, "dtypes": _dtypes, "most_activations": _most_activations, "most_elements": _most_elements,
+    "precisions": _precisions, "quantised": _quantised, "ranks": _ranks,
+}  # fmt: skip
+"""Condition to its test. What a rule compares with:
+
+``alone``: types of operators; the first input comes from none of them, into which this operator would be folded.
+``attributes``: name to the values allowed, null for one that is not given.
+``axes``: lists of axes of a reduction that are allowed, counted from the front.
+``classes``: words of :func:`latcast.kernels.kernel.operator_class`.
+``constant_inputs``: places of inputs that must be no activations.
+``devices``, ``precisions``: patterns of the platform's device; its precisions.
+``dtypes``: allowed of all activations; what a quantised file has in eight bits stands for ``float32``.
+``most_activations``, ``most_elements``: number of inputs that are activations; size of an output.
+``quantised``: whether the file is.
+``ranks``: least and most dimensions of all activations.
+"""
+
+
+# Finding
+
+_FOLDER = resources.files("latcast.kernels").joinpath("delegates")
+
+DELEGATES: Registry[Delegate] = Registry("delegate", {}, group="latcast.delegates")
+"""Delegates of other distributions' runtimes, named as the files of :data:`_FOLDER` are."""
+
+
+@cache
+def shipped_delegates() -> tuple[str, ...]:
+    """Names of the files that latcast has itself, sorted."""
+    return tuple(sorted(item.name.removesuffix(".json") for item in _FOLDER.iterdir() if item.name.endswith(".json")))
+
+
+@cache
+def load_delegate(name: str) -> Delegate:
+    """A delegate by its name, with the rules of all versions; :meth:`Delegate.at` chooses one.
+
+    Raises:
+        UnknownNameError: There is none of this name.
+    """
+    if name in shipped_delegates():
+        return Delegate.from_json(name, json.loads(_FOLDER.joinpath(f"{name}.json").read_text()))
+    plugged = DELEGATES.find(name)
+    if plugged is None:
+        known = ", ".join(sorted({*shipped_delegates(), *DELEGATES}))
+        raise UnknownNameError(f"no delegate is called '{name}'; known: {known}")
+    return plugged
+
+
+@cache
+def delegate_of(platform: Platform) -> Delegate | None:
+    """The delegate that serves a platform, of its version; None where latcast has no rules for it."""
+    for name in (*shipped_delegates(), *DELEGATES):
+        delegate = load_delegate(name)
+        if any(fnmatchcase(platform.id, pattern) for pattern in delegate.platforms):
+            version = platform.runtime_version
+            if delegate.version_of not in ("", platform.runtime):
+                found = re.search(rf"\+{re.escape(delegate.version_of)}-([^+]+)", platform.unit)
+                version = found.group(1) if found else ""
+            return delegate.at(version=version, precision=platform.precision, device=platform.device)
+    return None

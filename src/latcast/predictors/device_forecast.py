@@ -1,0 +1,277 @@
+"""Latencies of networks on a device known by few measurements: several posteriors, weighed by how well each explains them.
+
+What a bundle of such a device holds. How the members come about is in :mod:`latcast.devices.members`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from latcast.predictors.analytical import POOLED, TERMS, AnalyticalTerms
+from latcast.predictors.network_features import (
+    ADDED,
+    BASE_TERMS,
+    KERNEL_GROUPS,
+    TERM_NAMES,
+    TERM_UNITS,
+    KernelFeatures,
+    NetworkFeatures,
+    network_place,
+    network_terms,
+    term_places,
+)
+from latcast.predictors.platform_posterior import linearised, quadratic
+from latcast.predictors.process_basis import ProcessBasis
+
+LEVEL_DEVIATIONS = 1.645
+"""Standard deviations to either side that hold 90 % of a normal distribution."""
+
+LARGEST_DEVIATION = 3.0
+"""Of a logarithm: an interval over a factor of more than 100 to either side says no more."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One posterior.
+
+    Attributes:
+        name: What it assumes ("learned", "tied", "nearest"...).
+        weight: Its part in forecasts of networks that no known device ran; those of all members add up to 1.
+        known_weight: The same for networks that known devices ran.
+        mean: (terms + basis,) state.
+        covariance: (terms + basis, terms + basis).
+        noise: Standard deviation of a logarithm that it does not explain.
+        scale: Factor on its variances.
+    """
+
+    name: str
+    weight: float
+    known_weight: float
+    mean: np.ndarray
+    covariance: np.ndarray
+    noise: float
+    scale: float
+
+
+FARTHEST_ABOVE = 0.3
+"""Logarithm by which a member counts at most above the median member."""
+
+
+def pooled(
+    weights: np.ndarray,
+    factors: tuple[tuple[float, float], tuple[float, float]],
+    known: np.ndarray,
+    log_ms: np.ndarray,
+    open_variance: np.ndarray,
+    noise_variance: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and calibrated variance of the members' logarithms, each (networks,).
+
+    A member far above the weighted median counts as :data:`FARTHEST_ABOVE` above it: a coefficient that little was measured of is
+    now and then far too large, while too small it costs at most the whole latency.
+
+    Args:
+        weights: (members, 2) of networks that no known device ran, and of the others.
+        factors: The same for the variances; see :class:`DeviceForecast`.
+        known: (networks,) 0 for the first, 1 for the others.
+        log_ms, open_variance, noise_variance: (members, networks).
+    """
+    weight = weights[:, :1] * (1 - known) + weights[:, 1:] * known
+    order = np.argsort(log_ms, axis=0, kind="stable")
+    half = (np.cumsum(np.take_along_axis(weight, order, axis=0), axis=0) >= 0.5).argmax(axis=0)
+    median = np.take_along_axis(log_ms, np.take_along_axis(order, half[None], axis=0), axis=0)
+    held = np.minimum(log_ms, median + FARTHEST_ABOVE)
+    mean = (weight * held).sum(axis=0)
+    opened = (weight * (open_variance + (held - mean) ** 2)).sum(axis=0)
+    noise = (weight * noise_variance).sum(axis=0)
+    (new_open, new_noise), (known_open, known_noise) = factors
+    open_factor, noise_factor = new_open * (1 - known) + known_open * known, new_noise * (1 - known) + known_noise * known
+    return mean, open_factor * opened + noise_factor * noise
+
+
+ALIKE = 0.1
+"""Distance of two networks' places over which what is known of one is forgotten for the other."""
+
+
+@dataclass(frozen=True)
+class NetworkMemory:
+    """Networks that known platforms ran, and by how much those like the device deviate on each from what their states say.
+
+    Attributes:
+        places: (networks, places) as in :func:`latcast.predictors.network_features.network_place`.
+        offsets: (networks,) of the logarithm of the latency; 0 where platforms disagree or none ran it.
+        explained: Part of the noise's variance that is gone for a network with an offset.
+    """
+
+    places: np.ndarray
+    offsets: np.ndarray
+    explained: float
+
+    def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Offset of networks, and how far they are known (0 to 1), each (networks,)."""
+        if not len(self.offsets) or not len(places):
+            return np.zeros(len(places)), np.zeros(len(places))
+        square = (places**2).sum(axis=1)[:, None] + (self.places**2).sum(axis=1)[None] - 2 * places @ self.places.T
+        nearest = square.argmin(axis=1)
+        alike = np.exp(-0.5 * np.maximum(square[np.arange(len(places)), nearest], 0) / ALIKE**2)
+        offset = self.offsets[nearest]
+        return alike * offset, alike * (offset != 0)
+
+
+NO_MEMORY = NetworkMemory(np.zeros((0, 0)), np.zeros(0), 0.0)
+
+
+@dataclass(frozen=True)
+class DeviceForecast:
+    """What is known of a device.
+
+    Attributes:
+        basis: Of the process.
+        network_scale, kernel_scale: Standard deviations of its two parts.
+        members: The posteriors.
+        factors: On the variance of what is not known (parameters, process, disagreement of members) and on that of the noise; of
+            networks that no known device ran, and of the others: (2, 2).
+        measured: Networks that it was learned from.
+        memory: Networks that known devices ran.
+    """
+
+    basis: ProcessBasis
+    network_scale: float
+    kernel_scale: float
+    members: tuple[Member, ...]
+    factors: tuple[tuple[float, float], tuple[float, float]] = ((1.0, 1.0), (1.0, 1.0))
+    measured: int = 0
+    memory: NetworkMemory = NO_MEMORY
+
+    def sums(self, networks: NetworkFeatures) -> np.ndarray:
+        """(networks, columns) what adds up over the kernels of a network and decides its forecast."""
+        return np.hstack([networks.sums, self.basis.kernel_sums(networks)])
+
+    def of_sums(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and calibrated deviation of the logarithms of latencies, each (networks,), from :meth:`sums`."""
+        basis, network_open, kernel_open = self.basis.of_sums(sums[:, :ADDED], sums[:, ADDED:])
+        novelty = self.network_scale**2 * network_open + self.kernel_scale**2 * kernel_open
+        offset, known = self.memory.recalled(network_place(sums[:, :ADDED]))
+        log_ms, deviation = self.of_described(network_terms(sums[:, :ADDED]), basis, novelty, known)
+        return log_ms + offset, deviation
+
+    def kernel_ms(self, kernels: KernelFeatures) -> np.ndarray:
+        """(kernels,) latency by the members' mean coefficients."""
+        return np.asarray(kernels.terms @ np.exp(self.coefficients))
+
+    def kernel_novelty(self, kernels: KernelFeatures) -> np.ndarray:
+        """(kernels,) 0 for kernels that known devices ran the like of, 1 for others."""
+        return self.basis.of_kernels(kernels.group, kernels.sizes)[1]
+
+    def of_described(
+        self, terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of logarithms, each (networks,), for networks on the basis, without what is recalled of them.
+
+        Args:
+            terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
+            novelty: (networks,) variance of the process that the basis leaves open.
+            known: (networks,) from :meth:`NetworkMemory.recalled`.
+        """
+        means, opened, noises = [], [], []
+        for member in self.members:
+            mean, design = linearised(member.mean, terms, basis)
+            means.append(mean)
+            opened.append((quadratic(design, member.covariance) + novelty) * member.scale)
+            noises.append(np.full(len(mean), member.noise**2 * member.scale) * (1 - known * self.memory.explained))
+        weights = np.array([[member.weight, member.known_weight] for member in self.members])
+        log_ms, variance = pooled(weights, self.factors, known, np.array(means), np.array(opened), np.array(noises))
+        return log_ms, np.minimum(np.sqrt(variance), LARGEST_DEVIATION)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(members,) for networks that no known device ran."""
+        return np.array([member.weight for member in self.members])
+
+    @cached_property
+    def coefficients(self) -> np.ndarray:
+        """(terms,) mean logarithms of the coefficients."""
+        return self.weights @ np.array([member.mean[: len(TERM_NAMES)] for member in self.members])
+
+    @cached_property
+    def coefficient_deviation(self) -> np.ndarray:
+        """(terms,) standard deviations of the logarithms of the coefficients, disagreement of the members included."""
+        count = len(TERM_NAMES)
+        means = np.array([member.mean[:count] for member in self.members])
+        variance = np.array([member.scale * np.diag(member.covariance)[:count] for member in self.members])
+        return np.sqrt(self.weights @ (variance + (means - self.coefficients) ** 2))
+
+    @property
+    def sum_columns(self) -> int:
+        """Columns of :meth:`sums`."""
+        return ADDED + int(self.basis.size_root.shape[1]) + 2
+
+    @property
+    def constant_ms(self) -> float:
+        """Of a network, whatever its kernels."""
+        return float(TERM_UNITS[-1] * np.exp(self.coefficients[-1]))
+
+    def analytical(self) -> AnalyticalTerms:
+        """The mean coefficients by group of kernels, and over all groups."""
+        unit_ms = TERM_UNITS * np.exp(self.coefficients)
+        found: dict[str, np.ndarray] = {}
+        for group in KERNEL_GROUPS:
+            found[group] = np.array([unit_ms[place] if place >= 0 else 0.0 for place in term_places(group)])
+        pooled = [np.exp(np.log(unit_ms[base == BASE_TERMS]).mean()) for base in range(len(TERMS))]
+        return AnalyticalTerms({POOLED: np.array(pooled), **found})
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As arrays in single precision; covariances are symmetric and kept as their lower halves."""
+        size = len(self.members[0].mean)
+        lower = np.tril_indices(size)
+        members = {
+            "member.mean": np.array([member.mean for member in self.members]),
+            "member.covariance": np.array([member.covariance[lower] for member in self.members]),
+            "member.numbers": np.array([[each.weight, each.known_weight, each.noise, each.scale] for each in self.members]),
+            "numbers": np.array([self.network_scale, self.kernel_scale, *self.factors[0], *self.factors[1], self.measured]),
+        }
+        memory = {
+            "memory.places": self.memory.places, "memory.offsets": self.memory.offsets,
+            "memory.explained": np.array([self.memory.explained]),
+        }  # fmt: skip
+        return {name: array.astype(np.float32) for name, array in (self.basis.arrays() | members | memory).items()}
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        return tuple(member.name for member in self.members)
+
+    @classmethod
+    def from_arrays(cls, names: tuple[str, ...], arrays: Mapping[str, np.ndarray]) -> DeviceForecast:
+        """From :meth:`arrays` and :attr:`member_names`.
+
+        Raises:
+            ValueError: The arrays do not belong together.
+        """
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("found a number that is not finite")
+        found = {name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()}
+        basis = ProcessBasis.from_arrays(found)
+        size = len(TERM_NAMES) + basis.size
+        means, halves, numbers = found["member.mean"], found["member.covariance"], found["member.numbers"]
+        count = len(names)
+        expected = ((count, size), (count, size * (size + 1) // 2), (count, 4))
+        if not count or (means.shape, halves.shape, numbers.shape) != expected or found["numbers"].shape != (7,):
+            raise ValueError(f"found members of shapes {means.shape}, {halves.shape}, {numbers.shape}, expected {expected}")
+        lower = np.tril_indices(size)
+        members = []
+        for place, name in enumerate(names):
+            covariance = np.zeros((size, size))
+            covariance[lower] = halves[place]
+            covariance += np.tril(covariance, -1).T
+            weight, known_weight, noise, scale = numbers[place].tolist()
+            members.append(Member(name, weight, known_weight, means[place], covariance, noise, scale))
+        network_scale, kernel_scale, *four, measured = found["numbers"].tolist()
+        factors = ((four[0], four[1]), (four[2], four[3]))
+        memory = NetworkMemory(found["memory.places"], found["memory.offsets"], float(found["memory.explained"][0]))
+        if len(memory.offsets) and memory.places.shape != (len(memory.offsets), basis.places.shape[1]):
+            raise ValueError(f"found places of shape {memory.places.shape} for {len(memory.offsets)} known networks")
+        return cls(basis, network_scale, kernel_scale, tuple(members), factors, int(measured), memory)

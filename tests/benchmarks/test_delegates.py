@@ -1,0 +1,123 @@
+"""Where layers ran by a table of Qualcomm AI Hub's form, held against the rules of delegates."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import delegates
+from benchmarks.delegates import (
+    Judge,
+    chosen_rules,
+    delegates_table,
+    figures,
+    graphs_of,
+    judge_delegates,
+    observed_rules,
+    read_rows,
+)
+from latcast.errors import DatasetError, ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.writers.onnx import to_onnx
+
+COLUMNS = (
+    "network", "weights_or_input", "device", "chip", "core_or_unit", "threads", "runtime", "backend", "precision", "batch",
+    "latency_ms", "published_precision", "npu_layers", "gpu_layers", "cpu_layers",
+)  # fmt: skip
+
+PLAIN, NORMED = "plain/Encoder", "normed"
+"""Two convolutions; a convolution and a layer normalisation."""
+
+
+def row(network: str, device: str, unit: str, precision: str, layers: tuple[int, int, int]) -> dict[str, Any]:
+    runtime = "onnxruntime-1.23.0" + ("+qairt-2.37.1" if unit == "npu" else "")
+    given = (network, "1x8x8x8", device, "chip", unit, "", runtime, "onnx", precision, 1, 1.0)
+    return dict(zip(COLUMNS, (*given, "float" if precision == "fp16" else precision, *layers), strict=True))
+
+
+ROWS = [
+    row(PLAIN, "Phone", "npu", "w8a16", (2, 0, 0)),
+    row(NORMED, "Phone", "npu", "fp16", (2, 0, 0)),
+    row(NORMED, "Phone", "npu", "w8a16", (1, 0, 3)),
+    row(PLAIN, "Snapdragon 7 Gen 4 QRD", "cpu", "w8a16", (0, 0, 2)),
+    row("unknown", "Phone", "npu", "fp16", (2, 0, 0)),
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    with (tmp_path / "latency_ms.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(ROWS)
+    return tmp_path
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    b = GraphBuilder("plain")
+    (tmp_path / "plain__Encoder.onnx").write_bytes(to_onnx(b.finish(b.conv(b.conv(b.input((1, 8, 8, 8)), 8, 3), 8, 3))))
+    b = GraphBuilder("normed")
+    (tmp_path / "normed.onnx").write_bytes(to_onnx(b.finish(b.layer_norm(b.conv(b.input((1, 8, 8, 8)), 8, 3)))))
+    return tmp_path
+
+
+def test_a_row_asks_for_the_npu_wherever_it_ran(table: Path) -> None:
+    rows = read_rows(table)
+
+    assert [row.outcome for row in rows] == ["all", "all", "mixed", "none", "all"]
+    assert {row.platform.unit for row in rows} == {"npu+onnx"}
+    assert [row.platform.precision for row in rows] == ["w8a16", "fp16", "w8a16", "w8a16", "fp16"]
+    assert rows[0].model == "plain"
+
+
+def test_shipped_rules_are_judged_beside_taking_everything_to_run_on_the_npu(table: Path, models: Path) -> None:
+    found = judge_delegates(table, models, seeds=2)
+
+    assert (found["rows"], found["rows_with_graph"], found["models_with_graph"], found["models"]) == (5, 4, 2, 3)
+    assert found["baseline"] == pytest.approx(
+        {"rows": 50.0, "all": 100.0, "mixed": 0.0, "none": 0.0, "balanced": 100 / 3, "models": 0.0}
+    )
+    assert found["shipped"] == {"rows": 100.0, "all": 100.0, "mixed": 100.0, "none": 100.0, "balanced": 100.0, "models": 100.0}
+    # The layer normalisation is one of two operators, and one of four layers.
+    assert found["share_error"] == {"rows": 1, "shipped": 25.0, "baseline": 75.0}
+    assert found["wrong"] == []
+    assert "| rules as shipped | 100.0 |" in delegates_table(found)
+
+
+def test_an_observed_rule_is_chosen_where_it_gets_a_row_right(table: Path, models: Path) -> None:
+    rows = [row for row in read_rows(table) if row.network != "unknown"]
+    judge, candidates = Judge(graphs_of(rows, models)), observed_rules(["onnxruntime-qnn"])
+
+    assert chosen_rules(judge, rows[:2], candidates) == []
+    assert [sorted(rule.operators) for rule in chosen_rules(judge, rows[:3], candidates)] == [
+        ["LayerNormalization", "layer_norm", "plain_layer_norm"]
+    ]
+    assert {rule.confidence for rule in candidates} == {"observed"}
+
+
+def test_rows_right_are_counted_by_outcome_and_by_model(table: Path) -> None:
+    rows = read_rows(table)
+
+    assert figures(rows, lambda row: "none") == pytest.approx(
+        {"rows": 20.0, "all": 0.0, "mixed": 0.0, "none": 100.0, "balanced": 100 / 3, "models": 0.0}
+    )
+
+
+def test_without_the_table_or_without_a_graph_it_says_so(tmp_path: Path, table: Path) -> None:
+    with pytest.raises(DatasetError, match="expected the folder of Qualcomm AI Hub's table"):
+        read_rows(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match="give ONNX files with --models"):
+        judge_delegates(table, seeds=1)
+
+
+def test_the_figures_of_the_docs_are_those_of_the_results() -> None:
+    text = (Path(delegates.__file__).parents[1] / "docs" / "delegates.md").read_text()
+    found = json.loads(delegates.RESULTS.read_text())
+    for line in delegates_table(found).splitlines():
+        if line.startswith(("| rules as shipped", "| observed rules", "| everything")):
+            assert line in text

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.devices.added_device import NewDevice, add_device, suggest_networks
+from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks
+from latcast.errors import DatasetError
+from latcast.predictors.bundle import load_bundle, save_bundle
+from latcast.records import Platform, Reference
+from latcast.spaces import build
+from tests.devices.made_up_devices import features, fitted, networks, true_ms
+
+PLATFORM = Platform.parse("new/tflite-2.14/cpu1/fp32")
+
+CHOSEN = (0, 2, 5, 8, 11, 13, 16, 19)
+
+
+def measured(factor: float = 1.0, wild: dict[int, float] | None = None) -> MeasuredNetworks:
+    """On a device like the first one of the pool's, whose chip the model never saw."""
+    found = []
+    for row in CHOSEN:
+        latency_ms = factor * float(true_ms()[0, row]) * (wild or {}).get(row, 1.0)
+        found.append(MeasuredNetwork(networks()[row], latency_ms, (latency_ms,), (f"few.csv:{row}",)))
+    return MeasuredNetworks(tuple(found))
+
+
+@pytest.fixture(scope="module")
+def added() -> NewDevice:
+    return add_device(PLATFORM, measured(), fitted())
+
+
+def test_networks_that_were_not_measured_are_predicted(added: NewDevice) -> None:
+    rest = [row for row in range(20) if row not in CHOSEN]
+
+    predictions = added.predictor.predict_many([build(networks()[row]) for row in rest])
+
+    errors = [abs(found.latency_ms / true_ms()[0, row] - 1) for row, found in zip(rest, predictions, strict=True)]
+    assert np.mean(errors) < 0.1
+    assert all(found.low_ms < found.latency_ms < found.high_ms for found in predictions)
+    assert added.misfits == ()
+    assert added.predictor.card["measurements"] == len(CHOSEN)
+    assert added.predictor.card["mape"] < 10
+
+
+def test_a_bundle_of_it_predicts_the_same(added: NewDevice, tmp_path: Path) -> None:
+    graphs = [build(networks()[row]) for row in (1, 4)]
+
+    again = load_bundle(save_bundle(added.predictor, tmp_path / "new.zip"))
+
+    for mine, theirs in zip(again.predict_many(graphs), added.predictor.predict_many(graphs), strict=True):
+        assert (mine.latency_ms, mine.low_ms, mine.high_ms) == pytest.approx(
+            (theirs.latency_ms, theirs.low_ms, theirs.high_ms), rel=1e-3
+        )
+
+
+def test_a_value_that_the_others_contradict_is_named_and_barely_counts(added: NewDevice) -> None:
+    found = add_device(PLATFORM, measured(wild={8: 6.0}), fitted())
+
+    [misfit] = found.misfits
+    assert misfit.name == networks()[8].name
+    assert misfit.measured_ms == pytest.approx(6 * misfit.expected_ms, rel=0.4)
+    assert "few.csv:8" in str(misfit)
+    assert found.warnings
+    graph = build(networks()[1])
+    assert found.predictor.predict(graph).latency_ms == pytest.approx(added.predictor.predict(graph).latency_ms, rel=0.1)
+
+
+def test_nothing_measured_is_a_wide_interval_and_is_said() -> None:
+    found = add_device(PLATFORM, MeasuredNetworks(()), fitted())
+
+    prediction = found.predictor.predict(build(networks()[3]))
+    assert prediction.high_ms > 2 * prediction.low_ms
+    assert any("nothing was measured on this device" in warning for warning in found.warnings)
+    assert all(each.deviation is None and each.factor is None for each in found.nearest)
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(1e-3, "s"), (1e3, "us")])
+def test_latencies_in_another_unit_are_asked_about(factor: float, unit: str) -> None:
+    with pytest.raises(DatasetError, match="say what they are with --latency-unit"):
+        add_device(PLATFORM, measured(factor), fitted())
+
+    asked: list[str] = []
+    for found in (
+        add_device(PLATFORM, measured(factor), fitted(), ask=lambda mismatch: asked.append(mismatch.unit) or unit),
+        add_device(PLATFORM, measured(factor), fitted(), latency_unit=unit),
+    ):
+        latency_ms = found.predictor.predict(build(networks()[1])).latency_ms
+        assert latency_ms == pytest.approx(float(true_ms()[0, 1]), rel=0.2)
+    assert asked == [unit]
+
+
+def test_networks_without_a_graph_are_left_out_and_said() -> None:
+    mystery = MeasuredNetwork(Reference("usc_nas", {"name": "net7"}, "net7"), 5.0, (5.0,), ("few.csv:9",))
+
+    found = add_device(PLATFORM, MeasuredNetworks((*measured().networks, mystery)), fitted())
+
+    assert any(note.startswith("net7 is left out") for note in found.notes)
+    assert found.predictor.card["measurements"] == len(CHOSEN)
+    with pytest.raises(DatasetError, match="none of the 1 measured networks has a graph here"):
+        add_device(PLATFORM, MeasuredNetworks((mystery,)), fitted())
+
+
+def test_the_nearest_platforms_are_known_with_their_factor(added: NewDevice) -> None:
+    best = added.nearest[0]
+
+    assert best.deviation is not None
+    assert best.factor is not None
+    assert best.deviation <= max(each.deviation or 0.0 for each in added.nearest)
+    row = int(best.platform.split("/")[0].removeprefix("d"))
+    assert best.factor == pytest.approx(float(np.median(true_ms()[0] / true_ms()[row])), rel=0.3)
+
+
+def test_what_is_suggested_narrows_most_and_each_less_than_the_one_before(added: NewDevice) -> None:
+    assert added.predictor.device is not None
+
+    now, found = suggest_networks(added.predictor.device, networks(), features(), features(), 5)
+
+    deviations = [now, *(each.deviation for each in found)]
+    assert deviations == sorted(deviations, reverse=True)
+    assert len({each.reference.key for each in found}) == 5

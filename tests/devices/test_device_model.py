@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing, updated
+from latcast.devices.device_model_fit import (
+    FEWEST_NETWORKS,
+    MOST_OF_A_CHIP,
+    NEW_LINEAGES,
+    NEW_NETWORKS,
+    NOTHING,
+    chip_folds,
+    held_out_networks,
+    platform_weights,
+    trials_of_fold,
+    without,
+)
+from latcast.predictors.platform_posterior import posterior
+from tests.devices.made_up_devices import NAMES, PLATFORMS, features, fitted, networks, platforms, true_ms
+
+NEW = platforms()[0]
+
+
+def forecast_ms(measured: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Latencies of all networks on the first platform, whose chip the model never saw, and their deviations."""
+    model = fitted()
+    described = model.described(features())
+    chosen = np.array(measured, dtype=int)
+    found = model.forecast("cpu", NEW.covariates, described.rows(chosen), NEW.log_ms[chosen], NEW.silicon)
+    log_ms, deviation = described.log_ms(found)
+    return np.exp(log_ms), deviation
+
+
+def test_a_device_of_a_chip_that_was_left_out_is_recovered_from_ten_networks() -> None:
+    measured = list(range(0, 20, 2))
+    rest = np.setdiff1d(np.arange(20), measured)
+
+    latency_ms, deviation = forecast_ms(measured)
+
+    error = np.log(latency_ms / true_ms()[0])[rest]
+    assert np.abs(error).mean() < 0.08
+    assert (np.abs(error) < 1.645 * deviation[rest]).mean() >= 0.7
+
+
+def test_more_measured_networks_leave_less_open() -> None:
+    widths = [float(forecast_ms(measured)[1].mean()) for measured in ([], [0], [0, 4, 9, 13])]
+
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_nothing_measured_is_what_the_pool_is_like() -> None:
+    latency_ms, _ = forecast_ms([])
+
+    typical = np.median(true_ms()[2:], axis=0)
+    assert np.abs(np.log(latency_ms / typical)).max() < 1.0
+
+
+def test_latencies_that_come_later_say_what_they_would_have_said_at_once() -> None:
+    model = fitted()
+    kind, described = model.kinds["cpu"], model.described(features())
+    first, second, both = (np.arange(*part) for part in ((0, 6), (6, 12), (0, 12)))
+    prior = model.prior("cpu", NEW.covariates)
+
+    early = posterior(prior, described.rows(first).observed(kind, NEW.log_ms[first]))
+    late = updated(early, described.rows(second).observed(kind, NEW.log_ms[second]))
+    at_once = posterior(prior, described.rows(both).observed(kind, NEW.log_ms[both]))
+
+    expected = [found.log_ms(described.terms, described.basis, np.zeros(20))[0] for found in (late, at_once)]
+    assert expected[0] == pytest.approx(expected[1], abs=0.03)
+
+
+def test_weights_between_known_numbers_of_networks_lie_between() -> None:
+    first, last = Weighing({"learned": 1.0}, 0.5, 2.0, 1.0), Weighing({"tied": 1.0}, 0.5, 4.0, 1.0)
+    known = (Arbitration(1, first, last), Arbitration(7, last, first))
+    model = replace(fitted(), arbitration={"cpu": known})
+
+    # 1.5 · (7.5 / 1.5)^½ = 3.35: halfway by the logarithm at 2.85 networks.
+    found = model.arbitration_of("cpu", 3)
+    part = np.log(3.5 / 1.5) / np.log(5)
+    assert found.new.weights == pytest.approx({"learned": 1 - part, "tied": part})
+    assert found.new.open_factor == pytest.approx(2 + 2 * part)
+    assert found.known.open_factor == pytest.approx(4 - 2 * part)
+    assert model.arbitration_of("cpu", 0).new.weights == {"learned": 1.0}
+    assert model.arbitration_of("cpu", 50).new.weights == {"tied": 1.0}
+    assert model.arbitration_of("gpu", 3).new.weights == {}
+
+
+def test_covariates_that_the_pool_does_not_have_count_nothing() -> None:
+    model = fitted()
+
+    known = model.mean({INTERCEPT: 1.0})
+    assert model.mean({INTERCEPT: 1.0, "runtime of tomorrow": 1.0}) == pytest.approx(known)
+    assert len(known) == TERM_COUNT + model.basis.size
+
+
+def test_twins_of_silicon_are_held_out_together() -> None:
+    fold_of = chip_folds(platforms(), 4)
+
+    assert set(fold_of) == {f"chip{index}" for index in range(PLATFORMS // 2)}
+    for fold in range(4):
+        inside = {each.silicon for each in platforms() if fold_of[each.silicon] != fold}
+        outside = {each.silicon for each in platforms() if fold_of[each.silicon] == fold}
+        assert not inside & outside
+        assert outside
+
+
+def test_platforms_of_one_chip_weigh_together_as_at_most_some() -> None:
+    eight = [replace(NEW, name=f"n{index}") for index in range(8)]
+
+    weights = platform_weights([*eight, platforms()[4]])
+
+    assert weights == pytest.approx([MOST_OF_A_CHIP / 8] * 8 + [1.0])
+
+
+def test_networks_that_are_held_out_are_in_no_platform_of_the_pool() -> None:
+    # Memory of networks flatters: what a trial tests, the pool that is fitted must never have run.
+    lineages = ["" if index % 2 else f"lineage{index // 4}" for index in range(20)]
+    for fold in range(4):
+        out = held_out_networks(lineages, fold)
+        known = without(platforms(), out)
+        assert not any(out[each.networks].any() for each in known)
+        assert all(len(each.log_ms) == len(each.networks) >= FEWEST_NETWORKS for each in known)
+        for trial in trials_of_fold(platforms()[:4], out, fold, (0, 3)):
+            assert out[trial.tested].all() if trial.held_out != NOTHING else not out[trial.tested].any()
+            assert not set(trial.tested) & set(trial.measured)
+            if trial.held_out == NEW_LINEAGES:
+                assert not out[trial.measured].any()
+
+
+def test_lineages_are_held_out_as_a_whole_and_each_once_in_three_folds() -> None:
+    lineages = [f"lineage{index // 2}" for index in range(20)]
+
+    out = np.array([held_out_networks(lineages, fold) for fold in range(3)])
+
+    assert out.sum(axis=0).tolist() == [1] * 20
+    assert (out[:, ::2] == out[:, 1::2]).all()
+
+
+def test_two_trials_of_a_chip_say_enough() -> None:
+    many = [replace(NEW, name=f"n{index}") for index in range(9)]
+    every = np.ones(20, dtype=bool)
+
+    trials = list(trials_of_fold(many, every, 0, (3,), draws=1))
+
+    assert len({trial.platform.name for trial in trials}) == 2
+    assert {trial.held_out for trial in trials} == {NEW_NETWORKS}
+
+
+def test_the_made_up_pool_is_what_it_is_said_to_be() -> None:
+    assert len(NAMES) == len(networks()) == len(features()) == 20
+    assert len(fitted().platforms) == PLATFORMS - 2

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from latcast.devices.device_model import INTERCEPT
+from latcast.devices.known_platforms import covariates_of, kind_of, known_platforms, lineage_or_none
+from latcast.errors import DatasetError
+from latcast.measure.environment import MOMENT
+from latcast.records import Measurement, Platform, Reference
+from latcast.spaces.catalogue import model
+
+PIXEL = "pixel4/tflite-2.10/cpu4/fp32"
+
+
+def measured(
+    name: str = "squeezenet1_1", latency_ms: float | None = 5.0, platform: str = PIXEL, **environment: Any
+) -> Measurement:
+    return Measurement(
+        platform, model(name), runs_ms=() if latency_ms is None else (latency_ms,), latency_ms=latency_ms,
+        raw_latency_ms=latency_ms, error=None if latency_ms is not None else "it crashed", environment=environment,
+    )  # fmt: skip
+
+
+def test_a_platform_has_the_median_of_each_network() -> None:
+    pool = known_platforms([("timm", measured(latency_ms=value)) for value in (4.0, 5.0, 9.0)] + [("timm", measured("alexnet"))])
+
+    [platform] = pool.platforms
+    assert platform.name == PIXEL
+    assert np.exp(platform.log_ms) == pytest.approx([5.0, 5.0])
+    assert [pool.references[index].name for index in platform.networks] == ["squeezenet1_1", "alexnet"]
+    assert len(pool.features) == len(pool.lineages) == 2
+    assert pool.left_out == {}
+
+
+def test_the_same_platform_of_two_sources_is_two_that_share_their_silicon() -> None:
+    pool = known_platforms([("timm", measured()), ("paddle", measured())])
+
+    assert [each.source for each in pool.platforms] == ["timm", "paddle"]
+    assert len({each.silicon for each in pool.platforms}) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "item", "reason"),
+    [
+        ("timm", measured(latency_ms=None), "it failed"),
+        ("timm", measured(latency_ms=0.01), "it is shorter than 0.02 ms"),
+        ("timm", measured(platform="orin/tensorrt-8.4/gpu+b32/fp16"), "it is of a batch"),
+        ("aihub", Measurement(PIXEL, Reference("aihub", {"name": "resnet_3d"}, "resnet_3d"), runs_ms=(9.0,), latency_ms=9.0,
+                              raw_latency_ms=9.0), "its published input is wrong, or its operators are emulated"),
+        ("aihub", measured(platform="s23/qnn-2.20/npu/int8", unit_kind="npu", **{MOMENT: {"npu_layers": 80, "cpu_layers": 20}}),
+         "more than a tenth of its layers ran on another unit"),
+        ("iiswc20", Measurement(PIXEL, Reference("iiswc20", {"name": "a"}, "a"), runs_ms=(9.0,), latency_ms=9.0,
+                                raw_latency_ms=9.0),
+         "its network has no graph"),
+    ],
+)  # fmt: skip
+def test_what_is_no_latency_of_a_network_on_its_platform_is_left_out_and_counted(
+    source: str, item: Measurement, reason: str
+) -> None:
+    pool = known_platforms([(source, item), (source, measured())])
+
+    assert pool.left_out == {reason: 1}
+    assert [len(each.networks) for each in pool.platforms] == [1]
+
+
+def test_a_batch_is_told_by_its_unit_and_not_by_a_name_that_begins_so() -> None:
+    pool = known_platforms([("timm", measured(platform="orin/tensorrt-8.4/gpu+big/fp16"))])
+
+    assert pool.left_out == {}
+
+
+def test_nine_tenths_of_the_layers_on_the_unit_are_enough() -> None:
+    item = measured(platform="s23/qnn-2.20/npu/int8", unit_kind="npu", **{MOMENT: {"npu_layers": 90, "cpu_layers": 10}})
+
+    [platform] = known_platforms([("aihub", item)]).platforms
+    assert platform.kind == "npu"
+
+
+def test_covariates_are_of_the_kind_the_runtime_the_precision_and_the_chip() -> None:
+    found = covariates_of(Platform.parse(PIXEL), "cpu")
+
+    assert {INTERCEPT, "kind cpu", "runtime tflite", "precision cpu fp32"} <= set(found)
+    assert found["cpu threads"] == 2.0
+    assert any(name.startswith("cpu log2") for name in found)
+
+
+def test_a_chip_that_is_not_known_is_as_the_usual_one() -> None:
+    found = covariates_of(Platform.parse("whatisit/tflite-2.10/cpu1/fp32"), "cpu")
+
+    assert set(found) == {
+        INTERCEPT, "kind cpu", "runtime tflite", "precision cpu fp32", "cpu threads", "cpu threads stated",
+    }  # fmt: skip
+    assert found["cpu threads"] == 0.0
+
+
+def test_an_npu_s_runtime_is_that_of_its_backend() -> None:
+    assert "runtime onnxruntime qnn" in covariates_of(Platform.parse("s23/onnxruntime-1.20/npu+qnn/int8"), "npu")
+
+
+def test_the_kind_of_unit_is_what_was_stated_or_what_its_name_says() -> None:
+    platform = Platform.parse("s23/qnn-2.20/hexagon/int8")
+
+    assert kind_of(platform, {"unit_kind": "npu"}) == "npu"
+    assert kind_of(Platform.parse(PIXEL), {}) == "cpu"
+    with pytest.raises(DatasetError, match="of no known kind; expected one of cpu, gpu, npu"):
+        kind_of(Platform.parse("a/magic-1.0/abacus/fp32"), {})
+
+
+def test_drawn_networks_have_no_lineage() -> None:
+    assert lineage_or_none(Reference("random_mixed", {"seed": 1})) == ""
+    assert lineage_or_none(model("resnet18")) == lineage_or_none(model("resnet50")) != ""

@@ -1,0 +1,358 @@
+"""Latencies of a new device, read from files of every kind."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latcast.datasets import jsonlines
+from latcast.datasets.importers.benchmark_tools.manifest import KitManifest, KitNetwork
+from latcast.datasets.store import Store
+from latcast.devices.latency_units import UnitMismatch
+from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks, in_milliseconds, read_measured
+from latcast.errors import DatasetError, LatcastError
+from latcast.graph.writers.onnx import to_onnx
+from latcast.records import Measurement, Platform, Reference
+from latcast.spaces import pytorchcv
+from latcast.spaces.catalogue import build, model
+from tests.corpus.conftest import corpus_files
+
+RECORDED = Path(__file__).parents[1] / "datasets" / "importers" / "benchmark_tools" / "recorded"
+
+RPI5 = Platform.parse("rpi5/tflite-2.17/cpu1/fp32")
+
+
+def written(folder: Path, text: str, name: str = "few.csv") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pytorchcv() -> Iterator[None]:
+    """Asking it for a name imports PyTorch, which takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pytorchcv, "has_network", lambda name: False)
+        yield
+
+
+def measured_on(platform: str, name: str, latency_ms: float | None, *, role: str = "network") -> Measurement:
+    error = "out of memory" if latency_ms is None else None
+    return Measurement(platform, model(name), role, latency_ms=latency_ms, error=error)
+
+
+def outcome(file: Path) -> MeasuredNetworks | LatcastError:
+    try:
+        return read_measured([file], RPI5)
+    except LatcastError as problem:
+        return problem
+
+
+def read(*sources: Path, platform: Platform = RPI5) -> dict[str, float]:
+    return {each.name: each.latency_ms for each in read_measured(sources, platform).networks}
+
+
+class TestCsv:
+    def test_names_of_every_kind_and_files_beside_it(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.onnx").write_bytes(to_onnx(build(model("squeezenet1_1"))))
+        file = written(tmp_path, "model,latency_ms\nresnet18,105.5\nmobilenetv2_w1, 24.5\n\nmine.onnx,31\n")
+
+        found = read_measured([file], RPI5)
+
+        assert found.latency_ms == {
+            pytorchcv.reference_of("resnet18"): 105.5,
+            pytorchcv.reference_of("mobilenetv2_w1"): 24.5,
+            found.networks[2].reference: 31.0,
+        }
+        assert found.networks[2].reference.space == "file"
+        assert [each.places for each in found.networks] == [("few.csv:2",), ("few.csv:3",), ("few.csv:5",)]
+        assert found.notes == ()
+
+    def test_what_spreadsheets_write_is_read(self, tmp_path: Path) -> None:
+        text = '\ufeffModel,Latency_ms\r\n"resnet18","105.5"\r\n,\r\n'
+        (tmp_path / "a.csv").write_bytes(text.encode())
+        (tmp_path / "b.csv").write_bytes(text.removeprefix("\ufeff").encode("utf-16"))
+
+        assert read(tmp_path / "a.csv") == read(tmp_path / "b.csv") == {"resnet18": 105.5}
+
+    def test_every_line_that_is_refused_is_named_and_an_unknown_name_with_those_near(self, tmp_path: Path) -> None:
+        file = written(tmp_path, "model,latency_ms\nresnet181,3\nresnet18,4\nmobilnet_v2,5\nx,6\n")
+
+        with pytest.raises(DatasetError) as caught:
+            read_measured([file], RPI5)
+
+        reason = str(caught.value)
+        assert reason.startswith(f"{file}:2: the network 'resnet181' is not known: there is no file 'resnet181' here or beside")
+        assert "resnet18," in reason
+        assert reason.endswith("; 2 more refused: lines 4, 5")
+
+    def test_a_name_with_its_space_is_no_path(self, tmp_path: Path) -> None:
+        file = written(tmp_path, "model,latency_ms\naihub/convnext_tiny,3\n")
+
+        assert list(read_measured([file], RPI5).latency_ms) == [model("aihub/convnext_tiny")]
+        # Not the resnet18 of a family.
+        with pytest.raises(DatasetError, match=r"few.csv:2: the network 'nosuch/resnet18' is not known"):
+            read_measured([written(tmp_path, "model,latency_ms\nnosuch/resnet18,3\n")], RPI5)
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            (
+                "model;latency_ms\nresnet18;3\n",
+                ":1: found the header 'model;latency_ms', expected a CSV file with the header model,latency_ms",
+            ),
+            ("", ":1: found the header '', expected a CSV file with the header model,latency_ms"),
+            ("model,latency_ms\n", ":1: no model follows the header"),
+            ("model,latency_ms\nresnet18,12,5\n", ":2: found 3 cells"),
+            ("model,latency_ms\nresnet18\n,4\nresnet18,5\n", ":2: found 1 cells; .* in milliseconds; 1 more refused: line 3"),
+            ("model,latency_ms\nresnet18,-3\n", ":2: the latency is -3; expected a finite number above 0"),
+            ("model,latency_ms\nresnet18,1_000\n", ":2: the latency is 1_000; expected"),
+            ("model,latency_ms\nresnet18,nan\n", ":2: the latency is nan; expected"),
+            ("model,latency_ms\nresnet18,1e300\n", r":2: the latency is 1e300; expected 1e-09 to 1e\+12 ms"),
+            ("model,latency_ms\nresnet18,12 ms\n", ":2: the latency is 12 ms; expected a finite number"),
+        ],
+    )
+    def test_what_is_no_table_of_latencies_is_refused_with_its_line(self, tmp_path: Path, text: str, reason: str) -> None:
+        with pytest.raises(DatasetError, match=f"few.csv{reason}"):
+            read_measured([written(tmp_path, text)], RPI5)
+
+    @settings(max_examples=40)
+    @given(rows=st.lists(st.tuples(st.sampled_from(["resnet18", "resnet34", "vgg16"]), st.floats(1e-6, 1e9)), min_size=1))
+    def test_every_value_counts_once_in_the_median_of_its_network(
+        self, rows: list[tuple[str, float]], tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        text = io.StringIO()
+        csv.writer(text).writerows([("model", "latency_ms"), *rows])
+
+        found = read_measured([written(tmp_path_factory.mktemp("csv"), text.getvalue())], RPI5)
+
+        assert [(each.name, list(each.values_ms)) for each in found.networks] == [
+            (name, [value for each, value in rows if each == name]) for name in dict.fromkeys(name for name, _ in rows)
+        ]
+        for each in found.networks:
+            assert each.latency_ms == pytest.approx(float(np.median(each.values_ms)))
+
+    @settings(max_examples=40)
+    @given(text=st.text(max_size=80) | st.text("model,latency_ms\nresnet18,0123456789.e-\"'\r\n;\t", max_size=120))
+    def test_any_text_is_read_or_refused_in_one_line(self, text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+        file = tmp_path_factory.mktemp("csv") / "few.csv"
+        for content in (text, f"model,latency_ms\n{text}"):
+            file.write_bytes(content.encode("utf-8", "surrogatepass"))
+            found = outcome(file)
+            if isinstance(found, LatcastError):
+                assert str(file) in str(found)
+                assert str(found).isprintable()
+            else:
+                assert all(0 < each.latency_ms < np.inf for each in found.networks)
+
+
+class TestRepetitions:
+    def test_values_of_one_network_are_combined_and_it_is_said(self, tmp_path: Path) -> None:
+        first = written(tmp_path, "model,latency_ms\nsqueezenet1_1,10\nresnet50,50\nsqueezenet1_1,11\n", "a.csv")
+        second = written(tmp_path, "model,latency_ms\nsqueezenet1_1,30\n", "b.csv")
+
+        found = read_measured([first, second], RPI5)
+
+        assert [(each.name, each.latency_ms, each.values_ms) for each in found.networks] == [
+            ("squeezenet1_1", 11.0, (10.0, 11.0, 30.0)),
+            ("resnet50", 50.0, (50.0,)),
+        ]
+        assert found.networks[0].places == ("a.csv:2", "a.csv:4", "b.csv:2")
+        assert found.notes == (
+            "of several values of one network the median counts: squeezenet1_1 (3)",
+            "squeezenet1_1: from 10 ms (a.csv:2) to 30 ms (b.csv:2)",
+        )
+
+    def test_a_file_is_the_same_network_wherever_it_lies(self, tmp_path: Path) -> None:
+        data = to_onnx(build(model("squeezenet1_1")))
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / f"{name}.onnx").write_bytes(data)
+        file = written(tmp_path, "model,latency_ms\na/a.onnx,10\nb/b.onnx,12\n")
+
+        [found] = read_measured([file], RPI5).networks
+
+        assert (found.latency_ms, len(found.values_ms)) == (11.0, 2)
+
+
+class TestRecords:
+    def test_json_lines_and_stores_of_the_platform_are_read_whatever_the_device_is_called(self, tmp_path: Path) -> None:
+        records = [measured_on(f"{device}/tflite-2.17/cpu1/fp32", "resnet18", 5.0) for device in ("local", "rpi5")]
+        jsonlines.write(tmp_path / "local.jsonl", records[:1])
+        with Store(tmp_path / "few.sqlite") as store:
+            store.add_all(records[1:])
+
+        for source in ("local.jsonl", "few.sqlite"):
+            found = read_measured([tmp_path / source], RPI5)
+            assert (found.latency_ms, found.notes) == ({model("resnet18"): 5.0}, ())
+
+    def test_another_device_s_name_is_said(self, tmp_path: Path) -> None:
+        jsonlines.write(tmp_path / "few.jsonl", [measured_on("pi/tflite-unstated/cpu1/fp32", "resnet18", 5.0)])
+
+        found = read_measured([tmp_path / "few.jsonl"], RPI5)
+
+        assert found.notes == (f"{tmp_path / 'few.jsonl'}: what was measured on pi is taken for rpi5",)
+
+    def test_of_several_platforms_the_one_that_is_meant_counts(self, tmp_path: Path) -> None:
+        records = [
+            measured_on(platform, "resnet18", latency_ms)
+            for platform, latency_ms in (
+                ("rpi5/tflite-2.17/cpu4/fp32", 1.0), ("rpi5/tflite-2.17/cpu1/fp32", 2.0), ("rpi5/tflite-2.17/cpu1/int8", 3.0),
+                ("rpi5/ncnn-2.17/cpu1/fp32", 4.0), ("rpi5/tflite-2.10/cpu1/fp32", 5.0), ("pixel4/tflite-2.17/cpu1/fp32", 6.0),
+            )
+        ]  # fmt: skip
+        jsonlines.write(tmp_path / "few.jsonl", records)
+
+        assert read(tmp_path / "few.jsonl") == {"resnet18": 2.0}
+        with pytest.raises(DatasetError, match=r"pixel4/tflite-2.17/cpu1/fp32, rpi5/.*, which may all be meant"):
+            read(tmp_path / "few.jsonl", platform=replace(RPI5, device="new"))
+        with pytest.raises(DatasetError, match=r"expected runtime tflite-2.17, unit gpu and precision fp32"):
+            read(tmp_path / "few.jsonl", platform=replace(RPI5, unit="gpu"))
+
+    def test_failed_ones_and_kernels_are_no_latencies(self, tmp_path: Path) -> None:
+        records = [
+            measured_on(RPI5.id, "resnet18", None),
+            measured_on(RPI5.id, "resnet34", 7.0),
+            measured_on(RPI5.id, "resnet50", 9.0, role="kernel"),
+        ]
+        jsonlines.write(tmp_path / "few.jsonl", records)
+        jsonlines.write(tmp_path / "none.jsonl", records[:1])
+
+        found = read_measured([tmp_path / "few.jsonl"], RPI5)
+
+        assert found.latency_ms == {model("resnet34"): 7.0}
+        assert found.notes == (
+            f"{tmp_path / 'few.jsonl'}: no latency of resnet18, whose measuring failed (resnet18: out of memory)",
+        )
+        with pytest.raises(DatasetError, match="no measurement of a network that succeeded"):
+            read_measured([tmp_path / "none.jsonl"], RPI5)
+
+    def test_a_line_that_is_no_measurement_is_refused_with_its_number(self, tmp_path: Path) -> None:
+        jsonlines.write(tmp_path / "few.jsonl", [measured_on(RPI5.id, "resnet18", 5.0)])
+        with (tmp_path / "few.jsonl").open("a") as file:
+            file.write('{"model": "resnet18"}\n')
+
+        with pytest.raises(DatasetError, match=r"few\.jsonl:2: "):
+            read_measured([tmp_path / "few.jsonl"], RPI5)
+
+
+class TestTools:
+    def kit(self, folder: Path) -> Path:
+        """A kit's folder with runs of TFLite's tool, three on the CPU and one that profiled."""
+        KitManifest((KitNetwork("squeezenet1_1", model("squeezenet1_1")),)).write(folder)
+        results = folder / "results" / "rpi5-cpu1"
+        results.mkdir(parents=True)
+        header = "# latcast network=squeezenet1_1 device=rpi5 threads=1 precision=fp32 unit=cpu1 version=2.17\n"
+        recorded = (RECORDED / "tflite.txt").read_text()
+        for number, median in enumerate(("23905", "23805", "24005")):
+            text = recorded.replace("median=23905", f"median={median}")
+            (results / f"squeezenet1_1.{number}.txt").write_text(header + text)
+        other = header.replace("unit=cpu1", "unit=1large")
+        (folder / "results" / "large.txt").write_text(other + recorded)
+        return folder
+
+    def test_a_kit_s_folder_gives_the_runs_of_the_platform(self, tmp_path: Path) -> None:
+        found = read_measured([self.kit(tmp_path)], RPI5)
+
+        assert found.latency_ms == {model("squeezenet1_1"): 23.905}
+        assert found.networks[0].values_ms == (23.905, 23.805, 24.005)
+        assert found.notes == ("of several values of one network the median counts: squeezenet1_1 (3)",)
+
+    def test_what_ran_elsewhere_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match=r"expected runtime ncnn-1.0, unit cpu1 and precision fp32"):
+            read_measured([self.kit(tmp_path)], Platform.parse("rpi5/ncnn-1.0/cpu1/fp32"))
+
+    def test_output_that_does_not_say_where_it_ran_is_of_the_new_device(self, tmp_path: Path) -> None:
+        shutil.copy(RECORDED / "tflite.txt", tmp_path / "squeezenet1_1.txt")
+
+        assert list(read(tmp_path / "squeezenet1_1.txt").values()) == [23.905]
+        with pytest.raises(DatasetError, match="it ran on 1 threads"):
+            read(tmp_path / "squeezenet1_1.txt", platform=replace(RPI5, unit="cpu4"))
+
+    def test_a_version_that_is_not_stated_is_any(self, tmp_path: Path) -> None:
+        shutil.copy(RECORDED / "benchmark_app.txt", tmp_path / "squeezenet1_1.txt")
+
+        assert list(read(tmp_path / "squeezenet1_1.txt", platform=Platform.parse("x/openvino-unstated/cpu1/fp32"))) != []
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"cannot read measured latencies from .*nosuch.csv"):
+        read_measured([tmp_path / "nosuch.csv"], RPI5)
+    with pytest.raises(DatasetError, match="holds no results"):
+        read_measured([tmp_path], RPI5)
+    with pytest.raises(DatasetError, match="found no file"):
+        read_measured([], RPI5)
+
+
+@pytest.mark.parametrize("file", corpus_files("bench/*", "jsonl/*", "targeted/*.jsonl*"), ids=lambda file: file.name)
+def test_files_that_broke_readers_are_refused_in_one_line_or_read(file: Path) -> None:
+    found = outcome(file)
+
+    assert str(found).isprintable() if isinstance(found, LatcastError) else found.networks
+
+
+class TestUnits:
+    TYPICAL = np.array([10.0, 20.0, 40.0, np.nan])
+
+    def measured(self, *latencies_ms: float) -> MeasuredNetworks:
+        return MeasuredNetworks(
+            tuple(
+                MeasuredNetwork(Reference("resnet", {"n": index}, f"net{index}"), value, (value,), (f"few.csv:{index + 2}",))
+                for index, value in enumerate(latencies_ms)
+            )
+        )
+
+    def test_milliseconds_stay_as_they_are(self) -> None:
+        given = self.measured(30.0, 10.0, 200.0, 1e9)
+
+        assert in_milliseconds(given, self.TYPICAL) is given
+
+    def test_seconds_are_asked_about_and_never_guessed(self) -> None:
+        given = self.measured(0.011, 0.019, 0.05, 0.1)
+        asked: list[UnitMismatch] = []
+
+        def answer(mismatch: UnitMismatch) -> str:
+            asked.append(mismatch)
+            return "s"
+
+        found = in_milliseconds(given, self.TYPICAL, ask=answer)
+
+        assert list(found.latency_ms.values()) == pytest.approx([11, 19, 50, 100])
+        assert found.networks[0].values_ms == pytest.approx((11,))
+        # 0.011 of 10 ms is the median.
+        assert [each.unit for each in asked] == ["s"]
+        assert asked[0].times == pytest.approx(0.0011)
+        with pytest.raises(DatasetError, match=r"909 times below .* as seconds taken for milliseconds"):
+            in_milliseconds(given, self.TYPICAL)
+
+    def test_a_unit_that_is_said_is_not_doubted(self) -> None:
+        given = self.measured(0.011, 19.0, 50_000.0, 0.1)
+
+        assert in_milliseconds(given, self.TYPICAL, unit="ms") is given
+        assert list(in_milliseconds(given, self.TYPICAL, unit="us").latency_ms.values()) == pytest.approx(
+            [1.1e-5, 0.019, 50.0, 1e-4]
+        )
+
+    def test_one_in_another_unit_than_the_rest_is_refused_with_its_line(self) -> None:
+        with pytest.raises(
+            DatasetError, match=r"^few.csv:3: net1 takes 1e\+03 times what the others say of this device: hardly of"
+        ):
+            in_milliseconds(self.measured(10.0, 20_000.0, 40.0), self.TYPICAL[:3])
+
+    def test_two_that_contradict_each_other_are_both_named(self) -> None:
+        with pytest.raises(DatasetError, match=r"few.csv:2: net0 .*; few.csv:3: net1"):
+            in_milliseconds(self.measured(10.0, 20_000.0), self.TYPICAL[:2])
+
+    def test_without_a_known_device_nothing_is_doubted(self) -> None:
+        given = self.measured(1e-3, 1e6)
+
+        assert in_milliseconds(given, np.full(2, np.nan)) is given

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latcast.devices.device_model import INTERCEPT, DeviceModel, Weighing, member_weights
+from latcast.devices.members import (
+    MEMBERS,
+    NEAREST,
+    Candidate,
+    fit_totals,
+    flops_and_memory,
+    left_out_score,
+    pattern_deviations,
+)
+from latcast.predictors.network_features import TERM_NAMES, TERM_UNITS
+from tests.devices.made_up_devices import features, fitted, platforms
+
+COVARIATES = {INTERCEPT: 1.0, "kind cpu": 1.0, "runtime tflite": 1.0, "precision cpu fp32": 1.0}
+
+
+def candidate(name: str, score: float) -> Candidate:
+    return Candidate(name, np.zeros(1), np.zeros((1, 1)), 0.1, 1.0, score, np.zeros(0), np.zeros(0))
+
+
+def test_weights_follow_the_evidence_and_the_pool() -> None:
+    # Evidence counts half: a factor of e² in density is one of e in weight.
+    names, scores = ("learned", "tied"), np.array([2.0, 0.0])
+
+    def weights(prior: dict[str, float]) -> np.ndarray:
+        return member_weights(names, scores, Weighing(prior, 0.5, 1.0, 1.0))
+
+    assert weights({}) == pytest.approx([np.e / (1 + np.e), 1 / (1 + np.e)])
+    assert weights({"learned": 0.2, "tied": 0.8}) == pytest.approx(np.array([0.2 * np.e, 0.8]) / (0.2 * np.e + 0.8))
+    assert weights({"learned": 1.0})[1] < 1e-4
+
+
+def test_errors_within_what_is_expected_score_better_than_wild_ones() -> None:
+    near, far = (left_out_score(np.full(3, error), np.full(3, 0.01)) for error in (0.1, 0.5))
+
+    assert near == pytest.approx(3 * (-0.5 * np.log(0.01) - 3.5 * np.log(7 / 6)))
+    assert near > far
+    # Sure of itself and right is better than unsure and right.
+    assert left_out_score(np.zeros(1), np.array([0.01])) > left_out_score(np.zeros(1), np.array([1.0]))
+
+
+def test_flops_and_memory_recovers_prices_from_exact_latencies() -> None:
+    prices = np.array([2e-9, 3e-8, 0.5])
+    totals = features().totals
+
+    assert fit_totals(totals, totals @ prices) == pytest.approx(prices, rel=1e-6)
+
+    found = flops_and_memory(totals, np.log(totals @ prices), basis=4)
+    assert np.exp(found.mean[TERM_NAMES.index("flops conv 3x3")]) * TERM_UNITS[0] == pytest.approx(prices[0], rel=1e-6)
+    assert np.exp(found.mean[TERM_NAMES.index("network")]) * TERM_UNITS[-1] == pytest.approx(prices[2], rel=1e-6)
+    assert np.abs(found.error).max() < 1e-6
+    assert len(found.mean) == len(TERM_NAMES) + 4
+
+
+def test_of_one_network_only_a_price_of_flops_is_known() -> None:
+    assert fit_totals(np.array([[1e9, 1e6, 1.0]]), np.array([20.0])) == pytest.approx([2e-8, 0.0, 0.0])
+
+
+def test_one_slow_network_does_not_change_the_prices() -> None:
+    prices = np.array([2e-9, 3e-8, 0.5])
+    latency_ms = features().totals @ prices
+    latency_ms[4] *= 20
+
+    # A fourth of the error that it would be shared among all.
+    assert fit_totals(features().totals, latency_ms)[0] == pytest.approx(prices[0], rel=0.25)
+
+
+@pytest.fixture(scope="module")
+def model() -> DeviceModel:
+    return fitted()
+
+
+def test_every_member_has_a_prior_where_something_was_measured(model: DeviceModel) -> None:
+    seen = model.described(features()).rows(np.arange(5))
+    observed = seen.observed(model.kinds["cpu"], platforms()[2].log_ms[:5])
+
+    priors = {name: make(model, "cpu", COVARIATES, observed, "chip1") for name, make in MEMBERS.items()}
+
+    for prior in priors.values():
+        assert prior is not None
+        assert np.linalg.eigvalsh(prior.covariance).min() > -1e-9
+
+
+def test_platforms_of_the_same_chip_are_a_member_where_there_are_any(model: DeviceModel) -> None:
+    nothing = model.described(features()).rows(np.zeros(0, dtype=int)).observed(model.kinds["cpu"], np.zeros(0))
+
+    assert MEMBERS["chip"](model, "cpu", COVARIATES, nothing, "chip0") is None
+    assert MEMBERS["chip"](model, "cpu", COVARIATES, nothing, "") is None
+    found = MEMBERS["chip"](model, "cpu", COVARIATES, nothing, "chip1")
+    assert found is not None
+    assert found.mean == pytest.approx(model.states[:2].mean(axis=0))
+
+
+def test_the_nearest_platforms_are_those_of_the_same_pattern_whatever_their_speed(model: DeviceModel) -> None:
+    seen = model.described(features())
+    observed = seen.observed(model.kinds["cpu"], platforms()[7].log_ms + np.log(30.0))
+
+    rows, deviation = pattern_deviations(model, "cpu", COVARIATES, observed)
+
+    assert model.platforms[rows[int(np.argmin(deviation))]].name == platforms()[7].name
+    assert len(rows) == len(model.platforms) > NEAREST
+    other = {**COVARIATES, "runtime mnn": 1.0}
+    assert pattern_deviations(model, "cpu", other, observed)[1] == pytest.approx(deviation + 0.1)

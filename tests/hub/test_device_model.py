@@ -1,0 +1,162 @@
+"""The model of devices as the hub's, on real latencies of five runtimes of one machine, with a made-up pool."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from latcast.datasets import jsonlines
+from latcast.errors import DatasetError, TrainingError
+from latcast.hub import device_model
+from latcast.hub.browser import CHECK, SIGNATURE, served_networks
+from latcast.hub.device_model import FITTER, HubDeviceModel
+from latcast.hub.model import Observation
+from latcast.hub.refitting import fit
+from latcast.records import Reference
+from tests.devices.made_up_devices import fitted
+
+RUNTIMES = Path(__file__).parent / "data" / "runtimes.jsonl.gz"
+HELD_OUT = "xeon/mnn-3.6/cpu1/fp32"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[None]:
+    """In place of the model that comes with latcast."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device_model, "load_device_model", fitted)
+        yield
+
+
+@pytest.fixture(scope="module")
+def observed() -> list[Observation]:
+    return [Observation(item.platform, item.reference, item.latency_ms or 0.0) for item in jsonlines.read(RUNTIMES)]
+
+
+@pytest.fixture(scope="module")
+def model(observed: list[Observation]) -> HubDeviceModel:
+    """Without one runtime, and without the networks that it is checked by."""
+    return FITTER.fit([item for item in observed if item.platform != HELD_OUT and item.reference.name not in CHECK])
+
+
+def latencies(observed: list[Observation], names: tuple[str, ...]) -> dict[str, float]:
+    return {
+        item.reference.key: item.latency_ms for item in observed if item.platform == HELD_OUT and item.reference.name in names
+    }
+
+
+def test_networks_that_nobody_ran_are_predicted_on_a_platform_that_nobody_knew(
+    observed: list[Observation], model: HubDeviceModel
+) -> None:
+    actual = latencies(observed, CHECK)
+
+    found = model.predict(list(served_networks().values()), latencies(observed, SIGNATURE))
+
+    errors = [abs(found[key].latency_ms / value - 1) for key, value in actual.items()]
+    assert np.mean(errors) < 0.3
+    assert all(found[key].low_ms < found[key].latency_ms < found[key].high_ms for key in actual)
+
+
+def test_a_model_survives_json(observed: list[Observation], model: HubDeviceModel) -> None:
+    networks, measured = list(served_networks().values()), latencies(observed, SIGNATURE)
+
+    again = FITTER.load(json.loads(json.dumps(model.to_json(), allow_nan=False)))
+
+    for key, forecast in model.predict(networks, measured).items():
+        assert again.predict(networks, measured)[key].latency_ms == pytest.approx(forecast.latency_ms, rel=1e-6)
+
+
+def test_a_network_without_kernels_is_predicted_by_one_scale_factor(observed: list[Observation]) -> None:
+    mystery = Reference("usc_nas", {"name": "net7"}, "net7")
+    doubled = [
+        Observation(name, mystery, 10.0 * scale)
+        for name, scale in (("xeon/onnxruntime-1.31/cpu1/fp32", 1.0), ("b/c-1/cpu1/fp32", 2.0))
+    ]
+    model = FITTER.fit([*observed, *doubled])
+
+    found = model.predict([mystery], latencies(observed, SIGNATURE))
+
+    assert found == model.screen.predict([mystery], latencies(observed, SIGNATURE))
+    assert list(found) == [mystery.key]
+
+
+def test_a_network_without_end_costs_a_fit_only_its_time_limit(
+    observed: list[Observation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    monkeypatch.setattr(device_model, "LONGEST_BUILD_S", 0.1)
+    real = device_model.network_kernels
+    endless = Reference("resnet", {"endless": True}, "endless")
+
+    def kernels(reference: Reference, rules: Any) -> Any:
+        if reference.key == endless.key:
+            while True:
+                time.sleep(0.01)
+        return real(reference, rules)
+
+    monkeypatch.setattr(device_model, "network_kernels", kernels)
+
+    model = FITTER.fit([*observed, Observation(HELD_OUT, endless, 5.0)])
+
+    assert endless.key not in {item.key for item in model.networks}
+
+
+def test_a_stranger_s_network_is_never_built_to_answer(model: HubDeviceModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(device_model, "_built", lambda reference: asked.append(reference.name) or ())
+    stranger = Reference("resnet", {"depths": [10**9]}, "stranger")
+
+    assert stranger.key not in model.predict([stranger], {model.networks[0].key: 5.0})
+    assert asked == []
+
+
+def test_no_file_is_opened_because_a_stranger_names_it(observed: list[Observation], tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"never read")
+    named = Reference("file", {"path": str(file), "sha256": "ab" * 32}, "model")
+
+    model = FITTER.fit([*observed, Observation(HELD_OUT, named, 5.0)])
+
+    assert named.key not in {item.key for item in model.networks}
+
+
+def test_more_latencies_of_a_platform_change_nothing_of_the_others(observed: list[Observation], model: HubDeviceModel) -> None:
+    others = [item for item in observed if item.platform != HELD_OUT and item.reference.name not in CHECK]
+
+    again = FITTER.fit([*others, *(item for item in observed if item.platform == HELD_OUT and item.reference.name in SIGNATURE)])
+
+    kept = {each.name: state for each, state in zip(again.platforms, again.states, strict=True)}
+    assert HELD_OUT in kept
+    for each, state in zip(model.platforms, model.states, strict=True):
+        assert kept[each.name] == pytest.approx(state)
+
+
+def test_contributed_platforms_are_beside_those_of_the_pool(model: HubDeviceModel) -> None:
+    assert len(model.platforms) == 4
+    assert len(model.model.states) == len(fitted().states) + 4
+
+
+def test_states_of_another_basis_are_fitted_again(model: HubDeviceModel) -> None:
+    content = model.to_json()
+    content["states"] = [row[:-1] for row in content["states"]]
+
+    with pytest.raises(TrainingError, match="fit again"):
+        FITTER.load(content)
+
+
+def test_without_the_pool_one_scale_factor_serves(observed: list[Observation], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise DatasetError("cannot read the model of devices")
+
+    monkeypatch.setattr(device_model, "load_device_model", missing)
+
+    found = fit(observed)
+
+    assert found.model == "log-scale"
+    assert "devices: cannot read the model of devices" in found.note

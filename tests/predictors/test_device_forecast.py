@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latcast.predictors.analytical import POOLED
+from latcast.predictors.device_forecast import (
+    FARTHEST_ABOVE,
+    LARGEST_DEVIATION,
+    DeviceForecast,
+    Member,
+    NetworkMemory,
+    pooled,
+)
+from latcast.predictors.network_features import ADDED, TERM_NAMES, TERM_UNITS
+from latcast.predictors.process_basis import ProcessBasis
+from tests.devices.made_up_devices import features
+
+TERMS = len(TERM_NAMES)
+BASIS = ProcessBasis.of(features(), np.zeros(TERMS), 8, 8)
+SIZE = TERMS + BASIS.size
+
+
+def member(weight: float, level: float, variance: float, noise: float, scale: float = 1.0) -> Member:
+    """All prices e^level; the device's level has a variance."""
+    mean, covariance = np.zeros(SIZE), np.zeros((SIZE, SIZE))
+    mean[:TERMS] = level
+    covariance[:TERMS, :TERMS] = variance
+    return Member("made up", weight, 1 - weight, mean, covariance, noise, scale)
+
+
+FACTORS = ((1.5, 0.5), (3.0, 2.0))
+
+MIXED = DeviceForecast(BASIS, 0.3, 0.1, (member(0.25, 0.0, 0.04, 0.1), member(0.75, 0.2, 0.01, 0.2, 2.0)), FACTORS, 7)
+
+
+def test_a_mixture_s_mean_and_deviation_are_those_worked_out_by_hand() -> None:
+    terms = np.full((1, TERMS), 1 / TERMS)  # 1 ms where all logarithms are 0
+
+    new, known = (
+        MIXED.of_described(terms, np.zeros((1, BASIS.size)), np.array([0.02]), np.array([known])) for known in (0.0, 1.0)
+    )
+
+    # Means 0 and 0.2 weigh 0.15 for a new network and 0.05 for a known one.
+    for (log_ms, deviation), mean, first, factors in ((new, 0.15, 0.25, FACTORS[0]), (known, 0.05, 0.75, FACTORS[1])):
+        assert log_ms == pytest.approx([mean])
+        opened = first * (0.04 + 0.02 + mean**2) + (1 - first) * (2.0 * (0.01 + 0.02) + (0.2 - mean) ** 2)
+        noise = first * 0.1**2 + (1 - first) * 2.0 * 0.2**2
+        assert deviation == pytest.approx([np.sqrt(factors[0] * opened + factors[1] * noise)])
+
+
+def test_a_member_far_above_the_others_is_held_back_and_one_far_below_is_not() -> None:
+    weights = np.full((3, 2), 1 / 3)
+    log_ms = np.array([[0.0, 0.0], [0.1, 0.1], [5.0, -5.0]])
+
+    mean, _ = pooled(weights, ((1.0, 1.0), (1.0, 1.0)), np.zeros(2), log_ms, np.zeros((3, 2)), np.zeros((3, 2)))
+
+    # The median is 0.1 and 0: the third member counts as 0.1 + 0.3, and as itself.
+    assert mean == pytest.approx([(0.0 + 0.1 + 0.1 + FARTHEST_ABOVE) / 3, (0.0 + 0.1 - 5.0) / 3])
+
+
+def test_a_network_that_known_devices_ran_is_recalled_and_one_far_from_it_is_not() -> None:
+    memory = NetworkMemory(np.array([[0.0, 0.0], [3.0, 0.0]]), np.array([0.2, 0.0]), 0.5)
+
+    offset, known = memory.recalled(np.array([[0.0, 0.0], [0.0, 0.1], [1.5, 4.0], [3.0, 0.0]]))
+
+    # A length of 0.1 away half a squared length: e^-½. Of the second network nothing is known but where it is.
+    assert offset == pytest.approx([0.2, 0.2 * np.exp(-0.5), 0.0, 0.0])
+    assert known == pytest.approx([1.0, np.exp(-0.5), 0.0, 0.0])
+
+
+def test_no_interval_says_less_than_nothing() -> None:
+    wild = replace(MIXED, factors=((1e6, 1.0), (1.0, 1.0)))
+
+    _, deviation = wild.of_described(np.ones((1, TERMS)), np.zeros((1, BASIS.size)), np.ones(1), np.zeros(1))
+
+    assert deviation == pytest.approx([LARGEST_DEVIATION])
+
+
+def test_sums_over_kernels_decide_a_forecast() -> None:
+    sums = MIXED.sums(features())
+    basis, network_open, kernel_open = BASIS.of_networks(features())
+    expected = MIXED.of_described(
+        features().terms, basis, 0.3**2 * network_open + 0.1**2 * kernel_open, np.zeros(len(features()))
+    )
+
+    assert sums.shape == (len(features()), MIXED.sum_columns)
+    for mine, theirs in zip(MIXED.of_sums(sums), expected, strict=True):
+        assert mine == pytest.approx(theirs)
+    assert sums[:, :ADDED] == pytest.approx(features().sums)
+
+
+def test_a_forecast_survives_arrays_in_single_precision() -> None:
+    again = DeviceForecast.from_arrays(MIXED.member_names, MIXED.arrays())
+
+    sums = MIXED.sums(features())
+    for mine, theirs in zip(again.of_sums(sums), MIXED.of_sums(sums), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4)
+    assert (again.measured, again.factors) == (7, FACTORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("member.mean", lambda array: array[:, :-1]),
+        ("member.covariance", lambda array: array[:1]),
+        ("member.numbers", lambda array: array * np.nan),
+        ("numbers", lambda array: array[:4]),
+        ("memory.offsets", lambda array: np.ones(3)),
+        ("basis.places", lambda array: array[:-1]),
+    ],
+)
+def test_damaged_arrays_are_refused(name: str, damage: Callable[[np.ndarray], np.ndarray]) -> None:
+    arrays = MIXED.arrays()
+
+    with pytest.raises(ValueError, match="found"):
+        DeviceForecast.from_arrays(MIXED.member_names, {**arrays, name: damage(arrays[name])})
+
+
+def test_a_forecast_without_members_is_refused() -> None:
+    with pytest.raises(ValueError, match="found members"):
+        DeviceForecast.from_arrays((), MIXED.arrays())
+
+
+def test_mean_coefficients_are_the_analytical_terms() -> None:
+    found = MIXED.analytical()
+
+    assert MIXED.coefficients == pytest.approx(np.full(TERMS, 0.15))
+    # Deviation of the level: 0.25 · (0.04 + 0.15²) + 0.75 · (2 · 0.01 + 0.05²).
+    assert MIXED.coefficient_deviation == pytest.approx(np.full(TERMS, np.sqrt(0.0325)))
+    assert MIXED.constant_ms == pytest.approx(TERM_UNITS[-1] * np.exp(0.15))
+    assert found.coefficients[POOLED][0] == pytest.approx(1e-7 * np.exp(0.15))

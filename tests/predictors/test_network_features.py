@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.kernels.kernel import Kernel, KernelTable
+from latcast.kernels.rules import load_rules
+from latcast.kernels.search import find_kernels
+from latcast.kernels.types import kernel_type
+from latcast.predictors.analytical import term_values
+from latcast.predictors.network_features import (
+    ADDED,
+    BASE_TERMS,
+    FLOPS_GROUPS,
+    KERNEL_GROUPS,
+    TERM_NAMES,
+    TERM_UNITS,
+    KernelFeatures,
+    NetworkFeatures,
+    kernel_group,
+    term_places,
+)
+from latcast.spaces import build
+from latcast.spaces.catalogue import model
+
+KERNELS: tuple[Kernel, ...] = tuple(find_kernels(build(model("mobilenet_v3_small")), load_rules("tflite")))
+
+
+def test_flops_elements_and_weights_of_a_network_are_those_of_its_kernels() -> None:
+    table = KernelTable.of([KERNELS])
+    rows = [term_values(kernel_type(name), values) for name, values in table.configurations.items()]
+    by_kernel = np.concatenate(rows)[table.kernel]
+
+    features = NetworkFeatures.of([KERNELS])
+
+    by_base = [features.sums[0, : len(TERM_NAMES)][base == BASE_TERMS].sum() for base in range(4)]
+    unit = [TERM_UNITS[base == BASE_TERMS][0] for base in range(4)]
+    dense = np.array(by_base) / unit
+    assert dense[1:] == pytest.approx(by_kernel.sum(axis=0)[1:])
+    # What elementwise kernels compute has no price of its own: they wait for memory.
+    assert 0.9 < dense[0] / by_kernel[:, 0].sum() < 1
+    assert features.totals[0] == pytest.approx([by_kernel[:, 0].sum(), by_kernel[:, 1:3].sum(), 1.0])
+
+
+@given(st.integers(1, len(KERNELS) - 1))
+def test_the_sums_of_two_parts_of_a_network_are_those_of_the_whole(cut: int) -> None:
+    parts, whole = NetworkFeatures.of([KERNELS[:cut], KERNELS[cut:]]), NetworkFeatures.of([KERNELS])
+
+    assert parts.sums.sum(axis=0) == pytest.approx(whole.sums[0])
+    assert whole.sums.shape == (1, ADDED)
+
+
+def test_a_network_takes_one_constant_whatever_its_kernels() -> None:
+    features = NetworkFeatures.of([KERNELS, (*KERNELS, *KERNELS)])
+
+    assert features.terms[:, -1].tolist() == [TERM_UNITS[-1]] * 2
+    assert features.terms[1, :-1] == pytest.approx(2 * features.terms[0, :-1])
+
+
+def test_networks_keep_their_kernels_in_another_order() -> None:
+    both = NetworkFeatures.of([KERNELS[:5], KERNELS])
+
+    turned = both.rows(np.array([1, 0, 1]))
+
+    assert turned.sums == pytest.approx(both.sums[[1, 0, 1]])
+    network, kernel, times = turned.counts
+    for place, row in ((0, 1), (1, 0), (2, 1)):
+        mine, theirs = network == place, both.counts[0] == row
+        assert dict(zip(kernel[mine], times[mine], strict=True)) == dict(
+            zip(both.counts[1][theirs], both.counts[2][theirs], strict=True)
+        )
+
+
+def test_no_kernels_are_no_features() -> None:
+    assert KernelFeatures.of(KernelTable.of([])).terms.shape == (0, len(TERM_NAMES))
+
+
+@pytest.mark.parametrize(
+    ("throughput_class", "group"),
+    [
+        ("conv 1x1", "pointwise"), ("conv 3x3", "conv 3x3"), ("conv 3x3 strided", "conv kxk"), ("conv grouped", "grouped"),
+        ("conv on a vector", "linear"), ("conv 3d", "other"), ("depthwise 3x3", "depthwise"), ("average pool", "pool"),
+        ("what is not known", "elementwise"),
+    ],
+)  # fmt: skip
+def test_kernels_belong_to_a_group(throughput_class: str, group: str) -> None:
+    assert kernel_group(throughput_class) == group
+    assert group in KERNEL_GROUPS
+
+
+def test_a_volume_s_flops_are_no_part_of_the_price_of_a_convolution() -> None:
+    volume, dense = (term_places(kernel_group(name))[0] for name in ("conv 3d", "conv 3x3"))
+
+    assert TERM_NAMES[volume] == "flops other"
+    assert TERM_NAMES[dense] == "flops conv 3x3"
+    assert all(f"flops {group}" in TERM_NAMES for group in FLOPS_GROUPS)
