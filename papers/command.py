@@ -11,8 +11,8 @@ import typer
 
 from latcast.cli.options import AsJson
 from latcast.cli.output import Interrupted, StageProgress, milliseconds, print_json, print_table, warn
+from latcast.drawing import check_drawable
 from latcast.extras import LEARNING, require
-from latcast.report.drawing import check_drawable
 from papers.harness import Cell, Comparison
 
 __all__ = ["Analyse", "AsJson", "Data", "Draw", "Fresh", "Jobs", "Only", "Plot", "report", "working"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.report.drawing import new_figure, save
+from latcast.drawing import new_figure, save
 from papers.harness import Cell, Comparison
 
 COLOURS = (

@@ -19,6 +19,7 @@ ROOMS = (
     "registry",
     "records",
     "cluster",
+    "drawing",
     "graph",
     "kernels",
     "spaces",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.report.drawing import COLOURS, new_figure, plain, save
+from latcast.drawing import COLOURS, new_figure, plain, save
 from papers.harness import Cell, Comparison
 from papers.iiswc20.analysis import cpu_names, frequency_network
 from papers.iiswc20.paper import CLUSTERS

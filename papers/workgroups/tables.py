@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from latcast.drawing import new_figure, save
 from latcast.predictors.profiling import Stage
-from latcast.report.drawing import new_figure, save
 from latcast.spaces.models import as_graph
 from latcast.workgroups.audit import UTILISATION, Audit, Summary, audit, summarise
 from latcast.workgroups.sweep import COMPETITIVE

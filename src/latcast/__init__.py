@@ -34,6 +34,7 @@ _WHERE = {
     "model": "latcast.spaces.catalogue",
     "models": "latcast.spaces.models",
     "platforms": "latcast.predictors.bundle_index",
+    "plot": "latcast.drawing",
     "predict": "latcast.predictors.forecast",
     "predict_many": "latcast.predictors.forecast",
     "profile": "latcast.predictors.profiling",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from latcast.datasets.store import Store as Store
     from latcast.devices.device_search import FoundDevice as FoundDevice
     from latcast.devices.device_search import find_devices as find_devices
+    from latcast.drawing import plot as plot
     from latcast.errors import LatcastError as LatcastError
     from latcast.graph.builder import GraphBuilder as GraphBuilder
     from latcast.graph.importers import from_torch as from_torch

@@ -92,8 +92,8 @@ def command(
       latcast search ofa_mobilenet_v3 --on local/onnxruntime --max-latency-ms 4.5
       latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
     """
+    from latcast.drawing import check_drawable
     from latcast.predictors.forecast import load
-    from latcast.report.drawing import check_drawable, draw_front
     from latcast.search.constrained_search import search
     from latcast.search.objective import SIZES
     from latcast.search.proxies import PROXIES
@@ -121,7 +121,7 @@ def command(
             measurements = measure_found(chosen, settings, watch=lambda share: progress.show("measuring the picks", share))
     measured_ms = np.array([each.latency_ms if each.ok else np.nan for each in measurements], dtype=np.float64)
     if plot is not None:
-        draw_front(found, plot, measured_ms if len(measured_ms) else None)
+        found.plot(plot, measured_ms=measured_ms if len(measured_ms) else None)
     if as_json:
         document = found.to_json(picks)
         print_json({**document, **_measured_json(document["picks"], found, measurements)})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
 from latcast.extras import require
 from latcast.kernels.partitioning import Fallback
@@ -127,6 +129,25 @@ class Prediction:
         for kernel in self._listed():
             sums[kernel.kernel_type] = sums.get(kernel.kernel_type, 0.0) + kernel.latency_ms
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, count: int = 20) -> Any:
+        """Draws the kernels that take longest, as bars.
+
+        Args:
+            path: A PNG, or another format by its suffix; nothing is written where None.
+            count: How many kernels.
+
+        Returns:
+            The Matplotlib figure.
+
+        Raises:
+            LatcastError: The kernels were not asked for; or the file cannot be written.
+            MissingExtraError: Matplotlib is not installed.
+        """
+        shown = self.top(count)
+        title = f"{self.model} on {self.platform}\n{milliseconds(self.latency_ms)} ms, {self._interval()} ms"
+        named = [f"{kernel.name} ({kernel.kernel_type})" for kernel in shown]
+        return drawn(bars(named, [kernel.latency_ms for kernel in shown], title=title, axis="latency of a kernel, ms"), path)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a kernel, in execution order; a column for each number of a configuration that any of them has.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from latcast.drawing import drawn, pareto
 from latcast.errors import LatcastError
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure
@@ -118,6 +120,28 @@ class SearchResult:
             f"<SearchResult {self.space} on {self.platform}: {len(self.front)} networks within {self.max_latency_ms:g} ms, "
             f"of {self.evaluations} looked at>"
         )
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, measured_ms: np.ndarray | None = None) -> Any:
+        """Draws predicted latency with its interval against the objective, the limit, and measured picks as crosses.
+
+        Args:
+            path: A PNG, or another format by its suffix; nothing is written where None.
+            measured_ms: Latencies of the first networks of the front, measured; NaN where that failed.
+
+        Returns:
+            The Matplotlib figure.
+
+        Raises:
+            MissingExtraError: Matplotlib is not installed.
+            LatcastError: The file cannot be written.
+        """
+        front = self.front
+        figure = pareto(
+            front.latency_ms, front.objective, quality_name=self.objective, bounds_ms=(front.low_ms, front.high_ms),
+            measured_ms=measured_ms, max_latency_ms=self.max_latency_ms, below=f"latency on {self.platform}, ms",
+            title=f"{self.space}: {self.evaluations} networks looked at",
+        )  # fmt: skip
+        return drawn(figure, path)
 
     @property
     def space(self) -> str:
