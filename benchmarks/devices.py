@@ -19,19 +19,10 @@ import numpy as np
 
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
+from latcast.devices.arbitration import MEASURED, NEW_LINEAGES, Tried, learn_arbitration, mixed, try_members, try_pool
 from latcast.devices.device_model import INTERCEPT
 from latcast.devices.device_model_file import SHIPPED, save_device_model
-from latcast.devices.device_model_fit import (
-    MEASURED,
-    NEW_LINEAGES,
-    Tried,
-    Watch,
-    fit_device_model,
-    learn_arbitration,
-    mixed,
-    try_members,
-    try_pool,
-)
+from latcast.devices.device_model_fit import Watch, fit_device_model, unwatched
 from latcast.devices.known_platforms import DRAWN_SPACES, RULES, KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY, pattern_deviations
 from latcast.devices.network_kernels import network_kernels
@@ -109,7 +100,7 @@ def judged_trials(tried: Sequence[Tried], folds: int) -> Iterator[tuple[Tried, s
                 yield one, name, judge(one.trial.log_ms - one.log_ms[row], spread, one.trial.log_ms)
 
 
-def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Watch = lambda *_: None) -> list[Tried]:
+def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Watch = unwatched) -> list[Tried]:
     """All trials on the pool, each by a model that never saw its chip."""
     folds = try_pool(pool.platforms, pool.features, pool.lineages, folds=FOLDS, draws=draws, seed=seed, watch=watch)
     return [one for _, _, trials in folds for one in trials]
@@ -214,7 +205,7 @@ SIGNATURE = 40
 """Networks that the model keeps to choose from."""
 
 
-def ship(pool: KnownPlatforms, tried: Sequence[Tried], *, seed: int = 0, watch: Watch = lambda *_: None) -> Path:
+def ship(pool: KnownPlatforms, tried: Sequence[Tried], *, seed: int = 0, watch: Watch = unwatched) -> Path:
     """Fits the model to the whole pool, with what the trials say of members and intervals, and writes the shipped file."""
     model = fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch)
     model = replace(model, arbitration=learn_arbitration(tried))
@@ -234,7 +225,7 @@ CHOSEN, DRAWN = 10, (10, 15)
 
 
 def chosen_against_drawn(
-    pool: KnownPlatforms, *, folds: int = 3, draws: int = 3, seed: int = 0, watch: Watch = lambda *_: None
+    pool: KnownPlatforms, *, folds: int = 3, draws: int = 3, seed: int = 0, watch: Watch = unwatched
 ) -> dict[str, dict[str, float]]:
     """MAPE from networks that ``device suggest`` chooses, and from as many and half as many again drawn at random.
 

@@ -5,19 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing, updated
-from latcast.devices.device_model_fit import (
-    FEWEST_NETWORKS,
-    MOST_OF_A_CHIP,
+from latcast.devices.arbitration import (
     NEW_LINEAGES,
     NEW_NETWORKS,
     NOTHING,
     chip_folds,
     held_out_networks,
-    platform_weights,
     trials_of_fold,
     without,
-)
+)  # fmt: skip
+from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing, updated
+from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, platform_weights
 from latcast.predictors.platform_posterior import posterior
 from tests.devices.made_up_devices import NAMES, PLATFORMS, features, fitted, networks, platforms, true_ms
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
-from latcast.predictors.platform_posterior import Observed, Posterior, Prior
+from latcast.predictors.platform_posterior import Observed, Posterior, Prior, student_log_density
 
 if TYPE_CHECKING:
     from latcast.devices.device_model import DeviceModel
@@ -71,8 +71,8 @@ SCORE_DEGREES = 6.0
 
 
 def left_out_score(error: np.ndarray, variance: np.ndarray) -> float:
-    """Sum of logarithmic densities of Student's distribution, without its constant."""
-    return float(np.sum(-0.5 * np.log(variance) - (SCORE_DEGREES + 1) / 2 * np.log1p(error**2 / variance / SCORE_DEGREES)))
+    """Logarithm of the density of all left-out errors."""
+    return float(student_log_density(error, variance, SCORE_DEGREES).sum())
 
 
 PriorOf = Callable[["DeviceModel", str, Mapping[str, float], Observed, str], Prior | None]

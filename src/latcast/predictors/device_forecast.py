@@ -5,9 +5,10 @@ What a bundle of such a device holds. How the members come about is in :mod:`lat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -55,6 +56,43 @@ class Member:
     covariance: np.ndarray
     noise: float
     scale: float
+
+
+class State(Protocol):
+    """A Gaussian belief about a platform; see :class:`Member`."""
+
+    @property
+    def mean(self) -> np.ndarray: ...
+
+    @property
+    def covariance(self) -> np.ndarray: ...
+
+    @property
+    def noise(self) -> float: ...
+
+    @property
+    def scale(self) -> float: ...
+
+
+def by_member(
+    members: Sequence[State], terms: np.ndarray, basis: np.ndarray, novelty: np.ndarray, explained: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What each member says of networks: mean logarithms, the variance of what is open, and that of the noise.
+
+    Args:
+        members: Posteriors.
+        terms, basis, novelty: (networks, ...) see :class:`latcast.predictors.platform_posterior.Observed`.
+        explained: (networks,) part of the noise's variance that is gone.
+
+    Returns:
+        Three arrays (members, networks).
+    """
+    log_ms, opened = np.zeros((2, len(members), len(terms)))
+    for row, member in enumerate(members):
+        log_ms[row], design = linearised(member.mean, terms, basis)
+        opened[row] = (quadratic(design, member.covariance) + novelty) * member.scale
+    noise = np.array([member.noise**2 * member.scale for member in members])[:, None] * (1 - explained)
+    return log_ms, opened, noise
 
 
 FARTHEST_ABOVE = 0.3
@@ -177,14 +215,9 @@ class DeviceForecast:
             novelty: (networks,) variance of the process that the basis leaves open.
             known: (networks,) from :meth:`NetworkMemory.recalled`.
         """
-        means, opened, noises = [], [], []
-        for member in self.members:
-            mean, design = linearised(member.mean, terms, basis)
-            means.append(mean)
-            opened.append((quadratic(design, member.covariance) + novelty) * member.scale)
-            noises.append(np.full(len(mean), member.noise**2 * member.scale) * (1 - known * self.memory.explained))
+        members = by_member(self.members, terms, basis, novelty, known * self.memory.explained)
         weights = np.array([[member.weight, member.known_weight] for member in self.members])
-        log_ms, variance = pooled(weights, self.factors, known, np.array(means), np.array(opened), np.array(noises))
+        log_ms, variance = pooled(weights, self.factors, known, *members)
         return log_ms, np.minimum(np.sqrt(variance), LARGEST_DEVIATION)
 
     @cached_property

@@ -1,0 +1,324 @@
+"""How members are weighed and how wide intervals are, learned by leaving chips, networks and lineages out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from latcast.devices.device_model import (
+    KINDS,
+    TEMPER,
+    Arbitration,
+    Described,
+    DeviceModel,
+    KnownPlatform,
+    Weighing,
+    member_weights,
+)
+from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
+from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, by_member, pooled
+from latcast.predictors.network_features import NetworkFeatures
+
+MEASURED = (0, 1, 3, 10, 30)
+"""Numbers of measured networks for which members are weighed and intervals calibrated; between them it is interpolated."""
+
+FOLDS = 4
+
+NOTHING, NEW_NETWORKS, NEW_LINEAGES = "nothing", "networks", "lineages"
+"""What is held out besides chips: nothing, known platforms ran the networks; networks that no known platform ran, of lineages
+that may be measured; or lineages that are not measured either."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A platform whose chip the model never saw, with some of its networks measured and others to predict.
+
+    Attributes:
+        platform: It.
+        measured, tested: Networks.
+        measured_log_ms, log_ms: Of the measured, and of the tested networks.
+        held_out: What is held out.
+        fold: Which fold its chip is in.
+    """
+
+    platform: KnownPlatform
+    measured: np.ndarray
+    tested: np.ndarray
+    measured_log_ms: np.ndarray
+    log_ms: np.ndarray
+    held_out: str
+    fold: int
+
+
+def chip_folds(platforms: Sequence[KnownPlatform], parts: int, seed: int = 0) -> dict[str, int]:
+    """Silicon to its fold."""
+    names = sorted({each.silicon for each in platforms})
+    order = np.random.default_rng(seed).permutation(len(names))
+    return {names[index]: place % parts for place, index in enumerate(order)}
+
+
+def held_out_networks(lineages: Sequence[str], fold: int, seed: int = 0) -> np.ndarray:
+    """(networks,) which are held out in a fold: whole lineages, about a third; of drawn networks, each its own, a third.
+
+    Args:
+        lineages: Of the networks; "" for networks drawn from a space, which share no blocks.
+        fold: Of the chips; three folds hold every lineage out once.
+        seed: Of the drawing.
+    """
+    rng = np.random.default_rng(1000 * seed + fold // 3)
+    names = sorted(set(lineages) - {""})
+    part = {name: place % 3 for name, place in zip(names, rng.permutation(len(names)), strict=True)}
+    drawn = rng.integers(0, 3, len(lineages))
+    return np.array([(part[name] if name else drawn[index]) == fold % 3 for index, name in enumerate(lineages)])
+
+
+def trials_of_fold(
+    platforms: Sequence[KnownPlatform], out: np.ndarray, fold: int, measured: Sequence[int] = MEASURED, *, draws: int = 2,
+    most_of_a_chip: int = 2, fewest_tested: int = 4, seed: int = 0,
+) -> Iterator[Trial]:  # fmt: skip
+    """Trials on platforms that a model has not seen, some of each chip and dataset.
+
+    Args:
+        platforms: Of the fold.
+        out: (networks,) held out of the pool.
+        fold: Its number.
+        measured: Numbers of measured networks.
+        draws: Of each number.
+        most_of_a_chip: Platforms of one chip, source and kind.
+        fewest_tested: Networks; platforms with fewer are left out.
+        seed: Of the drawing.
+    """
+    rng = np.random.default_rng([seed, fold])
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for index in rng.permutation(len(platforms)):
+        each = platforms[index]
+        key = (each.silicon, each.source, each.kind)
+        held = out[each.networks]
+        if held.sum() < fewest_tested or seen[key] >= most_of_a_chip:
+            continue
+        seen[key] += 1
+        for held_out in (NOTHING, NEW_NETWORKS, NEW_LINEAGES):
+            for count in measured:
+                for _ in range(draws if count else 1):
+                    among = np.arange(len(held)) if held_out == NEW_NETWORKS else np.flatnonzero(~held)
+                    chosen = rng.permutation(among)[:count]
+                    tested = np.setdiff1d(np.flatnonzero(~held if held_out == NOTHING else held), chosen)
+                    if len(chosen) == count and len(tested) >= fewest_tested:
+                        yield Trial(
+                            each,
+                            each.networks[chosen],
+                            each.networks[tested],
+                            each.log_ms[chosen],
+                            each.log_ms[tested],
+                            held_out,
+                            fold,
+                        )
+
+
+def without(platforms: Sequence[KnownPlatform], out: np.ndarray) -> list[KnownPlatform]:
+    """The platforms without some networks, (networks,) booleans."""
+    found = []
+    for each in platforms:
+        kept = ~out[each.networks]
+        if kept.sum() >= FEWEST_NETWORKS:
+            found.append(replace(each, networks=each.networks[kept], log_ms=each.log_ms[kept]))
+    return found
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial with what every member made of it.
+
+    Attributes:
+        trial: It.
+        names: Of the members.
+        scores: (members,) how well each predicts every measured network from the others.
+        log_ms: (members, tested) mean logarithm by each.
+        open_variance, noise_variance: (members, tested) variances, as a forecast adds them up.
+        known: (tested,) how far the pool knows each network.
+    """
+
+    trial: Trial
+    names: tuple[str, ...]
+    scores: np.ndarray
+    log_ms: np.ndarray
+    open_variance: np.ndarray
+    noise_variance: np.ndarray
+    known: np.ndarray
+
+
+def try_members(model: DeviceModel, described: Described, trial: Trial) -> Tried:
+    """All members on one trial."""
+    platform = trial.platform
+    candidates = model.candidates(
+        platform.kind, platform.covariates, described.rows(trial.measured), trial.measured_log_ms, platform.silicon
+    )
+    seen = described.rows(trial.tested)
+    novelty = seen.novelty(model.kinds[platform.kind])
+    memory = model.memory(platform.kind, platform.covariates)
+    offset, known = memory.recalled(seen.place)
+    log_ms, opened, noise = by_member(candidates, seen.terms, seen.basis, novelty, known * memory.explained)
+    names, scores = tuple(each.name for each in candidates), np.array([each.score for each in candidates])
+    return Tried(trial, names, scores, log_ms + offset, opened, noise, known)
+
+
+def try_pool(
+    platforms: Sequence[KnownPlatform], networks: NetworkFeatures, lineages: Sequence[str], *, folds: int = FOLDS,
+    measured: Sequence[int] = MEASURED, seed: int = 0, watch: Watch = unwatched, draws: int = 2,
+) -> Iterator[tuple[DeviceModel, Described, list[Tried]]]:  # fmt: skip
+    """For each fold the model that never saw its chips nor the networks held out, and the trials on them."""
+    fold_of = chip_folds(platforms, folds, seed)
+    for fold in range(folds):
+        out = held_out_networks(lineages, fold, seed)
+        known = without([each for each in platforms if fold_of[each.silicon] != fold], out)
+        watch("leaving chips and lineages out", fold, folds)
+        model = fit_device_model(known, networks, seed=seed)
+        described = model.described(networks)
+        held = [each for each in platforms if fold_of[each.silicon] == fold]
+        trials = trials_of_fold(held, out, fold, measured, draws=draws, seed=seed)
+        yield model, described, [try_members(model, described, trial) for trial in trials]
+    watch("leaving chips and lineages out", folds, folds)
+
+
+OTHER_KINDS = 0.15
+"""Weight of trials on other kinds of units when those of one kind are learned from."""
+
+MOST_ERROR = 3.0
+"""Relative error from which on a network that is farther off costs no more."""
+
+LOGIT_RIDGE = 2e-3
+"""Cost of a logarithmic weight's distance from that of the others."""
+
+MOST_TESTED = 25
+"""Networks of a trial that weights are learned from."""
+
+WIDTH_COST = 0.15
+"""Of an interval e times as wide, against squared deviations from the level in units of 5 %."""
+
+FACTORS = np.geomspace(0.3, 6.0, 14)
+
+
+def learn_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ...]]:
+    """Weights of the members and factors of the variances, by kind of unit and number of measured networks.
+
+    Weights, and how much the measured networks' evidence counts beside them, minimise the mixture's mean relative error on
+    networks held out, every chip alike; factors are those with which 90 % lies inside, whatever is held out, each case alone.
+    """
+    found: dict[str, tuple[Arbitration, ...]] = {}
+    for kind in KINDS:
+        listed = []
+        for count in MEASURED:
+            own = [each for each in tried if len(each.trial.measured) == count]
+            ran = [each for each in own if each.trial.held_out == NOTHING]
+            unseen = [each for each in own if each.trial.held_out != NOTHING]
+            if ran and unseen:
+                listed.append(Arbitration(count, _weighing(unseen, kind), _weighing(ran, kind)))
+        found[kind] = tuple(listed)
+    return found
+
+
+def _trial_weights(tried: Sequence[Tried], kind: str) -> np.ndarray:
+    """Each chip and what is held out weighs the same."""
+    keys = [(each.trial.platform.silicon, each.trial.platform.kind, each.trial.held_out) for each in tried]
+    count = Counter(keys)
+    by_kind = np.array([1.0 if each.trial.platform.kind == kind else OTHER_KINDS for each in tried])
+    return by_kind / np.array([count[key] for key in keys])
+
+
+def _weighing(tried: Sequence[Tried], kind: str) -> Weighing:
+    from scipy.optimize import minimize
+
+    names = sorted({name for one in tried for name in one.names})
+    place = {name: index for index, name in enumerate(names)}
+    trial_weights = _trial_weights(tried, kind)
+    scores = np.full((len(tried), len(names)), -np.inf)
+    errors, trial_of, shares = [], [], []
+    for row, one in enumerate(tried):
+        columns = [place[name] for name in one.names]
+        # A member that a trial does not have, such as that of the same chip, takes no part in it.
+        scores[row, columns] = one.scores - one.scores.max()
+        kept = slice(0, MOST_TESTED)
+        error = np.zeros((len(one.trial.log_ms[kept]), len(names)))
+        error[:, columns] = (one.log_ms[:, kept] - one.trial.log_ms[kept]).T
+        errors.append(error)
+        trial_of += [row] * len(error)
+        shares += [trial_weights[row] / len(error)] * len(error)
+    error, trial, share = np.concatenate(errors), np.array(trial_of), np.array(shares) / trial_weights.sum()
+    absent = np.isneginf(scores)
+    finite = np.where(absent, 0.0, scores)
+
+    def cost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        logits, temper = parameters[:-1], np.exp(parameters[-1])
+        power = np.where(absent, -np.inf, logits + temper * finite)
+        weights = np.exp(power - power.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        spread = weights[trial]
+        mean = (spread * error).sum(axis=1)
+        grown = np.exp(np.minimum(mean, 5.0))
+        missed = np.abs(grown - 1)
+        slope = np.where(missed < MOST_ERROR, np.sign(mean) * grown, 0.0) * share
+        by_logit = spread * (error - mean[:, None]) * slope[:, None]
+        away = logits - logits.mean()
+        gradient = np.append(by_logit.sum(axis=0) + 2 * LOGIT_RIDGE * away, temper * (by_logit * finite[trial]).sum())
+        gradient[-1] += 2 * LOGIT_RIDGE * (parameters[-1] - np.log(TEMPER))
+        ridge = LOGIT_RIDGE * float((away**2).sum() + (parameters[-1] - np.log(TEMPER)) ** 2)
+        return float((np.minimum(missed, MOST_ERROR) * share).sum()) + ridge, gradient
+
+    start = np.append(np.zeros(len(names)), np.log(TEMPER))
+    best = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[(-6, 6)] * len(names) + [(-4, 1)]).x
+    prior = np.exp(best[:-1] - best[:-1].max())
+    learned = {name: float(weight) for name, weight in zip(names, prior / prior.sum(), strict=True)}
+    found_weighing = Weighing(learned, float(np.exp(best[-1])), 1.0, 1.0)
+    return Weighing(*found_weighing[:2], *_factors(tried, trial_weights, found_weighing))
+
+
+def mixed(one: Tried, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
+    """Mean logarithm and calibrated variance, each (tested,), of the mixture."""
+    weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.known)], axis=1)
+    return pooled(weights, (given.new[2:], given.known[2:]), one.known, one.log_ms, one.open_variance, one.noise_variance)
+
+
+def _factors(tried: Sequence[Tried], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:
+    """Factors on both variances with which coverage is nearest to the level, each kind of trial alone, the narrowest."""
+    by_case: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
+    for one, weight in zip(tried, trial_weights, strict=True):
+        only_open, only_noise = (
+            mixed(one, Arbitration(0, *[given._replace(open_factor=a, noise_factor=b)] * 2)) for a, b in ((1.0, 0.0), (0.0, 1.0))
+        )
+        share = np.full(len(only_open[0]), weight / len(only_open[0]))
+        by_case[one.trial.held_out].append((np.abs(one.trial.log_ms - only_open[0]), only_open[1], only_noise[1], share))
+    cases = [tuple(np.concatenate(part) for part in zip(*parts, strict=True)) for parts in by_case.values()]
+    best, best_cost = (1.0, 1.0), np.inf
+    for open_factor in FACTORS:
+        for noise_factor in FACTORS:
+            cost = 0.0
+            for error, opened, noise, weight in cases:
+                deviation = np.sqrt(open_factor * opened + noise_factor * noise)
+                covered = np.average(error <= LEVEL_DEVIATIONS * deviation, weights=weight)
+                cost += float((covered - 0.9) ** 2 * 400 + WIDTH_COST * np.average(np.log(deviation), weights=weight))
+            if cost < best_cost:
+                best, best_cost = (float(open_factor), float(noise_factor)), cost
+    return best
+
+
+def fit_calibrated(
+    platforms: Sequence[KnownPlatform],
+    networks: NetworkFeatures,
+    lineages: Sequence[str],
+    *,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> DeviceModel:
+    """The model of a pool with the arbitration of its members, learned by leaving chips and lineages out.
+
+    Args:
+        platforms, networks: As for :func:`fit_device_model`.
+        lineages: (networks,) what is held out together; "" for networks drawn from a space.
+        seed: Of all drawing.
+        watch: Told of every step.
+    """
+    tried = [one for _, _, trials in try_pool(platforms, networks, lineages, seed=seed, watch=watch) for one in trials]
+    return replace(fit_device_model(platforms, networks, seed=seed, watch=watch), arbitration=learn_arbitration(tried))
