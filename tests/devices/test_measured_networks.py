@@ -61,6 +61,27 @@ def read(*sources: Path, platform: Platform = RPI5) -> dict[str, float]:
     return {each.name: each.latency_ms for each in read_measured(sources, platform).networks}
 
 
+class TestJsonLines:
+    def test_a_line_is_a_model_and_its_latency_in_any_order(self, tmp_path: Path) -> None:
+        text = '{"model": "resnet18", "latency_ms": 105.5}\n\n{"latency_ms": "24.5", "model": "mobilenetv2_w1"}\n'
+
+        assert read(written(tmp_path, text, "few.jsonl")) == {"resnet18": 105.5, "mobilenetv2_w1": 24.5}
+
+    @pytest.mark.parametrize(
+        ("second", "message"),
+        [
+            ('{"model": "vgg16"}', r":2: found \{\"model\": \"vgg16\"\}; expected an object of model and latency_ms"),
+            ('{"model": "vgg16", "latency_ms": -1}', ":2: the latency is -1; expected a finite number above 0"),
+            ("vgg16", ":2: not a line of JSON"),
+        ],
+    )  # fmt: skip
+    def test_a_line_that_is_refused_is_named(self, tmp_path: Path, second: str, message: str) -> None:
+        file = written(tmp_path, f'{{"model": "resnet18", "latency_ms": 105.5}}\n{second}\n', "few.jsonl")
+
+        with pytest.raises(DatasetError, match=message):
+            read_measured([file], RPI5)
+
+
 class TestCsv:
     def test_names_of_every_kind_and_files_beside_it(self, tmp_path: Path) -> None:
         (tmp_path / "mine.onnx").write_bytes(to_onnx(build(model("squeezenet1_1"))))

@@ -321,10 +321,10 @@ def _import_outputs(
 
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
     """With the latencies that people wrote down in milliseconds; tools say their unit themselves."""
-    from latcast.datasets.importers.benchmark_tools.readers import CsvReader
+    from latcast.datasets.importers.benchmark_tools.readers import STATED
     from latcast.devices.latency_table import table_of
 
-    stated = [item.environment["tool"] == CsvReader.name for item in measurements]
+    stated = [item.environment["tool"] in STATED for item in measurements]
     if not any(stated):
         if unit:
             raise typer.BadParameter("only a CSV file's latencies can be of another unit", param_hint=options.UNIT_OPTION)

@@ -15,6 +15,7 @@ import numpy as np
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
+from latcast.datasets.importers.benchmark_tools.readers import JsonLinesReader
 from latcast.datasets.importers.table import UNSTATED
 from latcast.devices.latency_units import MILLISECONDS, UnitMismatch, mismatch_of, odd_ones
 from latcast.errors import DatasetError
@@ -84,8 +85,8 @@ def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform)
 
     Args:
         sources: CSV files with the header ``model,latency_ms`` (a model is a file, beside the CSV file or in the current folder,
-            or a name that :func:`latcast.model` takes); JSON Lines files; stores; output of benchmark tools; folders of them; a
-            kit's folder.
+            or a name that :func:`latcast.model` takes); JSON Lines of the same two, or of measurements; stores; output of
+            benchmark tools; folders of them; a kit's folder.
         platform: The new one. Where a source says on what it was measured, runtime, unit and precision must be these; its
             device may have another name. A version that is ``unstated`` is any.
 
@@ -156,7 +157,7 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
     start = b"" if "://" in text or path.is_dir() else _beginning(path)
     if "://" in text or start.startswith(SQLITE):
         found = [(text, item) for item in _stored(text)]
-    elif path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{":
+    elif not _stated(start) and (path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{"):
         records = list(jsonlines.read(path))
         # Those with probes are brought to one quiet time, which takes a store.
         found = [(text, item) for item in (_stored(text) if any(item.probe_ms for item in records) else records)]
@@ -175,11 +176,19 @@ def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[s
     return [(place, item) for place, item in found if item.platform in wanted]
 
 
+MOST_FIRST_LINE = 4096
+"""Bytes of a file that are looked at to tell what it is."""
+
+
+def _stated(start: bytes) -> bool:
+    return JsonLinesReader().begins(start.decode("utf-8", errors="replace"))
+
+
 def _beginning(path: Path) -> bytes:
     require_regular(path, error=DatasetError, what="measured latencies from ")
     try:
         with path.open("rb") as file:
-            return file.read(64)
+            return file.readline(MOST_FIRST_LINE)
     except OSError as problem:
         raise DatasetError(f"cannot read measured latencies from {path}: {problem.strerror}") from problem
 

@@ -10,17 +10,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from latcast.datasets.importers.benchmark_tools import readers
 from latcast.datasets.importers.benchmark_tools.manifest import MANIFEST_FILE, RESULTS_FOLDER, KitManifest
 from latcast.datasets.importers.benchmark_tools.measured import NetworkNames, tool_measurement
 from latcast.datasets.importers.benchmark_tools.output import Line, Section, ToolReader, refused_together
-from latcast.datasets.importers.benchmark_tools.readers import HEADER as CSV_HEADER
-from latcast.datasets.importers.benchmark_tools.readers import CsvReader, NcnnReader, OnnxruntimeReader, OpenvinoReader
 from latcast.datasets.importers.benchmark_tools.tflite import TfliteReader
 from latcast.errors import DatasetError
 from latcast.reading import read_bytes
 from latcast.records import Measurement, Platform
 
-READERS: Sequence[ToolReader] = (TfliteReader(), NcnnReader(), OpenvinoReader(), OnnxruntimeReader(), CsvReader())
+READERS: Sequence[ToolReader] = (
+    TfliteReader(),
+    readers.NcnnReader(),
+    readers.OpenvinoReader(),
+    readers.OnnxruntimeReader(),
+    readers.CsvReader(),
+    readers.JsonLinesReader(),
+)
 
 HEADER = "# latcast"
 """How a line begins that the kit's script writes before a tool's output: ``# latcast network=resnet18 device=pixel4``."""
@@ -65,7 +71,7 @@ def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
     if not found and file.suffix.lower() == ".csv":
         first = lines[0].text.strip() if lines else ""
         raise DatasetError(
-            f"{file}:1: found the header '{first[:80]}', expected a CSV file with the header {','.join(CSV_HEADER)}"
+            f"{file}:1: found the header '{first[:80]}', expected a CSV file with the header {','.join(readers.HEADER)}"
         )
     if not found:
         raise DatasetError(f"{file}:1: {_expected()}")
