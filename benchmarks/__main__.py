@@ -265,6 +265,9 @@ def devices(
     chosen: Annotated[
         bool, typer.Option("--chosen", help="Networks that device suggest chooses against drawn ones, alone.")
     ] = False,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="What facts of a device are worth where nothing was measured, alone.")
+    ] = False,
     scale: Annotated[
         bool, typer.Option("--scale", help="A pool of 1,000 platforms and 1,500 networks: time and memory, alone.")
     ] = False,
@@ -286,6 +289,10 @@ def devices(
     pool = known_platforms(read_datasets(data), watch)
     if scale:
         print(json.dumps(unknown.scale(pool, seed=seed), indent=1))
+        return
+    if facts:
+        rows = unknown.by_fact(pool, seed=seed, watch=watch)
+        print(json.dumps(rows, indent=1) if as_json else unknown.facts_markdown(rows))
         return
     if chosen:
         print(json.dumps(unknown.chosen_against_drawn(pool, seed=seed, watch=watch), indent=1))

@@ -19,10 +19,11 @@ import numpy as np
 
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
-from latcast.devices.arbitration import MEASURED, NEW_LINEAGES, Tried, learn_arbitration, mixed, try_members, try_pool
-from latcast.devices.device_model import INTERCEPT
+from latcast.devices.arbitration import MEASURED, NEW_LINEAGES, Tried, chip_folds, learn_arbitration, mixed, try_members, try_pool
+from latcast.devices.chips import FLAGS
+from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.devices.device_model_file import SHIPPED, save_device_model
-from latcast.devices.device_model_fit import Watch, fit_device_model, unwatched
+from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
 from latcast.devices.known_platforms import DRAWN_SPACES, RULES, KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY, pattern_deviations
 from latcast.devices.network_kernels import network_kernels
@@ -219,6 +220,84 @@ def ship(pool: KnownPlatforms, tried: Sequence[Tried], *, seed: int = 0, watch: 
     _, chosen = suggest_networks(forecast, small, features, wanted, SIGNATURE)
     target = Path(device_model_file.__file__).parent / "shipped" / SHIPPED
     return save_device_model(replace(model, signature=tuple(each.reference for each in chosen)), target)
+
+
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "kind of unit": (INTERCEPT, "kind "),
+    "runtime and precision": ("runtime ", "precision "),
+    "threads": ("cpu threads",),
+    "year": ("cpu year", "gpu year", "npu year"),
+    "clock": ("cpu log2_ghz", "gpu log2_gpu_ghz"),
+    "cores, TOPS": ("cpu log2_cores", "cpu log2_cluster_cores", "gpu log2_gpu_cores", "gpu log2_gpu_gflops", "npu log2_tops"),
+    "SIMD": ("cpu log2_simd_bits", "cpu log2_fma_bits", *(f"cpu {name}" for name in FLAGS)),
+    "bandwidth": ("cpu log2_bandwidth", "gpu log2_bandwidth", "npu log2_bandwidth"),
+    "core, family": ("cpu core=", "cpu out_of_order", "gpu gpu=", "npu npu"),
+}
+"""What is known of a device that nobody measured, and how the names of its covariates begin."""
+
+FEWEST_OF_A_JUDGED = 8
+"""Networks of a platform whose forecasts by facts alone are judged."""
+
+
+def by_fact(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> list[dict[str, Any]]:
+    """What facts are worth where nothing was measured: the state by facts of the first kinds, and by all but one kind.
+
+    The effects of the covariates are those of ridge regression on the pool's states, every chip held out.
+
+    Returns:
+        Rows of kind of unit, facts, MAPE (mean and median over platforms), and the upper over the lower bound of the interval
+        that holds 90 % of the networks.
+    """
+    model = fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch)
+    described = model.described(pool.features)
+    by_name = {each.name: each for each in pool.platforms}
+    platforms = [by_name[each.name] for each in model.platforms]
+    weights = platform_weights(platforms)
+    fold = chip_folds(platforms, FOLDS, seed)
+    folds = np.array([fold[each.silicon] for each in platforms])
+    z = np.array([[each.covariates.get(name, 0.0) for name in model.covariates] for each in platforms])
+    sets = {f"+ {name}" if index else name: list(FACTS)[: index + 1] for index, name in enumerate(FACTS)}
+    sets |= {f"all but {name}": [each for each in FACTS if each != name] for name in list(FACTS)[1:]}
+    rows = []
+    for label, names in sets.items():
+        starts = tuple(start for name in names for start in FACTS[name])
+        kept = np.array([name.startswith(starts) for name in model.covariates])
+        errors: dict[str, list[np.ndarray]] = defaultdict(list)
+        for held in range(FOLDS):
+            known = folds != held
+            effects = ridge_effects(z[known] * kept, model.states[known], weights[known], model.covariates)
+            for index in np.flatnonzero(~known):
+                each = platforms[index]
+                if len(each.networks) >= FEWEST_OF_A_JUDGED:
+                    seen = described.rows(each.networks)
+                    errors[each.kind].append(each.log_ms - linearised((z[index] * kept) @ effects, seen.terms, seen.basis)[0])
+        for kind, listed in errors.items():
+            mape = [100 * float(np.abs(np.expm1(-error)).mean()) for error in listed]
+            held_ninety = float(np.quantile(np.abs(np.concatenate(listed)), 0.9))
+            rows.append(
+                {
+                    "kind": kind, "facts": label, "platforms": len(listed), "mape": float(np.mean(mape)),
+                    "median_mape": float(np.median(mape)), "width": float(np.exp(2 * held_ninety)),
+                }
+            )  # fmt: skip
+    return sorted(rows, key=lambda row: KINDS.index(row["kind"]))
+
+
+def facts_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table of :func:`by_fact`: a line for each set of facts."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        found[row["facts"]][row["kind"]] = row
+    lines = [
+        "| facts | " + " | ".join(f"{kind.upper()}: MAPE (median) | high/low" for kind in KINDS) + " |",
+        "|---|" + "---|" * (2 * len(KINDS)),
+    ]
+    for label, by_kind in found.items():
+        cells = [
+            f"{by_kind[kind]['mape']:.0f} ({by_kind[kind]['median_mape']:.0f}) | {by_kind[kind]['width']:.1f}" for kind in KINDS
+        ]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 CHOSEN, DRAWN = 10, (10, 15)

@@ -247,7 +247,7 @@ def named_in(device: str, environment: Mapping[str, Any]) -> tuple[str, str]:
 
 # What is known of it, as numbers
 
-_FLAGS = ("neon", "fp16", "dotprod", "i8mm", "sve", "avx2", "avx512", "vnni", "amx")
+FLAGS = ("neon", "fp16", "dotprod", "i8mm", "sve", "avx2", "avx512", "vnni", "amx")
 
 
 def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
@@ -283,7 +283,7 @@ def facts(chip: Chip, unit_kind: str, unit: str = "") -> Mapping[str, float]:
             "log2_simd_bits": _log2(cluster.simd_bits),
             "log2_fma_bits": _log2(cluster.fma_bits),
             "out_of_order": None if cluster.in_order is None else float(not cluster.in_order),
-            **{name: float(name in cluster.features) for name in _FLAGS},
+            **{name: float(name in cluster.features) for name in FLAGS},
             f"core={cluster.design}": 1.0,
         }
     elif unit_kind == "gpu" and chip.gpu:

@@ -86,9 +86,6 @@ def fit_device_model(
         tuple(replace(each, networks=np.zeros(0, dtype=int), log_ms=np.zeros(0)) for each in platforms),
     )  # fmt: skip
     weights = platform_weights(platforms)
-    ridge = np.array([INTERCEPT_RIDGE if name == INTERCEPT else RIDGE for name in names])
-    weighted = z * weights[:, None]
-    gram = weighted.T @ z
     found: list[Posterior] = []
     for iteration in range(ITERATIONS + 1):
         watch("learning platforms", iteration, ITERATIONS + 1)
@@ -98,11 +95,9 @@ def fit_device_model(
             model = _remembering(model, platforms, described, weights)
         found = _posteriors(model, fitted, described, z, found)
         states = np.array([each.mean for each in found])
-        effects = np.zeros_like(model.effects)
-        effects[:, :TERM_COUNT] = np.linalg.solve(gram + np.diag(ridge), weighted.T @ states[:, :TERM_COUNT])
-        if last:
-            process = np.linalg.solve(gram + np.diag(np.maximum(ridge, PROCESS_RIDGE)), weighted.T @ states[:, TERM_COUNT:])
-            effects[:, TERM_COUNT:] = process
+        effects = ridge_effects(z, states, weights, names)
+        if not last:
+            effects[:, TERM_COUNT:] = 0.0
         model = replace(model, effects=effects, states=states)
         model = replace(model, kinds=_maximised(model, found, states - z @ effects, weights))
         if iteration in (ITERATIONS // 2, ITERATIONS - 1):
@@ -110,6 +105,16 @@ def fit_device_model(
             model = replace(model, kinds=kinds)
     watch("learning platforms", ITERATIONS + 1, ITERATIONS + 1)
     return model
+
+
+def ridge_effects(z: np.ndarray, states: np.ndarray, weights: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """(covariates, state) effects of covariates, (platforms, covariates), on states, by ridge regression."""
+    ridge = np.array([INTERCEPT_RIDGE if name == INTERCEPT else RIDGE for name in names])
+    weighted = z * weights[:, None]
+    gram = weighted.T @ z
+    effects = np.linalg.solve(gram + np.diag(ridge), weighted.T @ states[:, :TERM_COUNT])
+    process = np.linalg.solve(gram + np.diag(np.maximum(ridge, PROCESS_RIDGE)), weighted.T @ states[:, TERM_COUNT:])
+    return np.hstack([effects, process])
 
 
 OFFSET_SHRINKAGE = 2.0
