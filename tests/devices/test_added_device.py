@@ -10,6 +10,7 @@ from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks
 from latcast.errors import DatasetError
 from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.records import Platform, Reference
+from latcast.search.encodings import EncodingPredictor
 from latcast.spaces import build
 from tests.devices.made_up_devices import features, fitted, networks, true_ms
 
@@ -54,6 +55,17 @@ def test_a_bundle_of_it_predicts_the_same(added: NewDevice, tmp_path: Path) -> N
         assert (mine.latency_ms, mine.low_ms, mine.high_ms) == pytest.approx(
             (theirs.latency_ms, theirs.low_ms, theirs.high_ms), rel=1e-3
         )
+
+
+def test_a_search_estimates_encodings_as_it_predicts_their_graphs(added: NewDevice) -> None:
+    encoded = EncodingPredictor(added.predictor, "ofa_mobilenet_v3")
+    encodings = encoded.supernet.sample_encodings(3, 5)
+
+    found = encoded.predict_many(encodings)
+
+    singly = added.predictor.predict_many([encoded.supernet.build(**encoded.supernet.decode(row)) for row in encodings])
+    for name in ("latency_ms", "low_ms", "high_ms"):
+        assert getattr(found, name) == pytest.approx([getattr(each, name) for each in singly], rel=1e-6)
 
 
 def test_a_value_that_the_others_contradict_is_named_and_barely_counts(added: NewDevice) -> None:

@@ -214,8 +214,9 @@ def learn_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ..
             own = [each for each in tried if len(each.trial.measured) == count]
             ran = [each for each in own if each.trial.held_out == NOTHING]
             unseen = [each for each in own if each.trial.held_out != NOTHING]
-            if ran and unseen:
-                listed.append(Arbitration(count, _weighing(unseen, kind), _weighing(ran, kind)))
+            if own:
+                # Where one of the two was not tried, the other is the nearest to it.
+                listed.append(Arbitration(count, _weighing(unseen or ran, kind), _weighing(ran or unseen, kind)))
         found[kind] = tuple(listed)
     return found
 
