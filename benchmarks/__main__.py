@@ -11,6 +11,7 @@ encodings          architectures of search spaces estimated a second
 devices            devices that nobody measured, from 0 to 30 networks, every chip held out; --ship writes the shipped model
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
+memory             memory of activations predicted and measured, of networks of 40 families
 delegates FOLDER   where layers run, by the rules of delegates and by Qualcomm AI Hub's table
 platforms ...      transfer over more than twenty platforms of one machine: draw, list, measure NAME..., judge
 """
@@ -235,6 +236,15 @@ def weights(rounds: Annotated[int, typer.Option(help="Runs of each file.", min=3
     from benchmarks.repeating_weights import measure
 
     print(measure(rounds))
+
+
+@app.command()
+def memory() -> None:
+    """Peak memory of activations against what fresh processes really take; writes benchmarks/results/memory.json."""
+    from benchmarks.memory import markdown, run
+
+    found = run(watch=lambda name: console(stderr=True).print(name))
+    print(markdown(found["summary"]))
 
 
 @app.command()

@@ -19,8 +19,8 @@ from latcast.predictors.bundle_index import bundle_path
 ROOT = Path(__file__).resolve().parents[1]
 
 GIVEN = {
-    "Comparison", "Evaluation", "FoundDevice", "FusionRules", "Kernel", "KernelLatency", "LatcastError", "NetworkSummary",
-    "PlatformSummary", "SearchResult", "__version__",
+    "Comparison", "Evaluation", "FoundDevice", "FusionRules", "Kernel", "KernelLatency", "LatcastError", "Memory",
+    "NetworkSummary", "PlatformSummary", "SearchResult", "__version__",
 }  # fmt: skip
 """What functions give, and nobody makes; the examples of the functions show it."""
 

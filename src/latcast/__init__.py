@@ -31,6 +31,7 @@ _WHERE = {
     "load_graph": "latcast.graph.importers",
     "load_rules": "latcast.kernels.rules",
     "measure": "latcast.measure.single",
+    "memory": "latcast.predictors.memory",
     "model": "latcast.spaces.catalogue",
     "models": "latcast.spaces.models",
     "platforms": "latcast.predictors.bundle_index",
@@ -53,6 +54,7 @@ _WHERE = {
     "LatencyCallback": "latcast.search.callback",
     "MeasurePlan": "latcast.measure.settings",
     "Measurement": "latcast.records",
+    "Memory": "latcast.kernels.memory",
     "NetworkSummary": "latcast.spaces.models",
     "Platform": "latcast.records",
     "PlatformPredictor": "latcast.predictors.platform_predictor",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from latcast.graph.importers import load_graph as load_graph
     from latcast.graph.ir import Graph as Graph
     from latcast.kernels.kernel import Kernel as Kernel
+    from latcast.kernels.memory import Memory as Memory
     from latcast.kernels.rules import FusionRules as FusionRules
     from latcast.kernels.rules import load_rules as load_rules
     from latcast.kernels.search import find_kernels as find_kernels
@@ -89,6 +92,7 @@ if TYPE_CHECKING:
     from latcast.predictors.forecast import load as load
     from latcast.predictors.forecast import predict as predict
     from latcast.predictors.forecast import predict_many as predict_many
+    from latcast.predictors.memory import memory as memory
     from latcast.predictors.platform_predictor import PlatformPredictor as PlatformPredictor
     from latcast.predictors.prediction import KernelLatency as KernelLatency
     from latcast.predictors.prediction import Prediction as Prediction

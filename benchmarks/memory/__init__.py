@@ -1,0 +1,152 @@
+"""Memory that networks are predicted to take, against what they really take here: each in a fresh process whose heap is recorded.
+
+What runs of a network write to is told apart from weights by running it on other inputs (:mod:`benchmarks.memory.measured`). The
+planners were written with :data:`WRITTEN_WITH` at hand; the figures are of other networks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import MeasurementError
+from latcast.graph.ir import Graph
+from latcast.kernels.memory import memory_of
+from latcast.kernels.rules import load_rules
+from latcast.spaces.models import as_graph
+
+RESULTS = Path(__file__).parents[1] / "results" / "memory.json"
+
+SOURCE = Path(__file__).parent / "heap_recorder.c"
+
+BUILT = Path(".latcast/bench/memory/heap_recorder.so")
+
+WRITTEN_WITH = (
+    "resnet18", "mobilenet_v2", "googlenet", "efficientnet_b0", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x1_0",
+    "densenet121", "deit_tiny_16", "mobilevit_xxs", "alexnet", "regnet_y_400mf", "timm/convnext_atto", "timm/poolformer_s12",
+    "timm/levit_128s", "timm/hrnet_w18_small", "timm/pvt_v2_b0", "timm/mixer_s32_224", "timm/fastvit_t8",
+)  # fmt: skip
+
+NETWORKS = (
+    "mnasnet1_0", "proxylessnas_mobile", "ghostnet_x1_0", "mobilenet_v1", "regnet_x_400mf", "vgg11", "inception_v3",
+    "efficientnet_lite0", "torchvision/resnet50", "torchvision/ssdlite320_mobilenet_v3_large", "timm/cait_xxs24_224",
+    "timm/coat_lite_tiny", "timm/crossvit_9_240", "timm/cs3darknet_s", "timm/dla46x_c", "timm/dpn68", "timm/efficientformer_l1",
+    "timm/efficientvit_b0", "timm/efficientvit_m0", "timm/ese_vovnet19b_dw", "timm/fasternet_t0", "timm/fbnetv3_b",
+    "timm/gernet_s", "timm/gmlp_ti16_224", "timm/hardcorenas_a", "timm/inception_next_atto", "timm/lcnet_050",
+    "timm/mixnet_s", "timm/mobilenetv4_conv_small", "timm/mobileone_s0", "timm/pit_ti_224", "timm/regnetz_005",
+    "timm/repvgg_a0", "timm/resnext26ts", "timm/rexnet_100", "timm/selecsls42b", "timm/starnet_s050", "timm/tinynet_e",
+    "timm/tiny_vit_5m_224", "timm/xcit_nano_12_p16_224",
+)  # fmt: skip
+"""Of other families, or other members, than :data:`WRITTEN_WITH`."""
+
+MEASURED = (
+    ("onnxruntime", "fp32"), ("onnxruntime arena", "fp32"), ("litert", "fp32"), ("litert", "int8"),
+    ("litert without XNNPACK", "fp32"),
+)  # fmt: skip
+
+
+def recorder(path: Path = BUILT) -> Path:
+    """The library that records the heap, compiled where its source is newer.
+
+    Raises:
+        MeasurementError: No compiler, or one that fails.
+    """
+    path = path.resolve()
+    if path.exists() and path.stat().st_mtime >= SOURCE.stat().st_mtime:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [os.environ.get("CC", "cc"), "-O2", "-Wall", "-shared", "-fPIC", "-o", str(path), str(SOURCE)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as problem:
+        said = getattr(problem, "stderr", "") or problem
+        raise MeasurementError(f"{SOURCE.name} could not be compiled: {said}; it takes a C compiler and glibc") from problem
+    return path
+
+
+def measure(model: str, runtime: str, precision: str) -> Mapping[str, Any]:
+    """What :func:`benchmarks.memory.measured.measured` finds in a process of its own; ``error`` where it fails."""
+    command = [sys.executable, "-m", "benchmarks.memory.measured", model, runtime, precision]
+    variables = {**os.environ, "LD_PRELOAD": str(recorder()), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1][:200]}
+    found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def judged(graph: Graph, runtime: str, precision: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """A row: measured and predicted bytes of activations, the network's inputs and outputs included, and of the file."""
+    name, _, kind = runtime.partition(" ")
+    memory = memory_of(graph, load_rules(name), precision)
+    outside = 0
+    if name == "onnxruntime":
+        outside = sum(int(graph.tensors[each].size_bytes) for each in (*graph.inputs, *graph.outputs))
+    return {
+        "model": graph.name, "runtime": runtime, "precision": precision,
+        "measured_bytes": found["activations_bytes"] + outside,
+        "predicted_bytes": memory.reserved_bytes if kind == "arena" else memory.peak_activations_bytes,
+        "measured_file_bytes": found["file_bytes"], "predicted_file_bytes": memory.file_bytes,
+    }  # fmt: skip
+
+
+def run(networks: Sequence[str] = NETWORKS, watch: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Measures what was not measured yet, writes :data:`RESULTS` and gives its content."""
+    kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"measured": {}}
+    rows = []
+    for model in networks:
+        graph = as_graph(model)
+        for runtime, precision in MEASURED:
+            key = f"{model} {runtime} {precision}"
+            if key not in kept["measured"]:
+                watch(key)
+                kept["measured"][key] = measure(model, runtime, precision)
+                RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+            found = kept["measured"][key]
+            if "error" not in found:
+                rows.append(judged(graph, runtime, precision, found))
+    kept["rows"], kept["summary"] = rows, summary(rows)
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    return kept
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Errors of each runtime and precision, in percent."""
+    found = []
+    for runtime, precision in MEASURED:
+        chosen = [row for row in rows if (row["runtime"], row["precision"]) == (runtime, precision)]
+        if not chosen:
+            continue
+        error = np.array([100 * (row["predicted_bytes"] / row["measured_bytes"] - 1) for row in chosen])
+        of_file = np.array([100 * (row["predicted_file_bytes"] / row["measured_file_bytes"] - 1) for row in chosen])
+        found.append(
+            {
+                "runtime": runtime, "precision": precision, "networks": len(chosen), "mape": float(np.abs(error).mean()),
+                "median_ape": float(np.median(np.abs(error))), "within_5": 100 * float((np.abs(error) <= 5).mean()),
+                "within_10": 100 * float((np.abs(error) <= 10).mean()), "worst": float(error[np.abs(error).argmax()]),
+                "worst_model": chosen[int(np.abs(error).argmax())]["model"], "file_mape": float(np.abs(of_file).mean()),
+            }
+        )  # fmt: skip
+    return found
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table."""
+    lines = [
+        "| runtime | networks | MAPE % | median % | ±5 % | ±10 % | worst | file MAPE % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['runtime']} {row['precision']} | {row['networks']} | {row['mape']:.1f} | {row['median_ape']:.1f} | "
+            f"{row['within_5']:.0f} | {row['within_10']:.0f} | {row['worst']:+.0f} ({row['worst_model']}) | "
+            f"{row['file_mape']:.1f} |"
+        )
+    return "\n".join(lines)
