@@ -12,6 +12,7 @@ devices            devices that nobody measured, from 0 to 30 networks, every ch
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
 memory             memory of activations predicted and measured, of networks of 40 families
+documents          tables, the picture and what commands print in README.md and docs/; --check fails where they differ
 delegates FOLDER   where layers run, by the rules of delegates and by Qualcomm AI Hub's table
 platforms ...      transfer over more than twenty platforms of one machine: draw, list, measure NAME..., judge
 """
@@ -123,6 +124,31 @@ def tables() -> None:
     print(blocks_table(documents))
     print()
     print(learn_from_table(documents))
+
+
+@app.command()
+def documents(
+    names: Annotated[list[str] | None, typer.Argument(help="Parts of the documents' paths; all by default.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 3 where one would change.")] = False,
+) -> None:
+    """Makes what README.md and docs/ show anew: tables, what their commands print, and the picture."""
+    from benchmarks import documents as made
+
+    changed = []
+    for path in made.documents():
+        shown = str(path.relative_to(made.ROOT))
+        if names and not any(name in shown for name in names):
+            continue
+        before, after = path.read_text(encoding="utf-8"), made.made_anew(path)
+        if before != after:
+            changed.append(shown)
+            if not check:
+                path.write_text(after, encoding="utf-8")
+    if not check:
+        made.draw()
+    print("\n".join(f"changed: {name}" for name in changed) or "all are as they would be written")
+    if check and changed:
+        raise typer.Exit(3)
 
 
 @app.command()

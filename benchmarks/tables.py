@@ -105,7 +105,8 @@ def learn_from_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
         for document in compared.values():
             found = document["learn_from"].get(name, {})
             cells.append("-" if "mape" not in found else f"{found['mape']:.1f} / {found['within_10']:.0f}")
-        rows.append([name, *cells])
+        if set(cells) != {"-"}:
+            rows.append([name, *cells])
     return markdown_table(head, rows)
 
 

@@ -1,4 +1,4 @@
-"""The examples of the names that users meet run, and those of the README."""
+"""The examples of the names that users meet run, and those of the documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import doctest
 import importlib
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 import latcast
 from latcast.graph.writers.onnx import to_onnx
-from latcast.predictors.bundle_index import bundle_path
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -70,18 +68,17 @@ def test_the_example_of_the_package_runs() -> None:
 
 
 @pytest.mark.slow
-def test_the_examples_of_the_readme_run(home: Path) -> None:
+@pytest.mark.parametrize("document", ["README.md", "docs/python.md"])
+def test_the_python_of_a_document_runs(document: str, home: Path) -> None:
     pytest.importorskip("torch")
-    phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
-    here = replace(phone, platform=latcast.Platform.parse("local/onnxruntime-1.31/cpu1/fp32"))
-    latcast.save_bundle(here, bundle_path(here.platform))
+    pytest.importorskip("onnxruntime")
     (home / "mobilenet_v2.onnx").write_bytes(to_onnx(latcast.build(latcast.model("mobilenet_v2"))))
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / document).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     assert blocks
 
     names: dict[str, Any] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, document, "exec"), names)
 
     assert names["forecast"].model == "mobilenet_v2.onnx"
