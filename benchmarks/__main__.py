@@ -9,6 +9,7 @@ phones STORE       the shipped predictors of phones, from published measurements
                      --transformers the transformers of lineages held out
 encodings          architectures of search spaces estimated a second
 devices            devices that nobody measured, from 0 to 30 networks, every chip held out; --ship writes the shipped model
+differences STORE  what errors of like networks share, learned and judged on published phones
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
 memory             memory of activations predicted and measured, of networks of 40 families
@@ -254,6 +255,20 @@ def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: 
     summary = phone_splits.summary(rows)
     phone_splits.write(rows, summary)
     print(phone_splits.splits_table(summary))
+
+
+@app.command()
+def differences(
+    store: Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")],
+    every: Annotated[int, typer.Option(help="One CPU platform in so many, and four times as many of the GPUs.", min=1)] = 8,
+) -> None:
+    """Intervals of differences of two predictions on lineages held out; writes benchmarks/results/differences.json."""
+    from benchmarks import differences as judged
+
+    found = judged.judge(list(judged.platform_errors(store, every)))
+    judged.write(found)
+    print(json.dumps(found["learned"]))
+    print(judged.differences_table(found))
 
 
 @app.command()

@@ -133,3 +133,16 @@ def test_mean_coefficients_are_the_analytical_terms() -> None:
     assert MIXED.coefficient_deviation == pytest.approx(np.full(TERMS, np.sqrt(0.0325)))
     assert MIXED.constant_ms == pytest.approx(TERM_UNITS[-1] * np.exp(0.15))
     assert found.coefficients[POOLED][0] == pytest.approx(1e-7 * np.exp(0.15))
+
+
+def test_the_covariance_of_a_forecast_has_its_variances_and_is_worked_out_by_hand_where_the_level_alone_is_open() -> None:
+    sums = MIXED.sums(features())
+    log_ms, deviation = MIXED.of_sums(sums)
+
+    whole = MIXED.covariance_of_sums(sums, np.ones((len(log_ms), len(log_ms))))
+    apart = replace(MIXED, network_scale=0.0, kernel_scale=0.0).covariance_of_sums(sums, np.eye(len(log_ms)))
+
+    assert np.diag(whole) == pytest.approx(deviation**2)
+    # Two members, 0.15 below and 0.05 above their mean, with the variances 0.04 and 2 · 0.01 of the level; noise is not shared.
+    [first, second] = [0.25 * (0.04 + 0.15**2), 0.75 * (2.0 * 0.01 + 0.05**2)]
+    assert apart[0, 1:] == pytest.approx(np.full(len(log_ms) - 1, 1.5 * (first + second)), rel=1e-6)

@@ -110,7 +110,7 @@ def compare(
 ) -> None:
     """Which of two models is faster on platforms, by how much, and how sure that is.
 
-    The errors of both predictions are taken for independent.
+    Like networks err alike: the more their kernels are the same, the surer is the difference.
 
     \b
     Examples:
@@ -127,9 +127,7 @@ def compare(
 
 
 def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
-    known = [(each.low_ms, each.high_ms, each.level) for each in found if each.low_ms is not None and each.high_ms is not None]
-    heading, intervals = interval_column(known)
-    shown = iter(intervals)
+    heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in found])
     print(f"A: {found[0].a}\nB: {found[0].b}\n")
     print_table(
         "",
@@ -137,10 +135,9 @@ def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
         [
             (
                 each.platform, milliseconds(each.a_ms), milliseconds(each.b_ms), milliseconds(each.difference_ms),
-                "-" if each.low_ms is None else next(shown),
-                percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
+                interval, percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
             )
-            for each in found
+            for each, interval in zip(found, intervals, strict=True)
         ],
     )  # fmt: skip
     for each in found if breakdown else ():

@@ -118,17 +118,34 @@ def pooled(
         known: (networks,) 0 for the first, 1 for the others.
         log_ms, open_variance, noise_variance: (members, networks).
     """
+    weight, mean, apart = mixture(weights, known, log_ms)
+    opened = (weight * (open_variance + apart**2)).sum(axis=0)
+    noise = (weight * noise_variance).sum(axis=0)
+    open_factor, noise_factor = variance_factors(factors, known)
+    return mean, open_factor * opened + noise_factor * noise
+
+
+def mixture(weights: np.ndarray, known: np.ndarray, log_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights of the members, (members, networks), their mean, (networks,), and how far each lies from it, (members, networks).
+
+    Args:
+        weights, known, log_ms: As for :func:`pooled`.
+    """
     weight = weights[:, :1] * (1 - known) + weights[:, 1:] * known
     order = np.argsort(log_ms, axis=0, kind="stable")
     half = (np.cumsum(np.take_along_axis(weight, order, axis=0), axis=0) >= 0.5).argmax(axis=0)
     median = np.take_along_axis(log_ms, np.take_along_axis(order, half[None], axis=0), axis=0)
     held = np.minimum(log_ms, median + FARTHEST_ABOVE)
     mean = (weight * held).sum(axis=0)
-    opened = (weight * (open_variance + (held - mean) ** 2)).sum(axis=0)
-    noise = (weight * noise_variance).sum(axis=0)
+    return weight, mean, held - mean
+
+
+def variance_factors(
+    factors: tuple[tuple[float, float], tuple[float, float]], known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Factors on the variance of what is not known and on that of the noise, each (networks,); arguments as of :func:`pooled`."""
     (new_open, new_noise), (known_open, known_noise) = factors
-    open_factor, noise_factor = new_open * (1 - known) + known_open * known, new_noise * (1 - known) + known_noise * known
-    return mean, open_factor * opened + noise_factor * noise
+    return new_open * (1 - known) + known_open * known, new_noise * (1 - known) + known_noise * known
 
 
 ALIKE = 0.1
@@ -219,6 +236,32 @@ class DeviceForecast:
         weights = np.array([[member.weight, member.known_weight] for member in self.members])
         log_ms, variance = pooled(weights, self.factors, known, *members)
         return log_ms, np.minimum(np.sqrt(variance), LARGEST_DEVIATION)
+
+    def covariance_of_sums(self, sums: np.ndarray, alike: np.ndarray) -> np.ndarray:
+        """Covariances of the logarithms of latencies, (networks, networks); its diagonal is the variance of :meth:`of_sums`.
+
+        Networks share what the members' states and their disagreement make of both, and of what these leave open (noise, and the
+        process beyond its basis) as much as their kernels are alike.
+
+        Args:
+            sums: (networks, columns) from :meth:`sums`.
+            alike: (networks, networks) correlation of what the states leave open.
+        """
+        basis, network_open, kernel_open = self.basis.of_sums(sums[:, :ADDED], sums[:, ADDED:])
+        novelty = np.sqrt(self.network_scale**2 * network_open + self.kernel_scale**2 * kernel_open)
+        known = self.memory.recalled(network_place(sums[:, :ADDED]))[1]
+        left = np.sqrt(1 - known * self.memory.explained)
+        terms = network_terms(sums[:, :ADDED])
+        states = [linearised(member.mean, terms, basis) for member in self.members]
+        weights = np.array([[member.weight, member.known_weight] for member in self.members])
+        weight, _, apart = mixture(weights, known, np.array([log_ms for log_ms, _ in states]))
+        opened, noise = np.zeros_like(alike), np.zeros_like(alike)
+        for member, (_, design), own, away in zip(self.members, states, np.sqrt(weight), apart, strict=True):
+            state = design @ member.covariance @ design.T + alike * np.outer(novelty, novelty)
+            opened += np.outer(own, own) * (member.scale * state + np.outer(away, away))
+            noise += np.outer(own, own) * (member.scale * member.noise**2 * alike * np.outer(left, left))
+        open_factor, noise_factor = (np.sqrt(factor) for factor in variance_factors(self.factors, known))
+        return opened * np.outer(open_factor, open_factor) + noise * np.outer(noise_factor, noise_factor)
 
     @cached_property
     def weights(self) -> np.ndarray:

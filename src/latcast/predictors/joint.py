@@ -1,0 +1,182 @@
+"""Two latencies on one platform together: what is known of their difference and of their ratio.
+
+Like networks err alike: what is wrong of a kernel is wrong in both. The error of a network's logarithm is taken for the mean
+error of its kernels, weighted by their shares of its latency; errors of kernels are correlated as far as they are of one type, of
+close sizes, or the same. How much each counts is learned from networks held out (:data:`SHARED`). Where the platform is known by
+few measurements, its posterior says what two forecasts share, and the same correlation holds for what it leaves open alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from latcast.graph.ir import Graph
+from latcast.kernels.search import find_kernels
+from latcast.kernels.types import kernel_type
+from latcast.predictors.intervals import LEVEL
+from latcast.predictors.kernel_predictor import feature_matrix
+from latcast.predictors.network_terms import size_lengths
+from latcast.predictors.platform_predictor import Estimates, PlatformPredictor
+from latcast.predictors.prediction import Prediction
+from latcast.predictors.regressors.gaussian_process import SizeCovariance
+
+QUANTILES = 100
+"""Of what two errors share, and as many of what they do not, for the distribution of both latencies."""
+
+CLOSE = 0.5
+"""Sizes are close over this part of the lengths over which kernel predictors take them for alike."""
+
+
+@dataclass(frozen=True)
+class SharedErrors:
+    """Variances of a kernel's error, of which two networks share what their kernels share; their scale does not matter.
+
+    Attributes:
+        kind: What all kernels of a type share.
+        close: What kernels of a type and of close sizes share.
+        same: What the same kernels share alone.
+    """
+
+    kind: float
+    close: float
+    same: float
+
+    def combined(self, parts: np.ndarray) -> np.ndarray:
+        """Correlations of errors, (networks, networks), from :func:`shared_parts`."""
+        covariance = np.tensordot([self.kind, self.close, self.same], parts, 1)
+        deviation = np.sqrt(np.diag(covariance))
+        return np.asarray(np.clip(covariance / np.outer(deviation, deviation), 0.0, 1.0))
+
+
+SHARED = SharedErrors(kind=0.0, close=0.5, same=0.5)
+"""Learned by ``python -m benchmarks differences`` from networks of published phones, predicted without their lineages."""
+
+
+def shared_parts(estimates: Estimates, constant_ms: float) -> np.ndarray:
+    """How much of the latencies of two networks is in kernels of one type, close or the same, (3, networks, networks).
+
+    Args:
+        estimates: Of the networks.
+        constant_ms: What a network takes beside its kernels; the same for all.
+    """
+    table = estimates.table
+    kernel_ms = np.zeros((table.networks, len(estimates.kernel_ms) + 1))
+    np.add.at(kernel_ms, (table.network, table.kernel), estimates.kernel_ms[table.kernel])
+    kernel_ms[:, -1] = constant_ms
+    whole_ms = kernel_ms.sum(axis=1, keepdims=True)
+    kernel_ms[whole_ms[:, 0] <= 0, -1] = 1.0  # a network of views alone
+    share = kernel_ms / np.where(whole_ms > 0, whole_ms, 1.0)
+    overhead = np.outer(share[:, -1], share[:, -1])
+    found = np.stack([overhead, overhead, share @ share.T])
+    start = 0
+    for name, rows in table.configurations.items():
+        part = share[:, start : start + len(rows)]
+        start += len(rows)
+        found[0] += np.outer(part.sum(axis=1), part.sum(axis=1))
+        lengths = size_lengths(kernel_type(name))
+        sizes = feature_matrix(kernel_type(name), rows, tuple(lengths))
+        close = SizeCovariance(CLOSE * np.array(list(lengths.values())), 0, level=0.0, path=0.0, smooth=1.0, own=0.0)
+        found[1] += part @ close.between(sizes, sizes) @ part.T
+    return found
+
+
+def error_correlation(predictor: PlatformPredictor, networks: Sequence[Graph]) -> np.ndarray:
+    """Correlations of the errors of predictions, (networks, networks): of their logarithms, from 0 to 1.
+
+    Networks of the same kernels have 1: whatever is wrong of one is wrong of the other.
+    """
+    return estimates_correlation(predictor, predictor.estimate([find_kernels(graph, predictor.rules) for graph in networks]))
+
+
+def estimates_correlation(predictor: PlatformPredictor, estimates: Estimates, shared: SharedErrors = SHARED) -> np.ndarray:
+    """The same of networks that are estimated already."""
+    alike = shared.combined(shared_parts(estimates, predictor.network.constant_ms))
+    if predictor.device is None:
+        return alike
+    covariance = predictor.device.covariance_of_sums(estimates.sums_ms[:, 3:], alike)
+    deviation = np.sqrt(np.diag(covariance))
+    return np.asarray(np.clip(covariance / np.outer(deviation, deviation), -1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class JointLatency:
+    """Two latencies: equally probable pairs of them.
+
+    Attributes:
+        a_ms, b_ms: (pairs,) milliseconds.
+        level: Percent of differences that should lie in an interval.
+    """
+
+    a_ms: np.ndarray
+    b_ms: np.ndarray
+    level: float = 100 * LEVEL
+
+    def difference_ms(self) -> tuple[float, float]:
+        """Interval of ``b - a`` in milliseconds."""
+        return self._interval(self.b_ms - self.a_ms)
+
+    def growth_percent(self) -> tuple[float, float]:
+        """Interval of what b takes more than a, in percent of a; infinite where a takes nothing."""
+        return self._interval(100 * (_ratio(self.b_ms, self.a_ms) - 1))
+
+    def faster_probability(self) -> float:
+        """That b is faster than a, from 0 to 1; 0.5 where they are identical."""
+        difference = self.b_ms - self.a_ms
+        return float((difference < 0).mean() + (difference == 0).mean() / 2)
+
+    def probability_of_growth(self, percent: float) -> float:
+        """That b takes more than so many percent more than a, from 0 to 1."""
+        return float((_ratio(self.b_ms, self.a_ms) > 1 + percent / 100).mean())
+
+    def _interval(self, values: np.ndarray) -> tuple[float, float]:
+        outside = (1 - self.level / 100) / 2
+        low, high = np.quantile(values, [outside, 1 - outside], method="nearest")  # infinite ones are not to be mixed
+        return float(low), float(high)
+
+
+def joint_latency(predictor: PlatformPredictor, a: Graph, b: Graph) -> JointLatency:
+    """What is known of the latencies of two networks on one platform, together.
+
+    Example:
+        >>> import latcast
+        >>> from latcast.predictors.joint import joint_latency
+        >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
+        >>> small, large = latcast.build(latcast.model("resnet18")), latcast.build(latcast.model("resnet34"))
+        >>> joint_latency(phone, small, large).faster_probability()
+        0.0
+    """
+    of_a, of_b = predictor.predict_many([a, b])
+    return joint_of(of_a, of_b, float(error_correlation(predictor, [a, b])[0, 1]))
+
+
+def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
+    """Two predictions whose errors have a correlation.
+
+    The logarithm of each latency is taken for normal on either side of the prediction, with the deviation of that side from the
+    prediction's interval. The interval of a difference is of the predictions' level, of 90 % where they have none.
+    """
+    normal = NormalDist()
+    score = np.array([normal.inv_cdf((index + 0.5) / QUANTILES) for index in range(QUANTILES)])
+    shared, apart = np.sqrt((1 + correlation) / 2) * score[:, None], np.sqrt((1 - correlation) / 2) * score
+    level = 100 * LEVEL if a.level is None else a.level
+    reach = normal.inv_cdf((1 + level / 100) / 2)
+    return JointLatency(
+        _latencies_ms(a, (shared + apart).ravel() / reach), _latencies_ms(b, (shared - apart).ravel() / reach), level
+    )
+
+
+def _latencies_ms(found: Prediction, score: np.ndarray) -> np.ndarray:
+    """Latencies, (scores,), where -1 and 1 are the bounds of the interval."""
+    if found.latency_ms <= 0:
+        return np.zeros(len(score))
+    low, high = np.log(found.low_ms / found.latency_ms), np.log(found.high_ms / found.latency_ms)
+    return np.asarray(found.latency_ms * np.exp(np.where(score < 0, -score * low, score * high)))
+
+
+def _ratio(b_ms: np.ndarray, a_ms: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(b_ms == a_ms, 1.0, b_ms / a_ms)
