@@ -17,9 +17,11 @@ from latcast.predictors.network_features import (
     KERNEL_GROUPS,
     TERM_NAMES,
     TERM_UNITS,
+    WIDE_GROUP,
     KernelFeatures,
     NetworkFeatures,
     kernel_group,
+    kernel_groups,
     term_places,
 )
 from latcast.spaces import build
@@ -96,3 +98,16 @@ def test_a_volume_s_flops_are_no_part_of_the_price_of_a_convolution() -> None:
     assert TERM_NAMES[volume] == "flops other"
     assert TERM_NAMES[dense] == "flops conv 3x3"
     assert all(f"flops {group}" in TERM_NAMES for group in FLOPS_GROUPS)
+
+
+@given(groups=st.sampled_from([2, 4, 8]), width=st.integers(4, 64), taps=st.sampled_from([1, 3, 5]))
+def test_a_convolution_of_wide_groups_has_the_price_of_a_dense_one(groups: int, width: int, taps: int) -> None:
+    kind = kernel_type("grouped_conv")
+    given = {"batch": 1, "groups": groups, "in_channels": groups * width, "out_channels": groups * width}
+    given |= dict.fromkeys(("in_h", "in_w", "out_h", "out_w"), 14) | dict.fromkeys(("kernel_h", "kernel_w"), taps)
+    given |= dict.fromkeys(("stride_h", "stride_w"), 1)
+    row = np.array([[given.get(name, 0) for name in kind.fields]])
+
+    (group,) = kernel_groups(kind, row)
+
+    assert group == ("grouped" if width < WIDE_GROUP else {1: "pointwise", 3: "conv 3x3", 5: "conv kxk"}[taps])

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from latcast.kernels.kernel import Kernel, KernelTable
-from latcast.kernels.types import kernel_type
+from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import term_values
 from latcast.predictors.kernel_predictor import feature_matrix, feature_names
 
@@ -77,6 +77,23 @@ _MOVED = {
 _COUNTED = {"depthwise": "depthwise", "movement": "movement", **dict.fromkeys((*_MOVED, "matmul"), "conv")}
 
 
+WIDE_GROUP = 32
+"""Channels of a group, in and out, from which on a grouped convolution costs what a dense one does: a runtime that loops over
+groups fills its vectors and hardly notices the loop. AlexNet has two groups of 48 and more, RegNet up to 48 of 8."""
+
+
+def kernel_groups(kind: KernelType, configurations: np.ndarray) -> list[str]:
+    """The group of each kernel of a type, by its class and the width of its groups."""
+    c = kind.columns(configurations)
+    groups = [kernel_group(str(each)) for each in kind.throughput_class(c)]
+    if "grouped" not in groups:
+        return groups
+    wide = np.minimum(c["in_channels"], c["out_channels"]) >= WIDE_GROUP * c["groups"]
+    size = np.maximum(c["kernel_h"], c["kernel_w"])
+    dense = np.select([size == 1, size == 3], ["pointwise", "conv 3x3"], "conv kxk")
+    return [str(dense[row]) if group == "grouped" and wide[row] else group for row, group in enumerate(groups)]
+
+
 def term_places(group: str) -> tuple[int, int, int, int]:
     """Places among :data:`TERM_NAMES` of the FLOPs, elements, weights and count of a group's kernels; -1 where it has none."""
     return (
@@ -118,9 +135,8 @@ class KernelFeatures:
         for name, rows in table.configurations.items():
             kind = kernel_type(name)
             values = term_values(kind, rows)
-            classes = kind.throughput_class(kind.columns(rows))
             found = np.zeros((len(rows), len(TERM_NAMES)))
-            named = [kernel_group(str(each)) for each in classes]
+            named = kernel_groups(kind, rows)
             for row, group in enumerate(named):
                 for place, value in zip(term_places(group), values[row], strict=True):
                     if place >= 0:
