@@ -24,6 +24,7 @@ _WHERE = {
     "build": "latcast.spaces.catalogue",
     "compare": "latcast.report.compare",
     "evaluate": "latcast.predictors.evaluation",
+    "explain": "latcast.report.explain",
     "find_devices": "latcast.devices.device_search",
     "find_kernels": "latcast.kernels.search",
     "from_torch": "latcast.graph.importers",
@@ -39,11 +40,14 @@ _WHERE = {
     "predict": "latcast.predictors.forecast",
     "predict_many": "latcast.predictors.forecast",
     "profile": "latcast.predictors.profiling",
+    "report": "latcast.report.html",
     "save_bundle": "latcast.predictors.bundle",
     "search": "latcast.search.constrained_search",
+    "sweep": "latcast.report.sweep",
     "train": "latcast.predictors.training_from_store",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
+    "Explanation": "latcast.report.explain",
     "FoundDevice": "latcast.devices.device_search",
     "FusionRules": "latcast.kernels.rules",
     "Graph": "latcast.graph.ir",
@@ -63,6 +67,7 @@ _WHERE = {
     "Reference": "latcast.records",
     "SearchResult": "latcast.search.result",
     "Store": "latcast.datasets.store",
+    "Sweep": "latcast.report.sweep",
     "WorkerSettings": "latcast.measure.settings",
 }
 
@@ -103,6 +108,11 @@ if TYPE_CHECKING:
     from latcast.records import Reference as Reference
     from latcast.report.compare import Comparison as Comparison
     from latcast.report.compare import compare as compare
+    from latcast.report.explain import Explanation as Explanation
+    from latcast.report.explain import explain as explain
+    from latcast.report.html import report as report
+    from latcast.report.sweep import Sweep as Sweep
+    from latcast.report.sweep import sweep as sweep
     from latcast.search.callback import LatencyCallback as LatencyCallback
     from latcast.search.constrained_search import search as search
     from latcast.search.result import SearchResult as SearchResult
@@ -125,7 +135,7 @@ class _CalledRoom(ModuleType):
         return inspect.signature(_found(self.__name__.rpartition(".")[2]))
 
 
-for _room in ("measure", "search"):
+for _room in ("measure", "report", "search"):
     # Importing a room binds its name here, over that of the function.
     importlib.import_module(f"latcast.{_room}").__class__ = _CalledRoom
 

@@ -23,7 +23,7 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "pymoo": ("pymoo", "search"),
     "alembic": ("alembic", "server"),
     "fastapi": ("fastapi", "server"),
-    "jinja2": ("jinja2", "server"),
+    "jinja2": ("jinja2", "plots"),
     "psycopg": ("psycopg", "server"),
     "segno": ("segno", "server"),
     "starlette": ("fastapi", "server"),

@@ -69,7 +69,18 @@ def test_the_breakdown_adds_up_to_the_latency(latcast: Latcast) -> None:
 
     parts = [kernel["latency_ms"] for kernel in found["kernels"]]
     assert sum(parts) + found["overhead_ms"] == pytest.approx(found["latency_ms"])
-    assert set(found["kernels"][0]) == {"name", "kernel_type", "operators", "configuration", "latency_ms", "covered", "unknown"}
+    assert set(found["kernels"][0]) == {
+        "name",
+        "kernel_type",
+        "operators",
+        "configuration",
+        "latency_ms",
+        "covered",
+        "unknown",
+        "module",
+        "limit",
+        "nodes",
+    }
 
 
 def test_every_model_is_predicted_on_every_platform(latcast: Latcast, bundle: Path) -> None:

@@ -22,6 +22,9 @@ SECTIONS: Sections = {
     "Commands": {
         "predict": ("latcast.cli.predict:predict", "Latency of models on platforms, with interval and breakdown."),
         "compare": ("latcast.cli.predict:compare", "Which of two models is faster, by how much, how surely."),
+        "explain": ("latcast.cli.explain:explain", "Where the time goes, what limits it, what changes would bring."),
+        "sweep": ("latcast.cli.sweep:sweep", "Latency over resolution, batch or length."),
+        "report": ("latcast.cli.report:report", "A model on platforms as one HTML file."),
         "platforms": ("latcast.cli.platforms:app", "What can be predicted for, and how well."),
         "models": ("latcast.cli.platforms:models", "Published networks that can be predicted by name."),
         "measure": ("latcast.cli.measure", "The real latency here."),

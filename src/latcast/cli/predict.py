@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -10,7 +11,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.graph.ir import Graph
-from latcast.predictors.prediction import Prediction
+from latcast.predictors.prediction import KernelLatency, Prediction
 
 if TYPE_CHECKING:
     from latcast.report.compare import Comparison
@@ -24,6 +25,16 @@ def predict(
     on: options.On,
     shape: options.Shape = None,
     breakdown: Annotated[bool, Option("--breakdown", help="Show every kernel.")] = False,
+    top: Annotated[int, Option("--top", help="Show the kernels that take longest: how many.", min=0, metavar="N")] = 0,
+    by: Annotated[
+        str,
+        Option(
+            "--by",
+            help="Add up the kernels of each type, or of each module.",
+            metavar="type|module",
+            callback=options.one_of(lambda: ("", "type", "module")),
+        ),
+    ] = "",
     strict: Strict = False,
     trust: options.Trust = False,
     scheduler: options.Scheduler = "",
@@ -35,6 +46,7 @@ def predict(
     Examples:
       latcast predict mobilenet_v2.onnx resnet18 --on local/onnxruntime
       latcast predict resnet18 --on pixel4/tflite-2.10/gpu/fp16 --breakdown
+      latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
     """
     from latcast.predictors.forecast import load
@@ -48,17 +60,27 @@ def predict(
 
     graphs = [graph for _, graph in for_each(models, read)]
     predictions: list[Prediction] = []
+    listed = breakdown or bool(top) or bool(by)
     for predictor in predictors:
         if scheduler:
             from latcast.predictors.on_workers import predict_on_workers
 
-            predictions += predict_on_workers(predictor, graphs, scheduler, breakdown=breakdown)
+            predictions += predict_on_workers(predictor, graphs, scheduler, breakdown=listed)
         else:
-            predictions += predictor.predict_many(graphs, breakdown=breakdown)
+            predictions += predictor.predict_many(graphs, breakdown=listed)
     if as_json:
-        print_json({"predictions": [found.to_json(breakdown=breakdown) for found in predictions]})
+        print_json({"predictions": [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]})
     elif predictions:
-        _print_predictions(predictions, breakdown=breakdown)
+        print_predictions(predictions)
+        for found in predictions:
+            if by:
+                print(f"\n{found.model} on {found.platform}")
+                print_parts(found, by)
+            if top:
+                print(f"\n{found.model} on {found.platform}")
+                print_top(found, top)
+            if breakdown:
+                _print_kernels(found)
     for found in predictions:
         for text in found.warnings:
             warn(f"{found.model} on {found.platform}: {text}")
@@ -66,7 +88,17 @@ def predict(
         raise typer.Exit(1)
 
 
-def _print_predictions(predictions: list[Prediction], *, breakdown: bool) -> None:
+def _document(found: Prediction, *, breakdown: bool, top: int, by: str) -> dict[str, Any]:
+    document = found.to_json(breakdown=breakdown)
+    if top:
+        document["top"] = [kernel.to_json() for kernel in found.top(top)]
+    if by:
+        document[f"by_{by}"] = found.by_type() if by == "type" else found.by_module()
+    return document
+
+
+def print_predictions(predictions: list[Prediction]) -> None:
+    """A line for each."""
     heading, intervals = interval_column([(found.low_ms, found.high_ms, found.level) for found in predictions])
     print_table(
         "",
@@ -76,8 +108,71 @@ def _print_predictions(predictions: list[Prediction], *, breakdown: bool) -> Non
             for found, interval in zip(predictions, intervals, strict=True)
         ],
     )
-    for found in predictions if breakdown else ():
-        _print_kernels(found)
+
+
+LARGE_MODULE, MOST_MODULES = 0.2, 24
+"""Part of the latency from which on a module is shown by the modules in it; no more than so many are shown."""
+
+
+def print_parts(found: Prediction, by: str) -> None:
+    """What the kernels of each type or module take together, and the overhead."""
+    total_ms = found.latency_ms or 1.0  # a network of views alone takes no time
+    names = [kernel.kernel_type for kernel in found.kernels] if by == "type" else _modules(found)
+    sums: dict[str, float] = {}
+    for name, kernel in zip(names, found.kernels, strict=True):
+        sums[name] = sums.get(name, 0.0) + kernel.latency_ms
+    if by == "type":
+        sums = dict(sorted(sums.items(), key=lambda item: -item[1]))
+    counts = Counter(names)
+    shown = list(sums.items())[:MOST_MODULES]
+    rows = [(name or "-", str(counts[name]), spent_ms) for name, spent_ms in shown]
+    if len(sums) > len(shown):
+        rest = list(sums.items())[len(shown) :]
+        rows.append((f"{len(rest)} more", str(sum(counts[name] for name, _ in rest)), sum(spent_ms for _, spent_ms in rest)))
+    rows.append(("overhead", "", found.overhead_ms))
+    print_table(
+        "",
+        (by, "kernels", "ms", "% of all"),
+        [(name, count, milliseconds(spent_ms), percent(100 * spent_ms / total_ms)) for name, count, spent_ms in rows],
+    )
+
+
+def _modules(found: Prediction) -> list[str]:
+    """The module that each kernel is shown under: large ones by the modules in them."""
+    paths = [kernel.module.split(".") if kernel.module else [] for kernel in found.kernels]
+    depths = [min(1, len(path)) for path in paths]
+    while True:
+        names = [".".join(path[:depth]) for path, depth in zip(paths, depths, strict=True)]
+        sums = Counter[str]()
+        for name, kernel in zip(names, found.kernels, strict=True):
+            sums[name] += kernel.latency_ms  # type: ignore[assignment]  # a counter of milliseconds
+        large = {name for name, spent_ms in sums.items() if spent_ms > LARGE_MODULE * found.latency_ms}
+        deeper = [depth + (name in large and depth < len(path)) for path, depth, name in zip(paths, depths, names, strict=True)]
+        if deeper == depths:
+            return names
+        depths = deeper
+
+
+def print_top(found: Prediction, count: int) -> None:
+    """The kernels that take longest, and what limits them."""
+    total_ms = found.latency_ms or 1.0
+    modules = any(kernel.module for kernel in found.kernels)
+    print_table(
+        "",
+        ("kernel", *(["module"] if modules else []), "type", "ms", "% of all", "limit"),
+        [
+            (
+                kernel.name, *([kernel.module or "-"] if modules else []), _type_of(kernel), milliseconds(kernel.latency_ms),
+                percent(100 * kernel.latency_ms / total_ms), kernel.limit or "-",
+            )
+            for kernel in found.top(count)
+        ],
+        spare=("module",),
+    )  # fmt: skip
+
+
+def _type_of(kernel: KernelLatency) -> str:
+    return kernel.kernel_type + ("" if kernel.covered else " (unknown)" if kernel.unknown else " (estimated)")
 
 
 def _print_kernels(found: Prediction) -> None:
@@ -86,7 +181,7 @@ def _print_kernels(found: Prediction) -> None:
     rows += [
         (
             kernel.name,
-            kernel.kernel_type + ("" if kernel.covered else " (unknown)" if kernel.unknown else " (estimated)"),
+            _type_of(kernel),
             "+".join(kernel.operators),
             milliseconds(kernel.latency_ms),
             percent(100 * kernel.latency_ms / total_ms),

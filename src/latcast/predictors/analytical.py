@@ -26,6 +26,13 @@ DEPTH = "depth"
 a 1x1 convolution of a vector on PyTorch's Vulkan backend (Li et al.'s data) takes 0.6 µs an input channel of a Mali-G76 and
 hardly any more for 1000 outputs than for 16."""
 
+LIMITS = ("compute", "memory", "overhead")
+"""What may take most of a kernel's time: its arithmetic, what it reads and writes, or being started."""
+
+LIMIT_OF_TERM: Mapping[str, str] = {
+    "flops": "compute", LOOPS: "compute", DEPTH: "compute", "moved": "memory", "weights": "memory", "count": "overhead",
+}  # fmt: skip
+
 POOLED = "any"
 """The class that estimates kernels of no class of their own: fitted on everything."""
 
@@ -101,12 +108,16 @@ class AnalyticalTerms:
 
     def latency_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, shape (kernels,); a class without coefficients as its coarse class, or as :data:`POOLED`."""
+        return np.maximum(self.term_ms(kind, configurations).sum(axis=1), 1e-7)
+
+    def term_ms(self, kind: KernelType, configurations: np.ndarray) -> np.ndarray:
+        """What each term adds to the latency of kernels, shape (kernels, terms)."""
         values = term_values(kind, configurations, self.terms)
         classes = kind.throughput_class(kind.columns(configurations))
         pooled = self.coefficients[POOLED]
         table = {name: self._of_class(str(name), pooled) for name in set(classes)}
         weights = np.stack([table[name] for name in classes]) if len(classes) else np.zeros((0, len(self.terms)))
-        return np.maximum((values * weights).sum(axis=1), 1e-7)
+        return np.asarray(values * weights)
 
     def _of_class(self, name: str, pooled: np.ndarray) -> np.ndarray:
         return next((self.coefficients[known] for known in _stand_ins(name) if known in self.coefficients), pooled)

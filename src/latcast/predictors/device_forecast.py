@@ -218,6 +218,12 @@ class DeviceForecast:
         """(kernels,) latency by the members' mean coefficients."""
         return np.asarray(kernels.terms @ np.exp(self.coefficients))
 
+    def limit_ms(self, kernels: KernelFeatures) -> np.ndarray:
+        """(kernels, 3) the part of :meth:`kernel_ms` that is arithmetic, what is moved, and being started."""
+        term_ms = kernels.terms * np.exp(self.coefficients)
+        parts = [term_ms[:, np.isin(BASE_TERMS, base)].sum(axis=1) for base in ((0,), (1, 2), (3, 4))]
+        return np.stack(parts, axis=1)
+
     def kernel_novelty(self, kernels: KernelFeatures) -> np.ndarray:
         """(kernels,) 0 for kernels that known devices ran the like of, 1 for others."""
         return self.basis.of_kernels(kernels.group, kernels.sizes)[1]

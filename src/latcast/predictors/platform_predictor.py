@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latcast.graph.ir import Graph
+from latcast.graph.module_paths import module_paths
 from latcast.graph.operators.table import unknown_operators
 from latcast.kernels.delegates import delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
@@ -17,7 +18,7 @@ from latcast.kernels.partitioning import Partitioning, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
-from latcast.predictors.analytical import AnalyticalTerms, ClassThroughput, throughputs
+from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
 from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast
@@ -249,6 +250,21 @@ class PlatformPredictor:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.platform}>"
 
+    def limit_ms(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What distinct kernels take for arithmetic, for what they move, and for being started, (kernels, limits).
+
+        By the analytical terms alone, types one after another: the proportions are what counts, as what trees or a Gaussian
+        process learned beside the terms is no part of them. The order is that of
+        :data:`latcast.predictors.analytical.LIMITS`.
+        """
+        if self.device is not None:
+            nowhere = np.zeros(0, dtype=np.int64)
+            return self.device.limit_ms(KernelFeatures.of(KernelTable(configurations, nowhere, nowhere, 0)))
+        parts = [self.analytical.term_ms(kernel_type(name), rows) for name, rows in configurations.items()]
+        term_ms = np.concatenate([np.zeros((0, len(self.analytical.terms))), *parts])
+        places = [LIMITS.index(LIMIT_OF_TERM[name]) for name in self.analytical.terms]
+        return np.asarray(term_ms @ np.eye(len(LIMITS))[places])
+
     @property
     def throughputs(self) -> tuple[ClassThroughput, ...]:
         """What the device does well: what it achieves by class of kernel, all kernels together first."""
@@ -288,6 +304,7 @@ class PlatformPredictor:
         estimates = self.estimate(kernels)
         low, high = self.bounds_ms(estimates)
         estimate_of = self._by_kernel(estimates)
+        limit_of = self._limits(estimates.table) if breakdown else {}
         delegate = delegate_of(self.platform)
         predictions = []
         for index, graph in enumerate(listed):
@@ -303,7 +320,7 @@ class PlatformPredictor:
                     high_ms=float(high[index]),
                     coverage=_coverage(graph, kernels[index], float(estimates.covered_share[index]), estimate_of, fallen),
                     warnings=(*fallen.warnings, *self._warnings(graph, kernels[index], estimate_of)),
-                    kernels=self._breakdown(kernels[index], estimate_of, factor, fallen) if breakdown else (),
+                    kernels=self._breakdown(graph, kernels[index], estimate_of, limit_of, factor, fallen) if breakdown else (),
                     overhead_ms=factor * self.network.constant_ms,
                     level=self.interval.level,
                     fallback=None if parts is None else parts.summary(),
@@ -371,9 +388,16 @@ class PlatformPredictor:
         return ", ".join(said) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
     def _breakdown(
-        self, kernels: Sequence[Kernel], estimate_of: _EstimateOf, factor: float, fallen: _Fallen
+        self,
+        graph: Graph,
+        kernels: Sequence[Kernel],
+        estimate_of: _EstimateOf,
+        limit_of: Mapping[tuple[str, tuple[int, ...]], str],
+        factor: float,
+        fallen: _Fallen,
     ) -> tuple[KernelLatency, ...]:
         listed = []
+        modules = module_paths(graph)
         for kernel in kernels:
             estimate = _FREE if kernel.free else estimate_of[kernel.key]
             fields = kernel_type(kernel.kernel_type).fields
@@ -382,9 +406,19 @@ class PlatformPredictor:
                     kernel.name, kernel.kernel_type, kernel.operators,
                     dict(zip(fields, kernel.configuration, strict=True)), factor * estimate.latency_ms,
                     estimate.covered and kernel.name not in fallen.names, estimate.unknown and kernel.name not in fallen.names,
+                    modules[kernel.name], "" if kernel.free else limit_of[kernel.key], kernel.nodes,
                 )
             )  # fmt: skip
         return tuple(listed)
+
+    def _limits(self, table: KernelTable) -> dict[tuple[str, tuple[int, ...]], str]:
+        limit_ms = self.limit_ms(table.configurations)
+        names = [
+            LIMITS[place] if any_ms > 0 else ""
+            for place, any_ms in zip(limit_ms.argmax(axis=1), limit_ms.max(axis=1), strict=True)
+        ]
+        keys = [(name, tuple(row)) for name, rows in table.configurations.items() for row in rows.tolist()]
+        return dict(zip(keys, names, strict=True))
 
     def with_card(self, card: Mapping[str, Any]) -> PlatformPredictor:
         return replace(self, card=dict(card))

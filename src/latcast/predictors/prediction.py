@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelLatency:
-    """Predicted latency of one kernel of a network."""
+    """Predicted latency of one kernel of a network.
+
+    Attributes:
+        name: Of its first operator.
+        kernel_type, operators, configuration: What it computes: see :class:`latcast.Kernel`.
+        latency_ms: In milliseconds.
+        covered, unknown: Whether predictors trained on the like gave it, and whether that cannot be said.
+        module: Path of the module it came from ("layer1.0.conv2"); empty where the network's names hold none.
+        limit: What takes most of its time by the platform's analytical terms: "compute", "memory", "overhead" (being started);
+            empty where that is not known, and where it costs nothing.
+        nodes: Names of its operators.
+    """
 
     name: str
     kernel_type: str
@@ -29,6 +40,24 @@ class KernelLatency:
     latency_ms: float
     covered: bool
     unknown: bool = False
+    module: str = ""
+    limit: str = ""
+    nodes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form that scripts rely on."""
+        return {
+            "name": self.name,
+            "kernel_type": self.kernel_type,
+            "operators": list(self.operators),
+            "configuration": dict(self.configuration),
+            "latency_ms": self.latency_ms,
+            "covered": self.covered,
+            "unknown": self.unknown,
+            "module": self.module,
+            "limit": self.limit,
+            "nodes": list(self.nodes),
+        }
 
 
 @dataclass(frozen=True)
@@ -125,9 +154,32 @@ class Prediction:
         Raises:
             LatcastError: The kernels were not asked for.
         """
+        return self._sums([(kernel.kernel_type, kernel.latency_ms) for kernel in self._listed()])
+
+    def by_limit(self) -> dict[str, float]:
+        """What takes most of a kernel's time ("compute", "memory", "overhead") to the milliseconds of such kernels.
+
+        Raises:
+            LatcastError: The kernels were not asked for.
+        """
+        return self._sums([(kernel.limit, kernel.latency_ms) for kernel in self._listed() if kernel.limit])
+
+    def by_module(self, depth: int | None = None) -> dict[str, float]:
+        """Module path to the milliseconds of its kernels, longest first; empty for kernels that lie in none.
+
+        Args:
+            depth: Levels of the path that are told apart (1: ``layer1``); all where None.
+
+        Raises:
+            LatcastError: The kernels were not asked for.
+        """
+        return self._sums([(".".join(kernel.module.split(".")[:depth]), kernel.latency_ms) for kernel in self._listed()])
+
+    @staticmethod
+    def _sums(parts: Sequence[tuple[str, float]]) -> dict[str, float]:
         sums: dict[str, float] = {}
-        for kernel in self._listed():
-            sums[kernel.kernel_type] = sums.get(kernel.kernel_type, 0.0) + kernel.latency_ms
+        for name, latency_ms in parts:
+            sums[name] = sums.get(name, 0.0) + latency_ms
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, count: int = 20) -> Any:
@@ -169,6 +221,8 @@ class Prediction:
                     "latency_ms": kernel.latency_ms,
                     "covered": kernel.covered,
                     "unknown": kernel.unknown,
+                    "module": kernel.module,
+                    "limit": kernel.limit,
                     **kernel.configuration,
                 }
                 for kernel in kernels
@@ -200,16 +254,5 @@ class Prediction:
             data["delegate"] = self.fallback.to_json()
         if breakdown:
             data["overhead_ms"] = self.overhead_ms
-            data["kernels"] = [
-                {
-                    "name": kernel.name,
-                    "kernel_type": kernel.kernel_type,
-                    "operators": list(kernel.operators),
-                    "configuration": dict(kernel.configuration),
-                    "latency_ms": kernel.latency_ms,
-                    "covered": kernel.covered,
-                    "unknown": kernel.unknown,
-                }
-                for kernel in self.kernels
-            ]
+            data["kernels"] = [kernel.to_json() for kernel in self.kernels]
         return data

@@ -65,7 +65,7 @@ def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
             nodes.append(node)
             continue
         if node.op_type == "Reshape" and node.inputs[0] in changed:
-            merged = _merged(graph.shape(node.inputs[0]), tensors[node.inputs[0]].shape, graph.shape(node.outputs[0]))
+            merged = merged_shape(graph.shape(node.inputs[0]), tensors[node.inputs[0]].shape, graph.shape(node.outputs[0]))
             if merged is None:
                 raise _refused(graph, node)
             target = f"{node.name}/shape"
@@ -118,14 +118,14 @@ def _holds_a_size(graph: Graph, node: Node, view: OperatorView) -> bool:
     return False
 
 
-def _merged(before: Shape, after: Shape, target: Shape) -> Shape | None:
+def merged_shape(before: Shape, after: Shape, target: Shape) -> Shape | None:
     """What a reshape gives for another input, or None where it splits an axis that changes.
 
     Both shapes are cut into the shortest runs of axes with equal products. A run that becomes one axis is merged, whatever
     its sizes.
 
     Example:
-        >>> _merged((1, 64, 7, 7), (1, 64, 9, 9), (1, 64, 49))
+        >>> merged_shape((1, 64, 7, 7), (1, 64, 9, 9), (1, 64, 49))
         (1, 64, 81)
     """
     found: list[int] = []

@@ -1,0 +1,130 @@
+"""``latcast explain``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from latcast.cli import options
+from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
+from latcast.cli.predict import Strict, print_parts, print_predictions, print_top
+
+if TYPE_CHECKING:
+    from latcast.kernels.partitioning import Fallback
+    from latcast.report.explain import Explanation, Hint
+
+LIMIT_TEXTS = {
+    "compute": "arithmetic takes most of their time",
+    "memory": "reading and writing takes most of their time",
+    "overhead": "being started takes most of their time",
+}
+
+
+def explain(
+    model: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
+            autocompletion=options.complete_models,
+        ),
+    ],
+    on: options.On,
+    shape: options.Shape = None,
+    top: Annotated[int, Option("--top", help="How many kernels to show.", min=0)] = 10,
+    plot: Annotated[Path | None, Option("--plot", help="Draw what the hints bring to this file (.png).")] = None,
+    strict: Strict = False,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Where the time of a model goes, what limits its kernels, and which changes would make it faster.
+
+    Every hint is a prediction of the changed model, shown where the difference is larger than what is not known of it.
+
+    \b
+    Examples:
+      latcast explain mobilenet_v3_large --on pixel4/tflite-2.10/gpu/fp16
+      latcast explain model.onnx --on local/onnxruntime --top 20
+      latcast explain timm/efficientnet_b0 --on 'pixel4/*/gpu/*' --json
+    """
+    from latcast.drawing import check_drawable
+    from latcast.errors import LatcastError
+    from latcast.report.explain import explain as explained
+
+    platforms = options.platforms_in(on)
+    if plot is not None:
+        check_drawable("--plot")
+        if len(platforms) > 1:
+            raise LatcastError(f"--plot draws one platform; --on '{on}' names {len(platforms)}")
+    found = explained(model, platforms, shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust)
+    if as_json:
+        print_json({"explanations": [each.to_json() for each in found]})
+    else:
+        for place, each in enumerate(found):
+            print("\n" if place else "", end="")
+            _print(each, top)
+    for each in found:
+        for text in each.prediction.warnings:
+            warn(f"{each.prediction.model} on {each.prediction.platform}: {text}")
+    if plot is not None:
+        found[0].plot(plot)
+
+
+def _print(found: Explanation, top: int) -> None:
+    prediction = found.prediction
+    print_predictions([prediction])
+    if prediction.fallback is not None and prediction.fallback.operators_on_cpu:
+        print(f"\n{_fallback_line(prediction.fallback)}")
+    print()
+    print_parts(prediction, "type")
+    if any(kernel.module for kernel in prediction.kernels):
+        print()
+        print_parts(prediction, "module")
+    limits = prediction.by_limit()
+    if limits:
+        total_ms = prediction.latency_ms or 1.0
+        print()
+        print_table(
+            "",
+            ("limit", "kernels", "ms", "% of all", ""),
+            [
+                (
+                    name, str(sum(kernel.limit == name for kernel in prediction.kernels)), milliseconds(spent_ms),
+                    percent(100 * spent_ms / total_ms), LIMIT_TEXTS[name],
+                )
+                for name, spent_ms in limits.items()
+            ],
+        )  # fmt: skip
+    if top:
+        print()
+        print_top(prediction, top)
+    print()
+    if not found.hints:
+        print(f"no hints: of {found.tried} changes tried, none makes it faster by more than what is not known of the difference")
+        return
+    heading, intervals = interval_column([(hint.low_ms, hint.high_ms, prediction.level) for hint in found.hints])
+    print_table(
+        "",
+        ("hint", "difference ms", "%", heading),
+        [
+            (_said(hint), milliseconds(hint.difference_ms), percent(hint.difference_percent), interval)
+            for hint, interval in zip(found.hints, intervals, strict=True)
+        ],
+    )
+    print(f"{found.tried} changes were predicted; what a change costs in accuracy is not known here")
+
+
+def _said(hint: Hint) -> str:
+    operators = hint.operators_on_cpu
+    return hint.text + (f"; {abs(operators)} operators {'fewer' if operators < 0 else 'more'} on the CPU" if operators else "")
+
+
+def _fallback_line(fallback: Fallback) -> str:
+    parts = f"{fallback.partitions} {'partition' if fallback.partitions == 1 else 'partitions'} on the {fallback.unit.upper()}"
+    return (
+        f"on the CPU: {fallback.operators_on_cpu} of {fallback.operators} operators, as {fallback.name} does not take "
+        f"{', '.join(fallback.on_cpu)}; {parts}, {fallback.crossings} crossings of {fallback.crossing_bytes / 1e6:.3g} MB, about "
+        f"{fallback.crossing_ms:.2g} ms that the latency does not hold"
+    )

@@ -1,0 +1,68 @@
+"""``latcast report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from latcast.cli import options
+from latcast.cli.output import print_json, warn
+from latcast.cli.predict import Strict, print_predictions
+
+
+def report(
+    model: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
+            autocompletion=options.complete_models,
+        ),
+    ],
+    on: options.On,
+    output: Annotated[Path, Option("--output", "-o", help="The report, an HTML file.", metavar="FILE")] = Path("report.html"),
+    overlay: Annotated[
+        Path | None,
+        Option(
+            "--overlay",
+            help="Latencies on the first platform to look at on the graph: .json for Model Explorer, .onnx for Netron.",
+            metavar="FILE",
+        ),
+    ] = None,
+    shape: options.Shape = None,
+    strict: Strict = False,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """A report on a model as one HTML file: where its time goes, on which platform, how sure that is, what would help.
+
+    \b
+    Examples:
+      latcast report mobilenet_v3_large --on 'pixel4/*/gpu/*' -o report.html
+      latcast report model.onnx --on local/onnxruntime --overlay model.latency.onnx
+      latcast report model.tflite --on pixel4/tflite-2.10/gpu/fp16 --overlay latency.json
+    """
+    from latcast.report.explain import explain
+    from latcast.report.html import check_reportable, write_report
+    from latcast.report.overlay import check_overlay, write_overlay
+
+    check_reportable()
+    if overlay is not None:
+        check_overlay(overlay, model)
+    found = explain(
+        model, options.platforms_in(on), shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust
+    )  # fmt: skip
+    write_report(found, output)
+    if overlay is not None:
+        write_overlay(found[0].prediction, found[0].graph, overlay, model)
+    if as_json:
+        files = {"report": str(output), "overlay": None if overlay is None else str(overlay)}
+        print_json({**files, "explanations": [each.to_json() for each in found]})
+    else:
+        print_predictions([each.prediction for each in found])
+        print(f"\nreport: {output}" + ("" if overlay is None else f"\noverlay: {overlay}"))
+    for each in found:
+        for text in each.prediction.warnings:
+            warn(f"{each.prediction.model} on {each.prediction.platform}: {text}")

@@ -1,0 +1,84 @@
+"""``latcast sweep``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from latcast.cli import options
+from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
+from latcast.cli.predict import Strict
+
+if TYPE_CHECKING:
+    from latcast.report.sweep import Sweep
+
+
+def sweep(
+    model: Annotated[
+        str,
+        Argument(
+            metavar="MODEL",
+            help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
+            autocompletion=options.complete_models,
+        ),
+    ],
+    on: options.On,
+    shape: Annotated[
+        list[str],
+        Option(
+            "--shape",
+            metavar="NAME=SIZES",
+            help="Sizes of an input, one of them {FIRST..LAST..STEP} or {1,2,4}; = stands for the size before it.",
+        ),
+    ],
+    plot: Annotated[Path | None, Option("--plot", help="Draw the curves to this file (.png).")] = None,
+    strict: Strict = False,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Latency of a model over resolution, batch or length, with intervals.
+
+    \b
+    Examples:
+      latcast sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape 'input=1,3,{128..320..32},='
+      latcast sweep model.onnx --on local/onnxruntime --shape 'input={1,2,4,8},3,224,224' --plot batch.png
+      latcast sweep encoder.onnx --on local --shape 'ids=1,{16..512..16}' --shape 'mask=1,{16..512..16}'
+    """  # fmt: skip
+    from latcast.drawing import check_drawable
+    from latcast.report.sweep import plot_sweeps
+    from latcast.report.sweep import sweep as swept
+
+    if plot is not None:
+        check_drawable("--plot")
+    found = swept(model, options.platforms_in(on), shape, strict=strict, trust=trust)
+    if as_json:
+        print_json({"sweeps": [each.to_json() for each in found]})
+    else:
+        _print(found)
+    for size, reason in found[0].refused:
+        warn(f"{found[0].varies} {size} is left out: {reason}")
+    for each in found:
+        said = {text for point in each.points for text in point.prediction.warnings}
+        worst = max(each.points, key=lambda point: 1 - point.prediction.coverage.share)
+        if said and worst.prediction.warnings:
+            warn(f"{each.model} on {each.platform} at {each.varies} {worst.size}: {worst.prediction.warnings[0]}")
+    if plot is not None:
+        plot_sweeps(found, plot)
+
+
+def _print(found: list[Sweep]) -> None:
+    rows = [(each, point) for each in found for point in each.points]
+    heading, intervals = interval_column([(at.prediction.low_ms, at.prediction.high_ms, at.prediction.level) for _, at in rows])
+    print_table(
+        "",
+        ("platform", found[0].varies, "latency ms", heading, "covered %"),
+        [
+            (
+                each.platform, str(point.size), milliseconds(point.prediction.latency_ms), interval,
+                percent(100 * point.prediction.coverage.share),
+            )
+            for (each, point), interval in zip(rows, intervals, strict=True)
+        ],
+    )  # fmt: skip

@@ -1,0 +1,380 @@
+"""Networks with one thing changed: pure functions from graph to graph, for asking what a change would bring.
+
+Each gives the graph that a file of the changed network would give: shapes are inferred again, weights have the shapes that the
+change asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from latcast.errors import ModelError
+from latcast.graph.idioms import choose_idioms
+from latcast.graph.ir import Graph, Node, Shape, Tensor
+from latcast.graph.operators import OperatorView, lookup
+from latcast.graph.passes.reshape_inputs import merged_shape
+from latcast.graph.passes.rewire import rewire
+
+# Activation functions
+
+_ACTIVATION_OPERATORS: Mapping[str, str] = {
+    "HardSwish": "hard_swish", "Swish": "silu", "Gelu": "gelu", "Mish": "mish", "Elu": "elu", "Celu": "celu", "Selu": "selu",
+    "LeakyRelu": "leaky_relu", "PRelu": "prelu", "Softplus": "softplus",
+}  # fmt: skip
+"""Operators that a ReLU can take the place of; sigmoids and their like are left, as they are gates more often."""
+
+_ACTIVATION_IDIOMS = ("gelu", "hard_swish", "mish", "silu")
+
+
+def activations(graph: Graph) -> dict[str, list[tuple[Node, ...]]]:
+    """Activation functions other than ReLU: name ("hard_swish") to the operators that spell each occurrence."""
+    found: dict[str, list[tuple[Node, ...]]] = {}
+    used: set[str] = set()
+    for idiom in choose_idioms(graph, _ACTIVATION_IDIOMS):
+        found.setdefault(idiom.name, []).append(idiom.nodes)
+        used.update(node.name for node in idiom.nodes)
+    for node in graph.nodes:
+        if node.op_type in _ACTIVATION_OPERATORS and node.name not in used:
+            found.setdefault(_ACTIVATION_OPERATORS[node.op_type], []).append((node,))
+    return found
+
+
+def with_relu(graph: Graph, function: str) -> Graph:
+    """The network with ReLU in the place of an activation function.
+
+    Args:
+        graph: The network.
+        function: A name that :func:`activations` lists; without occurrence the graph is returned as it is.
+    """
+    gone: dict[str, Node | None] = {}
+    for nodes in activations(graph).get(function, ()):
+        inside = {name for node in nodes for name in node.outputs}
+        source = next(name for node in nodes for name in graph.activation_inputs(node) if name not in inside)
+        gone.update((node.name, None) for node in nodes)
+        gone[nodes[-1].name] = Node("Relu", nodes[-1].name, (source,), nodes[-1].outputs[:1])
+    kept = [found for node in graph.nodes if (found := gone.get(node.name, node)) is not None]
+    return graph.with_nodes(kept) if gone else graph
+
+
+# Normalisation
+
+_TAKES_BATCH_NORM = frozenset({"Conv", "ConvTranspose", "Gemm"})
+
+
+def foldable_batch_norms(graph: Graph) -> list[Node]:
+    """Batch normalisations that could be part of the weights of the operator before them, of which they are the only reader."""
+    return [
+        node
+        for node in graph.nodes_of_type.get("BatchNormalization", ())
+        if (maker := graph.producers.get(node.inputs[0])) is not None
+        and maker.op_type in _TAKES_BATCH_NORM
+        and graph.sole_reader(node.inputs[0]) is not None
+    ]
+
+
+def without_batch_norms(graph: Graph) -> Graph:
+    """The network with batch normalisations folded into the weights before them, each of which has a bias then."""
+    folded = {node.name: node for node in foldable_batch_norms(graph)}
+    before = {node.inputs[0] for node in folded.values()}
+    tensors, weights = dict(graph.tensors), set(graph.weights)
+    nodes = []
+    for node in graph.nodes:
+        if node.name in folded:
+            continue
+        if node.outputs[0] in before and len(node.inputs) == 2:
+            bias = f"{node.name}/bias"
+            tensors[bias] = Tensor((graph.shape(node.outputs[0])[1],), graph.tensors[node.inputs[1]].dtype)
+            weights.add(bias)
+            node = replace(node, inputs=(*node.inputs, bias))
+        nodes.append(node)
+    aliases = {node.outputs[0]: node.inputs[0] for node in folded.values()}
+    return rewire(graph, nodes, aliases, tensors=tensors, weights=frozenset(weights)) if folded else graph
+
+
+# Kernel sizes
+
+
+def large_convolutions(graph: Graph, *, depthwise: bool) -> list[Node]:
+    """Convolutions with square kernels of 5x5 and more with as much padding, but for those that read the network's input."""
+    return [node for node in graph.nodes_of_type.get("Conv", ()) if _is_large(graph, node, depthwise=depthwise)]
+
+
+def _is_large(graph: Graph, node: Node, *, depthwise: bool) -> bool:
+    kernel = tuple(cast("tuple[int, ...]", node.attributes.get("kernel_shape", ())))
+    dilations = tuple(cast("tuple[int, ...]", node.attributes.get("dilations", (1, 1))))
+    if len(kernel) != 2 or kernel[0] != kernel[1] or kernel[0] < 5 or kernel[0] % 2 == 0 or set(dilations) != {1}:
+        return False
+    padded = tuple(cast("tuple[int, ...]", node.attributes.get("pads", ()))) == (kernel[0] // 2,) * 4
+    return padded and node.inputs[0] not in graph.inputs and (int(cast(int, node.attributes.get("group", 1))) > 1) == depthwise
+
+
+def with_small_kernels(graph: Graph, *, depthwise: bool) -> Graph:
+    """The network with kernels of 3x3 in the place of :func:`large_convolutions`."""
+    chosen = {node.name for node in large_convolutions(graph, depthwise=depthwise)}
+    tensors, weights = dict(graph.tensors), set(graph.weights)
+    nodes = []
+    for node in graph.nodes:
+        if node.name in chosen:
+            weight = f"{node.name}/weight"
+            old = graph.tensors[node.inputs[1]]
+            tensors[weight] = replace(old, shape=(*old.shape[:2], 3, 3))
+            weights.add(weight)
+            attributes = {**node.attributes, "kernel_shape": (3, 3), "pads": (1, 1, 1, 1)}
+            node = replace(node, inputs=(node.inputs[0], weight, *node.inputs[2:]), attributes=attributes)
+        nodes.append(node)
+    return replace(graph, tensors=tensors, weights=frozenset(weights)).with_nodes(nodes) if chosen else graph
+
+
+# Channels
+
+_UNARY = frozenset({
+    "AveragePool", "BatchNormalization", "Cast", "Celu", "Clip", "Dropout", "Elu", "Erf", "Exp", "Gelu", "GlobalAveragePool",
+    "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "LpPool", "MaxPool", "Mish", "Neg", "PRelu", "Relu",
+    "Selu", "Sigmoid", "Softplus", "Sqrt", "Swish", "Tanh",
+})  # fmt: skip
+"""Operators whose result has the channels of their first input, whatever these are."""
+
+_BINARY = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
+
+_DENSE = frozenset({"Conv", "ConvTranspose"})
+
+
+@dataclass(frozen=True)
+class ChannelGroup:
+    """Feature maps that must have as many channels as each other, as sums and depthwise convolutions tie them.
+
+    Attributes:
+        channels: How many.
+        makers: Names of the dense convolutions that give them.
+        tensors: The feature maps.
+    """
+
+    channels: int
+    makers: tuple[str, ...]
+    tensors: frozenset[str]
+
+
+def channel_groups(graph: Graph) -> list[ChannelGroup]:
+    """Feature maps whose number of channels could be another one, in the order of the graph.
+
+    Left out is what enters or leaves the network, and what operators other than convolutions, sums, products, activations,
+    pooling and concatenations read or make.
+    """
+    ties = _Ties()
+    fixed: set[str] = {*graph.inputs, *graph.outputs}
+    makers: dict[str, str] = {}
+    for node in graph.nodes:
+        result = node.outputs[0]
+        maps = [name for name in graph.activation_inputs(node) if len(graph.shape(name)) == 4]
+        if node.op_type in _DENSE and _groups(node) == 1:
+            makers[result] = node.name
+        elif (
+            (node.op_type == "Conv" and _is_depthwise(graph, node))
+            or node.op_type in _UNARY
+            or (node.op_type == "ReduceMean" and len(graph.shape(result)) == 4)
+        ):
+            ties.join(node.inputs[0], result)
+        elif node.op_type in _BINARY and maps:
+            channels = graph.tensors[result].shape[1:2]
+            for name in maps:
+                if graph.shape(name)[1:2] == channels:
+                    ties.join(name, result)
+        elif node.op_type == "Concat":
+            fixed.add(result)  # it has what its parts have
+        elif node.op_type not in ("Flatten", "Gemm", "MatMul", "Reshape"):
+            fixed.update((*node.outputs, *maps))
+    groups: dict[str, list[str]] = {}
+    for tensor in ties.members(makers):
+        groups.setdefault(ties.root(tensor), []).append(tensor)
+    fixed_roots = {ties.root(name) for name in fixed}
+    found = []
+    for root, tensors in groups.items():
+        if root not in fixed_roots:
+            made = tuple(makers[name] for name in tensors if name in makers)
+            if made:
+                found.append(ChannelGroup(graph.shape(tensors[0])[1], made, frozenset(tensors)))
+    return sorted(found, key=lambda group: graph.positions[group.makers[0]])
+
+
+class _Ties:
+    """Tensors that belong together."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def root(self, name: str) -> str:
+        while (parent := self._parent.get(name, name)) != name:
+            self._parent[name] = name = self._parent.get(parent, parent)
+        return name
+
+    def join(self, first: str, second: str) -> None:
+        for name in (first, second):
+            self._parent.setdefault(name, name)
+        self._parent[self.root(first)] = self.root(second)
+
+    def members(self, others: Collection[str]) -> dict[str, None]:
+        return dict.fromkeys((*self._parent, *others))
+
+
+def with_channels(graph: Graph, channels: Mapping[str, int]) -> Graph:
+    """The network with other numbers of channels.
+
+    Args:
+        graph: The network.
+        channels: Name of a dense convolution to the channels that it gives; all makers of a group together.
+
+    Raises:
+        ModelError: The network does not fit these numbers, or holds operators of which that cannot be said.
+    """
+    tensors, weights, constants = dict(graph.tensors), set(graph.weights), dict(graph.constants)
+    changed: set[str] = set()
+    nodes = []
+
+    def reshaped(node: Node, place: int, shape: Shape) -> Node:
+        """The node with a weight of another shape, which it alone reads."""
+        old = node.inputs[place]
+        if tensors[old].shape == shape:
+            return node
+        if old not in graph.weights:
+            raise ModelError(f"node '{node.name}' ({node.op_type}) holds constants for as many channels as it has")
+        name = f"{node.name}/{place}"
+        tensors[name] = replace(tensors[old], shape=shape)
+        weights.add(name)
+        return replace(node, inputs=(*node.inputs[:place], name, *node.inputs[place + 1 :]))
+
+    for node in graph.nodes:
+        wanted = channels.get(node.name)
+        if wanted is not None or not changed.isdisjoint(node.inputs):
+            node = _fitted(graph, node, tensors, wanted, reshaped, changed)
+            if node.op_type == "Reshape":
+                shapes = (graph.shape(node.inputs[0]), tensors[node.inputs[0]].shape, graph.shape(node.outputs[0]))
+                target = merged_shape(*shapes)
+                if target is None:
+                    raise ModelError(f"node '{node.name}' (Reshape) parts the channels that change")
+                name = f"{node.name}/shape"
+                constants[name] = np.array(target, dtype=np.int64)
+                tensors[name] = Tensor((len(target),), "int64")
+                node = replace(node, inputs=(node.inputs[0], name))
+            view = OperatorView(
+                node,
+                tuple(tensors[name] if name else None for name in node.inputs),
+                tuple(constants.get(name) if name else None for name in node.inputs),
+            )
+            entry = lookup(node.op_type)
+            assert entry is not None
+            for name, tensor in zip(node.outputs, entry.infer(view), strict=False):
+                if name and tensor.shape != graph.shape(name):
+                    tensors[name] = replace(tensors[name], shape=tensor.shape)
+                    changed.add(name)
+        nodes.append(node)
+    if not changed.isdisjoint(graph.outputs):
+        raise ModelError(f"{graph.name} would have other outputs")
+    return replace(graph, tensors=tensors, weights=frozenset(weights), constants=constants).with_nodes(nodes)
+
+
+_FITS = _UNARY | _BINARY | _DENSE | {"Concat", "Flatten", "Gemm", "MatMul", "ReduceMean", "Reshape"}
+
+
+def _fitted(
+    graph: Graph,
+    node: Node,
+    tensors: Mapping[str, Tensor],
+    wanted: int | None,
+    reshaped: Callable[[Node, int, Shape], Node],
+    changed: Collection[str],
+) -> Node:
+    """The node with the weights that the channels before it, and those wanted behind it, ask for."""
+    if node.op_type not in _FITS:
+        raise ModelError(f"node '{node.name}' ({node.op_type}) may hold numbers of channels")
+    came = tensors[node.inputs[0]].shape
+    if node.op_type in _DENSE:
+        weight = list(tensors[node.inputs[1]].shape)
+        groups = _groups(node)
+        if groups == 1:
+            given, taken = (0, 1) if node.op_type == "Conv" else (1, 0)
+            weight[taken] = came[1]
+            weight[given] = weight[given] if wanted is None else wanted
+        elif node.op_type == "Conv" and _is_depthwise(graph, node):
+            given, weight[0] = 0, came[1]
+            node = replace(node, attributes={**node.attributes, "group": came[1]})
+        elif came[1] != graph.shape(node.inputs[0])[1]:
+            raise ModelError(f"node '{node.name}' is a convolution in {groups} groups")
+        else:
+            given = 0
+        node = reshaped(node, 1, tuple(weight))
+        return reshaped(node, 2, (weight[given],)) if len(node.inputs) > 2 and node.inputs[2] else node
+    if node.op_type == "BatchNormalization":
+        for place in range(1, 5):
+            node = reshaped(node, place, (came[1],))
+    elif node.op_type == "Gemm":
+        rows, columns = tensors[node.inputs[1]].shape
+        node = reshaped(node, 1, (rows, came[-1]) if node.attributes.get("transB") else (came[-1], columns))
+    elif node.op_type == "MatMul":
+        if node.inputs[1] not in graph.weights or node.inputs[0] not in changed:
+            raise ModelError(f"node '{node.name}' (MatMul) has no weight to fit")
+        node = reshaped(node, 1, (*tensors[node.inputs[1]].shape[:-2], came[-1], tensors[node.inputs[1]].shape[-1]))
+    elif node.op_type in _BINARY or node.op_type == "PRelu":
+        maps = [tensors[name].shape for name in graph.activation_inputs(node)]
+        rank = max(map(len, maps))
+        size = max((shape[1] for shape in maps if len(shape) == rank and rank > 1), default=1)
+        for place, name in enumerate(node.inputs):
+            axis = 1 - rank + len(tensors[name].shape)
+            if name and not graph.is_activation(name) and axis >= 0 and tensors[name].shape[axis] > 1:
+                shape = tensors[name].shape
+                node = reshaped(node, place, (*shape[:axis], size, *shape[axis + 1 :]))
+    return node
+
+
+def _groups(node: Node) -> int:
+    return int(cast(int, node.attributes.get("group", 1)))
+
+
+def _is_depthwise(graph: Graph, node: Node) -> bool:
+    return _groups(node) == graph.shape(node.inputs[0])[1] == graph.shape(node.outputs[0])[1]
+
+
+# Resolution
+
+
+def smaller_images(graph: Graph) -> dict[str, Shape]:
+    """Shapes of the inputs that are images, an eighth smaller and a multiple of 32; empty where none is one.
+
+    Example:
+        >>> import latcast
+        >>> smaller_images(latcast.build(latcast.model("resnet18")))
+        {'input': (1, 3, 192, 192)}
+    """
+    found: dict[str, Shape] = {}
+    for name in graph.inputs:
+        shape = graph.shape(name)
+        if len(shape) == 4 and min(shape[2:]) >= 64:
+            sizes = [max(32, size * 7 // 8 // 32 * 32) for size in shape[2:]]
+            if all(size < old for size, old in zip(sizes, shape[2:], strict=True)):
+                found[name] = (*shape[:2], sizes[0], sizes[1])
+    return found
+
+
+def rounded_channels(channels: int, multiples: Sequence[int] = (4, 8, 16, 32), most: float = 0.25) -> list[int]:
+    """Numbers of channels that are multiples of powers of two, next to one that is none of the largest.
+
+    Args:
+        channels: What there is.
+        multiples: Of what.
+        most: By which part of it the number may change.
+
+    Example:
+        >>> rounded_channels(30), rounded_channels(64), rounded_channels(116)
+        ([32, 28, 24], [], [120, 112, 128, 96])
+    """
+    found: dict[int, None] = {}
+    for multiple in multiples:
+        if channels % multiple:
+            down = channels // multiple * multiple
+            for size in (down, down + multiple):
+                if size > 0 and abs(size - channels) <= most * channels:
+                    found[size] = None
+    return sorted(found, key=lambda size: (abs(size - channels), -size))

@@ -1,0 +1,163 @@
+"""Why a network takes as long as it does, and what changes bring."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.errors import LatcastError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.edits import with_relu
+from latcast.graph.ir import Graph
+from latcast.kernels.search import find_kernels
+from latcast.predictors.analytical import TERMS, AnalyticalTerms
+from latcast.predictors.forecast import load, predict
+from latcast.predictors.intervals import Interval
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.report.explain import LEAST_SAVED_PERCENT, explain
+from latcast.spaces.catalogue import build, model
+
+PHONE = "pixel4/tflite-2.10/gpu/fp16"
+
+
+def bare(flops: float, moved: float, weights: float, count: float) -> PlatformPredictor:
+    """A platform of these milliseconds a FLOP, an element, a weight and a kernel, known to the percent."""
+    terms = AnalyticalTerms({"any": np.array([flops, moved, weights, count])}, TERMS)
+    return replace(load(PHONE), analytical=terms, kernels={}, interval=Interval(0.99, 1.01, 200, 0.0))
+
+
+def stepped(channels: int) -> Graph:
+    b = GraphBuilder("net")
+    x = b.conv_bn(b.input((1, 3, 32, 32)), channels, 3, activation="hard_swish")
+    return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10))
+
+
+def test_a_kernel_is_limited_by_the_largest_of_its_terms() -> None:
+    # A 3x3 convolution from 3 to 16 channels of 32x32: 2*27*16*1024 = 884,736 FLOPs (and fused ones), 19,456 elements.
+    graph = stepped(16)
+
+    limits = [bare(*terms).predict(graph).kernels[0].limit for terms in ((1e-6, 1e-6, 0, 0), (1e-9, 1e-6, 0, 0), (0, 0, 0, 1.0))]
+
+    assert limits == ["compute", "memory", "overhead"]
+    assert bare(0, 0, 0, 0).predict(graph).kernels[0].limit == ""
+
+
+def test_the_parts_of_a_prediction_add_up_by_type_module_and_limit() -> None:
+    found = predict("timm/resnet18", on=PHONE)
+
+    whole_ms = found.latency_ms - found.overhead_ms
+    assert sum(found.by_type().values()) == pytest.approx(whole_ms)
+    assert sum(found.by_module().values()) == pytest.approx(whole_ms)
+    assert sum(found.by_limit().values()) == pytest.approx(whole_ms)
+    assert {"conv1", "layer1", "layer2", "layer3", "layer4", "fc"} <= set(found.by_module(1))
+    assert found.by_module(1)["layer1"] == pytest.approx(sum(ms for name, ms in found.by_module().items() if "layer1" in name))
+    convolution = next(kernel for kernel in found.kernels if kernel.module == "layer1.0.conv1")
+    assert convolution.nodes == tuple(
+        f"/layer1/layer1.0/{name}" for name in ("conv1/Conv", "bn1/BatchNormalization", "act1/Relu")
+    )
+
+
+def test_every_hint_is_the_prediction_of_the_changed_network() -> None:
+    found = explain("mobilenet_v3_large", on=PHONE)
+
+    hints = {hint.kind: hint for hint in found.hints}
+    smaller = predict("mobilenet_v3_large", on=PHONE, shapes={"input": (1, 3, 192, 192)})
+    assert hints["resolution"].text == "resolution 224x224 -> 192x192"
+    assert hints["resolution"].latency_ms == pytest.approx(smaller.latency_ms)
+    assert hints["resolution"].difference_ms == pytest.approx(smaller.latency_ms - found.prediction.latency_ms)
+    assert hints["kernel_size"].text == "depthwise kernels 5x5 -> 3x3 (6 places)"
+    assert len(hints["kernel_size"].operators) == 6
+    assert [hint.difference_ms for hint in found.hints] == sorted(hint.difference_ms for hint in found.hints)
+
+
+def test_hints_are_surely_faster_and_by_more_than_nothing() -> None:
+    for hint in explain("mobilenet_v3_large", on=PHONE).hints:
+        assert hint.low_ms < hint.difference_ms < hint.high_ms < 0
+        assert hint.difference_percent < -LEAST_SAVED_PERCENT
+
+
+def test_a_change_that_is_within_its_uncertainty_is_no_hint() -> None:
+    sure, unsure = bare(1e-6, 1e-5, 0, 0), replace(bare(1e-6, 1e-5, 0, 0), interval=Interval(0.01, 100.0, 200, 0.0))
+    graph = build(model("mobilenet_v3_large"))
+
+    assert explain(graph, on=sure).hints
+    assert explain(graph, on=unsure).hints == ()
+    assert explain(graph, on=unsure).tried == explain(graph, on=sure).tried > 3
+
+
+def test_an_activation_that_costs_is_named_with_its_places() -> None:
+    # Fused operators cost their FLOPs; those of a hard-swish are more than a ReLU's.
+    phone = replace(bare(1e-6, 0, 0, 0), rules=replace(load(PHONE).rules, pairs={}))
+    graph = stepped(16)
+
+    [hint] = [hint for hint in explain(graph, on=phone).hints if hint.kind == "activation"]
+
+    assert hint.text == "replace hard-swish by relu (1 place)"
+    assert hint.operators == ("hardswish_0",)
+    assert hint.latency_ms == pytest.approx(phone.predict(with_relu(graph, "hard_swish")).latency_ms)
+
+
+def test_batch_normalisations_are_a_hint_where_the_runtime_does_not_fold_them() -> None:
+    phone = bare(1e-6, 1e-6, 0, 0)
+    folds_nothing = replace(phone, rules=replace(phone.rules, pairs={}))
+
+    kinds = {hint.kind: hint.text for hint in explain(stepped(16), on=folds_nothing).hints}
+
+    assert len(find_kernels(stepped(16), folds_nothing.rules)) > len(find_kernels(stepped(16), phone.rules))
+    assert kinds["batch_norm"] == "fold 1 batch normalisation into the weights before"
+    assert "batch_norm" not in {hint.kind for hint in explain(stepped(16), on=phone).hints}
+
+
+def test_channels_are_a_hint_where_a_platform_runs_multiples_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = bare(1e-6, 1e-6, 0, 0)
+    raw = PlatformPredictor.raw_kernel_latency_ms
+
+    def unaligned_is_slow(self: PlatformPredictor, configurations: dict[str, np.ndarray]) -> np.ndarray:
+        found = raw(self, configurations)
+        rows = [row.tolist() for each in configurations.values() for row in each]
+        return found * np.where([30 in row for row in rows], 2.0, 1.0)
+
+    monkeypatch.setattr(PlatformPredictor, "raw_kernel_latency_ms", unaligned_is_slow)
+
+    texts = [hint.text for hint in explain(stepped(30), on=steps).hints if hint.kind == "channels"]
+
+    assert len(texts) == 1
+    assert texts[0].startswith("channels 30 -> ")
+    assert texts[0].endswith(" of conv_0")
+    assert [hint.text for hint in explain(stepped(32), on=steps).hints if hint.kind == "channels"] == []
+
+
+def test_fewer_channels_alone_are_no_hint() -> None:
+    assert [hint for hint in explain(stepped(30), on=bare(1e-6, 1e-6, 0, 0)).hints if hint.kind == "channels"] == []
+
+
+def test_several_platforms_are_explained_one_after_the_other() -> None:
+    first, second = explain("resnet18", on=[PHONE, "s10/tflite-2.10/2large/fp32"])
+
+    assert (first.prediction.platform, second.prediction.platform) == (PHONE, "s10/tflite-2.10/2large/fp32")
+    assert repr(second).startswith("<Explanation resnet18 on s10/tflite-2.10/2large/fp32: ")
+
+
+def test_the_json_form_is_what_scripts_rely_on() -> None:
+    document = json.loads(json.dumps(explain("mobilenet_v3_large", on=PHONE).to_json()))
+
+    assert {"by_type", "by_module", "by_limit", "hints", "tried", "kernels", "latency_ms"} <= set(document)
+    assert set(document["hints"][0]) == {
+        "kind", "text", "latency_ms", "difference_ms", "difference_percent", "low_ms", "high_ms", "operators", "operators_on_cpu",
+    }  # fmt: skip
+    assert {"module", "limit", "nodes"} <= set(document["kernels"][0])
+
+
+def test_hints_are_drawn_with_their_intervals(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = explain("mobilenet_v3_large", on=PHONE)
+
+    axes = found.plot(tmp_path / "hints.png").axes[0]
+
+    assert [bar.get_width() for bar in axes.patches] == [hint.difference_ms for hint in found.hints]
+    with pytest.raises(LatcastError, match="nothing to draw"):
+        replace(found, hints=()).plot()
