@@ -146,3 +146,13 @@ def test_the_covariance_of_a_forecast_has_its_variances_and_is_worked_out_by_han
     # Two members, 0.15 below and 0.05 above their mean, with the variances 0.04 and 2 · 0.01 of the level; noise is not shared.
     [first, second] = [0.25 * (0.04 + 0.15**2), 0.75 * (2.0 * 0.01 + 0.05**2)]
     assert apart[0, 1:] == pytest.approx(np.full(len(log_ms) - 1, 1.5 * (first + second)), rel=1e-6)
+
+
+def test_what_limits_a_kernel_adds_up_to_its_latency() -> None:
+    kernels = features().kernels
+
+    limit_ms = MIXED.limit_ms(kernels)
+
+    assert limit_ms.shape == (len(kernels.terms), 3)
+    assert limit_ms.sum(axis=1) == pytest.approx(MIXED.kernel_ms(kernels))
+    assert (limit_ms.sum(axis=0) > 0).all()

@@ -45,6 +45,18 @@ def test_the_longest_kernels_come_first() -> None:
     assert list(FOUND.by_type().items()) == [("conv", 4.5), ("dwconv", 4.0)]
 
 
+def test_kernels_are_added_up_by_module_to_a_depth_and_by_limit() -> None:
+    placed = [
+        replace(kernel, module=module, limit=limit)
+        for kernel, module, limit in zip(KERNELS, ("layer1.0.conv", "layer1.1.conv", ""), ("memory", "compute", ""), strict=True)
+    ]
+    found = replace(FOUND, kernels=tuple(placed))
+
+    assert list(found.by_module().items()) == [("layer1.1.conv", 4.0), ("", 3.5), ("layer1.0.conv", 1.0)]
+    assert found.by_module(1) == {"layer1": 5.0, "": 3.5}
+    assert found.by_limit() == {"compute": 4.0, "memory": 1.0}  # what costs nothing, or is not known, is no limit
+
+
 def test_kernels_that_were_not_asked_for_are_not_taken_for_none() -> None:
     for ask in (FOUND.top, FOUND.by_type, FOUND.to_frame):
         assert isinstance(ask.__self__, Prediction)
@@ -70,7 +82,7 @@ def test_a_frame_has_a_row_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["latency_ms"] for row in rows] == [1.0, 4.0, 3.5]
     assert rows[0] == {
         "name": "a", "kernel_type": "conv", "operators": "Conv+Relu", "latency_ms": 1.0, "covered": True, "unknown": False,
-        "in_channels": 3.0,
+        "module": "", "limit": "", "in_channels": 3.0,
     }  # fmt: skip
 
 

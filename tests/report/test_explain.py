@@ -46,6 +46,13 @@ def test_a_kernel_is_limited_by_the_largest_of_its_terms() -> None:
     assert bare(0, 0, 0, 0).predict(graph).kernels[0].limit == ""
 
 
+def test_the_terms_of_limits_add_up_to_the_analytical_latency() -> None:
+    phone = bare(1e-9, 1e-6, 1e-6, 1e-3)
+    table = phone.estimate([find_kernels(build(model("resnet18")), phone.rules)]).table
+
+    assert phone.limit_ms(table.configurations).sum(axis=1) == pytest.approx(phone.raw_kernel_latency_ms(table.configurations))
+
+
 def test_the_parts_of_a_prediction_add_up_by_type_module_and_limit() -> None:
     found = predict("timm/resnet18", on=PHONE)
 

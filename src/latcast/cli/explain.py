@@ -102,7 +102,9 @@ def _print(found: Explanation, top: int) -> None:
         print_top(prediction, top)
     print()
     if not found.hints:
-        print(f"no hints: of {found.tried} changes tried, none makes it faster by more than what is not known of the difference")
+        print(
+            f"no hints: no change that was tried ({found.tried}) makes it faster by more than what is not known of the difference"
+        )
         return
     heading, intervals = interval_column([(hint.low_ms, hint.high_ms, prediction.level) for hint in found.hints])
     print_table(
