@@ -10,6 +10,7 @@ phones STORE       the shipped predictors of phones, from published measurements
 encodings          architectures of search spaces estimated a second
 devices            devices that nobody measured, from 0 to 30 networks, every chip held out; --ship writes the shipped model
 differences STORE  what errors of like networks share, learned and judged on published phones
+decisions          which of two platforms is faster for a network of an unseen lineage, and how surely
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
 memory             memory of activations predicted and measured, of networks of 40 families
@@ -356,6 +357,26 @@ def devices(
         console(stderr=True).print(f"missed: {text}")
     if ship:
         print(unknown.ship(pool, tried, seed=seed, watch=watch))
+
+
+@app.command()
+def decisions(
+    data: Annotated[Path, typer.Option(help="Folder of the published datasets, a folder each.")] = Path("../shared/data"),
+    seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON.")] = False,
+) -> None:
+    """Decisions between platforms, lineages and chips held out; writes benchmarks/results/decisions.json."""
+    from benchmarks import decisions as judged
+    from latcast.devices.known_platforms import known_platforms, read_datasets
+
+    def watch(what: str, done: int, total: int) -> None:
+        if "leaving" in what:
+            console(stderr=True).print(f"{what}: {done} of {total}")
+
+    pool = known_platforms(read_datasets(data))
+    found = judged.results(pool, judged.forecasts(pool, seed=seed, watch=watch), seed)
+    judged.save(found)
+    print(json.dumps(found, indent=1) if as_json else "\n\n".join((judged.decisions_table(), judged.ratios_table())))
 
 
 @app.command(name="all")

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import decisions, phones
 from benchmarks import devices as unknown_devices
-from benchmarks import phones
 from benchmarks.accuracy import RESULTS, results
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
@@ -145,6 +145,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "platforms": platforms_table,
     "devices": devices_table,
     "phones": phones_table,
+    "decisions": decisions.decisions_table,
+    "ratios": decisions.ratios_table,
+    "reliability": decisions.reliability_table,
     "accuracy": lambda: summary_table(results()),
     "blocks": lambda: blocks_table(results()),
     "learn-from": lambda: learn_from_table(results()),

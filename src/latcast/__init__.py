@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _WHERE = {
+    "advise": "latcast.report.advise",
     "build": "latcast.spaces.catalogue",
     "compare": "latcast.report.compare",
     "evaluate": "latcast.predictors.evaluation",
@@ -45,6 +46,7 @@ _WHERE = {
     "search": "latcast.search.constrained_search",
     "sweep": "latcast.report.sweep",
     "train": "latcast.predictors.training_from_store",
+    "Advice": "latcast.report.advise",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
     "Explanation": "latcast.report.explain",
@@ -106,6 +108,8 @@ if TYPE_CHECKING:
     from latcast.records import Measurement as Measurement
     from latcast.records import Platform as Platform
     from latcast.records import Reference as Reference
+    from latcast.report.advise import Advice as Advice
+    from latcast.report.advise import advise as advise
     from latcast.report.compare import Comparison as Comparison
     from latcast.report.compare import compare as compare
     from latcast.report.explain import Explanation as Explanation

@@ -25,6 +25,10 @@ SECTIONS: Sections = {
         "explain": ("latcast.cli.explain:explain", "Where the time goes, what limits it, what changes would bring."),
         "sweep": ("latcast.cli.sweep:sweep", "Latency over resolution, batch or length."),
         "report": ("latcast.cli.report:report", "A model on platforms as one HTML file."),
+        "advise": (
+            "latcast.cli.advise:advise",
+            "A device's fastest precision, unit, threads, how surely.",
+        ),
         "platforms": ("latcast.cli.platforms:app", "What can be predicted for, and how well."),
         "models": ("latcast.cli.platforms:models", "Published networks that can be predicted by name."),
         "measure": ("latcast.cli.measure", "The real latency here."),

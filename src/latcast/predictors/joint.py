@@ -165,11 +165,11 @@ def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
     level = 100 * LEVEL if a.level is None else a.level
     reach = normal.inv_cdf((1 + level / 100) / 2)
     return JointLatency(
-        _latencies_ms(a, (shared + apart).ravel() / reach), _latencies_ms(b, (shared - apart).ravel() / reach), level
+        latencies_ms(a, (shared + apart).ravel() / reach), latencies_ms(b, (shared - apart).ravel() / reach), level
     )
 
 
-def _latencies_ms(found: Prediction, score: np.ndarray) -> np.ndarray:
+def latencies_ms(found: Prediction, score: np.ndarray) -> np.ndarray:
     """Latencies, (scores,), where -1 and 1 are the bounds of the interval."""
     if found.latency_ms <= 0:
         return np.zeros(len(score))

@@ -131,7 +131,7 @@ def compare(
     Example:
         >>> import latcast
         >>> latcast.compare("resnet50", "mobilenet_v2", on="pixel4/tflite-2.10/gpu/fp16")  # doctest: +NORMALIZE_WHITESPACE
-        <Comparison mobilenet_v2 - resnet50 on pixel4/tflite-2.10/gpu/fp16: -33.7 ms, 90 % interval -37.1 to -32.0 ms,
+        <Comparison mobilenet_v2 - resnet50 on pixel4/tflite-2.10/gpu/fp16: -33.7 ms, 90 % interval -37.1 to -32.1 ms,
         faster with probability 1.00>
     """
     predictors = load_all(on)

@@ -1,0 +1,529 @@
+"""Which of two platforms is faster for a network of a lineage that neither they nor any known platform ran.
+
+Two settings. A *known device*: its platforms are in the pool, with all latencies but those of the held-out lineages. A *new
+device*: no platform of its chip is in the pool, and up to ten networks of other lineages, the same on all its platforms, were
+measured. Widths of intervals and what errors share are learned on other chips; weights of the members are those of the shipped
+model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tables import markdown_table
+from latcast.devices.arbitration import chip_folds, held_out_networks, without
+from latcast.devices.device_model import Arbitration, KnownPlatform
+from latcast.devices.device_model_file import load_device_model
+from latcast.devices.device_model_fit import Watch, fit_device_model
+from latcast.devices.known_platforms import KnownPlatforms
+from latcast.devices.members import fit_totals
+from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
+from latcast.predictors.joint_platforms import DEGREES, LEVEL_QUANTILE, OWN, PARTS, SharedByPlatforms, Traits, shared_parts
+from latcast.records import Platform
+
+RESULTS = Path(__file__).parent / "results" / "decisions.json"
+
+KNOWN, NEW = "known device", "new device"
+
+SCORED = ("mlperf", "paddle")
+"""Datasets of which every platform is judged; of the others at most :data:`MOST_OF_A_DEVICE` of a device."""
+
+MOST_OF_A_DEVICE = 12
+
+MEASURED = 10
+"""Networks at most that are measured on a new device."""
+
+FOLDS, CHIP_FOLDS, LEARNING_FOLDS = 3, 3, 4
+"""Of lineages; of the chips of new devices; of chips, for what is learned of errors."""
+
+SURE = 0.95
+
+PARTNERS = 3
+"""Platforms on other devices that one is compared with."""
+
+PRECISIONS = ("fp32", "fp16", "unstated", "int8")
+KINDS = ("cpu", "gpu", "npu")
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """One platform and the networks of one fold's lineages.
+
+    Attributes:
+        setting: :data:`KNOWN` or :data:`NEW`.
+        fold: Of lineages.
+        platform: It.
+        traits: Of its id.
+        networks: (networks,) those to predict.
+        log_ms: (networks,) measured.
+        mean, deviation: (networks,) forecast of the logarithm.
+        simple: (networks,) logarithm by the regression on FLOPs and elements moved.
+        measured: Network to the logarithm of its latency: what the forecast rests on.
+    """
+
+    setting: str
+    fold: int
+    platform: KnownPlatform
+    traits: Traits
+    networks: np.ndarray
+    log_ms: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    simple: np.ndarray
+    measured: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two platforms and the networks that ran on both; logarithms of ratios are of the second's latency over the first's.
+
+    Attributes:
+        setting, dataset, question: What is asked, of what.
+        first, second: The platforms; the second is the one that is taken without a model: int8, the GPU, more threads, the newer.
+        ratio: (networks,) measured.
+        expected: (networks,) forecast.
+        first_deviation, second_deviation: (networks,).
+        simple: (networks,) by the regressions on FLOPs and elements.
+        mean_ratio: Of the networks measured on both; 0 where none was.
+    """
+
+    setting: str
+    dataset: str
+    question: str
+    first: Forecasts
+    second: Forecasts
+    ratio: np.ndarray
+    expected: np.ndarray
+    first_deviation: np.ndarray
+    second_deviation: np.ndarray
+    simple: np.ndarray
+    mean_ratio: float
+
+
+def forecasts(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = lambda *_: None) -> list[Forecasts]:
+    """Forecasts of every platform on a device with several of them, in both settings, for each fold of lineages."""
+    arbitration = load_device_model().arbitration
+    judged = _judged(pool, seed)
+    chip_fold = chip_folds(pool.platforms, CHIP_FOLDS, seed)
+    found: list[Forecasts] = []
+    done = 0
+    for fold in range(FOLDS):
+        out = held_out_networks(pool.lineages, fold, seed)
+        for chips_out in (None, *range(CHIP_FOLDS)):
+            watch("leaving lineages and chips out", done, FOLDS * (CHIP_FOLDS + 1))
+            known = [each for each in pool.platforms if chips_out is None or chip_fold[each.silicon] != chips_out]
+            asked = [each for each in judged if chips_out is None or chip_fold[each.silicon] == chips_out]
+            setting = KNOWN if chips_out is None else NEW
+            found += _of_fold(pool, without(known, out), asked, out, arbitration, setting, fold, seed)
+            done += 1
+    watch("leaving lineages and chips out", done, done)
+    return found
+
+
+def _judged(pool: KnownPlatforms, seed: int) -> list[KnownPlatform]:
+    """Platforms of devices with several of them."""
+    rng = np.random.default_rng(seed)
+    by_device: dict[tuple[str, str], list[KnownPlatform]] = defaultdict(list)
+    for each in pool.platforms:
+        by_device[each.source, Platform.parse(each.name).device].append(each)
+    found = []
+    for (source, _), listed in sorted(by_device.items()):
+        if len(listed) > 1:
+            chosen = range(len(listed)) if source in SCORED else np.sort(rng.permutation(len(listed))[:MOST_OF_A_DEVICE])
+            found += [listed[place] for place in chosen]
+    return found
+
+
+def _of_fold(
+    pool: KnownPlatforms, known: Sequence[KnownPlatform], asked: Sequence[KnownPlatform], out: np.ndarray,
+    arbitration: Mapping[str, tuple[Arbitration, ...]], setting: str, fold: int, seed: int,
+) -> Iterator[Forecasts]:  # fmt: skip
+    model = replace(fit_device_model(known, pool.features, seed=seed), arbitration=arbitration)
+    described = model.described(pool.features)
+    totals = pool.features.totals
+    # One order for all platforms: those of a device measure the same networks.
+    order = np.random.default_rng([seed, 1]).permutation(len(pool.references))
+    for each in asked:
+        held = out[each.networks]
+        seen = np.flatnonzero(~held)
+        if setting == NEW:
+            seen = seen[np.argsort(order[each.networks[seen]])][:MEASURED]
+        if not held.any() or not len(seen):
+            continue
+        rows, tested, log_ms = each.networks[seen], each.networks[held], each.log_ms[seen]
+        forecast = model.forecast(each.kind, each.covariates, described.rows(rows), log_ms, each.silicon)
+        mean, deviation = described.rows(tested).log_ms(forecast)
+        simple_ms = totals[tested] @ fit_totals(totals[rows], np.exp(log_ms))
+        yield Forecasts(
+            setting, fold, each, Traits.of(Platform.parse(each.name)), tested, each.log_ms[held], mean, deviation,
+            np.log(np.maximum(simple_ms, np.exp(log_ms.min()) / 50)), dict(zip(rows.tolist(), log_ms.tolist(), strict=True)),
+        )  # fmt: skip
+
+
+def question_of(a: Traits, b: Traits) -> str:
+    """What is decided between two platforms: "precision", "unit", "threads", "runtime", "device", or "several" of these."""
+    different = {name for name in Traits._fields if getattr(a, name) != getattr(b, name)}
+    gpu_precision = {each.precision for each in (a, b) if each.kind == "gpu"}
+    if "device" in different:
+        return "device" if different == {"device"} else "several"
+    if "kind" in different:
+        # A GPU computes in 16 bits by itself, whatever the file says.
+        return "unit" if "precision" not in different or gpu_precision <= {"fp16", "unstated"} else "several"
+    if different <= {"runtime", "version"}:
+        return "runtime"
+    return {"precision": "precision", "unit": "threads"}.get("".join(different), "several")
+
+
+def _order(each: Forecasts) -> tuple[Any, ...]:
+    """Platforms by what is taken without a model, the last one first choice."""
+    traits = each.traits
+    rank = [list_.index(name) if name in list_ else -1 for list_, name in ((KINDS, traits.kind), (PRECISIONS, traits.precision))]
+    return (*rank, Platform.parse(each.platform.name).threads, traits.version, each.platform.name)
+
+
+def pairs_of(found: Sequence[Forecasts], chip_fold: Mapping[str, int], seed: int = 0) -> list[Pair]:
+    """All pairs of platforms on one device, and some of one kind on two devices whose chips are in one fold."""
+    rng = np.random.default_rng([seed, 2])
+    groups: dict[tuple[Any, ...], list[Forecasts]] = defaultdict(list)
+    alike: dict[tuple[Any, ...], list[Forecasts]] = defaultdict(list)
+    for each in found:
+        case = (each.setting, each.fold, each.platform.source)
+        same_device = (*case, each.traits.device)
+        same_but_device = (*case, chip_fold[each.platform.silicon], *each.traits[1:])
+        groups[same_device].append(each)
+        alike[same_but_device].append(each)
+    pairs: list[Pair | None] = []
+    for listed in groups.values():
+        for place, one in enumerate(listed):
+            pairs += [_pair(one, other) for other in listed[:place]]
+    for listed in alike.values():
+        for place, one in enumerate(listed):
+            others = [other for other in listed[:place] if other.traits.device != one.traits.device]
+            pairs += [_pair(one, others[row]) for row in rng.permutation(len(others))[:PARTNERS]]
+    return [pair for pair in pairs if pair is not None]
+
+
+def _pair(one: Forecasts, other: Forecasts) -> Pair | None:
+    first, second = sorted((one, other), key=_order)
+    shared, a, b = np.intersect1d(first.networks, second.networks, return_indices=True)
+    if not len(shared):
+        return None
+    both = [second.measured[row] - first.measured[row] for row in first.measured if row in second.measured]
+    return Pair(
+        first.setting, first.platform.source, question_of(first.traits, second.traits), first, second,
+        second.log_ms[b] - first.log_ms[a], second.mean[b] - first.mean[a], first.deviation[a], second.deviation[b],
+        second.simple[b] - first.simple[a], float(np.mean(both)) if both else 0.0,
+    )  # fmt: skip
+
+
+# What is learned of errors, on some chips
+
+
+COUNT_BINS = (5, 20, 60)
+"""Numbers of measured networks up to which widths are learned together."""
+
+
+def widths(found: Sequence[Forecasts]) -> dict[tuple[str, int], float]:
+    """Setting and bin of the number of measured networks to the factor on deviations with which 90 % lie inside, chips alike."""
+    errors: dict[tuple[str, int], dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
+    for each in found:
+        errors[_bin(each)][each.platform.silicon].append(np.abs(each.log_ms - each.mean) / each.deviation)
+    factors = {}
+    for key, by_chip in errors.items():
+        listed = [np.concatenate(values) for values in by_chip.values()]
+        values, weight = np.concatenate(listed), np.concatenate([np.full(len(part), 1 / len(part)) for part in listed])
+        order = np.argsort(values)
+        place = int(np.searchsorted(np.cumsum(weight[order]), 0.9 * weight.sum()))
+        factors[key] = float(np.clip(values[order][min(place, len(values) - 1)] / LEVEL_DEVIATIONS, 0.25, 4.0))
+    return factors
+
+
+def _bin(each: Forecasts) -> tuple[str, int]:
+    return each.setting, int(np.searchsorted(COUNT_BINS, len(each.measured)))
+
+
+def _deviations(pair: Pair, factors: Mapping[tuple[str, int], float]) -> tuple[np.ndarray, np.ndarray]:
+    """Of Student's distribution, in its units, of both platforms' errors, each (networks,)."""
+    unit = LEVEL_DEVIATIONS / LEVEL_QUANTILE
+    first, second = (factors.get(_bin(each), 1.0) * unit for each in (pair.first, pair.second))
+    return first * pair.first_deviation, second * pair.second_deviation
+
+
+LEAST_SHARE, PULL = 1e-4, 1e-4
+"""Of a part of the variance; cost of a logarithmic share's distance from an equal one."""
+
+
+def learn_shared(pairs: Sequence[Pair], factors: Mapping[tuple[str, int], float]) -> SharedByPlatforms:
+    """Shares and widening of greatest likelihood for the errors of ratios; every chip, dataset and question weighs the same.
+
+    The variance of a ratio is linear in the shares: a part that both platforms share leaves ``(a - b)²``, one that they do not
+    ``a² + b²``, with a and b their deviations.
+    """
+    from scipy.optimize import minimize
+
+    parts = shared_parts([pair.first.traits for pair in pairs], [pair.second.traits for pair in pairs])
+    parts = np.vstack([parts, np.zeros(len(pairs))])
+    keys = [(pair.dataset, pair.first.platform.silicon, pair.setting, pair.question) for pair in pairs]
+    count = Counter(keys)
+    row = np.repeat(np.arange(len(pairs)), [len(pair.ratio) for pair in pairs])
+    weight = np.concatenate([np.full(len(p.ratio), 1 / len(p.ratio) / count[key]) for p, key in zip(pairs, keys, strict=True)])
+    weight /= weight.sum()
+    first, second = (np.concatenate(values) for values in zip(*(_deviations(pair, factors) for pair in pairs), strict=True))
+    square = np.concatenate([pair.ratio - pair.expected for pair in pairs]) ** 2
+    shared = parts[:, row]
+    design = shared * (first - second) ** 2 + (1 - shared) * (first**2 + second**2)
+
+    def cost(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        shares = np.exp(logarithms)
+        variance = shares @ design + 1e-8
+        misfit = square / variance / DEGREES
+        value = 0.5 * np.log(variance) + (DEGREES + 1) / 2 * np.log1p(misfit)
+        slope = (0.5 - (DEGREES + 1) / 2 * misfit / (1 + misfit)) / variance
+        away = logarithms + np.log(len(parts))
+        return (
+            float((weight * value).sum() + PULL * (away**2).sum()),
+            shares * (design @ (weight * slope)) + 2 * PULL * away,
+        )
+
+    start = np.full(len(parts), -np.log(len(parts)))
+    best = np.exp(minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[(np.log(LEAST_SHARE), 4)] * len(parts)).x)
+    names = (*PARTS, OWN)
+    return SharedByPlatforms(
+        {name: float(share) for name, share in zip(names, best / best.sum(), strict=True)}, float(np.sqrt(best.sum()))
+    )
+
+
+# Judging
+
+
+def student_probability(value: np.ndarray) -> np.ndarray:
+    """That Student's variable with 4 degrees of freedom is below a value.
+
+    >>> student_probability(np.array([0.0, 2.1318])).round(3).tolist()
+    [0.5, 0.95]
+    """
+    part = value / np.sqrt(1 + value**2 / 4)
+    return np.asarray(0.5 + 0.375 * part * (1 - part**2 / 12))
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Decisions side by side, each attribute (decisions,).
+
+    Attributes:
+        pair: Index of the pair.
+        ratio, expected: Logarithms of second over first, measured and forecast.
+        deviation: In units of Student's distribution.
+        alone: The same, errors taken for independent.
+        simple, mean_ratio: Of the baselines.
+    """
+
+    pair: np.ndarray
+    ratio: np.ndarray
+    expected: np.ndarray
+    deviation: np.ndarray
+    alone: np.ndarray
+    simple: np.ndarray
+    mean_ratio: np.ndarray
+
+    def rows(self, chosen: np.ndarray) -> Decisions:
+        """Some of them."""
+        return Decisions(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+
+def decide(
+    pairs: Sequence[Pair], rows: Sequence[int], factors: Mapping[tuple[str, int], float], shared: SharedByPlatforms
+) -> Decisions:
+    """All networks of some pairs."""
+    chosen = [pairs[row] for row in rows]
+    correlation = shared.correlation([pair.first.traits for pair in chosen], [pair.second.traits for pair in chosen])
+    parts = []
+    for row, pair, alike in zip(rows, chosen, correlation.tolist(), strict=True):
+        first, second = _deviations(pair, factors)
+        apart = np.sqrt(first**2 + second**2)
+        together = np.sqrt(first**2 + second**2 - 2 * alike * first * second + 1e-8)
+        ones = np.ones(len(pair.ratio))
+        parts.append(
+            (row * ones, pair.ratio, pair.expected, shared.widening * together, apart, pair.simple, pair.mean_ratio * ones)
+        )
+    return Decisions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def judged(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> tuple[list[Pair], Decisions]:
+    """All decisions, those on a chip by what was learned on other chips."""
+    chip_fold = chip_folds(pool.platforms, LEARNING_FOLDS, seed)
+    pairs = pairs_of(found, chip_fold, seed)
+    fold = np.array([chip_fold[pair.first.platform.silicon] for pair in pairs])
+    parts = []
+    for number in range(LEARNING_FOLDS):
+        factors = widths([each for each in found if chip_fold[each.platform.silicon] != number])
+        shared = learn_shared([pair for pair, own in zip(pairs, fold, strict=True) if own != number], factors)
+        parts.append(decide(pairs, np.flatnonzero(fold == number).tolist(), factors, shared))
+    return pairs, Decisions(*(np.concatenate([getattr(each, name) for each in parts]) for name in Decisions.__dataclass_fields__))
+
+
+def regret(ratio: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """By how many percent the platform that is expected to be faster takes longer than the better of the two."""
+    chosen = np.where(expected < 0, ratio, 0.0)
+    return np.asarray(100 * np.expm1(chosen - np.minimum(ratio, 0.0)))
+
+
+def figures(found: Decisions) -> dict[str, float | None]:
+    """Of some decisions; shares in percent."""
+    confidence = student_probability(np.abs(found.expected) / found.deviation)
+    alone = student_probability(np.abs(found.expected) / found.alone)
+    right = (found.expected < 0) == (found.ratio < 0)
+    sure = confidence >= SURE
+    error = found.ratio - found.expected
+    relative = 100 * np.abs(np.expm1(-error))
+    lost = regret(found.ratio, found.expected)
+
+    def percent(values: np.ndarray) -> float | None:
+        return 100 * float(values.mean()) if len(values) else None
+
+    def right_by(expected: np.ndarray) -> float | None:
+        return percent((expected < 0) == (found.ratio < 0))
+
+    always = np.full(len(right), -1.0)
+    return {
+        "decisions": len(right), "pairs": len(set(found.pair.tolist())), "second_slower": percent(found.ratio > 0),
+        "right": percent(right), "sure": percent(sure), "right_when_sure": percent(right[sure]),
+        "right_when_unknown": percent(right[~sure]),
+        "regret_median": float(np.median(lost)), "regret_mean": float(lost.mean()),
+        "regret_mean_when_sure": float(lost[sure].mean()) if sure.any() else None,
+        "mape": float(relative.mean()), "median_ape": float(np.median(relative)),
+        "within_5": percent(relative <= 5), "within_10": percent(relative <= 10),
+        "coverage": percent(np.abs(error) <= LEVEL_QUANTILE * found.deviation),
+        "independent_sure": percent(alone >= SURE), "independent_right_when_sure": percent(right[alone >= SURE]),
+        "flops_and_memory": right_by(found.simple), "always_second": right_by(always), "mean_ratio": right_by(found.mean_ratio),
+        "flops_and_memory_regret": float(regret(found.ratio, found.simple).mean()),
+        "always_second_regret": float(regret(found.ratio, always).mean()),
+        "mean_ratio_regret": float(regret(found.ratio, found.mean_ratio).mean()),
+    }  # fmt: skip
+
+
+BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
+
+
+def reliability(found: Decisions) -> list[dict[str, float]]:
+    """Stated probability against how often it was right, by bins."""
+    confidence = student_probability(np.abs(found.expected) / found.deviation)
+    right = (found.expected < 0) == (found.ratio < 0)
+    rows = []
+    for low, high in pairwise(BINS):
+        own = (confidence >= low) & (confidence < high)
+        if own.any():
+            rows.append(
+                {
+                    "from": low, "to": min(high, 1.0), "decisions": int(own.sum()),
+                    "stated": 100 * float(confidence[own].mean()), "right": 100 * float(right[own].mean()),
+                }
+            )  # fmt: skip
+    return rows
+
+
+ALL = "all"
+
+
+def rows_of(pairs: Sequence[Pair], found: Decisions) -> list[dict[str, Any]]:
+    """Rows of the table: setting, dataset, question, and the figures."""
+    keys = np.array([(pair.setting, pair.dataset, pair.question) for pair in pairs])[found.pair.astype(int)]
+    rows = []
+    for setting in (KNOWN, NEW):
+        for dataset in (*SCORED, *sorted(set(keys[:, 1]) - set(SCORED)), ALL):
+            for question in ("precision", "unit", "threads", "runtime", "device", "several", ALL):
+                own = keys[:, 0] == setting
+                own &= (keys[:, 1] == dataset) | (dataset == ALL)
+                own &= (keys[:, 2] == question) | (question == ALL)
+                if own.any():
+                    chips = {pairs[place].first.platform.silicon for place in set(found.pair[own].astype(int).tolist())}
+                    about = {"setting": setting, "dataset": dataset, "question": question, "chips": len(chips)}
+                    rows.append({**about, **figures(found.rows(own))})
+    return rows
+
+
+def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> dict[str, Any]:
+    """Everything that is written."""
+    pairs, decisions = judged(pool, found, seed)
+    setting = np.array([(pair.setting, pair.dataset in SCORED) for pair in pairs], dtype=object)[decisions.pair.astype(int)]
+    factors = widths(found)
+    shared = learn_shared(pairs, factors)
+    return {
+        "sure_from": SURE, "platforms": len({each.platform.name for each in found}), "rows": rows_of(pairs, decisions),
+        "reliability": {
+            f"{name}, {'mlperf and paddle' if scored else 'other datasets'}": reliability(
+                decisions.rows((setting[:, 0] == name) & (setting[:, 1] == scored))
+            )
+            for name in (KNOWN, NEW)
+            for scored in (True, False)
+        },
+        "learned": {
+            "share": {name: round(part, 4) for name, part in shared.share.items()}, "widening": round(shared.widening, 3),
+        },
+    }  # fmt: skip
+
+
+def save(found: Mapping[str, Any]) -> None:
+    """Writes :data:`RESULTS`."""
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _saved() -> Any:
+    return json.loads(RESULTS.read_text())
+
+
+def _cell(value: float | int | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+_CHOSEN = {
+    "right %": "right", "sure %": "sure", "right when sure %": "right_when_sure", "regret %: median": "regret_median",
+    "mean": "regret_mean", "FLOPs+MAC right %": "flops_and_memory", "the second right %": "always_second",
+    "mean ratio right %": "mean_ratio",
+}  # fmt: skip
+_RATIO = {
+    "MAPE %": "mape", "±5 %": "within_5", "±10 %": "within_10", "in the 90 % interval %": "coverage", "sure %": "sure",
+    "sure %, errors independent": "independent_sure",
+}  # fmt: skip
+
+
+def _table(columns: Mapping[str, str]) -> str:
+    rows = []
+    for row in _saved()["rows"]:
+        if row["dataset"] in SCORED or row["question"] == ALL:
+            counts = f"{row['decisions']} ({row['pairs']}, {row['chips']})"
+            about = [row["setting"].removesuffix(" device"), row["dataset"], row["question"], counts]
+            rows.append([*about, *(_cell(row[name]) for name in columns.values())])
+    return markdown_table(["device", "data", "question", "decisions (pairs, chips)", *columns], rows)
+
+
+def decisions_table() -> str:
+    """Which of two platforms is faster: how often right, how often sure, what a wrong choice costs, and the baselines."""
+    return _table(_CHOSEN)
+
+
+def ratios_table() -> str:
+    """Errors of the ratio of two platforms' latencies."""
+    return _table(_RATIO)
+
+
+def reliability_table() -> str:
+    """Stated probabilities beside how often they were right."""
+    rows = [
+        [
+            name,
+            f"{100 * each['from']:.0f} to {100 * each['to']:.0f}",
+            *(_cell(each[key]) for key in ("stated", "right", "decisions")),
+        ]
+        for name, listed in _saved()["reliability"].items()
+        for each in listed
+    ]
+    return markdown_table(["device, data", "stated %", "mean", "right %", "decisions"], rows)

@@ -1,0 +1,342 @@
+"""Which of a device's platforms is fastest for a network: precision, unit, threads and runtime, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from latcast.devices.device_search import find_devices
+from latcast.errors import LatcastError, UnknownPlatformError
+from latcast.predictors.bundle_index import available_platforms
+from latcast.predictors.forecast import predict
+from latcast.predictors.intervals import LEVEL
+from latcast.predictors.joint_platforms import JointPlatforms, Traits
+from latcast.predictors.prediction import Prediction
+from latcast.records import Platform, milliseconds
+from latcast.registry import matching, nearest_names
+from latcast.spaces.models import Model, Shapes, as_graph
+
+SURE_PERCENT = 95.0
+"""Probability from which on a decision is called sure."""
+
+QUESTIONS: Mapping[str, str] = {"precision": "precision", "unit": "threads", "runtime": "runtime", "version": "version"}
+"""Trait of platforms of one device and kind of unit to what it decides."""
+
+MOST_REASONS = 3
+"""Kernel types that a reason names."""
+
+LEAST_SHARE = 0.05
+"""Of the slower latency, for the difference of a kernel type to be a reason."""
+
+MOST_ON_CPU = 0.1
+"""Of a network's operators that may fall back to the CPU for a latency on another unit to be taken for its own."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One platform of the device.
+
+    Attributes:
+        platform: Platform id.
+        latency_ms, low_ms, high_ms, level: As predicted.
+        fastest_probability: That it is the fastest of all that a latency is known of, from 0 to 1; None where an interval was
+            never calibrated, and where more than :data:`MOST_ON_CPU` of the operators fall back to the CPU: the latency is that
+            of the whole network on the platform's unit.
+        slower_probability: That it is slower than the first platform; None for the first itself, and as above.
+        times_first: Its latency over the first platform's.
+        warnings: As predicted.
+        delegate: What its delegate leaves to the CPU, as in the JSON of predictions; None where that is not known.
+    """
+
+    platform: str
+    latency_ms: float
+    low_ms: float
+    high_ms: float
+    level: float | None
+    fastest_probability: float | None
+    slower_probability: float | None
+    times_first: float
+    warnings: tuple[str, ...]
+    delegate: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class KernelGain:
+    """What the kernels of one type take on two platforms: ``first_ms`` on the fastest, ``other_ms`` on the other."""
+
+    kernel_type: str
+    first_ms: float
+    other_ms: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A platform against one that differs in what is decided.
+
+    Attributes:
+        question: "device", "unit", "precision", "threads", "runtime" or "version".
+        first, other: What is chosen between: "int8", "fp32".
+        first_platform, other_platform: Platform ids; the first is the fastest of all, or of its kind of unit.
+        ratio: Latency of the other over that of the first.
+        low, high: Interval of the ratio, in which ``level`` percent should lie.
+        level: None where an interval was never calibrated, or too much falls back to the CPU.
+        probability: That the first is the faster, from 0 to 1; None as above.
+        sure: Whether that is the level of sureness that was asked for; otherwise it is not known which is faster.
+        kernels: What decides it, the largest difference first.
+        reasons: The same in words, and what falls back to the CPU.
+    """
+
+    question: str
+    first: str
+    other: str
+    first_platform: str
+    other_platform: str
+    ratio: float
+    low: float
+    high: float
+    level: float | None
+    probability: float | None
+    sure: bool
+    kernels: tuple[KernelGain, ...]
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.probability is None:
+            return f"{self.first} or {self.other}: unknown, no probability"
+        known = "over 99 %" if self.probability > 0.99 else f"{100 * self.probability:.0f} %"
+        interval = f"{self.low:.2f} to {self.high:.2f}"
+        if not self.sure:
+            return (
+                f"{self.first} or {self.other}: unknown ({known}); {self.other} takes {self.ratio:.2f} times as long ({interval})"
+            )
+        return f"{self.first}, not {self.other}: sure ({known}); {self.other} takes {self.ratio:.2f} times as long ({interval})"
+
+
+@dataclass(frozen=True, repr=False)
+class Advice:
+    """A network on the platforms of a device.
+
+    Attributes:
+        model: What the user called it.
+        on: What the user called the device.
+        sure_percent: From which probability on a decision is sure.
+        choices: Platforms, the fastest first; last those of which too much falls back to the CPU.
+        decisions: One for each device, unit, precision, runtime... that the fastest platform does not have and another does.
+    """
+
+    model: str
+    on: tuple[str, ...]
+    sure_percent: float
+    choices: tuple[Choice, ...]
+    decisions: tuple[Decision, ...]
+
+    def __repr__(self) -> str:
+        first = self.choices[0]
+        found = first.fastest_probability
+        text = f"<Advice {self.model}: {first.platform} of {len(self.choices)}, {milliseconds(first.latency_ms)} ms"
+        return f"{text}, fastest with probability {found:.2f}>" if found is not None else f"{text}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form that scripts rely on; probabilities are from 0 to 1."""
+        return {
+            "model": self.model, "on": list(self.on), "sure_percent": self.sure_percent,
+            "platforms": [asdict(each) for each in self.choices], "decisions": [asdict(each) for each in self.decisions],
+        }  # fmt: skip
+
+
+def advise(
+    model: Model,
+    on: str | Sequence[str],
+    *,
+    sure_percent: float = SURE_PERCENT,
+    shapes: Shapes | None = None,
+    strict: bool = False,
+    trust: bool = False,
+    example_inputs: object = None,
+) -> Advice:
+    """Which platforms of a device are fastest for a network, and how sure that is.
+
+    Errors of the forecasts on platforms of one device are correlated (:mod:`latcast.predictors.joint_platforms`), so that their
+    ratio is known better than either latency.
+
+    Args:
+        model: As :func:`latcast.predict` takes it.
+        on: The device: the first part of platform ids ("pixel4"), or what it is called ("Pixel 4"); a pattern of platform ids
+            ("pixel4/tflite-*"); or a list of these.
+        sure_percent: Probability from which on a decision is sure.
+        shapes, strict, trust, example_inputs: As for :func:`latcast.predict`.
+
+    Raises:
+        ModelError: The model cannot be read, or cannot take inputs of these shapes.
+        UnknownPlatformError: Nothing of that name can be predicted for.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.advise("mobilenet_v2", on="pixel4/tflite-2.10/1*")
+        >>> [(each.question, each.first, each.other, each.sure) for each in found.decisions][0]
+        ('precision', 'int8', 'fp32', True)
+    """
+    names = (on,) if isinstance(on, str) else tuple(on)
+    ids = list(dict.fromkeys(name for text in names for name in platforms_on(text)))
+    graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
+    return advice_of(names, predict(graph, ids), sure_percent)
+
+
+def platforms_on(text: str) -> list[str]:
+    """Ids of the platforms that a text names: a device's, those of a pattern, or those that begin so.
+
+    Raises:
+        UnknownPlatformError: None can be predicted for; the message says what is near.
+    """
+    known = [each.platform for each in available_platforms()]
+    if any(sign in text for sign in "*?["):
+        found = matching(text, known)
+    else:
+        parts = text.rstrip("/").split("/")
+        found = [name for name in known if name.split("/")[: len(parts)] == parts]
+        if not found and len(parts) == 1:
+            found = [near.id for each in find_devices(text) for near in each.platforms if near.relation == "the same device"]
+    if not found:
+        devices = sorted({name.partition("/")[0] for name in known})
+        near = nearest_names(text.partition("/")[0], devices)
+        nearest = f"nearest: {', '.join(near)}; " if near else ""
+        raise UnknownPlatformError(
+            f"no platform of '{text}' can be predicted for; {nearest}devices like it: "
+            f"latcast platforms --find '{text}'; all: latcast platforms"
+        )
+    return found
+
+
+def advice_of(on: Sequence[str], predictions: Sequence[Prediction], sure_percent: float = SURE_PERCENT) -> Advice:
+    """Advice from predictions of one network, with their kernels.
+
+    Raises:
+        LatcastError: There is no prediction, or the probability is none.
+    """
+    if not predictions:
+        raise LatcastError("found no prediction, expected at least one to choose from")
+    if not 50 < sure_percent < 100:
+        raise LatcastError(f"found {sure_percent:g} % as the probability of a sure decision, expected one from 50 to 100")
+    ranked = tuple(sorted(predictions, key=lambda each: (_falls_back(each), each.latency_ms)))
+    judged = [each for each in ranked if not _falls_back(each)]
+    joint = JointPlatforms(ranked)
+    fastest: list[float] = []
+    if all(each.level is not None for each in judged):
+        fastest = JointPlatforms(tuple(judged)).fastest_probability().tolist()
+    first_ms = ranked[0].latency_ms
+    choices = [
+        Choice(
+            each.platform, each.latency_ms, each.low_ms, each.high_ms, each.level,
+            fastest[place] if place < len(fastest) else None,
+            joint.slower_probability(0, place) if place and _comparable(ranked[0], each) else None,
+            each.latency_ms / first_ms if first_ms > 0 else 1.0, each.warnings,
+            None if each.fallback is None else each.fallback.to_json(),
+        )
+        for place, each in enumerate(ranked)
+    ]  # fmt: skip
+    traits = [Traits.of(Platform.parse(each.platform)) for each in ranked]
+    found = _Ranked(ranked, traits, joint, sure_percent)
+    return Advice(ranked[0].model, tuple(on), sure_percent, tuple(choices), tuple(_decisions(found)))
+
+
+def _falls_back(found: Prediction) -> bool:
+    part = found.fallback
+    return part is not None and part.operators_on_cpu > MOST_ON_CPU * part.operators
+
+
+def _comparable(a: Prediction, b: Prediction) -> bool:
+    return not any(each.level is None or _falls_back(each) for each in (a, b))
+
+
+class _Ranked(NamedTuple):
+    predictions: Sequence[Prediction]
+    traits: Sequence[Traits]
+    joint: JointPlatforms
+    sure_percent: float
+
+
+def _decisions(found: _Ranked) -> Iterator[Decision]:
+    """The fastest platform against the fastest of each other device and kind of unit; then, of each unit of its device, the
+    fastest platform against those of another precision, other threads, another runtime."""
+    traits = found.traits
+    mine = traits[0]
+    devices = _firsts([each.device for each in traits])
+    for place in devices[1:]:
+        yield _decision(found, "device", "device", 0, place)
+    units = _firsts([each.kind if each.device == mine.device else "" for each in traits])
+    units = [place for place in units if traits[place].device == mine.device]
+    for place in units[1:]:
+        yield _decision(found, "unit", "kind", 0, place)
+    for leader in units:
+        for trait, question in QUESTIONS.items():
+            for place in _alternatives(traits, leader, trait):
+                yield _decision(found, question, trait, leader, place)
+
+
+def _firsts(values: Sequence[str]) -> list[int]:
+    """Places at which each value stands first."""
+    return sorted({value: place for place, value in reversed(list(enumerate(values)))}.values())
+
+
+def _alternatives(traits: Sequence[Traits], leader: int, trait: str) -> list[int]:
+    """Of each other value of a trait the platform that is most like the leader, the fastest of these.
+
+    Of threads and core sets it is the best alternative alone: a device has a dozen.
+    """
+    mine = traits[leader]
+    best: dict[str, tuple[int, int]] = {}
+    for place, other in enumerate(traits):
+        alike = (other.device, other.kind) == (mine.device, mine.kind) and (trait != "version" or other.runtime == mine.runtime)
+        value = getattr(other, trait)
+        if alike and value != getattr(mine, trait):
+            key = "" if trait == "unit" else value
+            rank = (sum(a != b for a, b in zip(mine, other, strict=True)), place)
+            best[key] = min(best.get(key, rank), rank)
+    return sorted(place for _, place in best.values())
+
+
+def _decision(found: _Ranked, question: str, trait: str, first: int, other: int) -> Decision:
+    a, b = found.predictions[first], found.predictions[other]
+    low, high = found.joint.ratio(first, other)
+    comparable = _comparable(a, b)
+    probability = found.joint.slower_probability(first, other) if comparable else None
+    gains = tuple(sorted(_gains(a, b), key=lambda each: -abs(each.other_ms - each.first_ms)))
+    return Decision(
+        question, getattr(found.traits[first], trait), getattr(found.traits[other], trait), a.platform, b.platform,
+        b.latency_ms / a.latency_ms if a.latency_ms > 0 else 1.0, low, high, 100 * LEVEL if comparable else None, probability,
+        probability is not None and 100 * probability >= found.sure_percent, gains, tuple(_reasons(gains, a, b)),
+    )  # fmt: skip
+
+
+def _gains(a: Prediction, b: Prediction) -> Iterator[KernelGain]:
+    """By type, variants that a runtime selects with their type."""
+    sums: dict[str, list[float]] = {}
+    for place, found in enumerate((a, b)):
+        for name, latency_ms in found.by_type().items():
+            sums.setdefault(name.partition(".")[0], [0.0, 0.0])[place] += latency_ms
+        sums.setdefault("overhead", [0.0, 0.0])[place] += found.overhead_ms
+    for name, (first_ms, other_ms) in sums.items():
+        yield KernelGain(name, first_ms, other_ms)
+
+
+def _reasons(gains: Sequence[KernelGain], a: Prediction, b: Prediction) -> Iterator[str]:
+    least_ms = LEAST_SHARE * max(a.latency_ms, b.latency_ms)
+    for slower, said in ((False, "gained"), (True, "lost")):
+        named = [each for each in gains if (each.first_ms > each.other_ms) == slower]
+        named = [each for each in named if abs(each.other_ms - each.first_ms) >= least_ms][:MOST_REASONS]
+        if named:
+            listed = (
+                f"{each.kernel_type} {milliseconds(each.first_ms)} ms in place of {milliseconds(each.other_ms)}" for each in named
+            )
+            yield f"{said}: {', '.join(listed)}"
+    for found in (a, b):
+        if found.level is None:
+            yield f"nobody calibrated the interval of {found.platform}"
+        part = found.fallback
+        if part is not None and part.operators_on_cpu:
+            yield (
+                f"on {found.platform} {part.operators_on_cpu} of {part.operators} operators fall back to the CPU "
+                f"({', '.join(part.on_cpu[:MOST_REASONS])}), {part.partitions} partition{'' if part.partitions == 1 else 's'}"
+                + (f"; its latency is of all of them on the {part.unit}" if _falls_back(found) else "")
+            )
