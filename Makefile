@@ -5,6 +5,9 @@ PYTHON ?= python3
 ARGS ?=
 # The tests run in so many processes.
 PROCESSES ?= 2
+# Those that are supported; `make test-matrix` tries each in an environment of its own.
+PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
+UV ?= uv
 # The only version that `make constraints` fixes beforehand: a free choice may bring gigabytes of GPU libraries.
 TORCH ?= 2.13.0
 
@@ -15,12 +18,13 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c const
 CREATED := $(VENV)/.created
 LOCAL := $(VENV)/.installed-local
 DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 PINNED := pyproject.toml constraints.txt
 # PyPI's torchvision does not match a CPU build of PyTorch; this lets it be imported.
 TORCHVISION := .ci/torchvision_on_cpu.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint mutate bench bench-peer constraints clean
+.PHONY: help demo test test-all lint docs test-matrix mutate bench bench-peer constraints clean
 # Two targets at once would install into the same environment.
 .NOTPARALLEL:
 
@@ -29,6 +33,8 @@ help:
 	@echo "make test         the tests, without the slow ones"
 	@echo "make test-all     all tests"
 	@echo "make lint         ruff (rules and format) and mypy"
+	@echo "make docs         the documentation as a site, in build/site; a broken link fails"
+	@echo "make test-matrix  the tests on every supported Python, which uv fetches"
 	@echo "make mutate       plants random faults and counts those that the tests notice (hours)"
 	@echo "make bench        the benchmarks"
 	@echo "make bench-peer   nn-meter and latcast on the same ONNX files"
@@ -51,6 +57,11 @@ $(DEV): $(CREATED) $(PINNED) $(TORCHVISION)
 	@$(BIN)/python $(TORCHVISION)
 	@touch $(LOCAL) $@
 
+$(DOCS): $(CREATED) $(PINNED)
+	@echo "installing latcast with what builds its documentation into $(VENV)"
+	@$(INSTALL) -e ".[docs,plots]"
+	@touch $@
+
 demo: $(LOCAL)
 	@$(BIN)/latcast demo $(ARGS)
 
@@ -65,6 +76,19 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
+# Pins are those of one Python: a marker in constraints.txt stands where a version is for newer ones only.
+test-matrix:
+	set -e; for version in $(PYTHONS); do \
+		echo "Python $$version"; \
+		$(UV) venv -q --allow-existing --python $$version build/python-$$version; \
+		$(UV) pip install -q --python build/python-$$version -e ".[local,plots,server,search]" \
+			httpx hypothesis pytest pytest-timeout pytest-xdist; \
+		build/python-$$version/bin/python -m pytest -m "not slow" -n $(PROCESSES) $(ARGS); \
+	done
+
 mutate: $(DEV)
 	$(BIN)/python .ci/mutate.py $(ARGS)
 
@@ -77,7 +101,7 @@ bench: $(DEV)
 constraints: $(CREATED)
 	@echo "torch==$(TORCH)" > $(VENV)/beforehand.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --dry-run --ignore-installed \
-		-c $(VENV)/beforehand.txt --report $(VENV)/resolution.json ".[all,dev]"
+		-c $(VENV)/beforehand.txt --report $(VENV)/resolution.json ".[all,dev,docs]"
 	@$(BIN)/python .ci/pin.py < $(VENV)/resolution.json > $(VENV)/constraints.txt
 	@mv $(VENV)/constraints.txt constraints.txt
 

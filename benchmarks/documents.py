@@ -24,6 +24,7 @@ from benchmarks.accuracy import RESULTS, results
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
 from latcast.devices.members import FLOPS_AND_MEMORY
+from latcast.errors import LatcastError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -178,7 +179,11 @@ def _commands(block: str) -> Iterator[str]:
 
 
 def with_output(text: str, folder: Path) -> str:
-    """A document with what its commands print now, run in ``folder``."""
+    """A document with what its commands print now, run in ``folder``.
+
+    Raises:
+        LatcastError: A command failed.
+    """
     paths = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = {**os.environ, "LATCAST_HOME": str(folder / "home"), "PATH": paths, "COLUMNS": "120"}
 
@@ -189,6 +194,8 @@ def with_output(text: str, folder: Path) -> str:
                 ["bash", "-c", command[2:]], cwd=folder, env=environment, timeout=PRINTS_WITHIN_S, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
+            if done.returncode:
+                raise LatcastError(f"exit code {done.returncode} of a command that a document shows: {command}\n{done.stdout}")
             lines += [command, *(line.rstrip() for line in done.stdout.splitlines())]
         return "```console\n" + "\n".join(lines) + "\n```"
 
@@ -211,7 +218,7 @@ def draw(path: Path = PICTURE) -> Path:
     from latcast import drawing
 
     found = results()
-    figure = drawing.new_figure(9.0, 3.3)
+    figure = drawing.new_figure(9.0, 3.5)
     panels = figure.subplots(1, len(PROFILED), sharex=True, sharey=True)
     shown = [each for name in PROFILED for each in found[name]["per_network"]]
     ends = np.array([min(each["low_ms"] for each in shown) / 1.3, max(each["high_ms"] for each in shown) * 1.3])
@@ -232,7 +239,7 @@ def draw(path: Path = PICTURE) -> Path:
         axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         drawing.plain(axes, "measured, ms", "predicted, ms" if place == 0 else "")
         axes.set_title(
-            f"{document['platform'].split('/')[1]}: MAPE {document['mape']:.1f} %, label error {document['label_error']:.1f} %",
+            f"{document['platform'].split('/')[1]}: MAPE {document['mape']:.1f} %,\nlabel error {document['label_error']:.1f} %",
             fontsize="small",
         )
         axes.legend(fontsize="x-small", frameon=False, loc="upper left")

@@ -31,6 +31,10 @@ def test_bars_have_their_lengths_and_the_first_is_on_top() -> None:
     assert {text.get_text() for text in axes.texts} == {"2.00", "0.500"}
 
 
+def test_a_notebook_shows_a_figure() -> None:
+    assert bars(["conv_0"], [2.0])._repr_png_().startswith(b"\x89PNG")
+
+
 def test_a_curve_has_a_point_a_size_and_a_band() -> None:
     axes = curves([128, 160], {"here": ([1.0, 2.0], [0.9, 1.8], [1.2, 2.5])}, title="", below="resolution").axes[0]
 

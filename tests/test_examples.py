@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ GIVEN = {
 """What functions give, and nobody makes; the examples of the functions show it."""
 
 TORCH = {"from_torch"}
+
+WITH_PYTHON = ["README.md", "docs/python.md", "docs/tutorials/gate_in_ci.md", "docs/tutorials/search.md"]
 
 LONG = {"from_torch", "profile", "train"}
 """Whose examples take more than a few seconds."""
@@ -68,7 +71,7 @@ def test_the_example_of_the_package_runs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("document", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("document", WITH_PYTHON)
 def test_the_python_of_a_document_runs(document: str, home: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnxruntime")
@@ -81,4 +84,10 @@ def test_the_python_of_a_document_runs(document: str, home: Path) -> None:
     for block in blocks:
         exec(compile(block, document, "exec"), names)
 
-    assert names["forecast"].model == "mobilenet_v2.onnx"
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", sorted((ROOT / "docs" / "notebooks").glob("*.py")), ids=lambda path: path.stem)
+def test_a_notebook_runs_on_what_is_shipped(notebook: Path) -> None:
+    pytest.importorskip("matplotlib")
+
+    runpy.run_path(str(notebook))

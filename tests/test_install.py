@@ -101,7 +101,7 @@ def test_an_extra_that_a_message_names_brings_the_package(module: str) -> None:
 def test_all_has_every_extra_that_fits_one_environment() -> None:
     [everything] = EXTRAS["all"]
     named = everything.removeprefix("latcast[").removesuffix("]").split(",")
-    assert sorted([*named, "all", "dev", "tflite-runtime"]) == sorted(EXTRAS)
+    assert sorted([*named, "all", "dev", "docs", "tflite-runtime"]) == sorted(EXTRAS)
 
 
 def test_a_small_install_predicts_files_and_named_networks(tmp_path: Path, files: dict[str, Path]) -> None:

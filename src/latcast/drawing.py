@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,9 +36,17 @@ def new_figure(width: float, height: float, title: str = "", *, purpose: str = "
         MissingExtraError: Matplotlib is not installed.
     """
     check_drawable(purpose)
-    import matplotlib.figure
+    from matplotlib.figure import Figure
 
-    figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+    class ShownFigure(Figure):
+        """Notebooks show it by themselves; of a plain figure they do so only where pyplot was set up."""
+
+        def _repr_png_(self) -> bytes:
+            image = io.BytesIO()
+            self.savefig(image, format="png", dpi=DOTS_PER_INCH)
+            return image.getvalue()
+
+    figure = ShownFigure(figsize=(width, height), layout="constrained")
     if title:
         figure.suptitle(title, fontsize="medium")
     return figure

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import documents
+from latcast.errors import LatcastError
 
 SHOWN = [pytest.param(path, id=str(path.relative_to(documents.ROOT))) for path in documents.documents()]
 
@@ -34,6 +35,11 @@ def test_commands_of_a_document_run_in_order_in_its_folder(tmp_path: Path) -> No
     assert printed == (
         "```console\n$ echo 3 > a\n```\nand\n```console\n$ cat \\\n  a\n3\n$ false; echo no >&2\nno\n```\n```\n$ untouched\n```\n"
     )
+
+
+def test_a_command_that_fails_is_no_example(tmp_path: Path) -> None:
+    with pytest.raises(LatcastError, match="exit code 3"):
+        documents.with_output("```console\n$ exit 3\n```\n", tmp_path)
 
 
 @pytest.mark.slow

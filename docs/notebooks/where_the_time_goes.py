@@ -1,0 +1,43 @@
+# %% [markdown]
+# # Where the time goes
+#
+# A latency is a sum over kernels, so a prediction can say which of them cost it. Offline, with `pip install
+# 'latcast[plots]'`.
+
+# %%
+import latcast
+
+phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
+forecast = phone.predict("mobilenet_v2")
+forecast
+
+# %% [markdown]
+# The slowest kernels. A kernel is what the runtime executes: operators that it fuses are one.
+
+# %%
+for kernel in forecast.top(8):
+    print(f"{kernel.latency_ms:6.3f} ms  {kernel.name:<28} {' + '.join(kernel.operators)}")
+
+# %%
+forecast.by_type()
+
+# %%
+forecast.plot()
+
+# %% [markdown]
+# **What a smaller image saves.** Latency falls with the area until what each kernel costs by itself is left.
+
+# %%
+for size in (128, 160, 192, 224, 256):
+    smaller = phone.predict("mobilenet_v2", shapes={"input": (1, 3, size, size)}, breakdown=False)
+    print(f"{size:4} pixels  {smaller.latency_ms:5.2f} ms, {smaller.low_ms:5.2f} to {smaller.high_ms:5.2f}")
+
+# %% [markdown]
+# **What to doubt.** This GPU was learned from convolutional networks. Of a vision transformer most of the
+# latency is estimated, and the prediction says so.
+
+# %%
+doubtful = phone.predict("deit_tiny_16")
+print(f"{100 * doubtful.coverage.share:.0f} % covered")
+for warning in doubtful.warnings:
+    print(warning)
