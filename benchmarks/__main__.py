@@ -11,6 +11,7 @@ encodings          architectures of search spaces estimated a second
 devices            devices that nobody measured, from 0 to 30 networks, every chip held out; --ship writes the shipped model
 differences STORE  what errors of like networks share, learned and judged on published phones
 decisions          which of two platforms is faster for a network of an unseen lineage, and how surely
+pool               platforms of the shipped pool on networks held out; --ship writes the pool
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
 memory             memory of activations predicted and measured, of networks of 40 families
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -308,6 +310,20 @@ def delegates(
         print(f"{share:.2f} {rule}")
 
 
+def _watch() -> Callable[[str, int, int], None]:
+    """Prints what is done when it is, and each part of what takes long."""
+    last = ""
+
+    def watch(what: str, done: int, total: int) -> None:
+        nonlocal last
+        line = f"{what}: {100 * done // max(total, 1)} %"
+        if line != last and (done == total or "leaving" in what):
+            console(stderr=True).print(line)
+        last = line
+
+    return watch
+
+
 @app.command()
 def devices(
     data: Annotated[Path, typer.Option(help="Folder of the published datasets, a folder each.")] = Path("../shared/data"),
@@ -329,15 +345,7 @@ def devices(
     from benchmarks import devices as unknown
     from latcast.devices.known_platforms import known_platforms, read_datasets
 
-    last = ""
-
-    def watch(what: str, done: int, total: int) -> None:
-        nonlocal last
-        line = f"{what}: {100 * done // max(total, 1)} %"
-        if line != last and (done == total or "leaving" in what):
-            console(stderr=True).print(line)
-        last = line
-
+    watch = _watch()
     pool = known_platforms(read_datasets(data), watch)
     if scale:
         print(json.dumps(unknown.scale(pool, seed=seed), indent=1))
@@ -377,6 +385,22 @@ def decisions(
     found = judged.results(pool, judged.forecasts(pool, seed=seed, watch=watch), seed)
     judged.save(found)
     print(json.dumps(found, indent=1) if as_json else "\n\n".join((judged.decisions_table(), judged.ratios_table())))
+
+
+@app.command()
+def pool(
+    data: Annotated[Path, typer.Option(help="Folder of the published datasets, a folder each.")] = Path("../shared/data"),
+    seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
+    ship: Annotated[bool, typer.Option("--ship", help="Write the shipped pool, too.")] = False,
+) -> None:
+    """Platforms that others measured, on networks held out; writes benchmarks/results/pool.json."""
+    from benchmarks import pool as known
+    from latcast.devices.known_platforms import read_datasets
+
+    table, missed = known.run(list(read_datasets(data)), seed=seed, shipped=ship, watch=_watch())
+    print(table)
+    for text in missed:
+        console(stderr=True).print(f"missed: {text}")
 
 
 @app.command(name="all")

@@ -46,7 +46,7 @@ def _command(*arguments: str) -> Callable[[], object]:
 def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
     """Medians, by the names of :data:`TARGETS`; needs a bundle of the platform (``latcast demo`` leaves one)."""
     from latcast.predictors.bundle import load_bundle
-    from latcast.predictors.bundle_index import find_bundle
+    from latcast.predictors.bundle_index import find_platform
 
     found: dict[str, float] = {}
     bare = _median_seconds(_command("-c", "pass"), 5)
@@ -62,7 +62,9 @@ def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
         found["MobileNetV2 ONNX file to latency in process, ms"] = 1e3 * _median_seconds(
             lambda: predictor.predict(as_graph(file), breakdown=False), 21
         )
-    found["load a bundle, s"] = _median_seconds(lambda: load_bundle(find_bundle(platform)), 5)
+    bundle = find_platform(platform)
+    assert isinstance(bundle, Path)
+    found["load a bundle, s"] = _median_seconds(lambda: load_bundle(bundle), 5)
     graphs = [build(reference) for reference in training_mix(GRAPHS, 99)]
     start = time.perf_counter()
     predictor.predict_many(graphs)

@@ -11,6 +11,7 @@ import math
 import stat
 import zlib
 from collections.abc import Iterator, Mapping
+from mmap import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -126,8 +127,8 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
     return found
 
 
-def parse_tensors(data: bytes, *, error: type[LatcastError]) -> tuple[dict[str, np.ndarray], Mapping[str, str]]:
-    """The arrays of a safetensors file, and the texts of its header.
+def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dict[str, np.ndarray], Mapping[str, str]]:
+    """The arrays of a safetensors file, and the texts of its header. The bytes are not copied: of a mapped file none is read yet.
 
     Raises:
         LatcastError: As ``error``: it is none, or has more tensors or a larger header than any that latcast writes.

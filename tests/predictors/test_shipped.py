@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, platform_ids, pool_path, scan_bundles, shipped_pool
 from latcast.predictors.forecast import load, predict
 from latcast.records import Platform
 
@@ -58,3 +59,51 @@ def test_they_predict_as_they_did_when_they_were_written(platform: str, tmp_path
     assert found.coverage.share == pytest.approx(1.0)
     # A phone takes between 5 ms and half a second for 3.6 GFLOPs.
     assert 5 < found.latency_ms < 500
+
+
+class TestPool:
+    def test_it_has_many_platforms_of_every_kind_and_is_small(self) -> None:
+        pool = shipped_pool()
+        assert pool is not None
+
+        devices = {name.partition("/")[0] for name in pool.platforms}
+        kinds = Counter(pool.card(name)["unit_kind"] for name in pool.platforms)
+        assert len(pool) >= 500
+        assert len(devices) >= 140
+        assert min(kinds[kind] for kind in ("cpu", "gpu", "npu")) >= 50
+        assert pool_path().stat().st_size < 25e6
+
+    def test_no_bundle_has_a_platform_of_it(self) -> None:
+        pool = shipped_pool()
+        assert pool is not None
+
+        bundles = {entry.platform for entry in scan_bundles([SHIPPED_FOLDER]).entries}
+        assert not bundles & set(pool.platforms)
+        assert bundles | set(pool.platforms) <= set(platform_ids())
+
+    def test_every_card_names_source_and_a_permissive_licence_and_every_source_is_in_the_notice(self) -> None:
+        pool = shipped_pool()
+        assert pool is not None
+        notice = (pool_path().parent / "devices.NOTICE.txt").read_text()
+
+        for name in pool.platforms:
+            card = pool.card(name)
+            assert card["licence"].startswith(("MIT", "Apache-2.0", "BSD-3-Clause")), name
+            assert card["source"] in notice, name
+            assert card["measurements"] >= 4, name
+            assert card["trained_on"].startswith(f"{card['measurements']} networks measured there"), name
+
+    @pytest.mark.parametrize(
+        ("platform", "fastest_ms", "slowest_ms"),
+        [
+            ("jetson-nano/tensorrt-jetpack4.6/gpu/fp16", 4, 40),
+            ("raspberry-pi-5-broadcom-bcm2712/ncnn-unstated/cpu4/fp32", 15, 100),
+            ("qcs8450-proxy/tflite-2.17.0/npu+qairt-2.42.0/int8", 0.1, 5),
+        ],
+    )
+    def test_a_resnet18_takes_about_what_such_a_device_takes(self, platform: str, fastest_ms: float, slowest_ms: float) -> None:
+        found = predict("resnet18", on=platform)
+
+        assert fastest_ms < found.latency_ms < slowest_ms
+        assert found.low_ms < found.latency_ms < found.high_ms
+        assert found.level == 90

@@ -457,11 +457,12 @@ def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:
     }
     if predictor.device is not None:
         document["members"] = {each.name: round(each.weight, 3) for each in predictor.device.members}
-        document["coefficients"] = _coefficients(predictor.device)
+        document["coefficients"] = coefficients_of(predictor.device)
     return document
 
 
-def _coefficients(forecast: DeviceForecast) -> list[dict[str, Any]]:
+def coefficients_of(forecast: DeviceForecast) -> list[dict[str, Any]]:
+    """What a device takes for each term, in milliseconds, and by which factor that is uncertain (one standard deviation)."""
     import numpy as np
 
     from latcast.predictors.network_features import TERM_NAMES, TERM_UNITS

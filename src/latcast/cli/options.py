@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from typer import Argument, Option
 
-from latcast.errors import DatasetError, LatcastError, UnknownNameError
+from latcast.errors import DatasetError, LatcastError, UnknownNameError, UnknownPlatformError
 from latcast.measure.settings import WorkerSettings
 from latcast.records import PRECISIONS
 from latcast.registry import matching, nearest_names
 
 if TYPE_CHECKING:
     from latcast.devices.latency_units import UnitMismatch
+    from latcast.predictors.platform_predictor import PlatformPredictor
     from latcast.records import Reference
 
 Value = TypeVar("Value", bound="str | None")
@@ -70,10 +71,10 @@ def _units() -> Sequence[str]:
 
 def complete_platforms(incomplete: str) -> list[str]:
     """Ids of platforms for the shell to complete, after the last comma."""
-    from latcast.predictors.bundle_index import available_platforms
+    from latcast.predictors.bundle_index import platform_ids
 
     before, comma, _ = incomplete.rpartition(",")
-    return [before + comma + each.platform for each in available_platforms()]
+    return [before + comma + name for name in platform_ids()]
 
 
 def complete_models(incomplete: str) -> list[str]:
@@ -261,24 +262,38 @@ def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list
     return found
 
 
-def platforms_in(on: str) -> list[str]:
+def platforms_in(on: str) -> list[str | PlatformPredictor]:
     """The platforms that ``--on`` names, each once: patterns stand for the ids that match them.
+
+    Of a device that nobody measured under a runtime, and whose chip is known, it is the predictor from the chip alone.
 
     Raises:
         LatcastError: None is named, or a pattern matches none.
+        UnknownPlatformError: There is no such platform, and its device is not known either.
     """
-    from latcast.predictors.bundle_index import available_platforms
+    from latcast.predictors.bundle_index import find_platform, platform_ids
 
     found: dict[str, None] = {}
     for name in names_in(on):
         if any(sign in name for sign in "*?[") and not Path(name).exists():
-            known = [each.platform for each in available_platforms()]
-            found.update(dict.fromkeys(matched(name, known, "platform", "latcast platforms")))
+            found.update(dict.fromkeys(matched(name, platform_ids(), "platform", "latcast platforms")))
         else:
             found[name] = None
     if not found:
         raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
-    return list(found)
+    listed: list[str | PlatformPredictor] = []
+    for name in found:
+        try:
+            find_platform(name)
+            listed.append(name)
+        except UnknownPlatformError:
+            from latcast.devices.unmeasured import unmeasured_platform
+
+            predictor = unmeasured_platform(name)
+            if predictor is None:
+                raise
+            listed.append(predictor)
+    return listed
 
 
 def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:

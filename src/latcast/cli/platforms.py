@@ -14,6 +14,7 @@ from latcast.errors import LatcastError
 
 if TYPE_CHECKING:
     from latcast.predictors.analytical import ClassThroughput
+    from latcast.predictors.device_forecast import DeviceForecast
     from latcast.predictors.intervals import Interval
     from latcast.predictors.platform_predictor import PlatformPredictor
 
@@ -154,8 +155,15 @@ def _described(predictor: PlatformPredictor) -> dict[str, Any]:
             else None
         ),
         "interval": predictor.interval.to_json(),
+        **({} if predictor.device is None else {"coefficients": _coefficients(predictor.device)}),
         "throughputs": [each.to_json() for each in _throughputs(predictor)],
     }
+
+
+def _coefficients(device: DeviceForecast) -> list[dict[str, Any]]:
+    from latcast.cli.device import coefficients_of
+
+    return coefficients_of(device)
 
 
 def _throughputs(predictor: PlatformPredictor) -> list[ClassThroughput]:
@@ -195,6 +203,8 @@ def _print_one(predictor: PlatformPredictor) -> None:
         "\nWhat the device does well", ("kernel class", *COLUMNS),
         [(each.kernel_class, *_rates(each)) for each in _throughputs(predictor)],
     )  # fmt: skip
+    if predictor.device is not None:
+        _print_known(predictor, predictor.device)
     interval = predictor.interval
     print(
         f"\nOverhead: {milliseconds(predictor.network.constant_ms)} ms a network and "
@@ -202,6 +212,48 @@ def _print_one(predictor: PlatformPredictor) -> None:
         f"{_short_networks(predictor)}"
         f"{interval.kind.capitalize()} interval: {interval.low:.3f} to {interval.high:.3f} times the prediction"
     )
+
+
+MEASURED_FACTOR = 1.25
+"""A coefficient that is uncertain by no more counts as measured."""
+
+
+def _print_known(predictor: PlatformPredictor, device: DeviceForecast) -> None:
+    """What was measured there, and what is inferred from other platforms."""
+    from latcast.predictors.card import TRAINING_LINEAGES
+
+    found = _coefficients(device)
+    told = [each["term"] for each in found if each["factor_68"] <= MEASURED_FACTOR]
+    inferred = [f"{each['term']} (x/÷ {each['factor_68']:.2f})" for each in found if each["factor_68"] > MEASURED_FACTOR]
+    lineages = predictor.card.get(TRAINING_LINEAGES) or ()
+    rows = [
+        (
+            "measured there",
+            f"{predictor.card.get('measurements') or 0} networks of {len(lineages)} lineages: {', '.join(lineages)}",
+        ),
+        ("so its prices of these are known", ", ".join(told) or "none"),
+        ("inferred from other platforms, uncertain by", ", ".join(inferred) or "none"),
+    ]
+    for key, title in _CASES.items():
+        figures = predictor.card.get(key)
+        if figures:
+            rows.append((title, f"MAPE {figures['mape']:.1f} % on {figures['networks']}"))
+    coverage = predictor.card.get("interval_coverage_of_kind")
+    if coverage:
+        rows.append(
+            (
+                "inside the 90 % interval, on all platforms of its kind",
+                f"{min(coverage.values()):.0f} to {max(coverage.values()):.0f} %",
+            )
+        )
+    print_table("\nWhat was measured there, and what is inferred", ("", ""), rows)
+
+
+_CASES = {
+    "same_lineages": "networks that nobody ran, of lineages that it may have run",
+    "networks_of_others": "networks that others ran",
+}
+"""Figures of a card on other networks held out than those of unseen lineages."""
 
 
 def _interval(found: Interval) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -49,11 +50,11 @@ def predict(
       latcast predict timm/resnet18 --on pixel4/tflite-2.10/gpu/fp16 --top 10 --by module
       latcast predict resnet18 --on 'pixel4/*/gpu/*'
     """
-    from latcast.predictors.forecast import load
+    from latcast.predictors.forecast import load, predict_many
     from latcast.spaces.models import as_graph
 
     shapes = options.parse_shapes(shape)
-    predictors = [load(name) for name in options.platforms_in(on)]
+    platforms = options.platforms_in(on)
 
     def read(model: str) -> Graph:
         return as_graph(model, shapes=shapes or None, strict=strict, trust=trust)
@@ -61,13 +62,13 @@ def predict(
     graphs = [graph for _, graph in for_each(models, read)]
     predictions: list[Prediction] = []
     listed = breakdown or bool(top) or bool(by)
-    for predictor in predictors:
-        if scheduler:
-            from latcast.predictors.on_workers import predict_on_workers
+    if scheduler:
+        from latcast.predictors.on_workers import predict_on_workers
 
-            predictions += predict_on_workers(predictor, graphs, scheduler, breakdown=listed)
-        else:
-            predictions += predictor.predict_many(graphs, breakdown=listed)
+        for platform in platforms:
+            predictions += predict_on_workers(load(platform), graphs, scheduler, breakdown=listed)
+    else:
+        predictions += predict_many(graphs, platforms, breakdown=listed)
     if as_json:
         print_json({"predictions": [_document(found, breakdown=breakdown, top=top, by=by) for found in predictions]})
     elif predictions:
@@ -81,9 +82,7 @@ def predict(
                 print_top(found, top)
             if breakdown:
                 _print_kernels(found)
-    for found in predictions:
-        for text in found.warnings:
-            warn(f"{found.model} on {found.platform}: {text}")
+    _warn(predictions)
     if len(graphs) < len(models):
         raise typer.Exit(1)
 
@@ -95,6 +94,24 @@ def _document(found: Prediction, *, breakdown: bool, top: int, by: str) -> dict[
     if by:
         document[f"by_{by}"] = found.by_type() if by == "type" else found.by_module()
     return document
+
+
+MOST_WARNED = 20
+"""Predictions whose warnings are all printed."""
+
+
+def _warn(predictions: Sequence[Prediction]) -> None:
+    warned = [found for found in predictions if found.warnings]
+    if len(warned) > MOST_WARNED:
+        first = warned[0]
+        warn(
+            f"{len(warned)} of {len(predictions)} predictions have warnings, such as {first.model} on {first.platform}: "
+            f"{first.warnings[0]}; --json has all, and so has a prediction on fewer platforms"
+        )
+        return
+    for found in warned:
+        for text in found.warnings:
+            warn(f"{found.model} on {found.platform}: {text}")
 
 
 def print_predictions(predictions: list[Prediction]) -> None:

@@ -104,7 +104,7 @@ def command(
         check_drawable("--plot")
     named = options.platforms_in(on)
     if len(named) > 1:
-        raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(named[:8])}")
+        raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(map(str, named[:8]))}")
     predictor = load(named[0])
     platform = predictor.platform
     if measure:

@@ -156,7 +156,7 @@ def add_device(
     warnings = tuple(_warnings(kind, len(log_ms), misfits, scale, alike, die))
     predictor = PlatformPredictor(
         platform, load_rules(RULES), forecast.analytical(), {}, CalibrationTerms(constant_ms=forecast.constant_ms),
-        _typical_interval(model, forecast, kind), _card(known, model, error, warnings, alike, device_text, chip_text), forecast,
+        typical_interval(model, forecast, kind), _card(known, model, error, warnings, alike, device_text, chip_text), forecast,
     )  # fmt: skip
     return NewDevice(predictor, alike, misfits, (*measured.notes, *notes), warnings)
 
@@ -229,7 +229,7 @@ def _warnings(kind: str, measured: int, misfits: Sequence[Misfit], scale: float,
     return found
 
 
-def _typical_interval(model: DeviceModel, forecast: DeviceForecast, kind: str) -> Interval:
+def typical_interval(model: DeviceModel, forecast: DeviceForecast, kind: str) -> Interval:
     """What the interval is like on a network like those of the pool; each network has its own."""
     points = len(forecast.basis.places)
     opened = [member.scale * member.noise**2 for member in forecast.members]

@@ -201,8 +201,10 @@ WIDTH_COST = 0.15
 FACTORS = np.geomspace(0.3, 6.0, 14)
 
 
-def learn_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ...]]:
+def learn_arbitration(tried: Sequence[Tried], counts: Sequence[int] = MEASURED) -> dict[str, tuple[Arbitration, ...]]:
     """Weights of the members and factors of the variances, by kind of unit and number of measured networks.
+
+    A trial counts for that of ``counts`` which is nearest to its number, by the logarithm.
 
     Weights, and how much the measured networks' evidence counts beside them, minimise the mixture's mean relative error on
     networks held out, every chip alike; factors are those with which 90 % lies inside, whatever is held out, each case alone.
@@ -210,8 +212,8 @@ def learn_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ..
     found: dict[str, tuple[Arbitration, ...]] = {}
     for kind in KINDS:
         listed = []
-        for count in MEASURED:
-            own = [each for each in tried if len(each.trial.measured) == count]
+        for count in counts:
+            own = [each for each in tried if _nearest_count(len(each.trial.measured), counts) == count]
             ran = [each for each in own if each.trial.held_out == NOTHING]
             unseen = [each for each in own if each.trial.held_out != NOTHING]
             if own:
@@ -219,6 +221,10 @@ def learn_arbitration(tried: Sequence[Tried]) -> dict[str, tuple[Arbitration, ..
                 listed.append(Arbitration(count, _weighing(unseen or ran, kind), _weighing(ran or unseen, kind)))
         found[kind] = tuple(listed)
     return found
+
+
+def _nearest_count(measured: int, counts: Sequence[int]) -> int:
+    return min(counts, key=lambda count: abs(np.log((measured + 0.5) / (count + 0.5))))
 
 
 def _trial_weights(tried: Sequence[Tried], kind: str) -> np.ndarray:

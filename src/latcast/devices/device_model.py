@@ -29,6 +29,9 @@ TERM_COUNT = len(TERM_NAMES)
 
 KINDS = ("cpu", "gpu", "npu")
 
+LEAST_WEIGHT = 0.005
+"""Members below it are left out of a forecast."""
+
 INTERCEPT = "any platform"
 
 
@@ -209,13 +212,17 @@ class DeviceModel:
         return self.arbitrated(kind, covariates, self.candidates(kind, covariates, seen, log_ms, silicon), len(log_ms))
 
     def arbitrated(
-        self, kind: str, covariates: Mapping[str, float], candidates: Sequence[Candidate], measured: int
-    ) -> DeviceForecast:
-        """The members weighed: by their weights in the pool, and by how well they predict each network from the others."""
+        self, kind: str, covariates: Mapping[str, float], candidates: Sequence[Candidate], measured: int,
+        least_weight: float = LEAST_WEIGHT,
+    ) -> DeviceForecast:  # fmt: skip
+        """The members weighed: by their weights in the pool, and by how well they predict each network from the others.
+
+        Those below ``least_weight`` are left out.
+        """
         given = self.arbitration_of(kind, measured)
         names, scores = [each.name for each in candidates], np.array([each.score for each in candidates])
         weights = np.stack([member_weights(names, scores, each) for each in (given.new, given.known)], axis=1)
-        kept = np.flatnonzero((weights > LEAST_WEIGHT).any(axis=1))
+        kept = np.flatnonzero((weights > least_weight).any(axis=1))
         weights = weights / weights[kept].sum(axis=0)
         members = []
         for row in kept.tolist():
@@ -228,26 +235,27 @@ class DeviceModel:
         )  # fmt: skip
 
     def arbitration_of(self, kind: str, measured: int) -> Arbitration:
-        """Between those of the nearest numbers of measured networks, by the logarithm."""
-        known = self.arbitration.get(kind, ())
-        if not known:
-            return Arbitration(measured, UNLEARNED, UNLEARNED)
-        above = next((index for index, each in enumerate(known) if each.measured >= measured), len(known) - 1)
-        last = known[above]
-        if above == 0 or last.measured <= measured:
-            return last._replace(measured=measured)
-        first = known[above - 1]
-        part = float(np.log((measured + 0.5) / (first.measured + 0.5)) / np.log((last.measured + 0.5) / (first.measured + 0.5)))
-        return Arbitration(measured, _between(first.new, last.new, part), _between(first.known, last.known, part))
+        """That of a kind of unit with so many measured networks."""
+        return arbitration_at(self.arbitration.get(kind, ()), measured)
 
-
-LEAST_WEIGHT = 0.005
-"""Members below it are left out of a forecast."""
 
 TEMPER = 0.5
 
 UNLEARNED = Weighing({}, TEMPER, 1.0, 1.0)
 """Where nothing was learned: all members alike."""
+
+
+def arbitration_at(known: Sequence[Arbitration], measured: int) -> Arbitration:
+    """Between those of the nearest numbers of measured networks, by the logarithm."""
+    if not known:
+        return Arbitration(measured, UNLEARNED, UNLEARNED)
+    above = next((index for index, each in enumerate(known) if each.measured >= measured), len(known) - 1)
+    last = known[above]
+    if above == 0 or last.measured <= measured:
+        return last._replace(measured=measured)
+    first = known[above - 1]
+    part = float(np.log((measured + 0.5) / (first.measured + 0.5)) / np.log((last.measured + 0.5) / (first.measured + 0.5)))
+    return Arbitration(measured, _between(first.new, last.new, part), _between(first.known, last.known, part))
 
 
 def _between(first: Weighing, last: Weighing, part: float) -> Weighing:

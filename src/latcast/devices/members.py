@@ -48,6 +48,7 @@ class Candidate:
         score: Logarithm of the density with which it predicts each measured network from the others, summed.
         error: (networks,) logarithm of what was measured over what the others predict.
         weight: (networks,) Student's weight of each: well below 1 where it does not fit.
+        prior_covariance: Of the state, before anything was measured.
     """
 
     name: str
@@ -58,12 +59,14 @@ class Candidate:
     score: float
     error: np.ndarray
     weight: np.ndarray
+    prior_covariance: np.ndarray
 
     @classmethod
     def of(cls, name: str, prior: Prior, found: Posterior) -> Candidate:
         score = left_out_score(found.left_out_error, found.left_out_variance * found.scale)
         return cls(
             name, found.mean, found.covariance, prior.noise, found.scale, score, found.left_out_error, found.weights,
+            prior.covariance,
         )  # fmt: skip
 
 
@@ -259,6 +262,7 @@ def flops_and_memory(totals: np.ndarray, log_ms: np.ndarray, basis: int) -> Cand
     price = np.where(BASE_TERMS == 0, prices[0], np.where(BASE_TERMS <= 2, prices[1], np.where(BASE_TERMS == 4, prices[2], 0.0)))
     state[:TERM_COUNT] = np.log(np.maximum(price / TERM_UNITS, 1e-9))
     score = left_out_score(error, np.full(count, deviation**2))
+    certain = np.zeros((len(state), len(state)))
     return Candidate(
-        FLOPS_AND_MEMORY, state, np.zeros((len(state), len(state))), deviation, 1.0, score, error, np.ones(count),
+        FLOPS_AND_MEMORY, state, certain, deviation, 1.0, score, error, np.ones(count), certain,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where bundles are found: those shipped with the package and those in the user's folder (:mod:`latcast.folders`)."""
+"""Where platforms are found: bundles shipped with the package and in the user's folder (:mod:`latcast.folders`), and the pool."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from latcast.errors import BundleError, UnknownPlatformError
 from latcast.folders import bundles_folder
-from latcast.predictors.bundle import read_summary, save_bundle
+from latcast.predictors.bundle import BundleSummary, read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.pool_file import POOL_FILE, Pool
 from latcast.records import Platform
 from latcast.registry import beginning_with, matching, nearest_names
 from latcast.runtimes import RUNTIMES
@@ -26,11 +28,11 @@ LOCAL = "local"
 
 
 class IndexEntry(NamedTuple):
-    """A bundle that was found.
+    """A bundle that was found, or a platform of the pool.
 
     Attributes:
         platform: Its platform id.
-        path: Where it is.
+        path: Where it is; of a platform of the pool the pool's file.
         card: What it says of itself; see :mod:`latcast.predictors.card`.
     """
 
@@ -41,7 +43,7 @@ class IndexEntry(NamedTuple):
     @property
     def source(self) -> str:
         """ "shipped" or "user"."""
-        return "shipped" if SHIPPED_FOLDER in self.path.parents else "user"
+        return "shipped" if SHIPPED_FOLDER in self.path.parents or self.path == pool_path() else "user"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,13 @@ class IndexedBundle:
     path: Path
     is_current: bool
     before: Mapping[str, Any] | None
+
+
+class PooledPlatform(NamedTuple):
+    """A platform of the shipped pool that was found."""
+
+    pool: Pool
+    platform: str
 
 
 @dataclass(frozen=True)
@@ -124,18 +133,56 @@ def scan_bundles(folders: Sequence[Path] | None = None) -> BundleIndex:
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.name.startswith(".") or not is_bundle(path):
                 continue
-            try:
-                summary = read_summary(path)
-            except BundleError as problem:
-                problems.append(str(problem))
+            found = _summary_of(path, path.stat().st_mtime_ns)
+            if isinstance(found, str):
+                problems.append(found)
             else:
-                entries.setdefault(summary.platform, IndexEntry(summary.platform, path, summary.card))
+                entries.setdefault(found.platform, IndexEntry(found.platform, path, found.card))
     return BundleIndex(tuple(entries[name] for name in sorted(entries)), tuple(problems))
+
+
+@lru_cache(maxsize=1024)
+def _summary_of(path: Path, _stamp: int) -> BundleSummary | str:
+    """What a bundle says of itself, or why it cannot be read."""
+    try:
+        return read_summary(path)
+    except BundleError as problem:
+        return str(problem)
+
+
+def pool_path() -> Path:
+    """Where the shipped pool is: with the model of devices, whose sources it shares."""
+    return SHIPPED_FOLDER.parents[1] / "devices" / "shipped" / POOL_FILE
+
+
+def shipped_pool() -> Pool | None:
+    """The pool that comes with the package; None in a copy without it."""
+    path = pool_path()
+    return _pool(path, path.stat().st_mtime_ns) if path.is_file() else None
+
+
+@lru_cache(maxsize=2)
+def _pool(path: Path, _stamp: int) -> Pool:
+    return Pool(path)
 
 
 def available_platforms() -> list[IndexEntry]:
     """(platform id, path, card) of every platform that can be predicted for, sorted by id."""
-    return list(scan_bundles().entries)
+    entries = {entry.platform: entry for entry in scan_bundles().entries}
+    pool = shipped_pool()
+    for name in pool.platforms if pool is not None else ():
+        if name not in entries:
+            assert pool is not None
+            entries[name] = IndexEntry(name, pool.path, pool.card(name))
+    return [entries[name] for name in sorted(entries)]
+
+
+def platform_ids() -> list[str]:
+    """The id of every platform that can be predicted for, sorted; no shipped bundle is opened."""
+    named = (path.stem.replace("__", "/") for path in SHIPPED_FOLDER.glob("*.zip"))
+    own = (entry.platform for entry in scan_bundles([bundles_folder()]).entries)
+    pool = shipped_pool()
+    return sorted({*own, *named, *(pool.platforms if pool is not None else ())})
 
 
 @dataclass(frozen=True)
@@ -195,11 +242,11 @@ def _summary(entry: IndexEntry) -> PlatformSummary:
 
 
 def _chip(platform: Platform, card: Mapping[str, Any]) -> str | None:
-    """The CPU that the measurements of a card were taken on, or the system on chip of a published phone."""
+    """The CPU that the measurements of a card were taken on, or the chip of a published device."""
     from latcast.datasets.importers.usc.networks import PHONES
 
     known = PHONES.get(platform.device)
-    return _cpu_model(card) or (known.soc if known is not None else None)
+    return card.get("chip") or _cpu_model(card) or (known.soc if known is not None else None)
 
 
 def _cpu_model(card: Mapping[str, Any]) -> str | None:
@@ -209,8 +256,8 @@ def _cpu_model(card: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def find_bundle(id_or_path: str | Path) -> Path:
-    """The bundle of a platform.
+def find_platform(id_or_path: str | Path) -> Path | PooledPlatform:
+    """The bundle of a platform, or where it is in the pool.
 
     Args:
         id_or_path: A bundle's path; a platform id; or the beginning of one where a single platform begins so
@@ -231,24 +278,35 @@ def find_bundle(id_or_path: str | Path) -> Path:
     for folders, named in (((), bundle_path(wanted)), ((bundles_folder(),), SHIPPED_FOLDER / file_name(wanted))):
         if is_bundle(named) and not any(entry.platform == wanted for entry in scan_bundles(folders).entries):
             return named
+    pool = shipped_pool()
+    if (
+        pool is not None
+        and wanted in pool
+        and not any(each.platform == wanted for each in scan_bundles([bundles_folder()]).entries)
+    ):
+        return PooledPlatform(pool, wanted)
     index = scan_bundles()
-    names = {entry.platform: entry for entry in index.entries}
+    names: dict[str, Path | PooledPlatform] = (
+        {} if pool is None else {name: PooledPlatform(pool, name) for name in pool.platforms}
+    )
+    names |= {entry.platform: entry.path for entry in index.entries}
+    known = list(names)
     found = beginning_with(wanted, names)
     if not found and wanted.partition("/")[0] == LOCAL:
-        names = {f"{LOCAL}/{entry.platform.partition('/')[2]}": entry for entry in index.entries if _measured_here(entry)}
+        names = {f"{LOCAL}/{entry.platform.partition('/')[2]}": entry.path for entry in index.entries if _measured_here(entry)}
         found = beginning_with(wanted, names)
     if len(found) == 1:
-        return names[found[0]].path
+        return names[found[0]]
     if found:
         raise UnknownPlatformError(
             f"'{text}' is the beginning of {len(found)} platforms, expected one; give more of the id: {_listed(found)}"
         )
-    raise UnknownPlatformError(_nothing_found(text, index))
+    raise UnknownPlatformError(_nothing_found(text, known, index.problems))
 
 
 def shortest_name(platform: Platform) -> str:
-    """The shortest beginning of a platform's id that :func:`find_bundle` takes for it."""
-    text, known = platform.id, [entry.platform for entry in scan_bundles().entries]
+    """The shortest beginning of a platform's id that :func:`find_platform` takes for it."""
+    text, known = platform.id, platform_ids()
     beginnings = (f"{platform.device}/{platform.runtime}", text.rsplit("/", 2)[0], text.rsplit("/", 1)[0])
     return next((name for name in beginnings if beginning_with(name, known) == [text]), text)
 
@@ -265,9 +323,8 @@ MOST_LISTED = 8
 """Platforms that a message lists."""
 
 
-def _nothing_found(text: str, index: BundleIndex) -> str:
-    names = [entry.platform for entry in index.entries]
-    damaged = f" ({len(index.problems)} bundle(s) there cannot be read: {index.problems[0]})" if index.problems else ""
+def _nothing_found(text: str, names: list[str], problems: Sequence[str]) -> str:
+    damaged = f" ({len(problems)} bundle(s) there cannot be read: {problems[0]})" if problems else ""
     if not names:
         return (
             f"no predictor for '{text}': found no bundles in {bundles_folder()}{damaged}; "

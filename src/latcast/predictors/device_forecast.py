@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -168,16 +168,42 @@ class NetworkMemory:
 
     def recalled(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Offset of networks, and how far they are known (0 to 1), each (networks,)."""
+        return self.recalled_of(*self.nearest(places))
+
+    def nearest(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The network of the memory that is nearest to each, and how far the two are alike (0 to 1), each (networks,)."""
         if not len(self.offsets) or not len(places):
-            return np.zeros(len(places)), np.zeros(len(places))
+            return np.zeros(len(places), dtype=np.int64), np.zeros(len(places))
         square = (places**2).sum(axis=1)[:, None] + (self.places**2).sum(axis=1)[None] - 2 * places @ self.places.T
         nearest = square.argmin(axis=1)
-        alike = np.exp(-0.5 * np.maximum(square[np.arange(len(places)), nearest], 0) / ALIKE**2)
+        return nearest, np.exp(-0.5 * np.maximum(square[np.arange(len(places)), nearest], 0) / ALIKE**2)
+
+    def recalled_of(self, nearest: np.ndarray, alike: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`recalled` from what :meth:`nearest` gives."""
+        if not len(self.offsets):
+            return alike, alike
         offset = self.offsets[nearest]
         return alike * offset, alike * (offset != 0)
 
 
 NO_MEMORY = NetworkMemory(np.zeros((0, 0)), np.zeros(0), 0.0)
+
+
+class PlacedNetworks(NamedTuple):
+    """Networks on a basis and in a memory: the same for all devices that share both.
+
+    Attributes:
+        terms, basis: See :class:`latcast.predictors.platform_posterior.Observed`.
+        network_open, kernel_open: (networks,) what the basis leaves open of each part of the process, of variance 1.
+        nearest, alike: See :meth:`NetworkMemory.nearest`.
+    """
+
+    terms: np.ndarray
+    basis: np.ndarray
+    network_open: np.ndarray
+    kernel_open: np.ndarray
+    nearest: np.ndarray
+    alike: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -208,10 +234,20 @@ class DeviceForecast:
 
     def of_sums(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and calibrated deviation of the logarithms of latencies, each (networks,), from :meth:`sums`."""
-        basis, network_open, kernel_open = self.basis.of_sums(sums[:, :ADDED], sums[:, ADDED:])
-        novelty = self.network_scale**2 * network_open + self.kernel_scale**2 * kernel_open
-        offset, known = self.memory.recalled(network_place(sums[:, :ADDED]))
-        log_ms, deviation = self.of_described(network_terms(sums[:, :ADDED]), basis, novelty, known)
+        return self.of_placed(self.placed(sums))
+
+    def placed(self, sums: np.ndarray) -> PlacedNetworks:
+        """Networks on this device's basis and in its memory, from :meth:`sums`."""
+        own = sums[:, :ADDED]
+        return PlacedNetworks(
+            network_terms(own), *self.basis.of_sums(own, sums[:, ADDED:]), *self.memory.nearest(network_place(own))
+        )
+
+    def of_placed(self, networks: PlacedNetworks) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`of_sums`, from networks that a device with the same basis and memory placed."""
+        novelty = self.network_scale**2 * networks.network_open + self.kernel_scale**2 * networks.kernel_open
+        offset, known = self.memory.recalled_of(networks.nearest, networks.alike)
+        log_ms, deviation = self.of_described(networks.terms, networks.basis, novelty, known)
         return log_ms + offset, deviation
 
     def kernel_ms(self, kernels: KernelFeatures) -> np.ndarray:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeGuard, cast, overload
+from typing import TYPE_CHECKING, TypeGuard, cast, overload
 
-from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.graph.ir import Graph
+from latcast.kernels.rules import FusionRules
+from latcast.predictors.platform_predictor import PlatformPredictor, Workload
 from latcast.predictors.prediction import Prediction
 from latcast.records import Platform
 from latcast.spaces.models import Model, Shapes, as_graph, as_graphs
+
+if TYPE_CHECKING:
+    from latcast.predictors.bundle_index import PooledPlatform
+    from latcast.predictors.pool_file import Pool
 
 On = str | os.PathLike[str] | Platform | PlatformPredictor
 """A platform: its id, a beginning of it that no other has, a bundle's path, or a loaded predictor."""
@@ -22,6 +28,11 @@ def _load_cached(path: Path, stamp: float) -> PlatformPredictor:
     from latcast.predictors.bundle import load_bundle
 
     return load_bundle(path)
+
+
+@lru_cache(maxsize=64)
+def _from_pool(pool: Pool, platform: str) -> PlatformPredictor:
+    return pool.predictor(platform)
 
 
 def load(platform: On) -> PlatformPredictor:
@@ -40,12 +51,17 @@ def load(platform: On) -> PlatformPredictor:
         >>> phone.predict("resnet18")
         <Prediction resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms, 90 % interval 19.5 to 22.1 ms, 100 % covered>
     """
-    from latcast.predictors.bundle_index import find_bundle
+    return platform if isinstance(platform, PlatformPredictor) else _loaded(_found(platform))
 
-    if isinstance(platform, PlatformPredictor):
-        return platform
-    path = find_bundle(platform.id if isinstance(platform, Platform) else os.fspath(platform))
-    return _load_cached(path, path.stat().st_mtime)
+
+def _found(platform: str | os.PathLike[str] | Platform) -> Path | PooledPlatform:
+    from latcast.predictors.bundle_index import find_platform
+
+    return find_platform(platform.id if isinstance(platform, Platform) else os.fspath(platform))
+
+
+def _loaded(found: Path | PooledPlatform) -> PlatformPredictor:
+    return _load_cached(found, found.stat().st_mtime) if isinstance(found, Path) else _from_pool(*found)
 
 
 def is_one(on: On | Sequence[On]) -> TypeGuard[On]:
@@ -121,9 +137,9 @@ def predict(
         >>> latcast.predict("resnet18", on=["pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"])[1].platform
         's10/tflite-2.10/gpu/fp16'
     """
-    predictors = load_all(on)
+    listed = _each(on)
     graph = as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-    found = [predictor.predict(graph, breakdown=breakdown) for predictor in predictors]
+    found = [predictions[0] for predictions in _predictions([graph], listed, breakdown=breakdown)]
     return found[0] if is_one(on) else found
 
 
@@ -155,6 +171,26 @@ def predict_many(
         >>> [found.model for found in latcast.predict_many(["resnet18", "mobilenet_v2"], on=phone)]
         ['resnet18', 'mobilenet_v2']
     """
-    predictors = load_all(on)
+    listed = _each(on)
     graphs = as_graphs(models, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-    return [found for predictor in predictors for found in predictor.predict_many(graphs, breakdown=breakdown)]
+    return [found for predictions in _predictions(graphs, listed, breakdown=breakdown) for found in predictions]
+
+
+def _each(on: On | Sequence[On]) -> list[PlatformPredictor | Path | PooledPlatform]:
+    """Where each platform is."""
+    listed = [on] if is_one(on) else cast("Sequence[On]", on)
+    return [each if isinstance(each, PlatformPredictor) else _found(each) for each in listed]
+
+
+def _predictions(
+    graphs: Sequence[Graph], platforms: Iterable[PlatformPredictor | Path | PooledPlatform], *, breakdown: bool
+) -> Iterator[list[Prediction]]:
+    """Of each platform; those with the same rules share what is the same on all, and none is in memory longer than needed."""
+    workloads: list[tuple[FusionRules, Workload]] = []
+    for each in platforms:
+        predictor = each if isinstance(each, PlatformPredictor) else _loaded(each)
+        workload = next((known for rules, known in workloads if rules == predictor.rules), None)
+        if workload is None:
+            workload = Workload(graphs, predictor.rules)
+            workloads.append((predictor.rules, workload))
+        yield predictor.predict_workload(workload, breakdown=breakdown)

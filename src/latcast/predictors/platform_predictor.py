@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
 from latcast.graph.operators.table import unknown_operators
-from latcast.kernels.delegates import delegate_of
+from latcast.kernels.delegates import Delegate, delegate_of
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.partitioning import Partitioning, partition
 from latcast.kernels.rules import FusionRules
@@ -21,7 +22,7 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms, ClassThroughput, throughputs
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
-from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast
+from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast, PlacedNetworks
 from latcast.predictors.intervals import Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_features import KernelFeatures, NetworkFeatures
@@ -114,7 +115,64 @@ class _Fallen(NamedTuple):
 
 _NOTHING_FALLS = _Fallen(frozenset(), 0.0, ())
 
-_EstimateOf = Mapping[tuple[str, tuple[int, ...]], _KernelEstimate]
+_KernelKey = tuple[str, tuple[int, ...]]
+_EstimateOf = Mapping[_KernelKey, _KernelEstimate]
+
+
+class TableOnDevices:
+    """A table's networks as devices known by few measurements see them; what devices share is worked out once."""
+
+    def __init__(self, table: KernelTable) -> None:
+        self.table = table
+        self.features = NetworkFeatures.of_table(table)
+        self._seen: dict[tuple[int, int], tuple[DeviceForecast, _Seen]] = {}
+
+    def seen_by(self, device: DeviceForecast) -> _Seen:
+        """What :meth:`DeviceForecast.sums` gives, the networks placed, and which kernels are like known ones."""
+        key = (id(device.basis), id(device.memory.places))
+        if key not in self._seen:
+            sums = device.sums(self.features)
+            covered = device.kernel_novelty(self.features.kernels) < NOVEL
+            # With the device, so that none of another basis takes its address.
+            self._seen[key] = (device, _Seen(sums, device.placed(sums), covered))
+        return self._seen[key][1]
+
+
+class _Seen(NamedTuple):
+    sums: np.ndarray
+    placed: PlacedNetworks
+    covered: np.ndarray
+
+
+class Workload:
+    """Networks as platforms with the same fusion rules execute them; what is the same on all of these is worked out once.
+
+    Args:
+        graphs: The networks.
+        rules: Of the platforms.
+    """
+
+    def __init__(self, graphs: Sequence[Graph], rules: FusionRules) -> None:
+        self.graphs = graphs
+        self.kernels = [find_kernels(graph, rules) for graph in graphs]
+        self.table = KernelTable.of(self.kernels)
+        self._partitions: dict[tuple[int, int], Partitioning] = {}
+
+    @cached_property
+    def on_devices(self) -> TableOnDevices:
+        return TableOnDevices(self.table)
+
+    @cached_property
+    def keys(self) -> list[_KernelKey]:
+        """Of the table's distinct kernels."""
+        return [(name, tuple(row)) for name, rows in self.table.configurations.items() for row in rows.tolist()]
+
+    def partition(self, network: int, delegate: Delegate) -> Partitioning:
+        """What a delegate takes of a network."""
+        key = (network, id(delegate))
+        if key not in self._partitions:
+            self._partitions[key] = partition(self.graphs[network], delegate)
+        return self._partitions[key]
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,7 +230,7 @@ class PlatformPredictor:
     def estimate_table(self, table: KernelTable) -> Estimates:
         """Estimates a table, for configurations without graphs (the encodings of a search space)."""
         if self.device is not None:
-            return self._device_estimates(table, self.device)
+            return self._device_estimates(TableOnDevices(table), self.device)
         raw = self.raw_kernel_latency_ms(table.configurations)
         types = table.kernel_types
         kernel_ms = self.network.kernel_latency_ms(types, raw) if len(raw) else raw
@@ -187,21 +245,17 @@ class PlatformPredictor:
             **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms
         )
 
-    def _device_estimates(self, table: KernelTable, device: DeviceForecast) -> Estimates:
-        features = NetworkFeatures.of_table(table)
-        kernel_ms = device.kernel_ms(features.kernels)
-        covered = device.kernel_novelty(features.kernels) < NOVEL
-        sums_ms = np.hstack(
-            [
-                table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * ~covered], axis=1)),
-                device.sums(features),
-            ]
-        )
-        networks = vars(self.network_estimates(sums_ms))
+    def _device_estimates(self, table: TableOnDevices, device: DeviceForecast) -> Estimates:
+        kernel_ms = device.kernel_ms(table.features.kernels)
+        sums, placed, covered = table.seen_by(device)
+        by_kernel = np.stack([kernel_ms, kernel_ms * covered, kernel_ms * ~covered], axis=1)
+        sums_ms = np.hstack([table.table.sum_by_network(by_kernel), sums])
+        networks = vars(self._network_estimates(sums_ms, device.of_placed(placed)))
         unknown = np.zeros(len(covered), dtype=bool)
         return Estimates(
-            **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered, sums_ms=sums_ms
-        )
+            **networks, table=table.table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=~covered,
+            sums_ms=sums_ms,
+        )  # fmt: skip
 
     @property
     def sum_columns(self) -> int:
@@ -214,12 +268,16 @@ class PlatformPredictor:
         Args:
             sums_ms: (networks, :attr:`sum_columns`) as in :class:`Estimates`.
         """
+        return self._network_estimates(sums_ms, None if self.device is None else self.device.of_sums(sums_ms[:, 3:]))
+
+    def _network_estimates(self, sums_ms: np.ndarray, forecast: tuple[np.ndarray, np.ndarray] | None) -> NetworkEstimates:
+        """``forecast`` is a device's, of the logarithms; None where kernel predictors decide."""
         total = sums_ms[:, 0] + self.network.constant_ms
         zero_cost = total <= 0  # a network of views alone, all of it by rule
         whole = np.where(zero_cost, 1.0, total)
         covered_share = np.where(zero_cost, 1.0, (sums_ms[:, 1] + self.network.constant_ms) / whole)
-        if self.device is not None:
-            log_ms, deviation = self.device.of_sums(sums_ms[:, 3:])
+        if forecast is not None:
+            log_ms, deviation = forecast
             latency_ms = np.exp(log_ms)
             return NetworkEstimates(latency_ms, latency_ms / whole, covered_share, sums_ms[:, 2] / whole, deviation)
         factor = self.network.short_network_factor(sums_ms[:, 0])
@@ -300,16 +358,23 @@ class PlatformPredictor:
             ModelError: A model cannot be read; or the models are not a list.
         """
         listed = as_graphs(models, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
-        kernels = [find_kernels(graph, self.rules) for graph in listed]
-        estimates = self.estimate(kernels)
+        return self.predict_workload(Workload(listed, self.rules), breakdown=breakdown)
+
+    def predict_workload(self, workload: Workload, *, breakdown: bool = False) -> list[Prediction]:
+        """Latency of networks of which other platforms with the same rules are asked, too."""
+        listed, kernels = workload.graphs, workload.kernels
+        if self.device is not None:
+            estimates = self._device_estimates(workload.on_devices, self.device)
+        else:
+            estimates = self.estimate_table(workload.table)
         low, high = self.bounds_ms(estimates)
-        estimate_of = self._by_kernel(estimates)
+        estimate_of = self._by_kernel(workload.keys, estimates)
         limit_of = self._limits(estimates.table) if breakdown else {}
         delegate = delegate_of(self.platform)
         predictions = []
         for index, graph in enumerate(listed):
             factor = float(estimates.correction[index])
-            parts = None if delegate is None else partition(graph, delegate)
+            parts = None if delegate is None else workload.partition(index, delegate)
             fallen = self._fallen(parts, kernels[index], estimate_of)
             predictions.append(
                 Prediction(
@@ -344,9 +409,8 @@ class PlatformPredictor:
             (parts.sentence() + said,),
         )
 
-    def _by_kernel(self, estimates: Estimates) -> _EstimateOf:
+    def _by_kernel(self, keys: Sequence[_KernelKey], estimates: Estimates) -> _EstimateOf:
         columns = (estimates.kernel_ms, estimates.covered, estimates.unknown, estimates.outside)
-        keys = ((name, tuple(row)) for name, rows in estimates.table.configurations.items() for row in rows.tolist())
         return {
             key: _KernelEstimate(*values) for key, *values in zip(keys, *(column.tolist() for column in columns), strict=True)
         }

@@ -1,0 +1,58 @@
+"""A platform that nobody measured, of a device whose chip is known: what is said of it from the chip alone."""
+
+from __future__ import annotations
+
+from latcast.datasets.importers.latency_tables import slug
+from latcast.devices.added_device import add_device
+from latcast.devices.chips import devices_named, find
+from latcast.devices.device_model_file import load_device_model
+from latcast.devices.measured_networks import MeasuredNetworks
+from latcast.errors import LatcastError
+from latcast.predictors.bundle_index import platform_ids
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.records import Platform
+
+SHOWN = 3
+"""Nearest platforms that the warning names."""
+
+
+def unmeasured_platform(text: str) -> PlatformPredictor | None:
+    """The predictor of a platform id of which nothing is known but the device.
+
+    Args:
+        text: ``device/runtime/unit/precision``; the device as :func:`latcast.find_devices` takes it ("pi 5", "rk3588"), the
+            runtime with or without its version.
+
+    Returns:
+        None where the text is no whole id, no chip or device of the table is called just so, or platforms of the device under
+        this runtime can be predicted for: then one of them may be meant.
+    """
+    parts = [part.strip() for part in text.split("/")]
+    if len(parts) != 4 or not any(each.exact and each.by == "name" for each in find(parts[0])):
+        return None
+    device, runtime, unit, precision = parts
+    name, _, version = runtime.rpartition("-")
+    versioned = runtime if name and any(character.isdigit() for character in version) else f"{runtime}-unstated"
+    try:
+        platform = Platform.parse(f"{slug(device)}/{versioned}/{unit}/{precision}")
+        if _may_mean_another(platform, device):
+            return None
+        found = add_device(platform, MeasuredNetworks(()), load_device_model(), device_text=device)
+    except LatcastError:
+        return None
+    card = dict(found.predictor.card)
+    near = ", ".join(each.platform for each in found.nearest[:SHOWN])
+    card["warning"] = f"{card['warning']}; nearest: {near}; a few networks timed there narrow it: latcast device kit"
+    return found.predictor.with_card(card)
+
+
+def _may_mean_another(platform: Platform, device_text: str) -> bool:
+    """Whether a device of this name has platforms under this runtime."""
+    wanted = set(devices_named(device_text))
+    for name in platform_ids():
+        device, runtime = name.split("/")[:2]
+        if runtime.rpartition("-")[0] == platform.runtime and (
+            device == platform.device or (wanted and wanted & set(devices_named(device)))
+        ):
+            return True
+    return False
