@@ -263,7 +263,7 @@ def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: 
 @app.command()
 def differences(
     store: Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")],
-    every: Annotated[int, typer.Option(help="One CPU platform in so many, and four times as many of the GPUs.", min=1)] = 8,
+    every: Annotated[int, typer.Option(help="One CPU platform in so many, and nine times as many of the GPUs.", min=1)] = 9,
 ) -> None:
     """Intervals of differences of two predictions on lineages held out; writes benchmarks/results/differences.json."""
     from benchmarks import differences as judged

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations_with_replacement, pairwise
+from itertools import combinations, combinations_with_replacement, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,9 @@ SAME_KERNELS = 0.999
 MOST_LEARNED, MOST_JUDGED = 150, 25
 """Pairs of each platform and two lineages."""
 
+MOST_SCORE = 3.0
+"""Standard deviations beyond which an error counts as so many, for correlations between platforms."""
+
 SOURCES = (
     "latcast.kernels", "latcast.predictors.training", "latcast.predictors.whole_networks", "latcast.predictors.samples",
     "latcast.predictors.regressors", "latcast.predictors.kernel_predictor", "latcast.predictors.calibration_terms",
@@ -58,12 +61,13 @@ class PlatformErrors:
 
     Attributes:
         platform: Id.
-        lineages: (networks,).
+        names, lineages: (networks,).
         latency_ms, predicted_ms, outside_share: (networks,).
         parts: (3, networks, networks) of :func:`latcast.predictors.joint.shared_parts`, by a predictor of all networks.
     """
 
     platform: str
+    names: list[str]
     lineages: list[str]
     latency_ms: list[float]
     predicted_ms: list[float]
@@ -77,12 +81,12 @@ class _Trial:
 
 
 def platform_errors(path: Path, every: int) -> Iterator[PlatformErrors]:
-    """Errors of one CPU platform in so many, and of as many GPUs; those computed before are read again."""
+    """Errors of one CPU platform in so many, and of nine times as many GPUs; those computed before are read again."""
     with Store(path) as store:
         names = phone_platforms(store)
     gpus = [name for name in names if unit_kind(Platform.parse(name).unit) == "gpu"]
     cpus = [name for name in names if name not in gpus]
-    chosen = [name for pair in zip(cpus[every // 2 :: every], gpus[:: max(every // 4, 1)], strict=False) for name in pair]
+    chosen = [name for pair in zip_longest(cpus[every // 2 :: every], gpus[:: max(every // 9, 1)]) for name in pair if name]
     kept = ResultFolder(
         cache_folder() / "differences", files_digest([path]), source_digest(SOURCES), lambda found: PlatformErrors(**found)
     )
@@ -100,8 +104,11 @@ def _errors_of(path: Path, name: str) -> PlatformErrors:
     unseen = cross_predict(data, platform, rules, learn_from=source_of(data))
     whole = fit_predictor(data, platform, rules, learn_from=source_of(data))
     parts = shared_parts(whole.estimate([sample.kernels for sample in data.networks]), whole.network.constant_ms)
+    names, lineages, latency_ms = zip(
+        *((str(sample.reference.name), sample.lineage, sample.latency_ms) for sample in data.networks), strict=True
+    )
     return PlatformErrors(
-        name, [sample.lineage for sample in data.networks], [sample.latency_ms for sample in data.networks],
+        name, list(names), list(lineages), list(latency_ms),
         unseen.latency_ms.tolist(), unseen.outside_share.tolist(), np.round(parts, 6).tolist(),
     )  # fmt: skip
 
@@ -250,6 +257,7 @@ def judge(every: Sequence[PlatformErrors]) -> dict[str, Any]:
         "in_use": asdict(SHARED),
         "lineages": [*names, "others"],
         "rows": summary(rows),
+        "between_platforms": between_platforms(every),
     }
 
 
@@ -277,6 +285,31 @@ def _judged(
                 faster = joint.faster_probability()
                 row[f"{name}_brier"] = (faster - (truth_ms < 0)) ** 2
             yield row
+
+
+def between_platforms(every: Sequence[PlatformErrors]) -> list[dict[str, Any]]:
+    """Correlation of the errors of the same networks on two platforms: mean over pairs of platforms, by what these share."""
+    found: dict[tuple[bool, ...], list[float]] = {}
+    for one, other in combinations(every, 2):
+        both = sorted(set(one.names) & set(other.names))
+        x, y = (_typical_scores(errors, both) for errors in (one, other))
+        a, b = Platform.parse(one.platform), Platform.parse(other.platform)
+        shares = a.runtime == b.runtime, unit_kind(a.unit) == unit_kind(b.unit), a.precision == b.precision, a.device == b.device
+        found.setdefault(shares, []).append(float((x @ y) / np.sqrt((x @ x) * (y @ y))))
+    return [
+        {
+            **dict(zip(("runtime", "unit_kind", "precision", "device"), shares, strict=True)),
+            "pairs": len(values),
+            "correlation": round(float(np.mean(values)), 3),
+        }
+        for shares, values in sorted(found.items(), reverse=True)
+    ]
+
+
+def _typical_scores(errors: PlatformErrors, names: Sequence[str]) -> np.ndarray:
+    """Errors of some networks in standard deviations of their intervals, none larger than :data:`MOST_SCORE`."""
+    score, _ = _scores(errors, _interval(errors, np.ones(len(errors.names), dtype=bool)))
+    return np.clip(score[[errors.names.index(name) for name in names]], -MOST_SCORE, MOST_SCORE)
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

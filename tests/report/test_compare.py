@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from latcast.errors import ModelError, UnknownPlatformError
+from latcast.errors import LatcastError, ModelError, UnknownPlatformError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.predictors.forecast import load, predict
 from latcast.predictors.intervals import Interval
+from latcast.predictors.joint import joint_of
 from latcast.report.compare import compare
 from latcast.spaces.catalogue import build, model
 
@@ -31,9 +32,9 @@ def test_latencies_are_the_predictions_and_kernel_types_add_up_to_the_difference
     assert sum(each.difference_ms for each in found.kernels) + fast.overhead_ms - slow.overhead_ms == pytest.approx(
         found.difference_ms
     )
-    sizes = [abs(each.difference_ms) for each in found.kernels]
+    sizes = [abs(each.difference_ms) for each in found.kernel_types]
     assert sizes == sorted(sizes, reverse=True)
-    [convolutions] = [each for each in found.kernels if each.kernel_type == "depthwise_conv"]
+    [convolutions] = [each for each in found.kernel_types if each.kernel_type == "depthwise_conv"]
     assert (convolutions.a_count, convolutions.b_count) == (0, 17)
 
 
@@ -86,9 +87,13 @@ def test_the_json_form_is_what_scripts_rely_on() -> None:
     document = json.loads(json.dumps(compare("resnet18", "resnet34", on=PHONE).to_json()))
 
     assert list(document) == [
-        "a", "b", "platform", "a_ms", "b_ms", "difference_ms", "low_ms", "high_ms", "faster_probability", "level", "kernels",
+        "a", "b", "platform", "b_platform", "a_ms", "b_ms", "difference_ms", "low_ms", "high_ms", "faster_probability", "level",
+        "kernels", "kernel_types",
     ]  # fmt: skip
-    assert set(document["kernels"][0]) == {"kernel_type", "a_count", "b_count", "a_ms", "b_ms", "difference_ms"}
+    assert list(document["kernels"][0]) == [
+        "change", "kernel_type", "a", "b", "a_ms", "b_ms", "difference_ms", "configuration",
+    ]  # fmt: skip
+    assert set(document["kernel_types"][0]) == {"kernel_type", "a_count", "b_count", "a_ms", "b_ms", "difference_ms"}
 
 
 def test_what_cannot_be_read_or_is_not_known_is_named(tmp_path: Path) -> None:
@@ -96,3 +101,38 @@ def test_what_cannot_be_read_or_is_not_known_is_named(tmp_path: Path) -> None:
         compare("resnet18", tmp_path / "nowhere.onnx", on=PHONE)
     with pytest.raises(UnknownPlatformError, match="no-such-device"):
         compare("resnet18", "resnet34", on="no-such-device")
+
+
+def test_one_network_is_compared_on_several_platforms_whose_errors_are_independent() -> None:
+    core = "pixel4/tflite-2.10/1large/"
+
+    [found] = compare("mobilenet_v2", on=[core + "fp32", core + "int8"])
+
+    a, b = predict("mobilenet_v2", [core + "fp32", core + "int8"])
+    assert (found.a, found.b, found.platform, found.b_platform) == ("mobilenet_v2", "mobilenet_v2", a.platform, b.platform)
+    assert (found.a_ms, found.b_ms) == (a.latency_ms, b.latency_ms)
+    assert (found.low_ms, found.high_ms) == joint_of(a, b, 0.0).difference_ms()
+    assert {each.change for each in found.kernels} == {"same"}
+    assert repr(found).startswith(f"<Comparison mobilenet_v2 on {core}int8 - mobilenet_v2 on {core}fp32: ")
+
+
+def test_one_network_on_one_platform_is_no_comparison() -> None:
+    with pytest.raises(LatcastError, match="expected two at least"):
+        compare("resnet18", on=PHONE)
+
+
+def test_a_diff_begins_with_both_latencies_and_shows_what_the_edit_changed() -> None:
+    def network(name: str, width: int) -> Graph:
+        b = GraphBuilder(name)
+        x = b.input((1, 3, 32, 32))
+        for channels in (16, 16, 16, width, 16, 16, 16):
+            x = b.relu(b.conv(x, channels, 3))
+        return b.finish(x)
+
+    lines = compare(network("old", 16), network("new", 24), on=PHONE).diff().splitlines()
+
+    assert lines[0].startswith(f"--- old on {PHONE}: ")
+    assert lines[1].startswith(f"+++ new on {PHONE}: ")
+    assert [line[:2] for line in lines[3:]] == ["@@", "  ", "  ", "! ", "! ", "  ", "  "]
+    assert "out_channels 16 -> 24: " in lines[6]
+    assert "in_channels 16 -> 24: " in lines[7]

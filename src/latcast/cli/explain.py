@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.cli.predict import Strict, print_parts, print_predictions, print_top
+from latcast.cli.predict import print_parts, print_predictions, print_top
 
 if TYPE_CHECKING:
     from latcast.kernels.partitioning import Fallback
@@ -35,7 +35,7 @@ def explain(
     shape: options.Shape = None,
     top: Annotated[int, Option("--top", help="How many kernels to show.", min=0)] = 10,
     plot: Annotated[Path | None, Option("--plot", help="Draw what the hints bring to this file (.png).")] = None,
-    strict: Strict = False,
+    strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -1,24 +1,18 @@
-"""``latcast predict`` and ``latcast compare``."""
+"""``latcast predict``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.graph.ir import Graph
 from latcast.predictors.prediction import KernelLatency, Prediction
-
-if TYPE_CHECKING:
-    from latcast.report.compare import Comparison
-
-
-Strict = Annotated[bool, Option("--strict", help="An unknown operator is an error.")]
 
 
 def predict(
@@ -36,7 +30,7 @@ def predict(
             callback=options.one_of(lambda: ("", "type", "module")),
         ),
     ] = "",
-    strict: Strict = False,
+    strict: options.Strict = False,
     trust: options.Trust = False,
     scheduler: options.Scheduler = "",
     as_json: options.AsJson = False,
@@ -206,61 +200,3 @@ def _print_kernels(found: Prediction) -> None:
         for kernel in found.kernels
     ]
     print_table(f"\n{found.model} on {found.platform}", ("kernel", "type", "operators", "ms", "% of all"), rows)
-
-
-def compare(
-    a: Annotated[
-        str, Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.")
-    ],
-    b: Annotated[str, Argument(metavar="B", help="Another one.")],
-    on: options.On,
-    shape: options.Shape = None,
-    breakdown: Annotated[bool, Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
-    strict: Strict = False,
-    trust: options.Trust = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Which of two models is faster on platforms, by how much, and how sure that is.
-
-    Like networks err alike: the more their kernels are the same, the surer is the difference.
-
-    \b
-    Examples:
-      latcast compare resnet50 mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16
-      latcast compare old.onnx new.onnx --on 'pixel4/*/gpu/*' --breakdown
-    """
-    from latcast.report.compare import compare as compared
-
-    found = compared(a, b, options.platforms_in(on), shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust)
-    if as_json:
-        print_json({"pairs": [each.to_json() for each in found]})
-    else:
-        _print_comparisons(found, breakdown=breakdown)
-
-
-def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
-    heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in found])
-    print(f"A: {found[0].a}\nB: {found[0].b}\n")
-    print_table(
-        "",
-        ("platform", "A ms", "B ms", "B - A ms", heading, "B faster %"),
-        [
-            (
-                each.platform, milliseconds(each.a_ms), milliseconds(each.b_ms), milliseconds(each.difference_ms),
-                interval, percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
-            )
-            for each, interval in zip(found, intervals, strict=True)
-        ],
-    )  # fmt: skip
-    for each in found if breakdown else ():
-        print_table(
-            f"\n{each.platform}",
-            ("kernel type", "of A", "of B", "A ms", "B ms", "B - A ms"),
-            [
-                (
-                    kind.kernel_type, str(kind.a_count), str(kind.b_count), milliseconds(kind.a_ms), milliseconds(kind.b_ms),
-                    milliseconds(kind.difference_ms),
-                )
-                for kind in each.kernels
-            ],
-        )  # fmt: skip

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import print_json, warn
-from latcast.cli.predict import Strict, print_predictions
+from latcast.cli.predict import print_predictions
 
 
 def report(
@@ -32,7 +32,7 @@ def report(
         ),
     ] = None,
     shape: options.Shape = None,
-    strict: Strict = False,
+    strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -9,7 +9,6 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
-from latcast.cli.predict import Strict
 
 if TYPE_CHECKING:
     from latcast.report.sweep import Sweep
@@ -34,7 +33,7 @@ def sweep(
         ),
     ],
     plot: Annotated[Path | None, Option("--plot", help="Draw the curves to this file (.png).")] = None,
-    strict: Strict = False,
+    strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -52,7 +52,7 @@ class SharedErrors:
         return np.asarray(np.clip(covariance / np.outer(deviation, deviation), 0.0, 1.0))
 
 
-SHARED = SharedErrors(kind=0.0, close=0.5, same=0.5)
+SHARED = SharedErrors(kind=0.0, close=0.6, same=0.4)
 """Learned by ``python -m benchmarks differences`` from networks of published phones, predicted without their lineages."""
 
 

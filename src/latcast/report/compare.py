@@ -1,23 +1,24 @@
-"""Which of two networks is faster on a platform, by how much, and how sure that is."""
+"""Two networks on a platform, or one network on two: which is faster, by how much, how sure that is, and where it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, overload
 
+from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.predictors.forecast import On, is_one, load_all
-from latcast.predictors.joint import joint_latency
+from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.prediction import Prediction
 from latcast.records import milliseconds
+from latcast.report.alignment import KernelChange, align, diff_lines
 from latcast.spaces.models import Model, Shapes, as_graph
 
 
 @dataclass(frozen=True)
 class KernelDifference:
-    """What the kernels of one type take in two networks.
+    """What the kernels of one type take in A and in B.
 
     Attributes:
         kernel_type: Their type.
@@ -36,26 +37,27 @@ class KernelDifference:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Two networks on one platform.
+    """Two networks on one platform, or one network on two.
 
-    The errors of like networks are correlated (:mod:`latcast.predictors.joint`): the more the kernels of both are the same, the
-    narrower is the interval of the difference.
+    The errors of like networks on one platform are correlated (:mod:`latcast.predictors.joint`): the more the kernels of both are
+    the same, the narrower is the interval of the difference. Errors on two platforms are not.
 
     Attributes:
         a, b: What the user called the networks.
-        platform: Platform id.
+        platform, b_platform: Platform ids of A and of B.
         a_ms, b_ms: Predicted latencies.
         difference_ms: ``b_ms - a_ms``: below 0 where B is faster.
-        low_ms, high_ms: Interval of the difference, of the level of the predictions'; both 0 where the networks are identical.
+        low_ms, high_ms: Interval of the difference, of the level of the predictions'; both 0 where networks are identical.
         faster_probability: That B is faster than A, from 0 to 1; 0.5 where the networks are identical, None where nobody
-            calibrated the platform's interval.
+            calibrated the interval.
         level: Percent of differences that should lie in the interval; None where nobody calibrated it.
-        kernels: By kernel type, the largest difference first; what they do not add up to is overhead.
+        kernels: Of A and B, aligned; what they do not add up to is overhead.
     """
 
     a: str
     b: str
     platform: str
+    b_platform: str
     a_ms: float
     b_ms: float
     difference_ms: float
@@ -63,19 +65,67 @@ class Comparison:
     high_ms: float
     faster_probability: float | None
     level: float | None
-    kernels: tuple[KernelDifference, ...] = field(hash=False)
+    kernels: tuple[KernelChange, ...] = field(hash=False)
 
     def __repr__(self) -> str:
-        text = f"<Comparison {self.b} - {self.a} on {self.platform}: {milliseconds(self.difference_ms)} ms"
+        return f"<Comparison {self._title()}: {self._sentence()}>"
+
+    def _title(self) -> str:
+        if self.platform == self.b_platform:
+            return f"{self.b} - {self.a} on {self.platform}"
+        return f"{self.b} on {self.b_platform} - {self.a} on {self.platform}"
+
+    def _sentence(self) -> str:
         kind = "uncalibrated" if self.level is None else f"{self.level:g} %"
-        text += f", {kind} interval {milliseconds(self.low_ms)} to {milliseconds(self.high_ms)} ms"
+        bounds = f"{milliseconds(self.low_ms)} to {milliseconds(self.high_ms)} ms"
+        text = f"{milliseconds(self.difference_ms)} ms, {kind} interval {bounds}"
         if self.faster_probability is not None:
             text += f", faster with probability {self.faster_probability:.2f}"
-        return f"{text}>"
+        return text
+
+    @property
+    def kernel_types(self) -> tuple[KernelDifference, ...]:
+        """What kernels of each type take, the largest difference first."""
+        found: dict[str, list[float]] = {}
+        for each in self.kernels:
+            for side, kernel in enumerate((each.a, each.b)):
+                if kernel is not None:
+                    sums = found.setdefault(kernel.kernel_type, [0, 0, 0.0, 0.0])
+                    sums[side] += 1
+                    sums[2 + side] += kernel.latency_ms
+        listed = (
+            KernelDifference(name, int(a_count), int(b_count), a_ms, b_ms, b_ms - a_ms)
+            for name, (a_count, b_count, a_ms, b_ms) in found.items()
+        )
+        return tuple(sorted(listed, key=lambda each: -abs(each.difference_ms)))
+
+    def diff(self) -> str:
+        """The comparison as a text like a diff: which kernels came, went and changed, with what each takes.
+
+        Example:
+            >>> import latcast
+            >>> found = latcast.compare("resnet18", "resnet34", on="pixel4/tflite-2.10/gpu/fp16")
+            >>> print(*found.diff().splitlines()[:3], sep="\\n")
+            --- resnet18 on pixel4/tflite-2.10/gpu/fp16: 20.3 ms
+            +++ resnet34 on pixel4/tflite-2.10/gpu/fp16: 41.5 ms
+            21.2 ms, 90 % interval 20.2 to 23.2 ms, faster with probability 0.00
+        """
+        return "\n".join(
+            [
+                f"--- {self.a} on {self.platform}: {milliseconds(self.a_ms)} ms",
+                f"+++ {self.b} on {self.b_platform}: {milliseconds(self.b_ms)} ms",
+                self._sentence(),
+                *diff_lines(self.kernels),
+            ]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form that scripts rely on; the probability is from 0 to 1."""
-        return {**asdict(self), "kernels": [asdict(each) for each in self.kernels]}
+        return {
+            **{each.name: getattr(self, each.name) for each in fields(self)},
+            "kernels": [each.to_json() for each in self.kernels],
+            "kernel_types": [asdict(each) for each in self.kernel_types],
+        }
 
 
 @overload
@@ -94,8 +144,8 @@ def compare(  # type: ignore[overload-overlap]  # a text is a sequence of texts 
 @overload
 def compare(
     a: Model,
-    b: Model,
-    on: Sequence[On],
+    b: Model | None = None,
+    on: Sequence[On] = (),
     *,
     shapes: Shapes | None = None,
     strict: bool = False,
@@ -106,25 +156,27 @@ def compare(
 
 def compare(
     a: Model,
-    b: Model,
-    on: On | Sequence[On],
+    b: Model | None = None,
+    on: On | Sequence[On] = (),
     *,
     shapes: Shapes | None = None,
     strict: bool = False,
     trust: bool = False,
     example_inputs: object = None,
 ) -> Comparison | list[Comparison]:
-    """Compares two networks on a platform.
+    """Compares two networks on a platform, or one network on several platforms.
 
     Args:
-        a, b: As :func:`latcast.predict` takes them.
-        on: A platform, or a list of them.
+        a, b: As :func:`latcast.predict` takes them; without ``b``, ``a`` is compared with itself on other platforms.
+        on: A platform, or a list of them; without ``b`` at least two, the first of which the others are compared with. Precisions
+            and threads are platforms, too.
         shapes, strict, trust, example_inputs: As for :func:`latcast.predict`, the same for both networks.
 
     Returns:
-        A comparison; a list of them, one a platform, where ``on`` is a list.
+        A comparison; a list of them where ``on`` is a list.
 
     Raises:
+        LatcastError: Without ``b``, fewer than two platforms.
         ModelError: A model cannot be read, or cannot take inputs of these shapes.
         UnknownPlatformError: See :func:`latcast.load`.
 
@@ -133,28 +185,29 @@ def compare(
         >>> latcast.compare("resnet50", "mobilenet_v2", on="pixel4/tflite-2.10/gpu/fp16")  # doctest: +NORMALIZE_WHITESPACE
         <Comparison mobilenet_v2 - resnet50 on pixel4/tflite-2.10/gpu/fp16: -33.7 ms, 90 % interval -37.1 to -32.1 ms,
         faster with probability 1.00>
+        >>> core = "pixel4/tflite-2.10/1large/"
+        >>> [found] = latcast.compare("mobilenet_v2", on=[core + "fp32", core + "int8"])
+        >>> found.b_platform, found.difference_ms < 0
+        ('pixel4/tflite-2.10/1large/int8', True)
     """
     predictors = load_all(on)
     first, second = (
-        as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs) for model in (a, b)
+        as_graph(model, shapes=shapes, strict=strict, trust=trust, example_inputs=example_inputs)
+        for model in (a, a if b is None else b)
     )
-    found = [_compared(first, second, predictor) for predictor in predictors]
+    if b is None:
+        if len(predictors) < 2:
+            raise LatcastError(f"one network on {len(predictors)} platforms, expected two at least; or give a second network")
+        return [_compared(first, predictors[0], second, other) for other in predictors[1:]]
+    found = [_compared(first, predictor, second, predictor) for predictor in predictors]
     return found[0] if is_one(on) else found
 
 
-def _compared(a: Graph, b: Graph, predictor: PlatformPredictor) -> Comparison:
-    of_a, of_b = predictor.predict_many([a, b], breakdown=True)
-    joint = joint_latency(predictor, a, b)
-    kernels = tuple(sorted(_kernel_differences(of_a, of_b), key=lambda each: -abs(each.difference_ms)))
+def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor) -> Comparison:
+    [of_a], [of_b] = on.predict_many([a], breakdown=True), b_on.predict_many([b], breakdown=True)
+    joint = joint_of(of_a, of_b, float(error_correlation(on, [a, b])[0, 1]) if on is b_on else 0.0)
+    level = of_a.level if of_b.level is not None else None
     return Comparison(
-        of_a.model, of_b.model, of_a.platform, of_a.latency_ms, of_b.latency_ms, of_b.latency_ms - of_a.latency_ms,
-        *joint.difference_ms(), None if of_a.level is None else joint.faster_probability(), of_a.level, kernels,
+        of_a.model, of_b.model, of_a.platform, of_b.platform, of_a.latency_ms, of_b.latency_ms, of_b.latency_ms - of_a.latency_ms,
+        *joint.difference_ms(), None if level is None else joint.faster_probability(), level, align(of_a.kernels, of_b.kernels),
     )  # fmt: skip
-
-
-def _kernel_differences(a: Prediction, b: Prediction) -> Iterator[KernelDifference]:
-    of_a, of_b = a.by_type(), b.by_type()
-    for name in dict.fromkeys([*of_a, *of_b]):
-        a_count, b_count = (sum(kernel.kernel_type == name for kernel in found.kernels) for found in (a, b))
-        a_ms, b_ms = of_a.get(name, 0.0), of_b.get(name, 0.0)
-        yield KernelDifference(name, a_count, b_count, a_ms, b_ms, b_ms - a_ms)

@@ -1,0 +1,79 @@
+"""``latcast compare``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from latcast.cli import options
+from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table
+
+if TYPE_CHECKING:
+    from latcast.report.compare import Comparison
+
+
+def compare(
+    a: Annotated[
+        str, Argument(metavar="A", help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.")
+    ],
+    on: options.On,
+    b: Annotated[str | None, Argument(metavar="[B]", help="Another one; without it A is compared on several platforms.")] = None,
+    shape: options.Shape = None,
+    breakdown: Annotated[bool, Option("--breakdown", help="Show what the kernels of each type take in both.")] = False,
+    diff: Annotated[bool, Option("--diff", help="Show which kernels came, went and changed, as a diff does.")] = False,
+    strict: options.Strict = False,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Which of two models, or platforms, is faster, by how much, and how sure that is.
+
+    Like networks err alike: the more their kernels are the same, the surer is the difference.
+
+    \b
+    Examples:
+      latcast compare resnet50 mobilenet_v2 --on pixel4/tflite-2.10/gpu/fp16
+      latcast compare old.onnx new.onnx --on 'pixel4/*/gpu/*' --diff
+      latcast compare mobilenet_v2 --on pixel4/tflite-2.10/1large/fp32,pixel4/tflite-2.10/1large/int8
+    """
+    from latcast.report.compare import compare as compared
+
+    found = compared(a, b, options.platforms_in(on), shapes=options.parse_shapes(shape) or None, strict=strict, trust=trust)
+    if as_json:
+        print_json({"pairs": [each.to_json() for each in found]})
+    elif diff:
+        print("\n\n".join(each.diff() for each in found))
+    else:
+        _print_comparisons(found, breakdown=breakdown)
+
+
+def _print_comparisons(found: list[Comparison], *, breakdown: bool) -> None:
+    heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in found])
+    one_platform = all(each.platform == each.b_platform for each in found)
+    if one_platform:
+        print(f"A: {found[0].a}\nB: {found[0].b}\n")
+    else:
+        print(f"{found[0].a}\nA: {found[0].platform}\n")
+    print_table(
+        "",
+        ("platform" if one_platform else "B", "A ms", "B ms", "B - A ms", heading, "B faster %"),
+        [
+            (
+                each.b_platform, milliseconds(each.a_ms), milliseconds(each.b_ms), milliseconds(each.difference_ms),
+                interval, percent(None if each.faster_probability is None else 100 * each.faster_probability, 0),
+            )
+            for each, interval in zip(found, intervals, strict=True)
+        ],
+    )  # fmt: skip
+    for each in found if breakdown else ():
+        print_table(
+            f"\n{each.b_platform}",
+            ("kernel type", "of A", "of B", "A ms", "B ms", "B - A ms"),
+            [
+                (
+                    kind.kernel_type, str(kind.a_count), str(kind.b_count), milliseconds(kind.a_ms), milliseconds(kind.b_ms),
+                    milliseconds(kind.difference_ms),
+                )
+                for kind in each.kernel_types
+            ],
+        )  # fmt: skip
