@@ -86,5 +86,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
         plot({"latency_ms": 1.0})  # type: ignore[arg-type]
     with pytest.raises(LatcastError, match="is empty"):
         plot([])
+    with pytest.raises(LatcastError, match="several of type dict"):
+        plot([{"latency_ms": 1.0}])
     with pytest.raises(LatcastError, match=r"figure\.nosuch"):
         write(bars(["a"], [1.0]), tmp_path / "figure.nosuch")

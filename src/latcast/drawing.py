@@ -230,26 +230,12 @@ class Drawable(Protocol):
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any: ...
 
 
-class Forecasted(Protocol):
-    """A latency with its interval: what several of are drawn beside each other."""
-
-    @property
-    def model(self) -> str: ...
-    @property
-    def platform(self) -> str: ...
-    @property
-    def latency_ms(self) -> float: ...
-    @property
-    def low_ms(self) -> float: ...
-    @property
-    def high_ms(self) -> float: ...
-
-
-def plot(found: Drawable | Sequence[Forecasted], path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws what latcast found: a prediction, a comparison, a sweep, a search; or several predictions beside each other.
+def plot(found: Drawable | Sequence[Any], path: str | os.PathLike[str] | None = None) -> Any:
+    """Draws what latcast found: a prediction, an explanation, a comparison, a sweep, a search; or several predictions or sweeps.
 
     Args:
-        found: What has a ``plot`` of its own, which is called; or a list of predictions.
+        found: What has a ``plot`` of its own, which is called; or a list of predictions, drawn beside each other, or of sweeps
+            of one network, drawn over each other.
         path: A PNG, or another format by its suffix; nothing is written where None.
 
     Returns:
@@ -270,14 +256,11 @@ def plot(found: Drawable | Sequence[Forecasted], path: str | os.PathLike[str] | 
             raise LatcastError(f"nothing to draw: found {type(found).__name__}, expected predictions, a comparison or a sweep")
         return found.plot(path)
     if not found:
-        raise LatcastError("nothing to draw: the list of predictions is empty")
-    models, platforms = ({getattr(each, name) for each in found} for name in ("model", "platform"))
-    named = [each.platform if len(models) == 1 else each.model for each in found]
-    if len(models) > 1 and len(platforms) > 1:
-        named = [f"{each.model} on {each.platform}" for each in found]
-    title = next(iter(models)) if len(models) == 1 else next(iter(platforms)) if len(platforms) == 1 else ""
-    bounds_ms = [(each.low_ms, each.high_ms) for each in found]
-    return drawn(bars(named, [each.latency_ms for each in found], bounds_ms=bounds_ms, title=title), path)
+        raise LatcastError("nothing to draw: the list is empty")
+    together = getattr(type(found[0]), "plot_all", None)
+    if together is None:
+        raise LatcastError(f"several of type {type(found[0]).__name__} are no one picture; draw each")
+    return together(found, path)
 
 
 def drawn(figure: Any, path: str | os.PathLike[str] | None) -> Any:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from latcast.drawing import plot
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.builder import GraphBuilder
 from latcast.predictors.forecast import predict
-from latcast.report.sweep import plot_sweeps, sweep, swept_shapes
+from latcast.report.sweep import sweep, swept_shapes
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
 IMAGES = "input=1,3,{128..224..32},="
@@ -91,7 +92,7 @@ def test_several_platforms_are_curves_of_one_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     found = sweep("resnet18", [PHONE, "s10/tflite-2.10/gpu/fp16"], IMAGES)
 
-    axes = plot_sweeps(found, tmp_path / "sweep.png").axes[0]
+    axes = plot(found, tmp_path / "sweep.png").axes[0]
 
     assert [line.get_label() for line in axes.lines] == [PHONE, "s10/tflite-2.10/gpu/fp16"]
     assert list(axes.lines[0].get_xdata()) == [128, 160, 192, 224]

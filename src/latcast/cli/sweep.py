@@ -46,7 +46,7 @@ def sweep(
       latcast sweep encoder.onnx --on local --shape 'ids=1,{16..512..16}' --shape 'mask=1,{16..512..16}'
     """  # fmt: skip
     from latcast.drawing import check_drawable
-    from latcast.report.sweep import plot_sweeps
+    from latcast.drawing import plot as draw
     from latcast.report.sweep import sweep as swept
 
     if plot is not None:
@@ -64,7 +64,7 @@ def sweep(
         if said and worst.prediction.warnings:
             warn(f"{each.model} on {each.platform} at {each.varies} {worst.size}: {worst.prediction.warnings[0]}")
     if plot is not None:
-        plot_sweeps(found, plot)
+        draw(found, plot)
 
 
 def _print(found: list[Sweep]) -> None:

@@ -201,6 +201,17 @@ class Prediction:
         named = [f"{kernel.name} ({kernel.kernel_type})" for kernel in shown]
         return drawn(bars(named, [kernel.latency_ms for kernel in shown], title=title, axis="latency of a kernel, ms"), path)
 
+    @staticmethod
+    def plot_all(found: Sequence[Prediction], path: str | os.PathLike[str] | None = None) -> Any:
+        """Draws several predictions beside each other, named by what differs; see :func:`latcast.plot`."""
+        models, platforms = {each.model for each in found}, {each.platform for each in found}
+        named = [each.platform if len(models) == 1 else each.model for each in found]
+        if len(models) > 1 and len(platforms) > 1:
+            named = [f"{each.model} on {each.platform}" for each in found]
+        title = found[0].model if len(models) == 1 else found[0].platform if len(platforms) == 1 else ""
+        bounds_ms = [(each.low_ms, each.high_ms) for each in found]
+        return drawn(bars(named, [each.latency_ms for each in found], bounds_ms=bounds_ms, title=title), path)
+
     def to_frame(self) -> pandas.DataFrame:
         """One row a kernel, in execution order; a column for each number of a configuration that any of them has.
 

@@ -67,8 +67,31 @@ class Sweep:
         return f"<Sweep {self.model} on {self.platform} over {self.varies}: {' to '.join(said)}, {len(self.points)} points>"
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Draws the curve and its band; see :func:`plot_sweeps`."""
-        return plot_sweeps([self], path)
+        """Draws the curve and its band; see :func:`latcast.plot`."""
+        return self.plot_all([self], path)
+
+    @staticmethod
+    def plot_all(sweeps: Sequence[Sweep], path: str | os.PathLike[str] | None = None) -> Any:
+        """Draws sweeps of one network on several platforms, each a curve with its interval as a band.
+
+        Returns:
+            The Matplotlib figure, which is also written where a path is given.
+
+        Raises:
+            MissingExtraError: Matplotlib is not installed.
+            LatcastError: The file cannot be written.
+        """
+        at = sorted({point.size for sweep in sweeps for point in sweep.points})
+        series = {}
+        for sweep in sweeps:
+            found = {point.size: point.prediction for point in sweep.points}
+            missing = (np.nan, np.nan, np.nan)
+            rows = [
+                (found[size].latency_ms, found[size].low_ms, found[size].high_ms) if size in found else missing for size in at
+            ]
+            latency_ms, low_ms, high_ms = zip(*rows, strict=True)
+            series[sweep.platform] = (latency_ms, low_ms, high_ms)
+        return drawn(curves(at, series, title=sweeps[0].model, below=sweeps[0].varies), path)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form that scripts rely on."""
@@ -91,29 +114,6 @@ class Sweep:
             ],
             "refused": [{"size": size, "reason": reason} for size, reason in self.refused],
         }
-
-
-def plot_sweeps(sweeps: Sequence[Sweep], path: str | os.PathLike[str] | None = None) -> Any:
-    """Draws sweeps of one network on several platforms, each a curve with its interval as a band.
-
-    Returns:
-        The Matplotlib figure, which is also written where a path is given.
-
-    Raises:
-        MissingExtraError: Matplotlib is not installed.
-        LatcastError: The file cannot be written.
-    """
-    at = sorted({point.size for sweep in sweeps for point in sweep.points})
-    series = {}
-    for sweep in sweeps:
-        found = {point.size: point.prediction for point in sweep.points}
-        rows = [
-            (each.latency_ms, each.low_ms, each.high_ms) if (each := found.get(size)) is not None else (np.nan,) * 3
-            for size in at
-        ]
-        latency_ms, low_ms, high_ms = zip(*rows, strict=True)
-        series[sweep.platform] = (latency_ms, low_ms, high_ms)
-    return drawn(curves(at, series, title=sweeps[0].model, below=sweeps[0].varies), path)
 
 
 @overload
