@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from latcast.drawing import plot
 from latcast.errors import LatcastError, ModelError, UnknownPlatformError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
@@ -136,3 +137,17 @@ def test_a_diff_begins_with_both_latencies_and_shows_what_the_edit_changed() -> 
     assert [line[:2] for line in lines[3:]] == ["@@", "  ", "  ", "! ", "! ", "  ", "  "]
     assert "out_channels 16 -> 24: " in lines[6]
     assert "in_channels 16 -> 24: " in lines[7]
+
+
+def test_a_comparison_draws_its_difference_and_that_of_each_type(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = compare("resnet50", "mobilenet_v2", on=[PHONE, "s10/tflite-2.10/gpu/fp16"])
+
+    one = plot(found[0], tmp_path / "difference.png").axes[0]
+    both = plot(found).axes[0]
+
+    types = found[0].kernel_types
+    assert [bar.get_width() for bar in one.patches] == [found[0].difference_ms, *(each.difference_ms for each in types)]
+    assert [list(line.get_xdata()) for line in one.lines] == [[found[0].low_ms, found[0].high_ms]]
+    assert [bar.get_width() for bar in both.patches] == [each.difference_ms for each in found]
+    assert (tmp_path / "difference.png").exists()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, overload
 
+from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.predictors.forecast import On, is_one, load_all
@@ -118,6 +120,26 @@ class Comparison:
                 *diff_lines(self.kernels),
             ]
         )
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draws the difference with its interval, and that of each kernel type; see :func:`latcast.plot`."""
+        types = self.kernel_types
+        figure = bars(
+            ["all of it", *(each.kernel_type for each in types)],
+            [self.difference_ms, *(each.difference_ms for each in types)],
+            bounds_ms=[(self.low_ms, self.high_ms), *(None for _ in types)], title=self._title(),
+            axis="difference of latency, ms",
+        )  # fmt: skip
+        return drawn(figure, path)
+
+    @staticmethod
+    def plot_all(found: Sequence[Comparison], path: str | os.PathLike[str] | None = None) -> Any:
+        """Draws the differences of several comparisons, each with its interval; see :func:`latcast.plot`."""
+        figure = bars(
+            [each._title() for each in found], [each.difference_ms for each in found],
+            bounds_ms=[(each.low_ms, each.high_ms) for each in found], axis="difference of latency, ms",
+        )  # fmt: skip
+        return drawn(figure, path)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form that scripts rely on; the probability is from 0 to 1."""
