@@ -124,10 +124,12 @@ def test_a_small_install_predicts_files_and_named_networks(tmp_path: Path, files
         "device add pi5 --unit cpu4 --runtime tflite --precision fp32 -o pi5",
         "device kit squeezenet1_1 -o kit",
         "doctor",
+        "explain mobilenet_v3_large --on pixel4/tflite-2.10/gpu/fp16",
         "models mobile*",
         "platforms",
         "platforms show pixel4/tflite-2.10/gpu/fp16",
         "profile --help",
+        "sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input=1,3,{192,224},=",
     ],
 )
 def test_a_small_install_does_what_needs_no_device(tmp_path: Path, command: str) -> None:
@@ -160,6 +162,8 @@ def test_a_small_install_predicts_from_python(tmp_path: Path) -> None:
         ("hub serve", "server"),
         ("worker tcp://127.0.0.1:9", "dask"),
         ("search ofa_mobilenet_v3 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 20 --plot x.png", "plots"),
+        ("report resnet18 --on pixel4/tflite-2.10/gpu/fp16", "plots"),
+        ("sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input={1,2},3,224,224 --plot x.png", "plots"),
         ("search ofa_mobilenet_v3 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 20", "search"),
         ("predict network.pt2 --on pixel4/tflite-2.10/gpu/fp16", "torch"),
     ],
