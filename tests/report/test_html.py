@@ -11,6 +11,7 @@ import pytest
 
 from latcast.errors import LatcastError
 from latcast.graph.builder import GraphBuilder
+from latcast.kernels.memory import Memory
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
 from latcast.report.explain import Explanation, Hint, explain
 from latcast.report.html import connections, icicle, rendered, report
@@ -19,6 +20,9 @@ from latcast.spaces.catalogue import build, model
 pytest.importorskip("jinja2")
 
 PHONE, OTHER = "pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/2large/fp32"
+
+
+MEMORY = Memory(3_000_000, 3_000_000, 12_300_000, 12_400_000, "alive")
 
 
 def kernel(module: str, latency_ms: float, limit: str = "compute", kernel_type: str = "conv") -> KernelLatency:
@@ -86,7 +90,7 @@ def test_connections_are_between_kernels() -> None:
         replace(kernel("", 1.0), name=names[place], nodes=nodes) for place, nodes in enumerate([names[:1], names[1:2], names[2:]])
     ]
 
-    assert connections(Explanation(prediction(*kernels), (), 0, graph)) == [(0, 1), (0, 2), (1, 2)]
+    assert connections(Explanation(prediction(*kernels), (), 0, graph, MEMORY)) == [(0, 1), (0, 2), (1, 2)]
 
 
 def test_a_report_is_one_well_formed_file_that_fetches_nothing(tmp_path: Path) -> None:
@@ -127,10 +131,11 @@ def test_names_of_strangers_are_text() -> None:
     found = replace(prediction(kernel(evil, 1.0, kernel_type=evil), name=evil), platform=evil, warnings=(evil,))
     hint = Hint("activation", evil, 0.5, -0.5, -50.0, -0.6, -0.4)
 
-    text = rendered([Explanation(found, (hint,), 1, build(model("resnet18")))])
+    text = rendered([Explanation(found, (hint,), 1, build(model("resnet18")), MEMORY)])
 
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
+    assert "activations take at least 3.00 MB at peak, weights 12.3 MB" in text
     assert text.count("<script") == 1
     assert not re.search(r"=\s*\"[^\"]*<", text.partition("</style>")[2].partition("<script")[0])
 

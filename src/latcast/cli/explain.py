@@ -75,8 +75,9 @@ def explain(
 def _print(found: Explanation, top: int) -> None:
     prediction = found.prediction
     print_predictions([prediction])
+    print(f"\n{found.memory_line()}")
     if prediction.fallback is not None and prediction.fallback.operators_on_cpu:
-        print(f"\n{_fallback_line(prediction.fallback)}")
+        print(_fallback_line(prediction.fallback))
     print()
     print_parts(prediction, "type")
     if any(kernel.module for kernel in prediction.kernels):

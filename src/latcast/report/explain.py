@@ -10,6 +10,7 @@ from latcast.errors import LatcastError, ModelError
 from latcast.graph import edits
 from latcast.graph.ir import Graph
 from latcast.graph.module_paths import module_paths
+from latcast.kernels.memory import Memory, memory_of
 from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import error_correlation, joint_of
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -67,12 +68,14 @@ class Explanation:
         hints: Changes that make the network faster by more than what is not known of the difference, the largest first.
         tried: How many changes were predicted.
         graph: The network.
+        memory: What it takes there.
     """
 
     prediction: Prediction
     hints: tuple[Hint, ...]
     tried: int
     graph: Graph
+    memory: Memory
 
     def __repr__(self) -> str:
         found = self.prediction
@@ -80,6 +83,12 @@ class Explanation:
         return (
             f"<Explanation {found.model} on {found.platform}: {milliseconds(found.latency_ms)} ms, {len(self.hints)} hints{best}>"
         )
+
+    def memory_line(self) -> str:
+        """Memory in a few words: of the activations at peak, and of the weights."""
+        least = "at least " if self.memory.planner == "alive" else ""
+        held = f"{least}{milliseconds(self.memory.peak_activations_bytes / 1e6)} MB"
+        return f"activations take {held} at peak, weights {milliseconds(self.memory.weights_bytes / 1e6)} MB"
 
     def plot(self, path: Any = None) -> Any:
         """Draws what the hints bring, with the intervals of the differences; see :func:`latcast.plot`."""
@@ -105,6 +114,7 @@ class Explanation:
             "by_limit": found.by_limit(),
             "hints": [hint.to_json() for hint in self.hints],
             "tried": self.tried,
+            "memory": self.memory.to_json(),
         }
 
 
@@ -199,7 +209,7 @@ def explain_graph(graph: Graph, predictor: PlatformPredictor, *, resized: Callab
         if known is None or hint.difference_ms < known.difference_ms:
             found[change.of] = hint
     hints = sorted(found.values(), key=lambda hint: hint.difference_ms)
-    return Explanation(base, tuple(hints), len(changes), graph)
+    return Explanation(base, tuple(hints), len(changes), graph, memory_of(graph, predictor.rules, predictor.platform.precision))
 
 
 @dataclass(frozen=True)

@@ -277,6 +277,7 @@ def _platform(explanation: Explanation, longest_ms: float) -> dict[str, Any]:
     return {
         "id": found.platform,
         "found": found,
+        "memory": explanation.memory_line(),
         "kind": "uncalibrated" if found.level is None else f"{found.level:g} %",
         "covered": 100 * found.coverage.share,
         "bar": {
