@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from benchmarks.tables import blocks_table, learn_from_table, markdown_table, su
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.errors import LatcastError
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -120,18 +122,38 @@ def phones_table() -> str:
 
 
 def platforms_table() -> str:
-    """Devices that can be predicted for without measuring, with their runtimes, units and precisions."""
+    """Devices with bundles of their own, with their runtimes, units and precisions."""
     import latcast
 
+    bundles = {entry.platform for entry in scan_bundles([SHIPPED_FOLDER]).entries}
     groups: dict[tuple[str, str], list[str]] = {}
     for each in latcast.platforms():
-        if each.source == "shipped":
+        if each.id in bundles:
             groups.setdefault((each.device, each.chip or ""), []).append(each.id)
     rows = []
     for (device, chip), ids in sorted(groups.items()):
         _, runtimes, units, precisions = (sorted(set(part)) for part in zip(*(name.split("/") for name in ids), strict=True))
         rows.append([device, chip, ", ".join(runtimes), ", ".join(units), ", ".join(precisions), str(len(ids))])
     return markdown_table(["device", "chip", "runtimes", "units", "precisions", "platforms"], rows)
+
+
+def runtimes_table() -> str:
+    """All platforms that can be predicted for without measuring: by runtime, how many of each kind of unit."""
+    import latcast
+    from latcast.kernels.rules import unit_kind
+
+    shipped = [each for each in latcast.platforms() if each.source == "shipped"]
+    runtimes = [re.sub(r"-(unstated|master|[a-z]*[0-9.]+)$", "", each.id.split("/")[1]) for each in shipped]
+    rows = []
+    for runtime, _ in Counter(runtimes).most_common():
+        known = [each for each, name in zip(shipped, runtimes, strict=True) if name == runtime]
+        kinds = Counter(unit_kind(each.unit) for each in known)
+        counts = [str(kinds[kind] or "-") for kind in ("cpu", "gpu", "npu")]
+        rows.append([runtime, str(len({each.device for each in known})), *counts])
+    total = Counter(unit_kind(each.unit) for each in shipped)
+    counts = [str(total[kind]) for kind in ("cpu", "gpu", "npu")]
+    rows.append(["all", str(len({each.device for each in shipped})), *counts])
+    return markdown_table(["runtime", "devices", "on CPUs", "on GPUs", "on NPUs"], rows)
 
 
 def speed_table() -> str:
@@ -144,6 +166,7 @@ def speed_table() -> str:
 TABLES: Mapping[str, Callable[[], str]] = {
     "overview": overview_table,
     "platforms": platforms_table,
+    "runtimes": runtimes_table,
     "devices": devices_table,
     "phones": phones_table,
     "decisions": decisions.decisions_table,

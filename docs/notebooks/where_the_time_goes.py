@@ -25,12 +25,17 @@ forecast.by_type()
 forecast.plot()
 
 # %% [markdown]
+# **What would make it faster?** Each hint is a second prediction, of the edited graph, with an interval of the difference.
+
+# %%
+for hint in latcast.explain("mobilenet_v2", on=phone).hints:
+    print(f"{hint.text}: {hint.difference_ms:+.2f} ms ({hint.low_ms:+.2f} to {hint.high_ms:+.2f})")
+
+# %% [markdown]
 # **What a smaller image saves.** Latency falls with the area until what each kernel costs by itself is left.
 
 # %%
-for size in (128, 160, 192, 224, 256):
-    smaller = phone.predict("mobilenet_v2", shapes={"input": (1, 3, size, size)}, breakdown=False)
-    print(f"{size:4} pixels  {smaller.latency_ms:5.2f} ms, {smaller.low_ms:5.2f} to {smaller.high_ms:5.2f}")
+latcast.sweep("mobilenet_v2", phone, "input=1,3,{128..256..32},=").plot()
 
 # %% [markdown]
 # **What to doubt.** This GPU was learned from convolutional networks. Of a vision transformer most of the
