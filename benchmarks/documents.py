@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import decisions, phones
+from benchmarks import decisions, phones, pool
 from benchmarks import devices as unknown_devices
 from benchmarks.accuracy import RESULTS, results
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
@@ -170,6 +170,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "devices": devices_table,
     "phones": phones_table,
     "decisions": decisions.decisions_table,
+    "pool": lambda: pool.markdown(json.loads(pool.RESULTS.read_text())["rows"]),
+    "pool-sources": pool.sources_table,
     "ratios": decisions.ratios_table,
     "reliability": decisions.reliability_table,
     "accuracy": lambda: summary_table(results()),

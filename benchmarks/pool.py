@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import markdown_table
 from latcast.devices import device_model_file
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
@@ -24,7 +27,8 @@ from latcast.devices.known_forecasts import (
     try_known,
 )
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms
-from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles
+from latcast.errors import LatcastError
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles, shipped_pool
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.pool_file import POOL_FILE, save_pool
 from latcast.records import Measurement
@@ -112,18 +116,45 @@ def _figures(parts: Sequence[HeldOut]) -> dict[str, float]:
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table, FLOPs and memory beside."""
-    lines = [
-        "| unit | tested networks | | platforms | predictions | MAPE mean (median) | ±5 % | ±10 % | in the 90 % interval "
-        "| high/low | FLOPs+MAC |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['kind'].upper()} | {CASES[row['held_out']]} | {row['networks']} | {row['platforms']} "
-        f"| {row['predictions']} | {row['mape']:.1f} ({row['median_mape']:.1f}) | {row['within_5']:.0f} | {row['within_10']:.0f} "
-        f"| {row['coverage']:.0f} | {row['width']:.2f} | {row['flops_and_memory_mape']:.1f} |"
-        for row in rows
-    ]
-    return "\n".join(lines)
+    head = ["unit", "tested networks", "which", "platforms", "predictions", "MAPE mean (median) %", "±5 %", "±10 %",
+            "in the 90 % interval %", "high/low", "FLOPs+MAC MAPE %"]  # fmt: skip
+    return markdown_table(
+        head,
+        [
+            [
+                row["kind"].upper(), CASES[row["held_out"]], row["networks"], str(row["platforms"]), str(row["predictions"]),
+                f"{row['mape']:.1f} ({row['median_mape']:.1f})", f"{row['within_5']:.0f}", f"{row['within_10']:.0f}",
+                f"{row['coverage']:.0f}", f"{row['width']:.2f}", f"{row['flops_and_memory_mape']:.1f}",
+            ]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def sources_table() -> str:
+    """What the shipped pool holds, by data set."""
+    pool = shipped_pool()
+    if pool is None:
+        raise LatcastError("no pool is here; write it with: python -m benchmarks pool --ship")
+    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for name in pool.platforms:
+        card = pool.card(name)
+        found.setdefault(card["source"], []).append((name, card))
+    rows = []
+    for source, listed in sorted(found.items()):
+        kinds = Counter(card["unit_kind"] for _, card in listed)
+        errors = [card["label_error"] for _, card in listed if "label_error" in card]
+        rows.append(
+            [
+                source, str(len({name.partition("/")[0] for name, _ in listed})),
+                ", ".join(f"{count} {kind.upper()}" for kind, count in sorted(kinds.items())),
+                f"{np.median([card['measurements'] for _, card in listed]):.0f}",
+                f"{np.median(errors):.1f} ({len(errors)})" if errors else "not known",
+                re.sub(r", commit [^,()]*\)$", ")", str(listed[0][1]["licence"])),
+            ]
+        )  # fmt: skip
+    head = ["data set", "devices", "platforms", "networks (median)", "label error % (platforms)", "licence"]
+    return markdown_table(head, rows)
 
 
 def missed(rows: Sequence[Mapping[str, Any]], platforms: Collection[str], size_bytes: int | None) -> list[str]:
@@ -152,6 +183,20 @@ def ship(
     return save_pool(members, Path(device_model_file.__file__).parent / "shipped" / POOL_FILE)
 
 
+def save(
+    rows: Sequence[Mapping[str, Any]], wanted: Collection[str], reasons: Mapping[str, int], about: Mapping[str, About]
+) -> None:
+    """Writes the rows and what they are of to :data:`RESULTS`."""
+    percents = [about[name].repeat_percent for name in wanted]
+    errors = [percent / 2 for percent in percents if percent is not None]
+    document = {
+        "platforms": len(wanted), "devices": len({name.partition("/")[0] for name in wanted}), "left_out": dict(reasons),
+        "unstable_percent": UNSTABLE_PERCENT, "label_error": {"platforms": len(errors), "median": float(np.median(errors))},
+        "rows": list(rows),
+    }  # fmt: skip
+    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+
+
 def run(
     measurements: Sequence[tuple[str, Measurement]], *, seed: int = 0, shipped: bool = False, watch: Watch = unwatched
 ) -> tuple[str, list[str]]:
@@ -164,11 +209,5 @@ def run(
     tried = try_known(pool, wanted, seed=seed, watch=watch)
     rows = rows_of(pool, held_out(tried))
     path = ship(pool, tried, wanted, about, seed=seed, watch=watch) if shipped else None
-    errors = [found.repeat_percent / 2 for name, found in about.items() if name in wanted and found.repeat_percent is not None]
-    document = {
-        "platforms": len(wanted), "devices": len({name.partition("/")[0] for name in wanted}), "left_out": reasons,
-        "unstable_percent": UNSTABLE_PERCENT, "label_error": {"platforms": len(errors), "median": float(np.median(errors))},
-        "rows": rows,
-    }  # fmt: skip
-    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+    save(rows, wanted, reasons, about)
     return markdown(rows), missed(rows, wanted, None if path is None else path.stat().st_size)

@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from latcast.predictors import bundle_index
 from latcast.predictors.analytical import AnalyticalTerms
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.bundle_index import bundle_path
+from latcast.predictors.bundle_index import bundle_path, pool_path
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
+
+POOL = pool_path()
+
+JETSON = "jetson-nano/tensorrt-jetpack4.6/gpu/fp16"
 
 TWICE_AS_FAST = "local/openvino-2026.4/cpu1/fp32"
 
@@ -223,3 +228,23 @@ class TestFind:
         assert latcast("platforms", "tflite", "--find", "pi 5").reason == (
             "both a pattern, 'tflite', and --find 'pi 5' were given; give one of them"
         )
+
+
+def test_a_platform_of_the_pool_says_what_was_measured_and_what_is_inferred(
+    latcast: Latcast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle_index, "pool_path", lambda: POOL)
+
+    shown = latcast("platforms", "show", JETSON).out
+    listed = latcast("platforms", "jetson-nano", "--json").json
+    document = latcast("platforms", "show", JETSON, "--json").json["platforms"][0]
+
+    count = document["card"]["measurements"]
+    assert f"{count} networks of " in shown
+    assert "inferred from other platforms, uncertain by" in shown
+    assert "Apache-2.0 (Nota-NetsPresso" in shown
+    assert {each["id"] for each in listed} >= {JETSON}
+    [row] = [each for each in listed if each["id"] == JETSON]
+    assert (row["chip"], row["unit"], row["source"]) == ("Tegra X1", "gpu", "shipped")
+    assert row["mape"] == document["card"]["mape"]
+    assert all(each["factor_68"] >= 1 for each in document["coefficients"])

@@ -10,10 +10,12 @@ import numpy as np
 import onnx
 import pytest
 
+from latcast.cli.predict import MOST_WARNED, warn_of
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.card import TRAINING_KEYS
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.prediction import Coverage, Prediction
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import PLATFORM
 from tests.graph.importers.onnx_models import integers, model, node, zeros
@@ -291,3 +293,35 @@ def test_a_predictor_that_rests_on_too_little_says_so(latcast: Latcast, trained:
 
     assert found.code == 0
     assert "the predictor learned from 3 networks; how well it predicts others is not known" in " ".join(found.err.split())
+
+
+def test_a_device_that_nobody_measured_is_answered_from_its_chip_with_a_warning(latcast: Latcast) -> None:
+    done = latcast("predict", "squeezenet1_1", "--on", "redmi note 8/tflite-2.17/cpu4/fp32", "--json")
+
+    [found] = done.json["predictions"]
+    assert found["platform"] == "redmi-note-8/tflite-2.17/cpu4/fp32"
+    assert found["high_ms"] > 4 * found["low_ms"]
+    assert "nothing was measured on this device" in found["warnings"][0]
+    assert "latcast device kit" in done.err
+
+
+def test_a_slip_in_a_platform_is_answered_with_the_nearest_and_no_latency(latcast: Latcast) -> None:
+    done = latcast("predict", "squeezenet1_1", "--on", PLATFORM.replace("cpu1", "cpu2"))
+
+    assert done.code == 1
+    assert done.out == ""
+    assert "no predictor for" in done.err
+
+
+def test_many_warnings_are_counted_and_one_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    fine = Prediction("net", "a/b-1/cpu1/fp32", 1.0, 0.5, 2.0, Coverage(1.0, ()))
+    rough = [replace(fine, platform=f"p{row}/b-1/cpu1/fp32", warnings=(f"rough {row}",)) for row in range(MOST_WARNED + 1)]
+
+    warn_of([fine, *rough])
+    many = capsys.readouterr().err.splitlines()
+    warn_of([fine, *rough[1:]])
+    few = capsys.readouterr().err.splitlines()
+
+    assert len(many) == 1
+    assert "21 of 22 predictions have warnings, such as net on p0/b-1/cpu1/fp32: rough 0" in many[0]
+    assert len(few) == MOST_WARNED

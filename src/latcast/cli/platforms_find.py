@@ -15,6 +15,9 @@ MOST_FOUND = 3
 MOST_OTHERS = 12
 """Names in a list."""
 
+MOST_NEAR = 15
+"""Lines of platforms that are like what was found; those of itself are all shown."""
+
 OF_ITSELF = ("the same device", "the same chip")
 
 
@@ -83,12 +86,16 @@ def _print_near(platforms: Sequence[NearPlatform]) -> None:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for near in platforms:
         groups.setdefault((near.device, near.part, near.relation), []).append(near.id)
+    own = sum(relation in OF_ITSELF for _, _, relation in groups)
+    shown = list(groups.items())[: max(MOST_NEAR, own)]
     print_table(
         "\nWhat can be predicted for, the nearest first",
         ("measured on", "which runs on", "and has", "platforms", "for instance"),
-        [(*group, str(len(names)), names[0]) for group, names in groups.items()],
+        [(*group, str(len(names)), names[0]) for group, names in shown],
         spare=("for instance",),
     )
+    if len(shown) < len(groups):
+        print(f"and {len(groups) - len(shown)} more that are less like it; --json has all")
 
 
 def _chip_names(found: FoundDevice) -> str:

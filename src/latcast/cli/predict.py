@@ -76,7 +76,7 @@ def predict(
                 print_top(found, top)
             if breakdown:
                 _print_kernels(found)
-    _warn(predictions)
+    warn_of(predictions)
     if len(graphs) < len(models):
         raise typer.Exit(1)
 
@@ -94,7 +94,8 @@ MOST_WARNED = 20
 """Predictions whose warnings are all printed."""
 
 
-def _warn(predictions: Sequence[Prediction]) -> None:
+def warn_of(predictions: Sequence[Prediction]) -> None:
+    """The warnings of predictions, a line each; of many their number and the first."""
     warned = [found for found in predictions if found.warnings]
     if len(warned) > MOST_WARNED:
         first = warned[0]

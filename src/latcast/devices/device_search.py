@@ -92,7 +92,7 @@ def find_devices(text: str) -> list[FoundDevice]:
         >>> latcast.find_devices("redmi note 8")[0].chips[0].name
         'Snapdragon 665'
         >>> latcast.find_devices("mi 9")[0].platforms[0].relation
-        'the same chip'
+        'the same device'
     """
     found = find(text)
     known = [(each, _kind(each), _chip(each)) for each in platforms()] if found else []

@@ -198,7 +198,7 @@ class Pool:
             if tuple(index["terms"]) != TERM_NAMES:
                 raise BundleError("its terms are of another version; get the file of this version")
             self._row = {str(name): row for row, name in enumerate(index["ids"])}
-            self._rules, self._members = str(index["rules"]), tuple(map(str, index["members"]))
+            self._rules, self._members = load_rules(str(index["rules"])), tuple(map(str, index["members"]))
             self._networks, self._lineages = list(map(str, index["networks"])), list(map(str, index["lineages"]))
         except (LatcastError, KeyError, TypeError, ValueError) as problem:
             raise self._damaged(problem) from problem
@@ -243,7 +243,7 @@ class Pool:
         except (LatcastError, KeyError, TypeError, ValueError, IndexError) as problem:
             raise self._damaged(problem) from problem
         return PlatformPredictor(
-            Platform.parse(platform), load_rules(self._rules), forecast.analytical(), {},
+            Platform.parse(platform), self._rules, forecast.analytical(), {},
             CalibrationTerms(constant_ms=forecast.constant_ms), interval, card, forecast,
         )  # fmt: skip
 
