@@ -371,6 +371,10 @@ def devices(
 def decisions(
     data: Annotated[Path, typer.Option(help="Folder of the published datasets, a folder each.")] = Path("../shared/data"),
     seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
+    phones: Annotated[
+        Path | None,
+        typer.Option(help="Judge shipped phones alone: what `latcast data import usc DIR --store` wrote.", metavar="STORE"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON.")] = False,
 ) -> None:
     """Decisions between platforms, lineages and chips held out; writes benchmarks/results/decisions.json."""
@@ -381,8 +385,11 @@ def decisions(
         if "leaving" in what:
             console(stderr=True).print(f"{what}: {done} of {total}")
 
-    pool = known_platforms(read_datasets(data))
-    found = judged.results(pool, judged.forecasts(pool, seed=seed, watch=watch), seed)
+    if phones is not None:
+        found = {"phones": judged.phone_rows(list(judged.phone_forecasts(phones)))}
+    else:
+        pool = known_platforms(read_datasets(data))
+        found = judged.results(pool, judged.forecasts(pool, seed=seed, watch=watch), seed)
     judged.save(found)
     print(json.dumps(found, indent=1) if as_json else "\n\n".join((judged.decisions_table(), judged.ratios_table())))
 

@@ -25,8 +25,18 @@ from latcast.devices.device_model_file import load_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model
 from latcast.devices.known_platforms import KnownPlatforms
 from latcast.devices.members import fit_totals
+from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
-from latcast.predictors.joint_platforms import DEGREES, LEVEL_QUANTILE, OWN, PARTS, SharedByPlatforms, Traits, shared_parts
+from latcast.predictors.joint_platforms import (
+    DEGREES,
+    LEVEL_QUANTILE,
+    OWN,
+    PARTS,
+    SHARED,
+    SharedByPlatforms,
+    Traits,
+    shared_parts,
+)
 from latcast.records import Platform
 
 RESULTS = Path(__file__).parent / "results" / "decisions.json"
@@ -222,6 +232,53 @@ def _pair(one: Forecasts, other: Forecasts) -> Pair | None:
         second.log_ms[b] - first.log_ms[a], second.mean[b] - first.mean[a], first.deviation[a], second.deviation[b],
         second.simple[b] - first.simple[a], float(np.mean(both)) if both else 0.0,
     )  # fmt: skip
+
+
+PHONES = (
+    *(f"{each}/tflite-2.10/{unit}" for each in ("pixel4", "s10", "a03s") for unit in ("1large/fp32", "1large/int8", "gpu/fp16")),
+    *(f"pixel4/tflite-2.10/{unit}" for unit in ("3med/fp32", "3med/int8", "1large1med/int8")),
+    *(f"pixel4/pytorch-2.0/{unit}" for unit in ("1large/fp32", "1large/int8", "gpu/fp16")),
+    "s10/tflite-2.10/2med/int8", "s10/pytorch-2.0/1large/fp32", "a03s/tflite-2.10/4large/fp32",
+)  # fmt: skip
+"""Platforms with predictors of their own, some of each kind."""
+
+SHIPPED = "shipped phones"
+
+
+def phone_forecasts(store: Path, names: Sequence[str] = PHONES) -> Iterator[Forecasts]:
+    """Networks of phones, each predicted without its lineage, with intervals calibrated without it.
+
+    Args:
+        store: What ``latcast data import usc DIR --store`` wrote.
+        names: Platform ids.
+    """
+    from benchmarks.phones import measured, source_of
+    from latcast.predictors.intervals import lineages_of, unseen_bounds_ms
+    from latcast.predictors.training import cross_predict
+
+    places: dict[str, int] = {}
+    for name in names:
+        platform = Platform.parse(name)
+        data = measured(store, platform)
+        unseen = cross_predict(data, platform, platform_rules(platform), learn_from=source_of(data))
+        latency_ms = np.array([sample.latency_ms for sample in data.networks])
+        bounds = unseen_bounds_ms(latency_ms, unseen, lineages_of(data.networks))
+        if bounds is None:
+            continue
+        networks = np.array([places.setdefault(sample.reference.key, len(places)) for sample in data.networks])
+        mean, log_ms = np.log(unseen.latency_ms), np.log(latency_ms)
+        deviation = np.log(bounds[1] / bounds[0]) / (2 * LEVEL_DEVIATIONS)
+        kind = unit_kind(platform.unit)
+        known = KnownPlatform(name, kind, platform.device, {}, networks, log_ms, "usc")
+        yield Forecasts(SHIPPED, 0, known, Traits.of(platform), networks, log_ms, mean, deviation, mean, {})
+
+
+def phone_rows(found: Sequence[Forecasts]) -> list[dict[str, Any]]:
+    """Rows of the table for shipped phones, by what is shipped of errors, to which the phones contributed."""
+    pairs = pairs_of(found, dict.fromkeys((each.platform.silicon for each in found), 0))
+    rows = rows_of(pairs, decide(pairs, range(len(pairs)), {}, SHARED))
+    # Nothing was measured but what the predictors were trained on.
+    return [{**row, "flops_and_memory": None, "mean_ratio": None} for row in rows if row["dataset"] != ALL]
 
 
 # What is learned of errors, on some chips
@@ -437,7 +494,7 @@ def rows_of(pairs: Sequence[Pair], found: Decisions) -> list[dict[str, Any]]:
     """Rows of the table: setting, dataset, question, and the figures."""
     keys = np.array([(pair.setting, pair.dataset, pair.question) for pair in pairs])[found.pair.astype(int)]
     rows = []
-    for setting in (KNOWN, NEW):
+    for setting in (KNOWN, NEW, SHIPPED):
         for dataset in (*SCORED, *sorted(set(keys[:, 1]) - set(SCORED)), ALL):
             for question in ("precision", "unit", "threads", "runtime", "device", "several", ALL):
                 own = keys[:, 0] == setting
@@ -472,8 +529,9 @@ def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> 
 
 
 def save(found: Mapping[str, Any]) -> None:
-    """Writes :data:`RESULTS`."""
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    """Writes :data:`RESULTS`; what it holds of other keys stays."""
+    kept = _saved() if RESULTS.is_file() else {}
+    RESULTS.write_text(json.dumps({**kept, **found}, indent=1) + "\n")
 
 
 def _saved() -> Any:
@@ -497,8 +555,9 @@ _RATIO = {
 
 def _table(columns: Mapping[str, str]) -> str:
     rows = []
-    for row in _saved()["rows"]:
-        if row["dataset"] in SCORED or row["question"] == ALL:
+    document = _saved()
+    for row in (*document["rows"], *document["phones"]):
+        if row["dataset"] in SCORED or row["question"] == ALL or row["setting"] == SHIPPED:
             counts = f"{row['decisions']} ({row['pairs']}, {row['chips']})"
             about = [row["setting"].removesuffix(" device"), row["dataset"], row["question"], counts]
             rows.append([*about, *(_cell(row[name]) for name in columns.values())])

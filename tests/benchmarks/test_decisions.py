@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks.decisions import (
     KNOWN,
+    SHIPPED,
     Decisions,
     Forecasts,
     decide,
     figures,
     learn_shared,
     pairs_of,
+    phone_rows,
     question_of,
     regret,
     reliability,
@@ -145,3 +149,19 @@ def test_correlated_errors_make_the_ratio_s_deviation_smaller() -> None:
     unit = 0.1 * 1.645 / LEVEL_QUANTILE
     assert found.alone == pytest.approx([unit * 2**0.5] * 2)
     assert found.deviation == pytest.approx([2 * unit * (2 * 0.25) ** 0.5] * 2, rel=1e-3)
+
+
+def test_shipped_phones_have_rows_of_their_own_without_baselines() -> None:
+    zero = np.zeros(2)
+    found = [
+        replace(forecasts("a/r-1/cpu4/fp32", zero, zero), setting=SHIPPED),
+        replace(forecasts("a/r-1/cpu4/int8", zero - 1, zero - 1), setting=SHIPPED),
+    ]
+
+    rows = phone_rows(found)
+
+    assert [(row["setting"], row["dataset"], row["question"]) for row in rows] == [
+        (SHIPPED, "data", "precision"), (SHIPPED, "data", "all"),
+    ]  # fmt: skip
+    assert (rows[0]["decisions"], rows[0]["right_when_sure"]) == (2, 100.0)
+    assert rows[0]["mean_ratio"] is None

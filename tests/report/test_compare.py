@@ -14,7 +14,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.predictors.forecast import load, predict
 from latcast.predictors.intervals import Interval
-from latcast.predictors.joint import joint_of
+from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.report.compare import compare
 from latcast.spaces.catalogue import build, model
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_or_is_not_known_is_named(tmp_path: Path) -> None:
         compare("resnet18", "resnet34", on="no-such-device")
 
 
-def test_one_network_is_compared_on_several_platforms_whose_errors_are_independent() -> None:
+def test_one_network_is_compared_on_several_platforms_by_what_their_errors_share() -> None:
     core = "pixel4/tflite-2.10/1large/"
 
     [found] = compare("mobilenet_v2", on=[core + "fp32", core + "int8"])
@@ -112,7 +112,7 @@ def test_one_network_is_compared_on_several_platforms_whose_errors_are_independe
     a, b = predict("mobilenet_v2", [core + "fp32", core + "int8"])
     assert (found.a, found.b, found.platform, found.b_platform) == ("mobilenet_v2", "mobilenet_v2", a.platform, b.platform)
     assert (found.a_ms, found.b_ms) == (a.latency_ms, b.latency_ms)
-    assert (found.low_ms, found.high_ms) == joint_of(a, b, 0.0).difference_ms()
+    assert (found.low_ms, found.high_ms) == JointPlatforms((a, b)).pair(0, 1).difference_ms()
     assert {each.change for each in found.kernels} == {"same"}
     assert repr(found).startswith(f"<Comparison mobilenet_v2 on {core}int8 - mobilenet_v2 on {core}fp32: ")
 

@@ -12,6 +12,7 @@ from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import error_correlation, joint_of
+from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import milliseconds
 from latcast.report.alignment import KernelChange, align, diff_lines
@@ -42,7 +43,8 @@ class Comparison:
     """Two networks on one platform, or one network on two.
 
     The errors of like networks on one platform are correlated (:mod:`latcast.predictors.joint`): the more the kernels of both are
-    the same, the narrower is the interval of the difference. Errors on two platforms are not.
+    the same, the narrower is the interval of the difference. So are those of one network on two platforms
+    (:mod:`latcast.predictors.joint_platforms`): the more the platforms share.
 
     Attributes:
         a, b: What the user called the networks.
@@ -227,7 +229,10 @@ def compare(
 
 def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor) -> Comparison:
     [of_a], [of_b] = on.predict_many([a], breakdown=True), b_on.predict_many([b], breakdown=True)
-    joint = joint_of(of_a, of_b, float(error_correlation(on, [a, b])[0, 1]) if on is b_on else 0.0)
+    if on is b_on:
+        joint = joint_of(of_a, of_b, float(error_correlation(on, [a, b])[0, 1]))
+    else:
+        joint = JointPlatforms((of_a, of_b)).pair(0, 1)
     level = of_a.level if of_b.level is not None else None
     return Comparison(
         of_a.model, of_b.model, of_a.platform, of_b.platform, of_a.latency_ms, of_b.latency_ms, of_b.latency_ms - of_a.latency_ms,
