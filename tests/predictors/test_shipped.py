@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from latcast.predictors.bundle_index import SHIPPED_FOLDER, platform_ids, pool_path, scan_bundles, shipped_pool
-from latcast.predictors.forecast import load, predict
+from latcast.predictors.bundle import load_bundle
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, platform_ids, pool_path, scan_bundles, shipped_pool
+from latcast.predictors.forecast import predict
 from latcast.records import Platform
 
 PHONES = {"a03s", "iphone7", "iphonexs", "mi8se", "onefusion", "pixel4", "s10"}
@@ -53,12 +54,18 @@ def test_they_are_small_and_carry_the_notice_of_the_authors() -> None:
 def test_they_predict_as_they_did_when_they_were_written(platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path))
 
-    found = predict("resnet18", on=load(platform))  # loading checks the golden values
+    found = predict("resnet18", on=load_bundle(SHIPPED_FOLDER / file_name(platform)))  # loading checks the golden values
 
     assert found.low_ms < found.latency_ms < found.high_ms
     assert found.coverage.share == pytest.approx(1.0)
     # A phone takes between 5 ms and half a second for 3.6 GFLOPs.
     assert 5 < found.latency_ms < 500
+
+
+@pytest.mark.slow
+def test_all_of_them_predict_as_they_did_when_they_were_written() -> None:
+    for entry in scan_bundles([SHIPPED_FOLDER]).entries:
+        load_bundle(entry.path)
 
 
 class TestPool:

@@ -26,8 +26,9 @@ On = str | os.PathLike[str] | Platform | PlatformPredictor
 @lru_cache(maxsize=64)
 def _load_cached(path: Path, stamp: float) -> PlatformPredictor:
     from latcast.predictors.bundle import load_bundle
+    from latcast.predictors.bundle_index import SHIPPED_FOLDER
 
-    return load_bundle(path)
+    return load_bundle(path, check=SHIPPED_FOLDER not in path.parents)
 
 
 @lru_cache(maxsize=64)
