@@ -14,6 +14,7 @@ decisions          which of two platforms is faster for a network of an unseen l
 pool               platforms of the shipped pool on networks held out; --ship writes the pool
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
+choose             whether what choose picks fits, chips and networks held out; --ship writes its tables of kernels
 memory             memory of activations predicted and measured, of networks of 40 families
 documents          tables, the picture and what commands print in README.md and docs/; --check fails where they differ
 delegates FOLDER   where layers run, by the rules of delegates and by Qualcomm AI Hub's table
@@ -280,6 +281,26 @@ def weights(rounds: Annotated[int, typer.Option(help="Runs of each file.", min=3
     from benchmarks.repeating_weights import measure
 
     print(measure(rounds))
+
+
+@app.command()
+def choose(
+    data: Annotated[Path, typer.Option(help="Folder of the published datasets, a folder each.")] = Path("../shared/data"),
+    seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
+    ship: Annotated[bool, typer.Option("--ship", help="Write the tables of kernels that the package ships, instead.")] = False,
+) -> None:
+    """Picks within budgets on held-out chips, from networks that no known platform ran; writes benchmarks/results/choose.json."""
+    from benchmarks import choose as judged
+    from latcast.devices.known_platforms import known_platforms, read_datasets
+
+    if ship:
+        print(*judged.ship_tables(), sep="\n")
+        return
+    say = console(stderr=True).print
+    pool = known_platforms(read_datasets(data), lambda what, done, total: say(what) if done == total else None)
+    rows = judged.summary(judged.run(pool, seed=seed, watch=lambda what, done, total: say(f"{what}: {done} of {total}")))
+    judged.save(rows)
+    print(judged.markdown(rows))
 
 
 @app.command()

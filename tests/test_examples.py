@@ -18,8 +18,8 @@ from latcast.graph.writers.onnx import to_onnx
 ROOT = Path(__file__).resolve().parents[1]
 
 GIVEN = {
-    "Advice", "Comparison", "Evaluation", "Explanation", "FoundDevice", "FusionRules", "Kernel", "KernelLatency", "LatcastError",
-    "Memory", "NetworkSummary", "PlatformSummary", "SearchResult", "Sweep", "__version__",
+    "Advice", "Choice", "Comparison", "Evaluation", "Explanation", "FoundDevice", "FusionRules", "Kernel", "KernelLatency",
+    "LatcastError", "Memory", "NetworkSummary", "PlatformSummary", "SearchResult", "Sweep", "__version__",
 }  # fmt: skip
 """What functions give, and nobody makes; the examples of the functions show it."""
 

@@ -35,8 +35,8 @@ WRITTEN_WITH = (
 )  # fmt: skip
 
 NETWORKS = (
-    "mnasnet1_0", "proxylessnas_mobile", "ghostnet_x1_0", "mobilenet_v1", "regnet_x_400mf", "vgg11", "inception_v3",
-    "efficientnet_lite0", "torchvision/resnet50", "torchvision/ssdlite320_mobilenet_v3_large", "timm/cait_xxs24_224",
+    "mnasnet1_0", "proxylessnas_mobile", "ghostnet_x1_0", "mobilenet_v1", "regnet_x_400mf", "vgg11", "timm/inception_v3",
+    "efficientnet_lite0", "resnet50", "torchvision/ssdlite320_mobilenet_v3_large", "timm/cait_xxs24_224",
     "timm/coat_lite_tiny", "timm/crossvit_9_240", "timm/cs3darknet_s", "timm/dla46x_c", "timm/dpn68", "timm/efficientformer_l1",
     "timm/efficientvit_b0", "timm/efficientvit_m0", "timm/ese_vovnet19b_dw", "timm/fasternet_t0", "timm/fbnetv3_b",
     "timm/gernet_s", "timm/gmlp_ti16_224", "timm/hardcorenas_a", "timm/inception_next_atto", "timm/lcnet_050",
@@ -46,10 +46,7 @@ NETWORKS = (
 )  # fmt: skip
 """Of other families, or other members, than :data:`WRITTEN_WITH`."""
 
-MEASURED = (
-    ("onnxruntime", "fp32"), ("onnxruntime arena", "fp32"), ("litert", "fp32"), ("litert", "int8"),
-    ("litert without XNNPACK", "fp32"),
-)  # fmt: skip
+MEASURED = (("onnxruntime", "fp32"), ("onnxruntime arena", "fp32"), ("litert", "fp32"), ("litert", "int8"))
 
 
 def recorder(path: Path = BUILT) -> Path:

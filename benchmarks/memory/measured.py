@@ -52,12 +52,11 @@ Prepared = tuple[int, Callable[[], None], Callable[[int], None]]
 """Bytes of the file; loads what is measured; runs on inputs of a seed."""
 
 
-def litert(graph: Graph, precision: str, *, delegate: bool) -> Prepared:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+def litert(graph: Graph, precision: str) -> Prepared:
+    from ai_edge_litert.interpreter import Interpreter
 
     data = write_tflite(graph, precision=precision).data
-    kind = OpResolverType.AUTO if delegate else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=kind)
+    interpreter = Interpreter(model_content=data, num_threads=1)
     details = interpreter.get_input_details()
 
     def load() -> None:
@@ -112,10 +111,9 @@ def onnxruntime(graph: Graph, precision: str, *, as_requested: bool) -> Prepared
 RUNTIMES: Mapping[str, Callable[[Graph, str], Prepared]] = {
     "onnxruntime": lambda graph, precision: onnxruntime(graph, precision, as_requested=True),
     "onnxruntime arena": lambda graph, precision: onnxruntime(graph, precision, as_requested=False),
-    "litert": lambda graph, precision: litert(graph, precision, delegate=True),
-    "litert without XNNPACK": lambda graph, precision: litert(graph, precision, delegate=False),
+    "litert": litert,
 }
-"""What is measured: the plan alone and all regions of ONNX Runtime's arena, LiteRT with its default delegate and without."""
+"""What is measured: ONNX Runtime's plan alone, all regions of its arena, and LiteRT with its default delegate."""
 
 
 def measured(model: str, runtime: str, precision: str) -> dict[str, int]:

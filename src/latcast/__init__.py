@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "advise": "latcast.report.advise",
     "build": "latcast.spaces.catalogue",
+    "choose": "latcast.search.choose",
     "compare": "latcast.report.compare",
     "evaluate": "latcast.predictors.evaluation",
     "explain": "latcast.report.explain",
@@ -47,6 +48,7 @@ _WHERE = {
     "sweep": "latcast.report.sweep",
     "train": "latcast.predictors.training_from_store",
     "Advice": "latcast.report.advise",
+    "Choice": "latcast.search.choose",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
     "Explanation": "latcast.report.explain",
@@ -118,6 +120,8 @@ if TYPE_CHECKING:
     from latcast.report.sweep import Sweep as Sweep
     from latcast.report.sweep import sweep as sweep
     from latcast.search.callback import LatencyCallback as LatencyCallback
+    from latcast.search.choose import Choice as Choice
+    from latcast.search.choose import choose as choose
     from latcast.search.constrained_search import search as search
     from latcast.search.result import SearchResult as SearchResult
     from latcast.spaces.catalogue import build as build

@@ -29,6 +29,7 @@ SECTIONS: Sections = {
             "latcast.cli.advise:advise",
             "A device's fastest precision, unit, threads, how surely.",
         ),
+        "choose": ("latcast.cli.choose:choose", "The most accurate networks under a latency and memory budget."),
         "platforms": ("latcast.cli.platforms:app", "What can be predicted for, and how well."),
         "models": ("latcast.cli.platforms:models", "Published networks that can be predicted by name."),
         "measure": ("latcast.cli.measure", "The real latency here."),

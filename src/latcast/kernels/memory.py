@@ -32,7 +32,7 @@ from latcast.kernels.search import find_kernels
 FLOAT_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "w8a16": 2, "w16a16": 2}
 """Of an activation that the graph has as a floating-point number, by precision."""
 
-_WEIGHT_BYTES: Mapping[str, float] = {**FLOAT_BYTES, "w8a16": 1}
+WEIGHT_BYTES: Mapping[str, float] = {**FLOAT_BYTES, "w8a16": 1}
 
 CHANNEL_BLOCK = 8
 """To a multiple of which ONNX Runtime rounds the channels of images on a CPU with AVX-512; it is 8 with AVX2."""
@@ -91,7 +91,7 @@ def memory_of(graph: Graph, rules: FusionRules, precision: str = "fp32", kernels
         rules, kernels = replace(rules, patterns=(*rules.patterns, "silu")), None
     found = find_kernels(graph, rules) if kernels is None else kernels
     float_bytes = FLOAT_BYTES.get(precision, 4)
-    weights = sum(_bytes(graph, name, _WEIGHT_BYTES.get(precision, 4)) for name in graph.weights)
+    weights = sum(_bytes(graph, name, WEIGHT_BYTES.get(precision, 4)) for name in graph.weights)
     around = sum(aligned(_bytes(graph, name, float_bytes)) for name in (*graph.inputs, *graph.outputs))
     steps = steps_of(graph, found, float_bytes, planner)
     outside = frozenset((*graph.inputs, *graph.outputs))

@@ -46,6 +46,9 @@ _BUILTIN_SUFFIXES: Mapping[str, str] = {".onnx": "onnx", ".tflite": "tflite", ".
 _BUILTIN_PACKAGES: Mapping[str, str] = {"onnx": "onnx", "torch": "torch"}
 _TFLITE_IDENTIFIER = b"TFL3"
 
+MODEL_SUFFIXES = tuple(_BUILTIN_SUFFIXES)
+"""Of model files that are read without a plug-in."""
+
 _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(
         (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin"),
@@ -232,4 +235,4 @@ def _plugin_for(source: object) -> Importer | None:
     return None
 
 
-__all__ = ["IMPORTERS", "Importer", "from_torch", "is_torch_module", "load_graph", "refuse_address"]
+__all__ = ["IMPORTERS", "MODEL_SUFFIXES", "Importer", "from_torch", "is_torch_module", "load_graph", "refuse_address"]

@@ -1,0 +1,230 @@
+"""Whether what ``latcast choose`` picks really fits, on platforms and with networks that what predicts has not seen.
+
+A trial is a platform of a held-out chip of which ten networks were measured, and others to choose from that no known platform ran
+(:mod:`benchmarks.devices`); intervals are calibrated on the other chips. Budgets are quantiles of the measured latencies of the
+networks to choose from. The pick is the most accurate network that keeps to the budget with 90 % certainty; it is right where its
+measured latency is within the budget.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, learn_arbitration, mixed, try_pool
+from latcast.devices.device_model_fit import Watch, unwatched
+from latcast.devices.known_platforms import KnownPlatforms
+from latcast.extras import require
+from latcast.kernels.rules import FusionRules, load_rules, shipped_rules
+from latcast.predictors.bundle_index import SHIPPED_FOLDER
+from latcast.predictors.forecast import load
+from latcast.records import Reference
+from latcast.search.choose import CERTAINTY
+from latcast.spaces.models import models
+from latcast.spaces.named_graphs import graph_file
+from latcast.spaces.named_kernels import SHIPPED_TABLES, make_named_kernels, rated_networks, table_bytes, table_name
+from latcast.spaces.named_kernels import Watch as TableWatch
+
+RESULTS = Path(__file__).parent / "results" / "choose.json"
+
+FOLDS = 3
+
+MEASURED = 10
+
+BUDGETS = (0.2, 0.35, 0.5, 0.65, 0.8)
+"""Quantiles of the measured latencies that are budgets."""
+
+LEAST_NETWORKS = 8
+"""To choose from."""
+
+PICKED, POINT = "certain", "point"
+
+
+@dataclass(frozen=True)
+class Picked:
+    """What one way to pick did within one budget.
+
+    Attributes:
+        platform, dataset, kind: Of the platform.
+        held_out: What is held out besides the chip.
+        quality: "top-1 accuracy", "top-5 accuracy", or "multiply-accumulates" as a stand-in, in logarithms.
+        method: "certain" (what choose picks) or "point" (by the prediction itself).
+        within: Whether the pick fits; None where nothing was picked.
+        regret: Quality of the best network that fits less that of the pick, where the pick fits; None where it does not.
+        over: Measured latency over the budget.
+    """
+
+    platform: str
+    dataset: str
+    kind: str
+    held_out: str
+    quality: str
+    method: str
+    within: bool | None
+    regret: float | None
+    over: float | None
+
+
+def picks_of(one: Tried, mean: np.ndarray, deviation: np.ndarray, quality: np.ndarray, quality_name: str) -> Iterator[Picked]:
+    """Picks within every budget, from logarithms of latencies: predicted, their deviation, and the quality, each (tested,)."""
+    known = np.isfinite(quality)
+    if known.sum() < LEAST_NETWORKS:
+        return
+    mean, deviation, quality, log_ms = mean[known], deviation[known], quality[known], one.trial.log_ms[known]
+    kept = mean + NormalDist().inv_cdf(CERTAINTY) * deviation
+    platform = one.trial.platform
+    for budget in np.quantile(log_ms, BUDGETS):
+        best = quality[log_ms <= budget].max()
+        for method, bound in ((PICKED, kept), (POINT, mean)):
+            about = (platform.name, platform.source, platform.kind, one.trial.held_out, quality_name, method)
+            fitting = np.flatnonzero(bound <= budget)
+            if not len(fitting):
+                yield Picked(*about, None, None, None)
+                continue
+            pick = fitting[np.lexsort((mean[fitting], -quality[fitting]))[0]]
+            within = bool(log_ms[pick] <= budget)
+            regret = float(best - quality[pick]) if within else None
+            yield Picked(*about, within, regret, float(np.exp(log_ms[pick] - budget)))
+
+
+@cache
+def _rated() -> Mapping[str, float]:
+    return {each.name: each.top1_percent for each in models() if each.top1_percent is not None}
+
+
+def accuracy_of(reference: Reference) -> float:
+    """Published top-1 accuracy of a network at its input; NaN where none is known."""
+    file = graph_file(reference.space)
+    if file is not None:
+        found = file.find(reference.parameters.get("name"), reference.parameters.get("input"))
+        return float("nan") if found is None or found.top1_percent is None else found.top1_percent
+    for space in ("torchvision", "timm"):
+        if f"{space}/{reference.name}" in _rated():
+            return _rated()[f"{space}/{reference.name}"]
+    return float("nan")
+
+
+@cache
+def _top5_percent() -> Mapping[str, float]:
+    """Top-5 accuracies of pytorchcv's networks, which that package states; of the phones' convolutional networks."""
+    require("judging choices", "pytorchcv")
+    spec = find_spec("pytorchcv")
+    folder = Path(((spec and spec.submodule_search_locations) or [""])[0])
+    with (folder / "models" / "common" / "model_metainfos.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["test_dataset"] == "in1k" and row["error_value"].isdecimal()]
+    return {row["model_name"]: 100 - int(row["error_value"]) / 100 for row in rows}
+
+
+def top5_of(reference: Reference) -> float:
+    """Stated top-5 accuracy of one of pytorchcv's networks; NaN of any other."""
+    known = reference.space == "pytorchcv" or reference.name.startswith("pytorchcv/")
+    return _top5_percent().get(reference.name.rpartition("/")[2], float("nan")) if known else float("nan")
+
+
+def run(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> list[Picked]:
+    """All picks on the pool."""
+    accuracy = np.array([accuracy_of(each) for each in pool.references])
+    top5 = np.array([top5_of(each) for each in pool.references])
+    work = np.log(np.maximum(pool.features.totals[:, 0], 1.0))
+    tried = [
+        one
+        for _, _, trials in try_pool(
+            pool.platforms, pool.features, pool.lineages, folds=FOLDS, measured=(MEASURED,), seed=seed, watch=watch, draws=1
+        )
+        for one in trials
+    ]
+    found: list[Picked] = []
+    for fold in range(FOLDS):
+        arbitration = learn_arbitration([one for one in tried if one.trial.fold != fold])
+        for one in tried:
+            if one.trial.fold != fold or one.trial.held_out not in (NEW_NETWORKS, NEW_LINEAGES):
+                continue
+            mean, variance = mixed(one, arbitration[one.trial.platform.kind][0])
+            tested = one.trial.tested
+            found += picks_of(one, mean, np.sqrt(variance), accuracy[tested], "top-1 accuracy")
+            found += picks_of(one, mean, np.sqrt(variance), top5[tested], "top-5 accuracy")
+            found += picks_of(one, mean, np.sqrt(variance), work[tested], "multiply-accumulates")
+    return found
+
+
+def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
+    """Figures by what was held out, quality and method, all and by kind of unit; platforms weigh the same."""
+    groups: dict[tuple[str, ...], dict[str, list[Picked]]] = defaultdict(lambda: defaultdict(list))
+    for each in picks:
+        for kind in ("all", each.kind):
+            groups[each.quality, each.held_out, kind, each.method][each.platform].append(each)
+    rows = []
+    for key, by_platform in sorted(groups.items()):
+        everything = [each for listed in by_platform.values() for each in listed]
+        made = [each for each in everything if each.within is not None]
+        shares = [
+            np.mean([bool(each.within) for each in listed if each.within is not None])
+            for listed in by_platform.values()
+            if any(each.within is not None for each in listed)
+        ]
+        regrets = [each.regret for each in made if each.regret is not None]
+        over = [each.over for each in made if each.over is not None]
+        rows.append(
+            {
+                **dict(zip(("quality", "held_out", "kind", "method"), key, strict=True)),
+                "platforms": len(by_platform), "budgets": len(everything), "picked": 100 * len(made) / len(everything),
+                "within": 100 * float(np.mean([bool(each.within) for each in made])) if made else None,
+                "within_by_platform": 100 * float(np.mean(shares)) if shares else None,
+                "within_110": 100 * float(np.mean(np.array(over) <= 1.1)) if over else None,
+                "regret": float(np.mean(regrets)) if regrets else None,
+                "median_regret": float(np.median(regrets)) if regrets else None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table."""
+    lines = [
+        "| quality | held out | unit | picked by | platforms | budgets | a pick % | within % | by platform % "
+        "| within 1.1 budgets % | regret mean (median) |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        figures = ["-" if row[name] is None else f"{row[name]:.1f}" for name in ("within", "within_by_platform", "within_110")]
+        regret = "-" if row["regret"] is None else f"{row['regret']:.2f} ({row['median_regret']:.2f})"
+        lines.append(
+            f"| {row['quality']} | chips, {row['held_out']} | {row['kind']} | {row['method']} | {row['platforms']} | "
+            f"{row['budgets']} | {row['picked']:.0f} | {' | '.join(figures)} | {regret} |"
+        )
+    return "\n".join(lines)
+
+
+def save(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes :data:`RESULTS`."""
+    RESULTS.write_text(json.dumps({"measured": MEASURED, "certainty": CERTAINTY, "rows": list(rows)}, indent=1) + "\n")
+
+
+def ship_tables(watch: TableWatch = lambda *_: None) -> list[str]:
+    """Writes the tables of the rated networks' kernels for shipped rules and shipped platforms; those there are kept."""
+    networks = rated_networks()
+    rules: dict[str, FusionRules] = {}
+    for each in (
+        *(load(path).rules for path in sorted(SHIPPED_FOLDER.glob("*.zip"))),
+        *(load_rules(name) for name in sorted(shipped_rules()) if name != "none"),
+    ):
+        rules.setdefault(table_name(networks, each), each)
+    for path in SHIPPED_TABLES.glob("*.npz"):
+        if path.name not in rules:
+            path.unlink()
+    missing = {name: each for name, each in rules.items() if not (SHIPPED_TABLES / name).exists()}
+    SHIPPED_TABLES.mkdir(exist_ok=True)
+    made = make_named_kernels(networks, list(missing.values()), watch) if missing else []
+    for (name, each), found in zip(missing.items(), made, strict=True):
+        (SHIPPED_TABLES / name).write_bytes(table_bytes(found, each))
+    return list(missing)

@@ -1,0 +1,128 @@
+"""``latcast choose``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from latcast.cli import options
+from latcast.cli.output import StageProgress, interval_column, milliseconds, percent, print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from latcast.search.choose import Candidate, Choice
+
+_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
+
+TASKS = ("imagenet",)
+"""Whose accuracies are known."""
+
+
+def _count(text: str) -> float | None:
+    """``10M`` as a number; None where empty."""
+    if not text:
+        return None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([KMG]?)", text.upper())
+    if found is None or float(found.group(1)) == 0:
+        raise typer.BadParameter(f"'{text}' is no number such as 10M or 4500000")
+    return float(found.group(1)) * _FACTORS[found.group(2)]
+
+
+def choose(
+    on: options.On,
+    models: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[MODEL...]",
+            help="Your own candidates: model files, folders of them, or names. [default: the named networks of known accuracy]",
+            autocompletion=options.complete_models,
+        ),
+    ] = None,
+    max_ms: Annotated[float | None, Option("--max-ms", help="Milliseconds that it may take on each platform.", min=1e-6)] = None,
+    max_memory_mb: Annotated[
+        float | None, Option("--max-memory-mb", help="Megabytes that weights and activations may take.", min=1e-6)
+    ] = None,
+    params: Annotated[str, Option("--params", help="Learned values that it may have, such as 10M.", metavar="COUNT")] = "",
+    task: Annotated[
+        str, Option("--task", help=f"What the named networks do: {', '.join(TASKS)}.", callback=options.one_of(lambda: TASKS))
+    ] = "imagenet",
+    accuracy: Annotated[
+        Path | None,
+        Option("--accuracy", help="Accuracies of your candidates: a CSV file with the header model,accuracy.", metavar="FILE"),
+    ] = None,
+    certainty: Annotated[
+        float, Option("--certainty", help="Percent of networks marked as fitting that are to fit.", min=1, max=99.9)
+    ] = 90.0,
+    everything: Annotated[bool, Option("--all", help="List all candidates, those that others beat too.")] = False,
+    plot: Annotated[Path | None, Option("--plot", help="Draw accuracy against latency to this file (.png).")] = None,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """The networks that are accurate for their latency, and which of them fit a budget.
+
+    Listed are those of which no other is at least as accurate and as fast; the pick is the most accurate that fits.
+
+    \b
+    Examples:
+      latcast choose --on pixel4/tflite-2.10/gpu --max-ms 15
+      latcast choose --on 'pixel4/tflite*/1large/*' --max-ms 50 --params 10M --max-memory-mb 60
+      latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
+    """
+    from latcast.drawing import check_drawable
+    from latcast.search.choose import choose as chosen
+    from latcast.search.choose import read_accuracies
+
+    # What the end needs is asked for before the work, not after it.
+    if plot is not None:
+        check_drawable("--plot")
+    most = _count(params)
+    accuracies = {} if accuracy is None else read_accuracies(accuracy)
+    with StageProgress() as progress:
+        found = chosen(
+            options.platforms_in(on), max_ms=max_ms, models=models or None, accuracies=accuracies, max_parameters=most,
+            max_memory_mb=max_memory_mb, certainty=certainty / 100, trust=trust,
+            watch=lambda done, total: progress.show("finding kernels, once for each runtime", done / total),
+        )  # fmt: skip
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        print_json(found.to_json(everything=everything))
+    else:
+        _print(found, found.candidates if everything else found.front)
+        if plot is not None:
+            print(f"picture: {plot}")
+    for text in found.warnings:
+        warn(text)
+
+
+def _fits(candidate: Candidate) -> str:
+    from latcast.search.choose import LEAST_COVERED
+
+    covered = min(each.covered for each in candidate.latencies)
+    return "yes" if candidate.fits else "no" if covered >= LEAST_COVERED else f"unsure, {100 * covered:.0f} % covered"
+
+
+def _print(found: Choice, shown: tuple[Candidate, ...]) -> None:
+    decisive = [each.decisive for each in shown]
+    heading, intervals = interval_column([(each.low_ms, each.high_ms, each.level) for each in decisive])
+    several, limited = len(found.platforms) > 1, found.max_ms is not None
+    columns = ["network", "top-1 %", "latency ms", heading]
+    columns += ["within %", "fits"] if limited else ["fits"] if found.max_memory_mb is not None else []
+    columns += ["M MACs", "M parameters", "memory MB", *(["on"] if several else [])]
+    rows = []
+    for each, at, interval in zip(shown, decisive, intervals, strict=True):
+        row = [each.name, percent(each.accuracy), milliseconds(at.latency_ms), interval]
+        row += [percent(100 * at.probability, 0)] if at.probability is not None else []
+        row += [] if each.fits is None else [_fits(each)]
+        row += [f"{each.macs / 1e6:.0f}", f"{each.parameters / 1e6:.1f}", f"{each.memory_bytes / 1e6:.0f}"]
+        rows.append([*row, *([at.platform] if several else [])])
+    limit = f", at most {found.max_ms:g} ms" if found.max_ms is not None else ""
+    print_table(f"{', '.join(found.platforms)}{limit}", tuple(columns), rows, spare=("M MACs", "M parameters"))
+    if found.candidates and found.candidates[0].fits is not None:
+        fitting = sum(bool(each.fits) for each in found.candidates)
+        pick = found.pick
+        said = f"the pick: {pick.name}" if pick is not None else "none fits"
+        print(f"{fitting} of {len(found.candidates)} networks fit with {100 * found.certainty:g} % certainty; {said}")

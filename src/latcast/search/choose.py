@@ -1,0 +1,436 @@
+"""Which network to take: accuracy against latency on one or several platforms, and which fit a budget, with what certainty."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from math import log
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from latcast.drawing import drawn, pareto
+from latcast.errors import DatasetError, LatcastError, ModelError
+from latcast.graph.importers import MODEL_SUFFIXES
+from latcast.graph.ir import Graph
+from latcast.graph.operators.table import graph_macs
+from latcast.kernels.delegates import delegate_of
+from latcast.kernels.kernel import KernelTable
+from latcast.kernels.memory import memory_of
+from latcast.kernels.partitioning import partition
+from latcast.kernels.search import find_kernels
+from latcast.predictors.forecast import On, load_all
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.reading import read_bytes
+from latcast.spaces.models import Model, as_graph, as_graphs
+from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
+
+CERTAINTY = 0.9
+
+LEAST_COVERED = 0.9
+"""Share of a latency that predictors trained on the like must give before a network can be said to fit."""
+
+
+@dataclass(frozen=True)
+class CandidateLatency:
+    """A network on one platform.
+
+    Attributes:
+        platform: Its id.
+        latency_ms, low_ms, high_ms: Predicted, with the platform's interval.
+        kept_ms: The latency that it keeps to with the certainty asked for.
+        probability: That it takes at most the limit, from 0 to 1; None without a limit.
+        level: Percent of networks whose latency should lie in the interval; None where nobody calibrated it.
+        covered: Share of the latency, from 0 to 1, that predictors trained on the like gave.
+    """
+
+    platform: str
+    latency_ms: float
+    low_ms: float
+    high_ms: float
+    kept_ms: float
+    probability: float | None
+    level: float | None
+    covered: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network to choose or not.
+
+    Attributes:
+        name: As given, or as :func:`latcast.models` lists it.
+        accuracy: Percent, of the weights as published; None where none is known.
+        macs, parameters: Multiply-accumulates and learned values.
+        memory_bytes: Weights, and what is held for activations, on the platform where that is most.
+        fits: Whether it keeps to all limits, to that of latency with the certainty asked for on each platform; None without any.
+        on_front: Whether no other is at least as accurate and keeps to as low a latency on every platform, of those that are
+            covered and keep to the limit of memory.
+        latencies: One a platform.
+    """
+
+    name: str
+    accuracy: float | None
+    macs: float
+    parameters: float
+    memory_bytes: int
+    fits: bool | None
+    on_front: bool
+    latencies: tuple[CandidateLatency, ...]
+
+    @property
+    def decisive(self) -> CandidateLatency:
+        """Where it is least likely to keep to the limit; where it takes longest without one."""
+        return min(self.latencies, key=lambda each: (1.0 if each.probability is None else each.probability, -each.kept_ms))
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form that scripts rely on; probabilities and coverage are from 0 to 100."""
+        decisive = self.decisive
+        return {
+            "name": self.name, "latency_ms": decisive.latency_ms, "low_ms": decisive.low_ms, "high_ms": decisive.high_ms,
+            "fits": self.fits, "probability": _percent(decisive.probability), "accuracy": self.accuracy, "macs": self.macs,
+            "parameters": self.parameters, "memory_mb": self.memory_bytes / 1e6,
+            "platforms": [
+                {**asdict(each), "probability": _percent(each.probability), "covered": _percent(each.covered)}
+                for each in self.latencies
+            ],
+        }  # fmt: skip
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+@dataclass(frozen=True, repr=False)
+class Choice:
+    """What there is to choose from.
+
+    Attributes:
+        platforms: Their ids.
+        max_ms, max_memory_mb: The limits; None where there is none.
+        certainty: With which the limit of latency is to be kept, from 0 to 1.
+        candidates: Within the limits of size, the most accurate first, then the fastest.
+        warnings: What the user should know, a sentence each.
+    """
+
+    platforms: tuple[str, ...]
+    max_ms: float | None
+    max_memory_mb: float | None
+    certainty: float
+    candidates: tuple[Candidate, ...] = field(hash=False)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def front(self) -> tuple[Candidate, ...]:
+        """The candidates of which none is both slower and less accurate than another."""
+        return tuple(each for each in self.candidates if each.on_front)
+
+    @property
+    def pick(self) -> Candidate | None:
+        """The most accurate that fits; without accuracies the fastest that does. None where none does."""
+        return next((each for each in self.candidates if each.fits), None)
+
+    def __repr__(self) -> str:
+        chosen = self.pick.name if self.pick else "none fits"
+        return f"<Choice of {len(self.candidates)} networks on {', '.join(self.platforms)}: {chosen}>"
+
+    def to_json(self, *, everything: bool = False) -> dict[str, Any]:
+        """The JSON form that scripts rely on: the front, or all candidates."""
+        return {
+            "platforms": list(self.platforms), "max_ms": self.max_ms, "max_memory_mb": self.max_memory_mb,
+            "certainty": 100 * self.certainty, "candidates": len(self.candidates), "pick": self.pick and self.pick.name,
+            "models": [each.to_json() for each in (self.candidates if everything else self.front)],
+            "warnings": list(self.warnings),
+        }  # fmt: skip
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draws latency against accuracy, the front with its intervals and the limit; of several platforms the decisive ones.
+
+        Args:
+            path: A PNG, or another format by its suffix; nothing is written where None.
+
+        Returns:
+            The Matplotlib figure.
+
+        Raises:
+            LatcastError: No accuracy is known; or the file cannot be written.
+            MissingExtraError: Matplotlib is not installed.
+        """
+        rated = [each for each in self.candidates if each.accuracy is not None]
+        if not rated:
+            raise LatcastError("nothing to draw: no accuracy of any candidate is known; give a table of accuracies")
+        shown = [each.decisive for each in rated]
+        figure = pareto(
+            [each.latency_ms for each in shown], [each.accuracy or 0.0 for each in rated], quality_name="top-1 accuracy, %",
+            bounds_ms=([each.low_ms for each in shown], [each.high_ms for each in shown]), names=[each.name for each in rated],
+            front=[each.on_front and min(at.covered for at in each.latencies) >= LEAST_COVERED for each in rated],
+            max_latency_ms=self.max_ms, title=", ".join(self.platforms),
+        )  # fmt: skip
+        figure.axes[0].set_xscale("log")
+        return drawn(figure, path)
+
+
+def choose(
+    on: On | Sequence[On],
+    *,
+    max_ms: float | None = None,
+    models: Iterable[Model] | None = None,
+    accuracies: Mapping[str, float] | None = None,
+    max_parameters: float | None = None,
+    max_memory_mb: float | None = None,
+    certainty: float = CERTAINTY,
+    trust: bool = False,
+    watch: Watch = lambda *_: None,
+) -> Choice:
+    """The networks that are accurate for their latency, and which of them fit a budget.
+
+    Args:
+        on: A platform, or a list of them: a network is to fit on each.
+        max_ms: Milliseconds that it may take; None for no limit.
+        models: The candidates, as :func:`latcast.predict` takes models, folders of model files among them; None for the named
+            networks whose accuracy on ImageNet was published.
+        accuracies: Name of a candidate, as given or its file's name, to its accuracy in percent.
+        max_parameters: Learned values that it may have.
+        max_memory_mb: Megabytes that its weights and activations may take, see :func:`latcast.memory`.
+        certainty: With which the limit of latency is to be kept, between 0 and 1.
+        trust: Whether a ``.pt2`` file may run the code it may hold.
+        watch: Told how many named networks are done, and of how many, where their kernels are found for the first time.
+
+    Raises:
+        LatcastError: No candidate is within the limits of size; or the certainty is none.
+        ModelError: A model cannot be read.
+        UnknownPlatformError: See :func:`latcast.load`.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.choose("pixel4/tflite-2.10/gpu/fp16", max_ms=15)
+        >>> found.pick.fits, found.pick.decisive.kept_ms <= 15
+        (True, True)
+    """
+    if not 0 < certainty < 1:
+        raise LatcastError(f"found the certainty {certainty:g}, expected one between 0 and 1, such as 0.9")
+    predictors = load_all(on)
+    given = dict(accuracies or {})
+    graphs = None if models is None else candidate_graphs(models, trust=trust)
+    columns = [_Column.of_named(each, watch) for each in predictors] if graphs is None else _own(graphs, predictors, given)
+    allowed = columns[0].parameters <= (np.inf if max_parameters is None else max_parameters)
+    if not allowed.any():
+        raise LatcastError(f"none of {len(allowed)} candidates has at most {max_parameters:g} parameters; the fewest: "
+                           f"{columns[0].parameters.min():.3g}")  # fmt: skip
+    candidates = _candidates(columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
+    platforms = tuple(each.platform.id for each in predictors)
+    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, _warnings(predictors))
+    return replace(found, warnings=(*found.warnings, *_fallbacks(found, predictors, graphs)))
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The candidates on one platform, arrays by candidate."""
+
+    platform: str
+    names: Sequence[str]
+    accuracy: np.ndarray
+    macs: np.ndarray
+    parameters: np.ndarray
+    memory_bytes: np.ndarray
+    latency_ms: np.ndarray
+    low_ms: np.ndarray
+    high_ms: np.ndarray
+    covered: np.ndarray
+    level: float | None
+    """Percent of the interval, None where nobody calibrated it: it is then taken for one of 90 %."""
+
+    @property
+    def deviations(self) -> float:
+        """Standard deviations to either side that the interval reaches."""
+        return NormalDist().inv_cdf(0.5 + (90.0 if self.level is None else self.level) / 200)
+
+    @classmethod
+    def of_named(cls, predictor: PlatformPredictor, watch: Watch) -> _Column:
+        found: NamedKernels = named_kernels(predictor.rules, watch)
+        networks = found.networks
+        return cls.of_table(
+            predictor, found.table, [each.name for each in networks],
+            np.array([np.nan if each.top1_percent is None else each.top1_percent for each in networks]),
+            np.array([1e6 * (each.million_macs or np.nan) for each in networks]),
+            np.array([1e6 * each.million_parameters for each in networks]),
+            found.memory_bytes(predictor.platform.precision),
+        )  # fmt: skip
+
+    @classmethod
+    def of_table(
+        cls, predictor: PlatformPredictor, table: KernelTable, names: Sequence[str], accuracy: np.ndarray, macs: np.ndarray,
+        parameters: np.ndarray, memory_bytes: np.ndarray,
+    ) -> _Column:  # fmt: skip
+        estimates = predictor.estimate_table(table)
+        low_ms, high_ms = predictor.bounds_ms(estimates)
+        return cls(
+            predictor.platform.id, names, accuracy, macs, parameters, memory_bytes, estimates.latency_ms, low_ms, high_ms,
+            estimates.covered_share, predictor.interval.level,
+        )  # fmt: skip
+
+    def kept_ms(self, certainty: float) -> np.ndarray:
+        """The latency that each keeps to with a certainty: its logarithm is taken for normal on either side of the prediction."""
+        score = NormalDist().inv_cdf(certainty)
+        reach = np.log(self.high_ms / self.latency_ms) if score > 0 else np.log(self.latency_ms / self.low_ms)
+        return np.asarray(self.latency_ms * np.exp(score * reach / self.deviations))
+
+    def probability(self, max_ms: float) -> np.ndarray:
+        """That each takes at most so long."""
+        distance = log(max_ms) - np.log(self.latency_ms)
+        reach = np.where(distance > 0, np.log(self.high_ms / self.latency_ms), np.log(self.latency_ms / self.low_ms))
+        score = self.deviations * distance / np.maximum(reach, 1e-9)
+        normal = NormalDist()
+        return np.array([normal.cdf(each) for each in np.clip(score, -8, 8).tolist()])
+
+
+def _own(graphs: Sequence[Graph], predictors: Sequence[PlatformPredictor], accuracies: Mapping[str, float]) -> list[_Column]:
+    """Columns of the user's own candidates."""
+    if not graphs:
+        raise ModelError(f"found no candidates; expected model files ({', '.join(MODEL_SUFFIXES)}), folders of them, or names")
+    accuracy = np.array([_accuracy_of(graph.name, accuracies) for graph in graphs])
+    macs, parameters = (np.array([float(size(graph)) for graph in graphs]) for size in (graph_macs, _parameters))
+    columns = []
+    for each in predictors:
+        kernels = [find_kernels(graph, each.rules) for graph in graphs]
+        memory = [
+            memory_of(graph, each.rules, each.platform.precision, found).total_bytes
+            for graph, found in zip(graphs, kernels, strict=True)
+        ]
+        names = [graph.name for graph in graphs]
+        columns.append(_Column.of_table(each, KernelTable.of(kernels), names, accuracy, macs, parameters, np.array(memory)))
+    return columns
+
+
+def _parameters(graph: Graph) -> int:
+    return graph.parameter_count
+
+
+def candidate_graphs(models: Iterable[Model], *, trust: bool = False) -> list[Graph]:
+    """Graphs of candidates; a folder stands for the model files in it, sorted by name.
+
+    Raises:
+        ModelError: One of them cannot be read; or a folder holds no model file.
+    """
+    if isinstance(models, str | os.PathLike):
+        models = [models]
+    listed: list[Model] = []
+    for each in models:
+        if not (isinstance(each, str | os.PathLike) and Path(each).is_dir()):
+            listed.append(each)
+            continue
+        files = sorted(file for file in Path(each).iterdir() if file.suffix in MODEL_SUFFIXES)
+        if not files:
+            raise ModelError(f"{each}: found no model file in this folder; expected some of {', '.join(MODEL_SUFFIXES)}")
+        listed += files
+    return as_graphs(listed, trust=trust)
+
+
+def _accuracy_of(name: str, accuracies: Mapping[str, float]) -> float:
+    """Under its name, its file's name with or without suffix, or as published."""
+    for known in (name, Path(name).name, Path(name).stem):
+        if known in accuracies:
+            return accuracies[known]
+    return np.nan
+
+
+def _candidates(
+    columns: Sequence[_Column], rows: np.ndarray, max_ms: float | None, max_memory_mb: float | None, certainty: float
+) -> tuple[Candidate, ...]:
+    first = columns[0]
+    kept_ms = np.stack([each.kept_ms(certainty) for each in columns], axis=1)
+    covered = np.stack([each.covered for each in columns], axis=1)
+    memory = np.stack([each.memory_bytes for each in columns], axis=1).max(axis=1)
+    able = np.asarray(covered.min(axis=1) >= LEAST_COVERED)
+    if max_memory_mb is not None:
+        able = able & (memory <= 1e6 * max_memory_mb)
+    fits = able
+    if max_ms is not None:
+        fits = fits & (kept_ms.max(axis=1) <= max_ms)
+    chances = [None if max_ms is None else each.probability(max_ms) for each in columns]
+    front = front_of(np.where(np.isnan(first.accuracy), -np.inf, first.accuracy)[rows], kept_ms[rows], able[rows])
+    limited = max_ms is not None or max_memory_mb is not None
+    found = []
+    for row, on_front in zip(rows.tolist(), front.tolist(), strict=True):
+        accuracy = float(first.accuracy[row])
+        latencies = tuple(
+            CandidateLatency(
+                each.platform, float(each.latency_ms[row]), float(each.low_ms[row]), float(each.high_ms[row]),
+                float(kept_ms[row, place]), None if chance is None else float(chance[row]), each.level, float(each.covered[row]),
+            )
+            for place, (each, chance) in enumerate(zip(columns, chances, strict=True))
+        )  # fmt: skip
+        found.append(
+            Candidate(
+                first.names[row], None if np.isnan(accuracy) else accuracy, float(first.macs[row]), float(first.parameters[row]),
+                int(memory[row]), bool(fits[row]) if limited else None, on_front, latencies,
+            )
+        )  # fmt: skip
+    return tuple(sorted(found, key=lambda each: (-(each.accuracy or -1.0), each.decisive.kept_ms, each.name)))
+
+
+def read_accuracies(path: Path) -> dict[str, float]:
+    """Accuracies in percent from a CSV file with the header ``model,accuracy``.
+
+    Raises:
+        DatasetError: The file cannot be read, has another header, or a line is none; the message gives the line.
+    """
+    try:
+        rows = list(csv.reader(io.StringIO(read_bytes(path, error=DatasetError).decode("utf-8-sig"), newline="")))
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise DatasetError(f"cannot read the accuracies {path}: {problem}") from problem
+    if not rows or [name.strip() for name in rows[0]] != ["model", "accuracy"]:
+        raise DatasetError(f"{path}: found the header '{','.join(rows[0]) if rows else ''}', expected 'model,accuracy'")
+    found = {}
+    for number, row in enumerate(rows[1:], start=2):
+        try:
+            name, text = row
+            found[name.strip()] = float(text)
+        except ValueError:
+            raise DatasetError(f"{path}, line {number}: found '{','.join(row)}', expected a model and a number") from None
+        if not 0 <= found[name.strip()] <= 100:
+            raise DatasetError(f"{path}, line {number}: found the accuracy {text}, expected percent, from 0 to 100")
+    return found
+
+
+def front_of(quality: np.ndarray, cost: np.ndarray, able: np.ndarray | None = None) -> np.ndarray:
+    """Which rows no other is at least as good as at no more cost in any column, and better in one; (rows,) booleans.
+
+    Args:
+        quality: (rows,) more is better.
+        cost: (rows, columns) less is better.
+        able: (rows,) which can beat others; all where None.
+
+    >>> front_of(np.array([70.0, 75.0, 72.0]), np.array([[1.0], [2.0], [3.0]])).tolist()
+    [True, True, False]
+    """
+    as_good = (quality[None, :] >= quality[:, None]) & (cost[None, :, :] <= cost[:, None, :]).all(axis=2)
+    better = (quality[None, :] > quality[:, None]) | (cost[None, :, :] < cost[:, None, :]).any(axis=2)
+    beaten = as_good & better & (np.ones(len(quality), dtype=bool) if able is None else able)[None, :]
+    return ~np.asarray(beaten.max(axis=1))
+
+
+def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: Sequence[Graph] | None) -> list[str]:
+    """What platforms' delegates leave of the pick to the CPU, a sentence each; the other candidates are not looked at."""
+    pick = found.pick
+    delegates = [(each.platform.id, delegate_of(each.platform)) for each in predictors]
+    if pick is None or all(delegate is None for _, delegate in delegates):
+        return []
+    graph = next((each for each in graphs or () if each.name == pick.name), None) or as_graph(pick.name)
+    parts = [(platform, partition(graph, delegate)) for platform, delegate in delegates if delegate is not None]
+    return [f"{pick.name} on {platform}: {each.sentence()}" for platform, each in parts if each.on_cpu]
+
+
+def _warnings(predictors: Sequence[PlatformPredictor]) -> tuple[str, ...]:
+    found = []
+    for each in predictors:
+        if each.interval.level is None:
+            found.append(f"{each.platform}: nobody calibrated this bundle's interval, so that the certainty is not known")
+        if each.platform.precision in ("int8", "w8a16"):
+            found.append(f"{each.platform}: accuracies are those of the published weights; what quantising costs is not in them")
+    return tuple(found)

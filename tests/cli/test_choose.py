@@ -1,0 +1,54 @@
+"""``latcast choose`` as users and scripts call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latcast import predictors as shipped
+from tests.cli.conftest import Latcast
+
+PLATFORM = "pixel4/tflite-2.10/1large/fp32"
+PHONE = Path(shipped.__file__).parent / "shipped" / "pixel4__tflite-2.10__1large__fp32.zip"
+
+
+def test_the_json_has_the_keys_that_scripts_rely_on(latcast: Latcast) -> None:
+    document = latcast("choose", "--on", PHONE, "--max-ms", "60", "--json").json
+
+    assert document["schema"] == 1
+    first = document["models"][0]
+    assert {"name", "latency_ms", "low_ms", "high_ms", "fits", "accuracy", "macs", "parameters"} <= set(first)
+    assert document["pick"] in [each["name"] for each in document["models"] if each["fits"]]
+    accuracies = [each["accuracy"] for each in document["models"]]
+    assert accuracies == sorted(accuracies, reverse=True)
+
+
+def test_the_table_marks_what_fits_and_names_the_pick(latcast: Latcast) -> None:
+    shown = latcast("choose", "--on", PHONE, "--max-ms", "60", "--params", "10M").out.splitlines()
+
+    assert shown[0] == f"{PLATFORM}, at most 60 ms"
+    assert shown[1].split()[:2] == ["network", "top-1"]
+    assert "networks fit with 90 % certainty; the pick: " in shown[-1]
+    picked = shown[-1].rpartition(" ")[2]
+    [row] = [line for line in shown if line.startswith(picked + " ")]
+    assert " yes " in row
+
+
+def test_own_candidates_take_their_accuracies_from_a_table(latcast: Latcast, model_file: Path, tmp_path: Path) -> None:
+    table = tmp_path / "accuracies.csv"
+    table.write_text(f"model,accuracy\n{model_file.name},66.5\nsqueezenet1_1,58.2\n")
+
+    document = latcast("choose", "--on", PHONE, str(model_file), "squeezenet1_1", "--accuracy", str(table), "--json").json
+
+    assert document["candidates"] == 2
+    assert document["models"][0]["accuracy"] == 66.5
+    assert document["models"][0]["fits"] is None
+
+
+@pytest.mark.parametrize("count", ["many", "0", "10 M"])
+def test_a_count_that_is_none_is_a_wrong_call(latcast: Latcast, count: str) -> None:
+    found = latcast("choose", "--on", PHONE, "--params", count)
+
+    assert found.code == 2
+    assert f"'{count}' is no number such as 10M" in found.err

@@ -1,0 +1,227 @@
+"""Choosing a network: the front, budgets and certainty, own candidates; named networks as predicted one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.errors import DatasetError, LatcastError, ModelError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.graph.writers.onnx import to_onnx
+from latcast.predictors.forecast import load
+from latcast.predictors.intervals import Interval
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.search.choose import LEAST_COVERED, candidate_graphs, choose, front_of, read_accuracies
+from latcast.spaces.named_kernels import named_kernels, rated_networks
+
+PHONE = "pixel4/tflite-2.10/1large/fp32"
+GPU = "pixel4/tflite-2.10/gpu/fp16"
+
+
+def network(name: str, channels: int) -> Graph:
+    """Two convolutions: the more channels, the slower."""
+    b = GraphBuilder(name)
+    x = b.relu(b.conv(b.input((1, 16, 56, 56)), channels, 3))
+    return b.finish(b.global_average_pool(b.conv(x, channels, 3)))
+
+
+@pytest.fixture(scope="module")
+def phone() -> PlatformPredictor:
+    """With an interval from half to twice the prediction, which covers 90 % of networks."""
+    return replace(load(PHONE), interval=Interval(0.5, 2.0, 100, 0.0))
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return [network("small", 32), network("middle", 64), network("large", 128)]
+
+
+ACCURACIES = {"small": 70.0, "middle": 75.0, "large": 80.0}
+
+
+class TestFront:
+    def test_a_network_is_beaten_by_one_as_accurate_and_faster(self) -> None:
+        assert front_of(np.array([70.0, 70.0]), np.array([[1.0], [2.0]])).tolist() == [True, False]
+
+    def test_equal_networks_do_not_beat_each_other(self) -> None:
+        assert front_of(np.array([70.0, 70.0]), np.array([[1.0], [1.0]])).tolist() == [True, True]
+
+    def test_what_cannot_be_relied_on_beats_nobody(self) -> None:
+        quality, cost = np.array([70.0, 75.0]), np.array([[2.0], [1.0]])
+
+        assert front_of(quality, cost, np.array([True, False])).tolist() == [True, True]
+
+    def test_what_is_fastest_on_one_of_two_platforms_stays(self) -> None:
+        # The first is faster on the first platform, the second on the second; the third is slower on both.
+        quality, cost = np.array([70.0, 75.0, 60.0]), np.array([[1.0, 5.0], [2.0, 4.0], [2.0, 5.0]])
+
+        assert front_of(quality, cost).tolist() == [True, True, False]
+
+
+class TestBudget:
+    def test_a_network_at_its_upper_bound_fits_with_95_percent(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        # 90 % lie between both bounds, 5 % above the upper one.
+        latency_ms = phone.predict(graphs[0]).latency_ms
+
+        found = choose(phone, models=graphs[:1], max_ms=2 * latency_ms).candidates[0].decisive
+
+        assert found.probability == pytest.approx(0.95, abs=1e-6)
+        assert found.high_ms == pytest.approx(2 * latency_ms)
+
+    def test_a_prediction_at_the_limit_is_as_likely_within_as_beyond_it(
+        self, phone: PlatformPredictor, graphs: list[Graph]
+    ) -> None:
+        latency_ms = phone.predict(graphs[0]).latency_ms
+
+        [found] = choose(phone, models=graphs[:1], max_ms=latency_ms).candidates
+
+        assert found.decisive.probability == pytest.approx(0.5)
+        assert found.fits is False
+
+    def test_the_latency_kept_to_with_95_percent_is_the_upper_bound(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        [found] = choose(phone, models=graphs[:1], certainty=0.95).candidates
+
+        assert found.decisive.kept_ms == pytest.approx(found.decisive.high_ms)
+        assert found.fits is None
+
+    def test_the_pick_is_the_most_accurate_that_fits(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        middle_ms, large_ms = (phone.predict(graph).latency_ms for graph in graphs[1:])
+        # 2 to the power of 1.2816 / 1.6449 is what 90 % keep to.
+        limit_ms = 1.01 * 2**0.7791 * middle_ms
+        assert limit_ms < 2**0.7791 * large_ms
+
+        found = choose(phone, models=graphs, accuracies=ACCURACIES, max_ms=limit_ms)
+
+        assert found.pick is not None
+        assert found.pick.name == "middle"
+        assert [each.name for each in found.candidates] == ["large", "middle", "small"]
+
+    def test_nothing_is_picked_where_nothing_fits(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        found = choose(phone, models=graphs, accuracies=ACCURACIES, max_ms=0.001)
+
+        assert found.pick is None
+        assert [each.fits for each in found.candidates] == [False, False, False]
+
+    def test_without_accuracies_the_fastest_that_fits_is_picked(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        found = choose(phone, models=graphs, max_ms=10_000)
+
+        assert found.pick is not None
+        assert (found.pick.name, found.pick.accuracy) == ("small", None)
+
+    def test_a_network_is_to_fit_on_every_platform(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        slow = load("pixel4/tflite-2.10/1small/fp32")
+        limit_ms = 1.5 * 2**0.7791 * phone.predict(graphs[2]).latency_ms
+
+        alone = choose(phone, models=graphs[2:], max_ms=limit_ms).candidates[0]
+        both = choose([phone, slow], models=graphs[2:], max_ms=limit_ms).candidates[0]
+
+        assert (alone.fits, both.fits) == (True, False)
+        assert both.decisive.platform == slow.platform.id
+
+    def test_memory_is_limited_too(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        needed_mb = choose(phone, models=graphs[:1]).candidates[0].memory_bytes / 1e6
+
+        enough, little = (
+            choose(phone, models=graphs[:1], max_memory_mb=limit).candidates[0]
+            for limit in (1.001 * needed_mb, 0.999 * needed_mb)
+        )
+
+        # Two maps of 56x56 with 32 channels, the input and the output; weights of both convolutions.
+        assert needed_mb == pytest.approx((2 * 32 * 56**2 * 4 + 16 * 56**2 * 4 + 128 + (16 + 32) * 32 * 9 * 4) / 1e6)
+        assert (enough.fits, little.fits) == (True, False)
+
+    def test_candidates_with_more_parameters_are_left_out(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        assert [each.name for each in choose(phone, models=graphs, max_parameters=20_000).candidates] == ["small"]
+        with pytest.raises(LatcastError, match="none of 3 candidates has at most 10 parameters; the fewest: "):
+            choose(phone, models=graphs, max_parameters=10)
+
+    def test_a_certainty_is_a_share(self, phone: PlatformPredictor) -> None:
+        with pytest.raises(LatcastError, match="found the certainty 90, expected one between 0 and 1"):
+            choose(phone, certainty=90)
+
+    def test_an_interval_that_nobody_calibrated_is_said(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        found = choose(replace(phone, interval=Interval()), models=graphs)
+
+        assert found.warnings == (f"{PHONE}: nobody calibrated this bundle's interval, so that the certainty is not known",)
+
+
+class TestNamedNetworks:
+    @pytest.mark.parametrize("platform", [PHONE, GPU])
+    def test_they_are_predicted_as_one_by_one(self, platform: str) -> None:
+        predictor = load(platform)
+        names = ["timm/tf_mobilenetv3_large_100", "timm/convnext_atto", "torchvision/resnet18", "timm/levit_128s"]
+
+        found = {each.name: each.latencies[0] for each in choose(predictor).candidates}
+
+        for each in predictor.predict_many(names):
+            assert found[each.model].latency_ms == pytest.approx(each.latency_ms, rel=1e-9)
+            assert (found[each.model].low_ms, found[each.model].high_ms) == pytest.approx((each.low_ms, each.high_ms), rel=1e-9)
+
+    def test_all_have_an_accuracy_and_only_the_front_is_listed(self) -> None:
+        found = choose(PHONE, max_ms=100)
+
+        assert len(found.candidates) == len(rated_networks())
+        kept = [each.latencies[0].kept_ms for each in found.front if each.latencies[0].covered >= LEAST_COVERED]
+        assert kept == sorted(kept, reverse=True)
+        assert found.pick is not None
+        assert found.pick in found.front
+        assert found.pick.accuracy == max(each.accuracy or 0.0 for each in found.candidates if each.fits)
+
+    def test_their_memory_is_that_of_the_graphs(self) -> None:
+        import latcast
+
+        names = [each.name for each in rated_networks()]
+        found = named_kernels(load(PHONE).rules)
+
+        memory = latcast.memory("torchvision/resnet18", on=PHONE)
+
+        assert found.reserved_bytes[names.index("torchvision/resnet18"), 0] == memory.reserved_bytes
+
+
+class TestOwnCandidates:
+    def test_a_folder_stands_for_its_model_files(self, graphs: list[Graph], tmp_path: Path) -> None:
+        for graph in graphs[:2]:
+            (tmp_path / f"{graph.name}.onnx").write_bytes(to_onnx(graph))
+        (tmp_path / "notes.txt").write_text("no model")
+
+        assert [Path(each.name).name for each in candidate_graphs([tmp_path])] == ["middle.onnx", "small.onnx"]
+
+    def test_accuracies_are_found_by_the_names_of_files(
+        self, phone: PlatformPredictor, graphs: list[Graph], tmp_path: Path
+    ) -> None:
+        for graph in graphs[:2]:
+            (tmp_path / f"{graph.name}.onnx").write_bytes(to_onnx(graph))
+
+        found = choose(phone, models=[tmp_path], accuracies={"small": 70.0, "middle.onnx": 75.0})
+
+        assert [each.accuracy for each in found.candidates] == [75.0, 70.0]
+
+    def test_a_folder_without_models_is_said(self, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match="found no model file in this folder"):
+            candidate_graphs([tmp_path])
+
+
+class TestAccuracies:
+    def write(self, folder: Path, text: str) -> Path:
+        path = folder / "accuracies.csv"
+        path.write_text(text)
+        return path
+
+    def test_they_are_read_by_model(self, tmp_path: Path) -> None:
+        assert read_accuracies(self.write(tmp_path, "model,accuracy\na.onnx,71.5\nb,80\n")) == {"a.onnx": 71.5, "b": 80.0}
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("name,top1\na,70\n", "found the header 'name,top1', expected 'model,accuracy'"),
+            ("model,accuracy\na,good\n", "line 2: found 'a,good', expected a model and a number"),
+            ("model,accuracy\na,0.7\nb,7000\n", "line 3: found the accuracy 7000, expected percent"),
+        ],
+    )
+    def test_what_is_wrong_is_said_with_its_line(self, tmp_path: Path, text: str, said: str) -> None:
+        with pytest.raises(DatasetError, match=said):
+            read_accuracies(self.write(tmp_path, text))

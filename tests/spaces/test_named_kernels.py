@@ -1,0 +1,97 @@
+"""Tables of the named networks' kernels: written and read, refused where they hold something else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latcast.kernels.rules import FusionRules, load_rules
+from latcast.spaces import named_kernels as module
+from latcast.spaces.named_kernels import NamedKernels, make_named_kernels, named_kernels, rated_networks, table_bytes, table_name
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Three small networks are all there are; the user's cache is a folder of the test's."""
+    known = {each.name: each for each in rated_networks()}
+    networks = tuple(known[name] for name in ("timm/lcnet_050", "timm/tinynet_e", "torchvision/resnet18"))
+    monkeypatch.setattr(module, "rated_networks", lambda: networks)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("LATCAST_HOME", raising=False)
+    return tmp_path
+
+
+def same(a: NamedKernels, b: NamedKernels) -> bool:
+    """Whether each network has the same kernels."""
+    found = []
+    for each in (a, b):
+        rows = [(name, tuple(row)) for name, listed in each.table.configurations.items() for row in listed.tolist()]
+        pairs = zip(each.table.network.tolist(), each.table.kernel.tolist(), strict=True)
+        found.append((sorted((network, rows[kernel]) for network, kernel in pairs), each.reserved_bytes.tolist()))
+    return bool(found[0] == found[1])
+
+
+def test_a_table_is_made_once_and_kept(few: Path) -> None:
+    told: list[int] = []
+    rules = replace(load_rules("tflite"), multi_inbound=1)
+
+    made = named_kernels(rules, lambda done, total: told.append(done))
+    again = named_kernels(rules, lambda done, total: told.append(done))
+
+    assert told == [1, 2, 3]
+    assert same(made, again)
+
+
+def test_a_table_of_the_cache_that_no_longer_holds_is_made_anew(few: Path) -> None:
+    rules = replace(load_rules("tflite"), multi_inbound=1)
+    made = named_kernels(rules)
+    [path] = few.rglob("named-*.npz")
+    other = made.table.configurations["conv"].copy()
+    other[:, 0] += 1
+    changed = replace(made, table=replace(made.table, configurations={**made.table.configurations, "conv": other}))
+    path.write_bytes(table_bytes(changed, rules))
+
+    assert same(named_kernels(rules), made)
+
+
+def test_a_damaged_table_is_made_anew(few: Path) -> None:
+    rules = replace(load_rules("tflite"), multi_inbound=1)
+    made = named_kernels(rules)
+    [path] = few.rglob("named-*.npz")
+    path.write_bytes(path.read_bytes()[:1000])
+
+    assert same(named_kernels(rules), made)
+
+
+def test_gpus_that_select_other_kernels_share_a_table(few: Path) -> None:
+    plain = load_rules("tflite-gpu")
+    mali, adreno = (replace(plain, selection=f"tflite_gpu:{family}") for family in ("mali", "adreno6xx"))
+
+    assert table_name(rated_networks(), mali) == table_name(rated_networks(), adreno)
+    assert any(name.startswith("conv.") for name in named_kernels(adreno).table.configurations)
+
+
+def test_what_a_gpu_selects_is_what_single_networks_get(few: Path) -> None:
+    from latcast.kernels.kernel import KernelTable
+    from latcast.kernels.search import find_kernels
+    from latcast.spaces.models import as_graph
+
+    rules = replace(load_rules("tflite-gpu"), selection="tflite_gpu:mali")
+
+    found = named_kernels(rules)
+
+    kernels = [find_kernels(as_graph(each.name), rules) for each in found.networks]
+    assert same(found, replace(found, table=KernelTable.of(kernels)))
+
+
+def test_memory_follows_the_precision(few: Path) -> None:
+    networks = module.rated_networks()
+    [found] = make_named_kernels(networks, [FusionRules("litert")])
+    weights = np.array([1e6 * each.million_parameters for each in networks])
+
+    assert found.memory_bytes("fp32") == pytest.approx(found.reserved_bytes[:, 0] + 4 * weights)
+    assert found.memory_bytes("fp16") == pytest.approx(found.reserved_bytes[:, 0] / 2 + 2 * weights)
+    assert found.memory_bytes("int8") == pytest.approx(found.reserved_bytes[:, 1] + weights)
