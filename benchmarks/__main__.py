@@ -300,16 +300,16 @@ def choose(
     pool = known_platforms(read_datasets(data), lambda what, done, total: say(what) if done == total else None)
     rows = judged.summary(judged.run(pool, seed=seed, watch=lambda what, done, total: say(f"{what}: {done} of {total}")))
     judged.save(rows)
-    print(judged.markdown(rows))
+    print(judged.choose_table())
 
 
 @app.command()
 def memory() -> None:
     """Peak memory of activations against what fresh processes really take; writes benchmarks/results/memory.json."""
-    from benchmarks.memory import markdown, run
+    from benchmarks.memory import memory_table, run
 
-    found = run(watch=lambda name: console(stderr=True).print(name))
-    print(markdown(found["summary"]))
+    run(watch=lambda name: console(stderr=True).print(name))
+    print(memory_table())
 
 
 @app.command()

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import markdown_table
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, learn_arbitration, mixed, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms
@@ -188,21 +189,24 @@ def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
     return rows
 
 
-def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table."""
-    lines = [
-        "| quality | held out | unit | picked by | platforms | budgets | a pick % | within % | by platform % "
-        "| within 1.1 budgets % | regret mean (median) |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Both ways to pick over all platforms, and what choose picks by kind of unit."""
+    head = ["by", "held out besides chips", "unit", "picked", "platforms", "budgets", "a pick %", "fits %",
+            "fits, platforms alike %", "within 1.1 budgets %", "regret, mean (median)"]  # fmt: skip
+    found = []
     for row in rows:
-        figures = ["-" if row[name] is None else f"{row[name]:.1f}" for name in ("within", "within_by_platform", "within_110")]
+        if row["kind"] != "all" and row["method"] != PICKED:
+            continue
+        figures = ["-" if row[name] is None else f"{row[name]:.0f}" for name in ("within", "within_by_platform", "within_110")]
         regret = "-" if row["regret"] is None else f"{row['regret']:.2f} ({row['median_regret']:.2f})"
-        lines.append(
-            f"| {row['quality']} | chips, {row['held_out']} | {row['kind']} | {row['method']} | {row['platforms']} | "
-            f"{row['budgets']} | {row['picked']:.0f} | {' | '.join(figures)} | {regret} |"
-        )
-    return "\n".join(lines)
+        names = [row[name] for name in ("quality", "held_out", "kind", "method")]
+        found.append([*names, str(row["platforms"]), str(row["budgets"]), f"{row['picked']:.0f}", *figures, regret])
+    return markdown_table(head, found)
+
+
+def choose_table() -> str:
+    """As it was judged last."""
+    return table(json.loads(RESULTS.read_text())["rows"])
 
 
 def save(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import decisions, phones, pool
+from benchmarks import choose, decisions, memory, phones, pool
 from benchmarks import devices as unknown_devices
 from benchmarks.accuracy import RESULTS, results
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
@@ -169,6 +169,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "runtimes": runtimes_table,
     "devices": devices_table,
     "phones": phones_table,
+    "choose": choose.choose_table,
+    "memory": memory.memory_table,
     "decisions": decisions.decisions_table,
     "pool": lambda: pool.markdown(json.loads(pool.RESULTS.read_text())["rows"]),
     "pool-sources": pool.sources_table,

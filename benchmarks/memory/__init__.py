@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import markdown_table
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
@@ -134,16 +135,13 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table."""
-    lines = [
-        "| runtime | networks | MAPE % | median % | ±5 % | ±10 % | worst | file MAPE % |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        lines.append(
-            f"| {row['runtime']} {row['precision']} | {row['networks']} | {row['mape']:.1f} | {row['median_ape']:.1f} | "
-            f"{row['within_5']:.0f} | {row['within_10']:.0f} | {row['worst']:+.0f} ({row['worst_model']}) | "
-            f"{row['file_mape']:.1f} |"
-        )
-    return "\n".join(lines)
+def memory_table() -> str:
+    """As it was measured last."""
+    head = ["runtime", "networks", "MAPE %", "median %", "±5 %", "±10 %", "worst", "file size: MAPE %"]
+    rows = []
+    for row in json.loads(RESULTS.read_text())["summary"]:
+        figures = [f"{row['mape']:.1f}", f"{row['median_ape']:.1f}", f"{row['within_5']:.0f}", f"{row['within_10']:.0f}"]
+        worst = f"{row['worst']:+.0f} % ({row['worst_model']})"
+        name = f"{row['runtime']} {row['precision']}"
+        rows.append([name, str(row["networks"]), *figures, worst, f"{row['file_mape']:.1f}"])
+    return markdown_table(head, rows)
