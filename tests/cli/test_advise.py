@@ -45,7 +45,7 @@ def test_json_has_platforms_and_decisions_with_probabilities(latcast: Latcast) -
 def test_a_long_list_is_cut_and_says_so(latcast: Latcast) -> None:
     lines = latcast("advise", "squeezenet1_1", "--on", GPUS, "--top", 1).out.splitlines()
 
-    assert lines[2] == "and 1 slower ones (--top 2)"
+    assert lines[2] == "and 1 more (--top 2)"
 
 
 @pytest.mark.usefixtures("bundle")

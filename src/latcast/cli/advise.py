@@ -83,7 +83,7 @@ def _print_advice(found: Advice, top: int) -> None:
         spare=("slower than the first %",),
     )  # fmt: skip
     if len(found.choices) > len(shown):
-        print(f"and {len(found.choices) - len(shown)} slower ones (--top {len(found.choices)})")
+        print(f"and {len(found.choices) - len(shown)} more (--top {len(found.choices)})")
     for decision in found.decisions:
         print(f"\n{decision.question} of {decision.first_platform}: {decision}")
         for reason in decision.reasons:

@@ -23,6 +23,10 @@ SURE_PERCENT = 95.0
 QUESTIONS: Mapping[str, str] = {"precision": "precision", "unit": "threads", "runtime": "runtime", "version": "version"}
 """Trait of platforms of one device and kind of unit to what it decides."""
 
+MOST_DIFFERENT = {"precision": len(Traits._fields), "unit": 1, "runtime": 2, "version": 1}
+"""Traits in which two platforms may differ where one of these is decided: another runtime has another version, and another
+precision may be had under another runtime alone."""
+
 MOST_REASONS = 3
 """Kernel types that a reason names."""
 
@@ -282,7 +286,8 @@ def _firsts(values: Sequence[str]) -> list[int]:
 def _alternatives(traits: Sequence[Traits], leader: int, trait: str) -> list[int]:
     """Of each other value of a trait the platform that is most like the leader, the fastest of these.
 
-    Of threads and core sets it is the best alternative alone: a device has a dozen.
+    Of threads and core sets it is the best alternative alone: a device has a dozen. Platforms that differ in more than what is
+    decided are left out (:data:`MOST_DIFFERENT`).
     """
     mine = traits[leader]
     best: dict[str, tuple[int, int]] = {}
@@ -292,7 +297,8 @@ def _alternatives(traits: Sequence[Traits], leader: int, trait: str) -> list[int
         if alike and value != getattr(mine, trait):
             key = "" if trait == "unit" else value
             rank = (sum(a != b for a, b in zip(mine, other, strict=True)), place)
-            best[key] = min(best.get(key, rank), rank)
+            if rank[0] <= MOST_DIFFERENT[trait]:
+                best[key] = min(best.get(key, rank), rank)
     return sorted(place for _, place in best.values())
 
 
