@@ -21,7 +21,7 @@ from latcast.extras import explained
 SECTIONS: Sections = {
     "Commands": {
         "predict": ("latcast.cli.predict:predict", "Latency of models on platforms, with interval and breakdown."),
-        "compare": ("latcast.cli.compare:compare", "Which of two models or platforms is faster, and how surely."),
+        "compare": ("latcast.cli.compare:compare", "Which of two models or platforms is faster, how surely."),
         "explain": ("latcast.cli.explain:explain", "Where the time goes, what limits it, what changes would bring."),
         "sweep": ("latcast.cli.sweep:sweep", "Latency over resolution, batch or length."),
         "report": ("latcast.cli.report:report", "A model on platforms as one HTML file."),
