@@ -149,6 +149,16 @@ class TestBudget:
         assert found.warnings == (f"{PHONE}: nobody calibrated this bundle's interval, so that the certainty is not known",)
 
 
+class TestWarnings:
+    def test_published_accuracies_do_not_hold_in_8_bits(self, graphs: list[Graph]) -> None:
+        quantised = load("pixel4/tflite-2.10/1large/int8")
+
+        assert choose(quantised).warnings == (
+            "accuracies are those of the published weights; what quantising to 8 bits costs is not in them",
+        )
+        assert choose(quantised, models=graphs, accuracies=ACCURACIES).warnings == ()
+
+
 class TestNamedNetworks:
     @pytest.mark.parametrize("platform", [PHONE, GPU])
     def test_they_are_predicted_as_one_by_one(self, platform: str) -> None:

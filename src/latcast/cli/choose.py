@@ -102,7 +102,7 @@ def _fits(candidate: Candidate) -> str:
     from latcast.search.choose import LEAST_COVERED
 
     covered = min(each.covered for each in candidate.latencies)
-    return "yes" if candidate.fits else "no" if covered >= LEAST_COVERED else f"unsure, {100 * covered:.0f} % covered"
+    return "yes" if candidate.fits else "no" if covered >= LEAST_COVERED else f"unsure, {int(100 * covered)} % covered"
 
 
 def _print(found: Choice, shown: tuple[Candidate, ...]) -> None:

@@ -224,7 +224,7 @@ def choose(
                            f"{columns[0].parameters.min():.3g}")  # fmt: skip
     candidates = _candidates(columns, np.flatnonzero(allowed), max_ms, max_memory_mb, certainty)
     platforms = tuple(each.platform.id for each in predictors)
-    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, _warnings(predictors))
+    found = Choice(platforms, max_ms, max_memory_mb, certainty, candidates, _warnings(predictors, published=models is None))
     return replace(found, warnings=(*found.warnings, *_fallbacks(found, predictors, graphs)))
 
 
@@ -426,11 +426,13 @@ def _fallbacks(found: Choice, predictors: Sequence[PlatformPredictor], graphs: S
     return [f"{pick.name} on {platform}: {each.sentence()}" for platform, each in parts if each.on_cpu]
 
 
-def _warnings(predictors: Sequence[PlatformPredictor]) -> tuple[str, ...]:
-    found = []
-    for each in predictors:
-        if each.interval.level is None:
-            found.append(f"{each.platform}: nobody calibrated this bundle's interval, so that the certainty is not known")
-        if each.platform.precision in ("int8", "w8a16"):
-            found.append(f"{each.platform}: accuracies are those of the published weights; what quantising costs is not in them")
+def _warnings(predictors: Sequence[PlatformPredictor], *, published: bool) -> tuple[str, ...]:
+    """What is to be known of platforms, and of published accuracies on them."""
+    found = [
+        f"{each.platform}: nobody calibrated this bundle's interval, so that the certainty is not known"
+        for each in predictors
+        if each.interval.level is None
+    ]
+    if published and any(each.platform.precision in ("int8", "w8a16") for each in predictors):
+        found.append("accuracies are those of the published weights; what quantising to 8 bits costs is not in them")
     return tuple(found)
