@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "advise": "latcast.report.advise",
     "build": "latcast.spaces.catalogue",
+    "check": "latcast.report.check",
     "choose": "latcast.search.choose",
     "compare": "latcast.report.compare",
     "evaluate": "latcast.predictors.evaluation",
@@ -48,6 +49,7 @@ _WHERE = {
     "sweep": "latcast.report.sweep",
     "train": "latcast.predictors.training_from_store",
     "Advice": "latcast.report.advise",
+    "CheckReport": "latcast.report.check",
     "Choice": "latcast.search.choose",
     "Comparison": "latcast.report.compare",
     "Evaluation": "latcast.predictors.evaluation",
@@ -112,6 +114,8 @@ if TYPE_CHECKING:
     from latcast.records import Reference as Reference
     from latcast.report.advise import Advice as Advice
     from latcast.report.advise import advise as advise
+    from latcast.report.check import CheckReport as CheckReport
+    from latcast.report.check import check as check
     from latcast.report.compare import Comparison as Comparison
     from latcast.report.compare import compare as compare
     from latcast.report.explain import Explanation as Explanation

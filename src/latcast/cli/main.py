@@ -22,6 +22,7 @@ SECTIONS: Sections = {
     "Commands": {
         "predict": ("latcast.cli.predict:predict", "Latency of models on platforms, with interval and breakdown."),
         "compare": ("latcast.cli.compare:compare", "Which of two models or platforms is faster, how surely."),
+        "check": ("latcast.cli.check:check", "Whether models keep to a budget, or grow against a base."),
         "explain": ("latcast.cli.explain:explain", "Where the time goes, what limits it, what changes would bring."),
         "sweep": ("latcast.cli.sweep:sweep", "Latency over resolution, batch or length."),
         "report": ("latcast.cli.report:report", "A model on platforms as one HTML file."),

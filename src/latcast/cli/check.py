@@ -1,0 +1,99 @@
+"""``latcast check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from latcast.cli import options
+from latcast.cli.output import percent, print_json, print_table
+from latcast.errors import LatcastError
+
+CHECK_FAILED = 3
+
+FORMATS = ("table", "markdown", "junit", "github", "json")
+
+
+def check(
+    models: options.Models,
+    budget: Annotated[Path | None, Option("--budget", help="Tiers of devices with limits, a TOML file.")] = None,
+    against: Annotated[str, Option("--against", metavar="BASE", help="A model that the others may not outgrow.")] = "",
+    max_growth: Annotated[str, Option("--max-growth", metavar="PERCENT", help="By how much they may.")] = "5%",
+    on: Annotated[str, Option("--on", metavar="PLATFORM,...", help="Platforms for --against.")] = "",
+    fail_above: Annotated[
+        float, Option("--fail-above", help="Fail where the limit is exceeded with a larger probability, percent.", min=0, max=100)
+    ] = 50.0,
+    form: Annotated[
+        str, Option("--format", help=f"One of {', '.join(FORMATS)}.", callback=options.one_of(lambda: FORMATS))
+    ] = "table",
+    output: Annotated[Path | None, Option("--output", "-o", help="Write there what is otherwise printed.")] = None,
+    shape: options.Shape = None,
+    trust: options.Trust = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Whether models keep to a budget, or grow against a base; exit code 3 where one does not.
+
+    A limit is exceeded where the prediction is above it. With --fail-above 95 only what is surely above fails, with
+    --fail-above 5 only what is surely below passes.
+
+    \b
+    Examples:
+      latcast check model.onnx --budget latcast.toml
+      latcast check new.onnx --against old.onnx --max-growth 5% --on pixel4/tflite-2.10/gpu/fp16
+      latcast check models/*.onnx --budget latcast.toml --format junit -o latcast.xml
+    """
+    from latcast.report.check import check as checked
+
+    if bool(budget) == bool(against):
+        raise typer.BadParameter("expected either --budget or --against")
+    if against and not on:
+        raise typer.BadParameter("--against needs --on PLATFORM,...")
+    if budget and on:
+        raise typer.BadParameter("the budget names its platforms; --on goes with --against")
+    percentage = _percentage(max_growth)
+    found = checked(
+        models, budget, against=against or None, on=options.platforms_in(on) if on else (), max_growth=percentage,
+        fail_above=fail_above, shapes=options.parse_shapes(shape) or None, trust=trust,
+    )  # fmt: skip
+    texts = {"markdown": found.to_markdown, "junit": found.to_junit, "github": found.to_github}
+    form = "json" if as_json else form
+    if output is not None:
+        import json
+
+        document = {"schema": 1, **found.to_json()}
+        text = texts[form]() if form in texts else json.dumps(document, indent=2)
+        try:
+            output.write_text(text + "\n", encoding="utf-8")
+        except OSError as problem:
+            raise LatcastError(f"cannot write {output}: {problem.strerror}") from problem
+    elif form == "json":
+        print_json(found.to_json())
+    elif form in texts:
+        print(texts[form]())
+    else:
+        print_table(
+            "",
+            ("", "model", "platform", "tier", "over %", "found"),
+            [
+                (
+                    "pass" if each.passed else "FAIL", each.model, each.platform, each.tier, percent(100 * each.probability, 0),
+                    each.sentence(),
+                )
+                for each in found.checks
+            ],
+        )  # fmt: skip
+    if not found.passed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _percentage(text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = float("nan")
+    if not 0 <= value < float("inf"):
+        raise typer.BadParameter(f"--max-growth '{text}', expected a percentage such as 5%")
+    return value

@@ -1,0 +1,372 @@
+"""Whether models keep to limits: of latency and memory by tiers of devices, or of growth against a base; for CI."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from latcast.errors import LatcastError
+from latcast.graph.ir import Graph
+from latcast.kernels.memory import memory_of
+from latcast.predictors.bundle_index import find_platform, platform_ids
+from latcast.predictors.forecast import On, is_one, load_all
+from latcast.predictors.joint import error_correlation, joint_of, probability_above
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.prediction import Prediction
+from latcast.records import milliseconds
+from latcast.spaces.models import Model, Shapes, as_graph
+
+MOST_LIKELY = 50.0
+"""Percent: above it a limit is more likely exceeded than kept."""
+
+LATENCY, GROWTH, MEMORY = "latency", "growth", "memory"
+
+MEGABYTE = 1e6
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Limits on some devices.
+
+    Attributes:
+        name: For people.
+        platforms: Ids, beginnings of them, patterns, or bundles' paths.
+        models: Patterns of the models that it holds for.
+        max_ms: Limit of the latency.
+        max_memory_mb: Limit of weights and activations together, of 1,000,000 bytes.
+    """
+
+    name: str
+    platforms: tuple[str, ...]
+    models: tuple[str, ...] = ("*",)
+    max_ms: float | None = None
+    max_memory_mb: float | None = None
+
+    def holds_for(self, model: str) -> bool:
+        return any(fnmatchcase(model, pattern) or fnmatchcase(Path(model).name, pattern) for pattern in self.models)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit of one model on one platform.
+
+    Attributes:
+        model, platform: What was checked.
+        tier: Of the budget; "" where it is none of a budget.
+        kind: What is limited: "latency" (milliseconds), "growth" (percent of the base) or "memory" (megabytes).
+        limit, value: Of the kind; the value is predicted.
+        probability: That the limit is exceeded, from 0 to 1; memory is taken for certain.
+        latency_ms, low_ms, high_ms: The prediction, with its interval.
+        level: Percent of latencies that should lie in the interval; None where nobody calibrated it.
+        passed: Whether the check is passed.
+        base, base_ms: What growth is measured against.
+        growth_low_percent, growth_high_percent: Interval of the growth.
+    """
+
+    model: str
+    platform: str
+    tier: str
+    kind: str
+    limit: float
+    value: float
+    probability: float
+    latency_ms: float
+    low_ms: float
+    high_ms: float
+    level: float | None
+    passed: bool
+    base: str | None = None
+    base_ms: float | None = None
+    growth_low_percent: float | None = None
+    growth_high_percent: float | None = None
+
+    def sentence(self) -> str:
+        """What was found, in words."""
+        verdict = "within" if self.passed else "over"
+        likely = f"{100 * self.probability:.0f} % likely to be over it"
+        if self.kind == MEMORY:
+            return f"{self.value:.1f} MB of weights and activations, {verdict} the limit of {self.limit:g} MB"
+        if self.kind == GROWTH:
+            assert self.growth_low_percent is not None
+            assert self.growth_high_percent is not None
+            assert self.base_ms is not None
+            interval = f"{self.growth_low_percent:+.1f} to {self.growth_high_percent:+.1f} %"
+            return (
+                f"{self.value:+.1f} % ({interval}) against {self.base}, {milliseconds(self.base_ms)} to "
+                f"{milliseconds(self.latency_ms)} ms, {verdict} the limit of {self.limit:+g} %, {likely}"
+            )
+        interval = f"{milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
+        return f"{milliseconds(self.latency_ms)} ms ({interval}), {verdict} the limit of {self.limit:g} ms, {likely}"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """All checks.
+
+    Attributes:
+        checks: One a limit, model and platform.
+        bundles: Platform to the SHA-256 of its bundle; None of one that is no file.
+        fail_above: Percent; a check fails where its limit is exceeded with a larger probability.
+        version: latcast's.
+    """
+
+    checks: tuple[Check, ...]
+    bundles: Mapping[str, str | None]
+    fail_above: float
+    version: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether all are."""
+        return all(each.passed for each in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form that scripts rely on; probabilities are from 0 to 1."""
+        return {
+            "latcast": self.version,
+            "passed": self.passed,
+            "fail_above": self.fail_above,
+            "bundles": dict(self.bundles),
+            "checks": [{each.name: getattr(one, each.name) for each in fields(one)} for one in self.checks],
+        }
+
+    def to_markdown(self) -> str:
+        """A table, for a comment or a summary."""
+        failed = sum(not each.passed for each in self.checks)
+        title = (
+            f"**latcast: {failed} of {len(self.checks)} checks failed**"
+            if failed
+            else f"latcast: {len(self.checks)} checks passed"
+        )
+        lines = [title, "", "| | model | platform | tier | found |", "|---|---|---|---|---|"]
+        for each in self.checks:
+            cells = ("pass" if each.passed else "**fail**", each.model, each.platform, each.tier, each.sentence())
+            lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        return "\n".join(lines)
+
+    def to_junit(self) -> str:
+        """JUnit XML, a test case a check."""
+        failed = sum(not each.passed for each in self.checks)
+        suite = ElementTree.Element("testsuite", name="latcast", tests=str(len(self.checks)), failures=str(failed))
+        for each in self.checks:
+            name = " ".join(filter(None, [each.kind, "on", each.platform, f"({each.tier})" if each.tier else ""]))
+            case = ElementTree.SubElement(suite, "testcase", classname=_xml(each.model), name=_xml(name))
+            if each.passed:
+                ElementTree.SubElement(case, "system-out").text = _xml(each.sentence())
+            else:
+                ElementTree.SubElement(case, "failure", message=_xml(each.sentence()), type=each.kind)
+        ElementTree.indent(suite)
+        return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
+
+    def to_github(self) -> str:
+        """Commands that GitHub Actions shows as annotations of the model's file: errors, and a notice for what passed."""
+        lines = []
+        for each in self.checks:
+            properties = {"file": each.model, "title": f"latcast {each.kind} on {each.platform}"}
+            said = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
+            lines.append(f"::{'notice' if each.passed else 'error'} {said}::{_escaped(each.sentence())}")
+        return "\n".join(lines)
+
+
+def _xml(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+
+
+def _escaped(text: str, further: str = "") -> str:
+    """As GitHub's workflow commands ask for."""
+    for sign in "%\r\n" + further:
+        text = text.replace(sign, f"%{ord(sign):02X}")
+    return text
+
+
+def read_budget(path: str | os.PathLike[str]) -> tuple[Tier, ...]:
+    """The tiers of a budget file: TOML with a table ``[tiers.NAME]`` for each.
+
+    Raises:
+        LatcastError: The file cannot be read, or holds something else.
+    """
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        document = toml.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise LatcastError(f"{path}: {problem}; expected a budget in TOML") from problem
+    tables = document.get("tiers")
+    if not isinstance(tables, dict) or not tables or set(document) != {"tiers"}:
+        raise LatcastError(f"{path}: found {', '.join(document) or 'nothing'}, expected tables [tiers.NAME] and nothing else")
+    return tuple(_tier(f"{path}: [tiers.{name}]", name, table) for name, table in tables.items())
+
+
+def _tier(where: str, name: str, table: object) -> Tier:
+    known = {"platforms", "models", "max_ms", "max_memory_mb"}
+    if not isinstance(table, dict) or not set(table) <= known:
+        found = ", ".join(sorted(set(table) - known)) if isinstance(table, dict) else repr(table)
+        raise LatcastError(f"{where}: found {found}, expected {', '.join(sorted(known))}")
+    limits: dict[str, Any] = {key: table[key] for key in ("max_ms", "max_memory_mb") if key in table}
+    for key, value in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+            raise LatcastError(f"{where}: found {key} = {value!r}, expected a positive number")
+        limits[key] = float(value)
+    if not limits:
+        raise LatcastError(f"{where}: found no limit, expected max_ms or max_memory_mb")
+    if "platforms" not in table:
+        raise LatcastError(f"{where}: found no platforms, expected a list of them")
+    texts: dict[str, Any] = {key: _texts(f"{where}: {key}", table[key]) for key in ("platforms", "models") if key in table}
+    return Tier(name, **texts, **limits)
+
+
+def _texts(where: str, value: object) -> tuple[str, ...]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not listed or not all(isinstance(each, str) and each for each in listed):
+        raise LatcastError(f"{where}: found {value!r}, expected a text or a list of texts")
+    return tuple(listed)
+
+
+def check(
+    models: Model | Sequence[Model],
+    budget: str | os.PathLike[str] | Sequence[Tier] | None = None,
+    *,
+    against: Model | None = None,
+    on: On | Sequence[On] = (),
+    max_growth: float = 5.0,
+    fail_above: float = MOST_LIKELY,
+    shapes: Shapes | None = None,
+    trust: bool = False,
+) -> CheckReport:
+    """Checks models against a budget, or against a base that they may not outgrow.
+
+    A check fails where the limit is exceeded with a probability above ``fail_above``. At 50, the default, that is where the
+    predicted latency is above the limit. At 95 only what is surely above fails; at 5 only what is surely below passes. Growth has
+    the distribution of two networks on one platform (:mod:`latcast.predictors.joint`).
+
+    Args:
+        models: As :func:`latcast.predict` takes them, one or a list.
+        budget: A file as :func:`read_budget` reads it, or its tiers.
+        against: The base.
+        on: Platforms, for a base.
+        max_growth: Percent of the base's latency.
+        fail_above: Percent.
+        shapes, trust: As for :func:`latcast.predict`.
+
+    Raises:
+        LatcastError: Neither a budget nor a base, or both; no platform; or a model that no tier holds for.
+        ModelError: A model cannot be read.
+        UnknownPlatformError: See :func:`latcast.load`.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.check("resnet34", against="resnet18", on="pixel4/tflite-2.10/gpu/fp16")
+        >>> found.passed, round(found.checks[0].value)
+        (False, 104)
+    """
+    if (budget is None) == (against is None):
+        raise LatcastError("expected either a budget or a base to check against")
+    if not 0 <= fail_above <= 100:
+        raise LatcastError(f"found fail_above = {fail_above:g}, expected a percentage from 0 to 100")
+    listed = [models] if isinstance(models, str | os.PathLike) or not isinstance(models, Sequence) else list(models)
+    graphs = [as_graph(model, shapes=shapes, trust=trust) for model in listed]
+    if against is not None:
+        predictors = load_all(on)
+        if not predictors:
+            raise LatcastError("a base needs platforms to be compared on")
+        base = as_graph(against, shapes=shapes, trust=trust)
+        checks = [_growth(graph, base, each, max_growth, fail_above) for graph in graphs for each in predictors]
+        return _report(checks, predictors, [on] if is_one(on) else list(on), fail_above)  # type: ignore[arg-type]
+    assert budget is not None
+    tiers = read_budget(budget) if isinstance(budget, str | os.PathLike) else tuple(budget)
+    lost = [graph.name for graph in graphs if not any(tier.holds_for(graph.name) for tier in tiers)]
+    if lost or not graphs:
+        raise LatcastError(f"no tier of the budget holds for {', '.join(lost) or 'nothing'}; found {_known(tiers)}")
+    checks, used, names = [], [], []
+    for tier in tiers:
+        held = [graph for graph in graphs if tier.holds_for(graph.name)]
+        for name in _named(tier) if held else ():
+            [predictor] = load_all([name])
+            used.append(predictor)
+            names.append(name)
+            checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above)]
+    return _report(checks, used, names, fail_above)
+
+
+def _known(tiers: Sequence[Tier]) -> str:
+    return "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
+
+
+def _named(tier: Tier) -> Iterable[str]:
+    """The platforms of a tier, each once."""
+    found: dict[str, None] = {}
+    for name in tier.platforms:
+        if any(sign in name for sign in "*?[") and not Path(name).exists():
+            matching = [each for each in platform_ids() if fnmatchcase(each, name)]
+            if not matching:
+                raise LatcastError(f"tier {tier.name}: no platform matches '{name}'; latcast platforms lists them")
+            found.update(dict.fromkeys(matching))
+        else:
+            found[name] = None
+    return found
+
+
+def _of_tier(graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float) -> Iterable[Check]:
+    [found] = predictor.predict_many([graph])
+    if tier.max_ms is not None:
+        over = probability_above(found, tier.max_ms)
+        yield _check(found, tier.name, LATENCY, tier.max_ms, found.latency_ms, over, passed=100 * over <= fail_above)
+    if tier.max_memory_mb is not None:
+        memory_mb = memory_of(graph, predictor.rules, predictor.platform.precision).total_bytes / MEGABYTE
+        over = float(memory_mb > tier.max_memory_mb)
+        yield _check(found, tier.name, MEMORY, tier.max_memory_mb, memory_mb, over, passed=not over)
+
+
+def _growth(graph: Graph, base: Graph, predictor: PlatformPredictor, max_growth: float, fail_above: float) -> Check:
+    of_base, found = predictor.predict_many([base, graph])
+    joint = joint_of(of_base, found, float(error_correlation(predictor, [base, graph])[0, 1]))
+    over = joint.probability_of_growth(max_growth)
+    growth = 100 * (found.latency_ms / of_base.latency_ms - 1) if of_base.latency_ms > 0 else 0.0
+    low, high = joint.growth_percent()
+    failed = 100 * over > fail_above if fail_above != MOST_LIKELY else growth > max_growth
+    return _check(
+        found, "", GROWTH, max_growth, growth, over, passed=not failed, base=of_base.model, base_ms=of_base.latency_ms,
+        growth_low_percent=low, growth_high_percent=high,
+    )  # fmt: skip
+
+
+def _check(
+    found: Prediction, tier: str, kind: str, limit: float, value: float, probability: float, *, passed: bool, **further: Any
+) -> Check:
+    return Check(
+        found.model, found.platform, tier, kind, limit, value, probability, found.latency_ms, found.low_ms, found.high_ms,
+        found.level, passed, **further,
+    )  # fmt: skip
+
+
+def _report(
+    checks: Sequence[Check], predictors: Sequence[PlatformPredictor], names: Sequence[On], fail_above: float
+) -> CheckReport:
+    from importlib.metadata import version
+
+    bundles = {predictor.platform.id: _digest(name) for predictor, name in zip(predictors, names, strict=True)}
+    return CheckReport(tuple(checks), bundles, fail_above, version("latcast"))
+
+
+def _digest(name: On) -> str | None:
+    """SHA-256 of the files of a bundle; None of a predictor in memory, and of one that is no bundle of its own."""
+    if isinstance(name, PlatformPredictor):
+        return None
+    path = find_platform(str(name) if not isinstance(name, os.PathLike) else os.fspath(name))
+    if not isinstance(path, Path):
+        return None
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(file.relative_to(path).as_posix().encode() + b"\0" if file != path else b"")
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,179 @@
+"""Whether models keep to limits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from latcast.errors import LatcastError
+from latcast.predictors.bundle_index import find_platform
+from latcast.predictors.forecast import load, predict
+from latcast.report.check import CheckReport, Tier, check, read_budget
+
+PHONE = "pixel4/tflite-2.10/gpu/fp16"
+
+
+def checked(max_ms: float, fail_above: float = 50.0) -> CheckReport:
+    return check("resnet18", [Tier("phones", (PHONE,), max_ms=max_ms)], fail_above=fail_above)
+
+
+def test_a_prediction_above_its_limit_fails_and_one_below_passes() -> None:
+    latency_ms = predict("resnet18", PHONE).latency_ms
+
+    below, above = checked(latency_ms * 1.001), checked(latency_ms * 0.999)
+
+    assert (below.passed, above.passed) == (True, False)
+    [found] = above.checks
+    assert (found.model, found.platform, found.tier, found.kind) == ("resnet18", PHONE, "phones", "latency")
+    assert (found.value, found.latency_ms, found.level) == (latency_ms, latency_ms, 90.0)
+
+
+def test_the_bounds_of_the_interval_are_where_five_percent_are_over_or_below() -> None:
+    found = predict("resnet18", PHONE)
+
+    assert checked(found.high_ms).checks[0].probability == pytest.approx(0.05)
+    assert checked(found.low_ms).checks[0].probability == pytest.approx(0.95)
+
+
+def test_at_95_only_what_is_surely_over_fails_and_at_5_only_what_is_surely_within_passes() -> None:
+    found = predict("resnet18", PHONE)
+    inside_low, outside_low = found.low_ms * 1.002, found.low_ms * 0.998
+    inside_high, outside_high = found.high_ms * 0.998, found.high_ms * 1.002
+
+    assert [checked(limit, 95).passed for limit in (inside_low, outside_low)] == [True, False]
+    assert [checked(limit, 5).passed for limit in (inside_high, outside_high)] == [False, True]
+
+
+def test_memory_is_of_weights_and_activations_together() -> None:
+    def passes(max_memory_mb: float) -> bool:
+        return check("mobilenet_v2", [Tier("t", ("pixel4/tflite-2.10/1large/fp32",), max_memory_mb=max_memory_mb)]).passed
+
+    # 3.5 million values of four bytes, and 6.6 MB of activations.
+    assert passes(25)
+    assert not passes(14.2)
+
+
+def test_growth_is_of_the_base_with_an_interval_narrower_than_that_of_either_latency() -> None:
+    wide = check("resnet34", against="resnet18", on=PHONE, max_growth=150)
+    [found] = check("resnet34", against="resnet18", on=PHONE, max_growth=50).checks
+
+    base, new = predict("resnet18", PHONE), predict("resnet34", PHONE)
+    assert found.value == pytest.approx(100 * (new.latency_ms / base.latency_ms - 1))
+    assert (found.base, found.base_ms, found.kind, found.passed) == ("resnet18", base.latency_ms, "growth", False)
+    assert found.growth_low_percent is not None
+    assert found.growth_high_percent is not None
+    assert 50 < found.growth_low_percent < found.value < found.growth_high_percent < 150
+    assert found.growth_high_percent - found.growth_low_percent < 100 * (new.high_ms / base.low_ms - new.low_ms / base.high_ms)
+    assert found.probability == 1.0
+    assert wide.passed
+
+
+def test_what_did_not_change_grows_by_nothing() -> None:
+    [found] = check("resnet18", against="resnet18", on=PHONE, max_growth=0, fail_above=0).checks
+
+    assert (found.value, found.growth_low_percent, found.growth_high_percent) == (0.0, 0.0, 0.0)
+    assert (found.probability, found.passed) == (0.0, True)
+
+
+def test_a_tier_holds_for_the_models_that_it_names_and_its_platforms_may_be_patterns() -> None:
+    tiers = [Tier("small", ("pixel4/*/gpu/*",), ("mobile*",), max_ms=1000), Tier("rest", (PHONE,), ("res*",), max_ms=1000)]
+
+    found = check(["resnet18", "mobilenet_v2"], tiers)
+
+    assert [(each.model, each.platform, each.tier) for each in found.checks] == [
+        ("mobilenet_v2", "pixel4/pytorch-2.0/gpu/fp16", "small"),
+        ("mobilenet_v2", PHONE, "small"),
+        ("resnet18", PHONE, "rest"),
+    ]
+    assert Tier("t", (PHONE,), ("*.onnx",)).holds_for("some/folder/a.onnx")
+    with pytest.raises(LatcastError, match=r"no tier of the budget holds for alexnet; found small: mobile\*; rest: res\*"):
+        check("alexnet", tiers)
+
+
+def test_a_budget_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "latcast.toml"
+    path.write_text(
+        '[tiers.fast]\nplatforms = "a"\nmax_ms = 5\n'
+        '[tiers.small]\nplatforms = ["b", "c"]\nmodels = "*.onnx"\nmax_memory_mb = 2.5\n'
+    )
+
+    assert read_budget(path) == (
+        Tier("fast", ("a",), max_ms=5.0),
+        Tier("small", ("b", "c"), ("*.onnx",), max_memory_mb=2.5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[tiers", "expected a budget in TOML"),
+        ("", "found nothing, expected tables"),
+        ("[budget]\nmax_ms = 3", "found budget, expected tables"),
+        ("[tiers.t]\nplatforms = 'p'", "found no limit"),
+        ("[tiers.t]\nmax_ms = 5", "found no platforms"),
+        ("[tiers.t]\nplatforms = 'p'\nmax_ms = 0", "expected a positive number"),
+        ("[tiers.t]\nplatforms = 'p'\nmax_ms = true", "expected a positive number"),
+        ("[tiers.t]\nplatforms = []\nmax_ms = 5", "expected a text or a list of texts"),
+        ("[tiers.t]\nplatforms = 'p'\nmaximum_ms = 5", "found maximum_ms, expected max_memory_mb, max_ms, models, platforms"),
+    ],
+)
+def test_a_budget_that_says_something_else_is_refused_by_name(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "latcast.toml"
+    path.write_text(text)
+
+    with pytest.raises(LatcastError, match=reason) as found:
+        read_budget(path)
+    assert str(path) in str(found.value)
+
+
+def test_either_a_budget_or_a_base_is_needed_and_a_base_needs_platforms() -> None:
+    with pytest.raises(LatcastError, match="either a budget or a base"):
+        check("resnet18")
+    with pytest.raises(LatcastError, match="needs platforms"):
+        check("resnet18", against="resnet34")
+    with pytest.raises(LatcastError, match="from 0 to 100"):
+        checked(5, fail_above=101)
+
+
+def test_json_carries_the_version_and_the_hash_of_each_bundle() -> None:
+    document = json.loads(json.dumps(checked(5).to_json()))
+
+    path = find_platform(PHONE)
+    assert isinstance(path, Path)
+    assert document["bundles"] == {PHONE: hashlib.sha256(path.read_bytes()).hexdigest()}
+    assert (document["passed"], document["fail_above"]) == (False, 50.0)
+    assert document["latcast"]
+    assert {"model", "platform", "limit", "latency_ms", "low_ms", "high_ms", "level", "passed"} <= set(document["checks"][0])
+    in_memory = check("resnet18", against="resnet18", on=load(PHONE))
+    assert in_memory.bundles == {PHONE: None}
+
+
+def names(values: Sequence[ElementTree.Element]) -> list[str | None]:
+    return [each.get("name") for each in values]
+
+
+def test_junit_has_a_case_a_check_and_a_failure_where_it_failed() -> None:
+    found = check(["resnet18", "mobilenet_v2"], [Tier("phones", (PHONE,), max_ms=10)])
+
+    suite = ElementTree.fromstring(found.to_junit())
+
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert names(suite.findall("testcase")) == [f"latency on {PHONE} (phones)"] * 2
+    [failed] = [case for case in suite if case.find("failure") is not None]
+    assert failed.get("classname") == "resnet18"
+
+
+def test_markdown_and_annotations_say_which_failed_with_signs_escaped() -> None:
+    found = check(["resnet18", "mobilenet_v2"], [Tier("a|b", (PHONE,), max_ms=10)])
+
+    assert found.to_markdown().startswith("**latcast: 1 of 2 checks failed**\n")
+    assert "| **fail** | resnet18 | pixel4/tflite-2.10/gpu/fp16 | a\\|b | 20.3 ms" in found.to_markdown()
+    error, notice = found.to_github().splitlines()
+    assert error.startswith(f"::error file=resnet18,title=latcast latency on {PHONE}::20.3 ms")
+    assert error.endswith("100 %25 likely to be over it")
+    assert notice.startswith("::notice file=mobilenet_v2,")
