@@ -220,11 +220,17 @@ def phones(
     transformers: Annotated[
         bool, typer.Option("--transformers", help="Judge transformers of lineages held out instead; no bundles are written.")
     ] = False,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Judge networks whose kind of block is held out instead; no bundles are written.")
+    ] = False,
     only: Annotated[str, typer.Option(help='Platforms to judge, such as "*/gpu/*,*/1large/fp32".')] = "*",
 ) -> None:
     """Trains the shipped predictors of phones; bundles that are there are kept. Prints the mean figures."""
     from benchmarks.phones import SHIPPED_FOLDER, build_all, summary
 
+    if blocks:
+        _phone_blocks(store, only)
+        return
     if transformers:
         _phone_transformers(store, only, jobs)
         return
@@ -245,6 +251,15 @@ def _phone_transformers(store: Path, only: str, jobs: int | None) -> None:
         phone_transformers.kept_with([found])
         console(stderr=True).print(f"{found['platform']}: MAPE {found['latcast']['mape']:.1f} %")
     print(phone_transformers.figures_table(phone_transformers.kept_with([])))
+
+
+def _phone_blocks(store: Path, only: str) -> None:
+    from benchmarks import phone_blocks
+
+    for found in phone_blocks.judge_blocks(store, only.split(",")):
+        phone_blocks.kept_with([found])
+        console(stderr=True).print(found["platform"])
+    print(phone_blocks.blocks_table(phone_blocks.kept_with([])))
 
 
 def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: str, jobs: int | None) -> None:

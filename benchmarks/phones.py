@@ -8,7 +8,7 @@ random networks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -21,10 +21,10 @@ from latcast.graph.ir import Graph
 from latcast.kernels.rules import platform_rules
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name
-from latcast.predictors.metrics import judge
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData, collect
 from latcast.predictors.training import cross_predict
-from latcast.predictors.training_from_store import trained_with_card
+from latcast.predictors.training_from_store import AT_RANDOM, judged_at_random, trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
 
@@ -79,7 +79,7 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
     data = measured(path, platform)
     learn_from = source_of(data)
     predictor = trained_with_card(data, platform, rules, learn_from=learn_from)
-    at_random = _held_out_at_random(data, platform, learn_from)
+    at_random = predictor.card.get("random_networks") or _held_out_at_random(predictor, data, learn_from)
     card = {
         **predictor.card,
         "licence": LICENCE,
@@ -104,12 +104,11 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
 _FIGURES = ("networks", "mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
 
 
-def _held_out_at_random(data: TrainingData, platform: Platform, learn_from: str) -> dict[str, float | None]:
+def _held_out_at_random(predictor: PlatformPredictor, data: TrainingData, learn_from: str) -> dict[str, float | None]:
     """Figures with random networks held out, a fifth at a time."""
     keys = [sample.reference.key for sample in data.networks]
-    predicted = cross_predict(data, platform, platform_rules(platform), learn_from=learn_from, groups=keys)
-    figures = judge(predicted.latency_ms, np.array([sample.latency_ms for sample in data.networks]))
-    return {name: getattr(figures, name) for name in ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman")}
+    predicted = cross_predict(data, predictor.platform, predictor.rules, learn_from=learn_from, groups=keys)
+    return judged_at_random(predictor, data.networks, predicted)
 
 
 def build_all(path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None) -> Iterator[dict[str, Any]]:
@@ -120,6 +119,11 @@ def build_all(path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(jobs or os.cpu_count()) as pool:
         yield from pool.map(build_bundle, [path] * len(wanted), wanted, [folder] * len(wanted))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """None of no values: bundles of GPUs were written before their cards said how many random networks lie in the interval."""
+    return float(np.mean(values)) if values else None
 
 
 def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
@@ -139,7 +143,7 @@ def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
                 "group": name,
                 "platforms": len(cards),
                 **{f"lineage_{key}": float(np.mean([card[key] for card in cards])) for key in _FIGURES[1:]},
-                **{f"random_{key}": float(np.mean([figures[key] for figures in at_random])) for key in at_random[0]},
+                **{f"random_{key}": _mean([figures[key] for figures in at_random if key in figures]) for key in AT_RANDOM},
                 "warned": sum("warning" in card for card in cards),
             }
         )

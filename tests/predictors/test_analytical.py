@@ -97,7 +97,8 @@ class TestPricing:
     [
         ("conv 1x1 strided", "conv 1x1"), ("conv 3x3 unaligned", "conv kxk"), ("conv kxk", "conv kxk"),
         ("conv first", "conv first"), ("conv on a vector", "linear vector"), ("depthwise pointwise 3x3", "depthwise pointwise"),
-        ("depthwise kxk", "depthwise"), ("activation relu6", "activation"), ("activation gelu", "error function"),
+        ("depthwise kxk", "depthwise"), ("depthwise wide strided", "depthwise wide"),
+        ("activation relu6", "activation"), ("activation gelu", "error function"),
         ("activation sigmoid", "exponential"), ("activation hard_swish", "hard activation"),
         ("max pool", "pool"), ("average pool", "pool"),
         ("softmax", "softmax"),
@@ -117,6 +118,20 @@ def test_a_class_that_older_terms_do_not_tell_apart_has_those_of_the_one_that_it
     assert older.latency_ms(kind, gelu)[0] == pytest.approx(2 * one_ms)
     assert newer.latency_ms(kind, gelu)[0] == pytest.approx(5 * one_ms)
     assert older.knows(kind, gelu).all()
+
+
+def test_filters_of_more_than_25_taps_have_the_coefficients_of_smaller_ones_where_nothing_told_them_apart() -> None:
+    kind = kernel_type("depthwise_conv")
+    sizes = {"batch": 1, "in_channels": 8, "in_h": 9, "in_w": 9, "out_channels": 8, "out_h": 9, "out_w": 9, "groups": 8}
+    filters = {"stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1, "padded": 1, "kernel_h": 7, "kernel_w": 7}
+    rows = np.array([kind.configuration({**sizes, **filters})])
+    one_ms = float(term_values(kind, rows)[0] @ TRUTH)
+
+    def latency_ms(name: str) -> float:
+        return float(AnalyticalTerms({POOLED: TRUTH, "depthwise 3x3": 7 * TRUTH, name: 2 * TRUTH}).latency_ms(kind, rows)[0])
+
+    assert [latency_ms(name) for name in ("depthwise wide", "depthwise kxk", "depthwise")] == pytest.approx([2 * one_ms] * 3)
+    assert latency_ms("conv 1x1") == pytest.approx(one_ms)
 
 
 class TestNonNegativeFit:

@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.predictors.intervals import (
+    GROWTHS,
+    RANGE,
+    SIZES,
     HeldOut,
     Interval,
     calibration_networks,
@@ -15,6 +18,7 @@ from latcast.predictors.intervals import (
     conformal_quantile,
     group_folds,
     held_out_by,
+    learned_growth,
     lineages_of,
     unseen_bounds_ms,
 )
@@ -275,3 +279,39 @@ def test_an_interval_comes_back_from_json(low: float, high: float, networks: int
     interval = Interval(low, high, networks, growth)
 
     assert Interval.from_json(interval.to_json()) == interval
+
+
+class TestLearnedGrowth:
+    """Ten networks of each of two lineages, 30 % off without their lineage and 10 % with relatives, in both directions."""
+
+    lineages = ["a"] * 10 + ["b"] * 10
+    signs = np.tile([1.0, -1.0], 10)
+    actual = np.ones(20)
+
+    def off(self, error: float, novelty: float) -> HeldOut:
+        return HeldOut(np.exp(error * self.signs), np.full(20, novelty))
+
+    def test_an_unseen_lineage_gets_a_wider_interval_by_as_much_as_it_errs_more(self) -> None:
+        growth = learned_growth(self.actual, self.off(0.3, 0.5), self.off(0.1, 0.0), self.lineages)
+
+        # 1 + growth / 2 is to be 3.
+        assert growth == 4.0
+        interval = conformal_interval(self.actual, self.off(0.3, 0.5), self.lineages, outside_growth=growth)
+        low, high = interval.bounds_ms(np.ones(2), np.array([0.0, 0.5]))
+        assert np.log(high / low) == pytest.approx([0.2, 0.6])
+
+    def test_where_the_unseen_err_no_more_nothing_grows(self) -> None:
+        assert learned_growth(self.actual, self.off(0.1, 0.5), self.off(0.1, 0.0), self.lineages) == 0
+
+    def test_a_novelty_that_tells_nothing_stops_at_the_largest_growth(self) -> None:
+        assert learned_growth(self.actual, self.off(0.3, 0.0), self.off(0.1, 0.0), self.lineages) == max(GROWTHS)
+
+
+def test_a_bundle_that_names_no_novelty_means_the_range() -> None:
+    written = Interval(0.9, 1.1, 30, 2.0, SIZES).to_json()
+
+    assert Interval.from_json(written).novelty == SIZES
+    del written["novelty"]
+    assert Interval.from_json(written).novelty == RANGE
+    with pytest.raises(ValueError, match="grows by 'taste', expected range or sizes"):
+        Interval.from_json({**written, "novelty": "taste"})

@@ -17,6 +17,7 @@ from latcast.predictors.bundle import load_bundle, save_bundle
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.intervals import (
     NETWORKS_OUTSIDE_GROWTH,
+    SIZES,
     HeldOut,
     conformal_interval,
     group_folds,
@@ -204,6 +205,20 @@ class TestIntervals:
         assert predictor.interval.high < conformal_interval(actual, unwidened, lineages).high
         low, high = unseen_bounds_ms(actual, held_out, lineages, outside_growth=growth) or (actual, actual)
         assert predictor.card["interval_coverage"] == pytest.approx(100 * np.mean((low <= actual) & (actual <= high)))
+
+    def test_networks_teach_an_interval_that_grows_with_how_unlike_kernels_are(self, data: TrainingData, tmp_path: Path) -> None:
+        predictor = trained_with_card(data, PLATFORM, RULES, learn_from="networks")
+
+        assert predictor.interval.novelty == SIZES
+        assert predictor.estimate([one.kernels for one in data.networks]).outside_share == pytest.approx(0, abs=1e-6)
+        known, wider, unknown = predictor.estimate(
+            [find_kernels(build(model(name)), RULES) for name in ("mobilenet_v2", "efficientnet_b4", "deit_tiny_16")]
+        ).outside_share
+        assert known < wider < unknown
+        again = load_bundle(save_bundle(predictor, tmp_path / "bundle"))
+        assert again.interval == predictor.interval
+        assert {"densenet", "inverted residual"} & set(predictor.card["lineages"])
+        assert 0 <= predictor.card["random_networks"]["interval_coverage"] <= 100
 
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
         few = replace(data, networks=data.networks[:9])

@@ -135,7 +135,7 @@ def test_the_prior_makes_depthwise_slower_and_memory_bound_classes_surer() -> No
 @pytest.mark.parametrize(
     ("platform", "expected"),
     [
-        ("pixel4/tflite-2.10/1large/int8", [20.0, 2.0, 2.0, 2.0]),
+        ("pixel4/tflite-2.10/1large/int8", [1.0, 2.0, 2.0, 2.0]),
         ("pixel4/pytorch-2.0/1large/int8", [0.3, 0.3, 0.3, 0.3]),
         ("pixel4/pytorch-2.0/1large/fp32", [20.0, 20.0, 20.0, 20.0]),
         ("iphonexs/pytorch-2.0/gpu/fp16", [20.0, 2.0, 2.0, 2.0]),
@@ -216,3 +216,37 @@ def test_learning_leaves_the_terms_as_they_were(networks: list[tuple[Kernel, ...
     fit_whole_networks(terms, latency_ms, PLATFORM)
 
     np.testing.assert_array_equal(terms.counts.toarray(), before)
+
+
+def test_tflite_runs_groups_on_one_core_however_many_there_are() -> None:
+    one, four = (
+        prior_coefficients(Platform.parse(f"phone/tflite-2.10/{cores}/int8"), ["conv grouped", "conv kxk"], (*TERMS, LOOPS))[0]
+        for cores in ("1small", "4small")
+    )
+
+    # FLOPs and loops of the groups; those of dense convolutions, and all else, are the same part of the level.
+    assert (four / one).tolist() == pytest.approx([4, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1])
+    assert one[0] == pytest.approx(30 * one[5])
+
+
+@pytest.mark.parametrize(("runtime", "slowdown"), [("pytorch-2.0", 8.0), ("tflite-2.10", 1.0)])
+def test_pytorch_has_no_kernel_for_depthwise_filters_of_more_than_25_taps(runtime: str, slowdown: float) -> None:
+    prior, _ = prior_coefficients(Platform.parse(f"phone/{runtime}/1large/fp32"), ["depthwise", "depthwise wide"])
+
+    assert prior[4] == pytest.approx(slowdown * prior[0])
+
+
+def test_groups_that_no_network_had_are_as_slow_as_the_runtime_is_known_to_be(
+    networks: list[tuple[Kernel, ...]], latency_ms: np.ndarray
+) -> None:
+    plain = [not any(kernel.kernel_type == "grouped_conv" for kernel in kernels) for kernels in networks]
+    terms = NetworkTerms.of([kernels for kernels, kept in zip(networks, plain, strict=True) if kept])
+
+    tflite, pytorch = (
+        fit_whole_networks(terms, latency_ms[plain], Platform.parse(f"phone/{runtime}/1large/fp32")).coefficients
+        for runtime in ("tflite-2.10", "pytorch-2.0")
+    )
+
+    # Twelve times the prior of a dense convolution, which the made-up device is close to: 20 GFLOP/s.
+    assert tflite["conv grouped"][0] == pytest.approx(12 * 5e-8, rel=0.5)
+    assert "conv grouped" not in pytorch

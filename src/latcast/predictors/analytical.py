@@ -39,15 +39,16 @@ POOLED = "any"
 
 _COARSE_PREFIXES = (
     ("conv 1x1", "conv 1x1"), ("conv 3x3", "conv kxk"), ("conv kxk", "conv kxk"), ("conv first", "conv first"),
-    ("conv on a vector", "linear vector"), ("depthwise pointwise", "depthwise pointwise"), ("depthwise", "depthwise"),
+    ("conv on a vector", "linear vector"), ("depthwise pointwise", "depthwise pointwise"),
+    ("depthwise wide", "depthwise wide"), ("depthwise", "depthwise"),
     *((f"activation {function}", "exponential") for function in ("sigmoid", "silu", "tanh", "mish", "elu", "softplus", "exp")),
     *((f"activation {function}", "error function") for function in ("gelu", "erf")),
     ("activation hard", "hard activation"), ("activation", "activation"), ("max pool", "pool"), ("average pool", "pool"),
 )  # fmt: skip
 
 _COARSER = {
-    "conv grouped single": "conv grouped", "error function": "activation", "exponential": "activation",
-    "hard activation": "activation",
+    "conv grouped single": "conv grouped", "depthwise wide": "depthwise", "error function": "activation",
+    "exponential": "activation", "hard activation": "activation",
 }  # fmt: skip
 """Coarse classes to those that stood for them in bundles made before they were told apart."""
 
@@ -66,7 +67,8 @@ def coarse_class(name: str) -> str:
 def _stand_ins(name: str) -> tuple[str, ...]:
     """The classes whose coefficients a class may have, its own first."""
     coarse = coarse_class(name)
-    return tuple(found for found in (name, coarse, _COARSER.get(coarse)) if found is not None)
+    narrower = name.replace("depthwise wide", "depthwise kxk")
+    return tuple(found for found in (name, narrower, coarse, _COARSER.get(coarse)) if found is not None)
 
 
 def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[str] = TERMS) -> np.ndarray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,13 +64,20 @@ shape is slow in its own way. On published phones nine in ten errors of the thir
 are two to four times as large as of the third that lie inside, with a fifth of their latency outside on average."""
 
 
+GROWTHS = (0.0, *(2.0 ** np.arange(-1, 5.5, 0.5)).tolist())
+"""Growths among which the one of a platform is learned (:func:`learned_growth`)."""
+
+RANGE, SIZES = "range", "sizes"
+"""What makes a kernel novel: that it lies outside the range trained on, or how unlike its sizes are those trained on."""
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """Networks as predicted without having seen them (nor, better, their lineages).
 
     Attributes:
         latency_ms: (networks,) predicted.
-        outside_share: (networks,) part of it that is outside the range of what was trained on without them.
+        outside_share: (networks,) part of it that is novel to what was trained on without them.
     """
 
     latency_ms: np.ndarray
@@ -87,14 +94,16 @@ class Interval:
     Attributes:
         low, high: The interval is ``[low · latency, high · latency]``.
         networks: How many held-out networks calibrated it.
-        outside_growth: How much wider (in logarithms) a prediction gets whose latency rests entirely on kernels outside the
-            training range or without a predictor; in proportion for less.
+        outside_growth: How much wider (in logarithms) a prediction gets whose latency rests entirely on novel kernels or such
+            without a predictor; in proportion for less.
+        novelty: What makes a kernel novel, :data:`RANGE` or :data:`SIZES`.
     """
 
     low: float = 0.5
     high: float = 2.0
     networks: int = 0
     outside_growth: float = OUTSIDE_GROWTH
+    novelty: str = RANGE
 
     @property
     def level(self) -> float | None:
@@ -107,17 +116,21 @@ class Interval:
         return "uncalibrated" if self.level is None else f"{self.level:g} %"
 
     def bounds_ms(self, latency_ms: np.ndarray, outside_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bound, each (networks,), for latencies and the shares of them outside the training range."""
+        """Lower and upper bound, each (networks,), for latencies and the shares of them that are novel."""
         growth = 1 + self.outside_growth * outside_share
         return latency_ms * np.exp(np.log(self.low) * growth), latency_ms * np.exp(np.log(self.high) * growth)
 
-    def to_json(self) -> dict[str, float | None]:
+    def to_json(self) -> dict[str, float | str | None]:
         return {"level": LEVEL if self.networks else None, "low": self.low, "high": self.high, "networks": self.networks,
-                "outside_growth": self.outside_growth}  # fmt: skip
+                "outside_growth": self.outside_growth, "novelty": self.novelty}  # fmt: skip
 
     @classmethod
-    def from_json(cls, data: Mapping[str, float]) -> Interval:
-        return cls(float(data["low"]), float(data["high"]), int(data["networks"]), float(data["outside_growth"]))
+    def from_json(cls, data: Mapping[str, Any]) -> Interval:
+        """Raises ValueError where novelty is of an unknown kind; bundles that do not name it mean the range."""
+        novelty = data.get("novelty", RANGE)
+        if novelty not in (RANGE, SIZES):
+            raise ValueError(f"found an interval that grows by '{novelty}', expected {RANGE} or {SIZES}")
+        return cls(float(data["low"]), float(data["high"]), int(data["networks"]), float(data["outside_growth"]), str(novelty))
 
 
 STEADY_PROCESSES = 3
@@ -193,10 +206,7 @@ def conformal_interval(
     """
     if len(latency_ms) == 0:
         return Interval(outside_growth=outside_growth)
-    weights, growth = np.ones(len(latency_ms)), 1.0
-    if lineages is not None:
-        for rows, _ in _each_lineage(lineages):
-            weights[rows] = 1 / rows.sum()
+    weights, growth = np.ones(len(latency_ms)) if lineages is None else _equal_say(lineages), 1.0
     error = np.log(latency_ms / held_out.latency_ms)
     score = error / (1 + outside_growth * held_out.outside_share)
     if lineages is not None and len(set(lineages)) > 1:
@@ -210,13 +220,58 @@ def conformal_interval(
     return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms), outside_growth)
 
 
+def learned_growth(
+    latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str], *, level: float = LEVEL
+) -> float:
+    """By how much an interval is to grow with novelty, so that networks of seen and of unseen lineages need the same one.
+
+    The same networks are predicted twice: by what saw none of their lineage, and by what saw some of it. The growth is the first
+    of :data:`GROWTHS` at which the level of the former lies inside the interval of the latter, each lineage with the same say.
+
+    Args:
+        latency_ms: (networks,) measured.
+        held_out: Predicted without their lineages.
+        with_relatives: Predicted with the other networks of their lineages.
+        lineages: (networks,) from :func:`lineages_of`.
+        level: Share to be covered.
+    """
+    weights = _equal_say(lineages)
+
+    def reach(found: HeldOut, growth: float) -> float:
+        score = np.abs(np.log(latency_ms / found.latency_ms)) / (1 + growth * found.outside_share)
+        return max(conformal_quantile(score, level, weights), LEAST_REACH)
+
+    enough = (growth for growth in GROWTHS if reach(held_out, growth) <= reach(with_relatives, growth))
+    return next(enough, GROWTHS[-1])
+
+
+def interval_with_relatives(
+    latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str]
+) -> Interval:
+    """An interval for networks of seen and of unseen lineages, which grows with novelty as :func:`learned_growth` says.
+
+    Args:
+        latency_ms, held_out, with_relatives, lineages: As for :func:`learned_growth`.
+    """
+    growth = learned_growth(latency_ms, held_out, with_relatives, lineages)
+    unseen = conformal_interval(latency_ms, held_out, lineages, outside_growth=growth)
+    seen = conformal_interval(latency_ms, with_relatives, outside_growth=growth)
+    return replace(unseen, low=min(unseen.low, seen.low), high=max(unseen.high, seen.high))
+
+
 def unseen_bounds_ms(
-    latency_ms: np.ndarray, held_out: HeldOut, lineages: Sequence[str], *, outside_growth: float = OUTSIDE_GROWTH
+    latency_ms: np.ndarray,
+    held_out: HeldOut,
+    lineages: Sequence[str],
+    *,
+    outside_growth: float = OUTSIDE_GROWTH,
+    with_relatives: HeldOut | None = None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Bounds of each network by an interval calibrated on the other lineages, each (networks,): what a coverage is judged by.
 
     Args:
         latency_ms, held_out, lineages, outside_growth: As for :func:`conformal_interval`.
+        with_relatives: As for :func:`learned_growth`: the interval is then :func:`interval_with_relatives` of the other lineages.
 
     Returns:
         None where there is one lineage: nothing then tells of another.
@@ -225,14 +280,21 @@ def unseen_bounds_ms(
         return None
     low_ms, high_ms = np.empty(len(latency_ms)), np.empty(len(latency_ms))
     for rows, others in _each_lineage(lineages):
-        found = conformal_interval(
-            latency_ms[others],
-            held_out[others],
-            [name for name, kept in zip(lineages, others, strict=True) if kept],
-            outside_growth=outside_growth,
-        )
+        names = [name for name, kept in zip(lineages, others, strict=True) if kept]
+        if with_relatives is None:
+            found = conformal_interval(latency_ms[others], held_out[others], names, outside_growth=outside_growth)
+        else:
+            found = interval_with_relatives(latency_ms[others], held_out[others], with_relatives[others], names)
         low_ms[rows], high_ms[rows] = found.bounds_ms(held_out.latency_ms[rows], held_out.outside_share[rows])
     return low_ms, high_ms
+
+
+def _equal_say(lineages: Sequence[str]) -> np.ndarray:
+    """Weights with which each lineage has the same say, (networks,)."""
+    weights = np.empty(len(lineages))
+    for rows, _ in _each_lineage(lineages):
+        weights[rows] = 1 / rows.sum()
+    return weights
 
 
 def _reach(score: np.ndarray, weights: np.ndarray, level: float) -> tuple[float, float]:

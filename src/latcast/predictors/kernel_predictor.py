@@ -11,6 +11,7 @@ from latcast.kernels.kernel import Configuration
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.predictors.analytical import POOLED, AnalyticalTerms, fit_nonnegative, term_values
 from latcast.predictors.regressors import INTERNAL_REGRESSORS, REGRESSORS, Regressor, fit_regressor
+from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 
 _QUANTITIES = ("flops", "input_elements", "output_elements", "weight_elements", "intensity")
 
@@ -209,6 +210,13 @@ class KernelPredictor:
             flops, elements = _work(kind, configurations)
             strange |= (flops > FAR_WORK * self.seen.most_flops) | (elements > FAR_WORK * self.seen.most_elements)
         return Familiarity(np.asarray(outside.any(axis=1)), ~strange & ~unknown, ~strange & unknown)
+
+    def novelty(self, configurations: np.ndarray) -> np.ndarray:
+        """How unlike those trained on kernels are, (kernels,), from 0 to 1: by their sizes where these were learned from whole
+        networks, otherwise 1 outside the range."""
+        if isinstance(self.regressor, GaussianProcessCorrection):
+            return self.regressor.novelty(feature_matrix(kernel_type(self.kernel_type), configurations, self.features))
+        return self.familiarity(configurations).outside.astype(np.float64)
 
     def reason(self, configuration: Configuration) -> str:
         """What is most unlike the kernels trained on, in a few words: "rows 197, trained on 1"."""

@@ -23,7 +23,7 @@ from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
 from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast, PlacedNetworks
-from latcast.predictors.intervals import Interval
+from latcast.predictors.intervals import SIZES, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_features import KernelFeatures, NetworkFeatures
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
@@ -51,8 +51,8 @@ class NetworkEstimates:
     Attributes:
         latency_ms: Kernels and overhead, times the short-network correction.
         correction: That factor.
-        covered_share, outside_share: Parts of the latency from kernels like those trained on, and from kernels outside the
-            range of those.
+        covered_share, outside_share: Parts of the latency from kernels like those trained on, and from novel ones, as the
+            interval counts them (:attr:`latcast.predictors.intervals.Interval.novelty`).
         log_deviation: Standard deviation of the latency's logarithm, where each network has its own.
     """
 
@@ -71,7 +71,7 @@ class Estimates(NetworkEstimates):
         table: The kernels.
         kernel_ms, covered, unknown, outside: By distinct kernel: latency inside a long network; and how it lies to the kernels
             trained on (:class:`latcast.predictors.kernel_predictor.Familiarity`).
-        sums_ms: (networks, 3 or more) summed latency of all kernels, of the covered ones, and of those outside; behind them what
+        sums_ms: (networks, 3 or more) summed latency of all kernels, of the covered ones, and of the novel ones; behind them what
             else adds up over kernels and decides a network's latency.
     """
 
@@ -239,7 +239,8 @@ class PlatformPredictor:
         covered, unknown, outside = (
             np.concatenate([nothing, *(getattr(each, name) for each in found)]) for name in ("covered", "unknown", "outside")
         )
-        sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * outside], axis=1))
+        novel = self._novelty(table.configurations) if self.interval.novelty == SIZES else outside
+        sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel], axis=1))
         networks = vars(self.network_estimates(sums_ms))
         return Estimates(
             **networks, table=table, kernel_ms=kernel_ms, covered=covered, unknown=unknown, outside=outside, sums_ms=sums_ms
@@ -289,6 +290,12 @@ class PlatformPredictor:
             return predictor.familiarity(configurations)
         some = np.ones(len(configurations), dtype=bool)
         return Familiarity(outside=some, covered=~some, unknown=~some)
+
+    def _novelty(self, configurations: Mapping[str, np.ndarray]) -> np.ndarray:
+        """How unlike those trained on distinct kernels are, types one after another."""
+        known = [(self._predictor_of(name), rows) for name, rows in configurations.items()]
+        parts = [np.ones(len(rows)) if predictor is None else predictor.novelty(rows) for predictor, rows in known]
+        return np.concatenate(parts) if parts else np.zeros(0)
 
     def _predictor_of(self, name: str) -> KernelPredictor | None:
         """The predictor of a type; none for ``other``, whose kernels have nothing in common."""

@@ -33,7 +33,7 @@ from latcast.predictors.calibration_terms import (
     fit_calibration_terms,
     sums_by_type,
 )
-from latcast.predictors.intervals import FOLDS, HeldOut, group_folds
+from latcast.predictors.intervals import FOLDS, SIZES, HeldOut, Interval, group_folds
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL,
     ANALYTICAL_GBDT,
@@ -234,7 +234,8 @@ def _fit_from_networks(
     latency_ms = np.array([sample.latency_ms for sample in networks])
     if model == ANALYTICAL_GP:
         terms = NetworkTerms.of([sample.kernels for sample in networks], network_term_names(platform))
-        return PlatformPredictor(platform, rules, *predictor_parts(fit_whole_networks(terms, latency_ms, platform), terms))
+        parts = predictor_parts(fit_whole_networks(terms, latency_ms, platform), terms)
+        return PlatformPredictor(platform, rules, *parts, interval=Interval(novelty=SIZES))
     table = KernelTable.of([sample.kernels for sample in networks])
     design, names = network_design(table.configurations)
     analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)

@@ -19,10 +19,12 @@ from latcast.predictors.intervals import (
     FOLDS,
     NETWORKS_OUTSIDE_GROWTH,
     OUTSIDE_GROWTH,
+    SIZES,
     HeldOut,
     calibration_networks,
     conformal_interval,
     held_out_by,
+    interval_with_relatives,
     lineages_of,
     unseen_bounds_ms,
 )
@@ -164,7 +166,16 @@ def trained_with_card(
     if held_out is not None:
         rough = learn_from == "networks" or unit_kind(platform.unit) == "gpu"
         growth = NETWORKS_OUTSIDE_GROWTH if rough else OUTSIDE_GROWTH
-        predictor, figures = calibrated(predictor, data.networks, held_out, outside_growth=growth)
+        with_relatives = None
+        if predictor.interval.novelty == SIZES:
+            alone = [sample.reference.key for sample in data.networks]
+            with_relatives = _held_out(
+                data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone
+            )
+        predictor, figures = calibrated(predictor, data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
+        card["lineages"] = judged_by_lineage(data.networks, held_out, growth, with_relatives)
+        if with_relatives is not None:
+            card["random_networks"] = judged_at_random(predictor, data.networks, with_relatives)
         held_out_groups = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
         card |= {**figures.to_json(), "held_out_by": f"{held_out_groups}, within the training networks"}
     return predictor.with_card(card)
@@ -176,27 +187,79 @@ def calibrated(
     held_out: HeldOut,
     *,
     outside_growth: float = OUTSIDE_GROWTH,
+    with_relatives: HeldOut | None = None,
 ) -> tuple[PlatformPredictor, Metrics]:
     """A predictor with an interval from networks held out, and how well these were predicted.
 
-    Both rest on those of the networks that :func:`latcast.predictors.intervals.calibration_networks` chooses.
+    The interval grows with novelty as is given, or, where the networks were predicted from relatives too, as is learned. Both
+    rest on those of the networks that :func:`latcast.predictors.intervals.calibration_networks` chooses.
     """
     chosen = calibration_networks(networks)
     judged, found = [sample for sample, kept in zip(networks, chosen, strict=True) if kept], held_out[chosen]
     actual, lineages = np.array([sample.latency_ms for sample in judged]), lineages_of(judged)
-    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth)
+    relatives = None if with_relatives is None else with_relatives[chosen]
+    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives)
     figures = judge(found.latency_ms, actual, *(bounds_ms or (None, None)))
-    return replace(predictor, interval=conformal_interval(actual, found, lineages, outside_growth=outside_growth)), figures
+    if relatives is None:
+        interval = conformal_interval(actual, found, lineages, outside_growth=outside_growth)
+    else:
+        interval = interval_with_relatives(actual, found, relatives, lineages)
+    return replace(predictor, interval=replace(interval, novelty=predictor.interval.novelty)), figures
+
+
+def judged_by_lineage(
+    networks: Sequence[NetworkSample], held_out: HeldOut, outside_growth: float, with_relatives: HeldOut | None = None
+) -> dict[str, dict[str, float | int | None]]:
+    """Networks, MAPE and interval coverage of each lineage that people designed, held out, by an interval of the others."""
+    chosen = calibration_networks(networks)
+    judged = [sample for sample, kept in zip(networks, chosen, strict=True) if kept]
+    actual, lineages, found = np.array([sample.latency_ms for sample in judged]), lineages_of(judged), held_out[chosen]
+    relatives = None if with_relatives is None else with_relatives[chosen]
+    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives)
+    labels = np.array([sample.lineage if sample.designed else "" for sample in judged])
+    figures = {}
+    for name in sorted(set(labels.tolist()) - {""}):
+        rows = labels == name
+        bounds = (None, None) if bounds_ms is None else (bounds_ms[0][rows], bounds_ms[1][rows])
+        of_lineage = judge(found.latency_ms[rows], actual[rows], *bounds).to_json()
+        figures[name] = {key: of_lineage[key] for key in ("networks", "mape", "interval_coverage")}
+    return figures
+
+
+def judged_at_random(
+    predictor: PlatformPredictor, networks: Sequence[NetworkSample], predicted: HeldOut
+) -> dict[str, float | None]:
+    """Figures of networks whose relatives were trained on, and how many lie inside the interval of the predictor."""
+    chosen = calibration_networks(networks)
+    actual = np.array([sample.latency_ms for sample in networks])
+    bounds_ms = predictor.interval.bounds_ms(predicted.latency_ms[chosen], predicted.outside_share[chosen])
+    figures = judge(predicted.latency_ms[chosen], actual[chosen], *bounds_ms).to_json()
+    return {name: figures[name] for name in AT_RANDOM}
+
+
+AT_RANDOM = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
+"""Figures of random networks on a card."""
 
 
 def _held_out(
-    data: TrainingData, platform: Platform, rules: FusionRules, *, learn_from: str, model: str | None, seed: int, tune: bool
+    data: TrainingData,
+    platform: Platform,
+    rules: FusionRules,
+    *,
+    learn_from: str,
+    model: str | None,
+    seed: int,
+    tune: bool,
+    groups: Sequence[str] | None = None,
 ) -> HeldOut | None:
-    """Predictions of the training networks by predictors that saw nothing of their lineage; None where they are too few."""
+    """Predictions of the training networks by predictors that saw nothing of their lineage, or of their group.
+
+    None where the networks are too few.
+    """
     if len(data.networks) < 10:
         return None
     try:
-        return cross_predict(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+        return cross_predict(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups)
     except TrainingError:
         return None  # enough to train on all, not enough to train on all but a part; the card then has no figures
 

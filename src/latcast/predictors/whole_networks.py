@@ -37,6 +37,13 @@ bytes, a phone's GPU at 200 GFLOP/s and 20 GB/s."""
 PRIOR_LOOP_MS = 1.5e-7
 """Milliseconds an inner loop of a convolution, what three FLOPs take: ten cycles for a tile of 32 outputs."""
 
+TFLITE_LOOP_MS = 1.5e-8
+"""The same under TFLite, whose library (XNNPACK) finds the pixels of a tap through a table made beforehand."""
+
+GENERIC_MS = 6e-7
+"""Milliseconds a FLOP, and an inner loop, of TFLite's convolutions in groups: one product after another, four cycles each, on one
+core however many there are (regnetx016 takes 2860 ms on one small core of Helio P35 and 2520 on four, resnet18 812 and 304)."""
+
 PRIOR_OVERHEAD_MS: Mapping[str, float] = {"cpu": 0.05, "cpu int8": 0.05, "gpu": 0.5}
 """Milliseconds a network."""
 
@@ -71,12 +78,29 @@ vectors alone, which say nothing of those of maps."""
 
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
+GENERIC_DEVIATION = 1.0
+PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
+"""Of what TFLite's dense convolutions in fp32 take to move elements and weights, whose cost networks of few widths confuse with
+that of FLOPs: convolutions of narrow maps at high resolution, which other lineages have, would come out a tenth too long."""
+
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
 """Standard deviation of a coefficient, as a part of its prior."""
 
 DEPTHWISE_SLOWDOWN = 3.0
 """A FLOP of a depthwise convolution against one of a dense convolution: its input is used once for each filter tap."""
+
+WIDE_DEPTHWISE_SLOWDOWN = 8.0
+"""A FLOP of a depthwise convolution of more than 25 taps against one of fewer, under PyTorch: its libraries have kernels of 9 and
+25 taps, and multiply matrices for others, eight output channels at once of which a group has one."""
+
+TFLITE_PASSES: Mapping[str, float] = {"batch norm": 2.0, "concat": 1.5}
+"""Elements moved against what the classes' kernels read and write, under TFLite: a batch normalisation is a product and a sum,
+and a concatenation writes its runs apart from each other."""
+
+OWN_PATHS: Mapping[str, str] = {"tflite": "conv grouped", "pytorch": "depthwise wide"}
+"""Runtimes on CPUs to the class that they compute much more slowly than others: where no network has it, the prior tells more
+of it than other classes do."""
 
 
 def device_sort(platform: Platform) -> str:
@@ -109,15 +133,25 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
     sort = device_sort(platform)
     rows, deviations = [], []
     for name in classes:
-        row = np.array(PRIOR_MS[sort])
-        if name.startswith("depthwise"):
-            row[0] *= DEPTHWISE_SLOWDOWN
-        rows.append(np.append(row, [PRIOR_LOOP_MS] * (len(terms) - len(TERMS))))
+        rows.append(_prior_row(name, sort, platform)[: len(terms)])
         own = _deviations(name, sort, platform.runtime)
         # What makes FLOPs dear on a generic path makes its loops dear.
         deviations += own + [own[0]] * (len(terms) - len(TERMS))
     prior = np.concatenate([*rows, [PRIOR_OVERHEAD_MS[sort]]])
     return prior, np.array([*deviations, PRIOR_OVERHEAD_DEVIATION])
+
+
+def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
+    """Coefficients of a class: of :data:`TERMS` and of loops, as its runtime executes it."""
+    tflite, pytorch = (sort != "gpu" and platform.runtime == runtime for runtime in ("tflite", "pytorch"))
+    row = np.array([*PRIOR_MS[sort], TFLITE_LOOP_MS if tflite else PRIOR_LOOP_MS])
+    if name.startswith("depthwise"):
+        row[0] *= DEPTHWISE_SLOWDOWN * (WIDE_DEPTHWISE_SLOWDOWN if pytorch and name == "depthwise wide" else 1.0)
+    if tflite and name in FREE_CLASSES:
+        row[[0, -1]] = GENERIC_MS * platform.threads
+    if tflite:
+        row[1] *= TFLITE_PASSES.get(name, 1.0)
+    return row
 
 
 def _deviations(name: str, sort: str, runtime: str) -> list[float]:
@@ -138,7 +172,9 @@ def _deviations(name: str, sort: str, runtime: str) -> list[float]:
             return [RELATED_DEVIATION] * 4
         if sort != "gpu" and runtime in COPYING_RUNTIMES:
             return [FREE_DEVIATION] * 4
-        return [FREE_DEVIATION, moving, moving, moving]
+        return [GENERIC_DEVIATION if sort != "gpu" and runtime == "tflite" else FREE_DEVIATION, moving, moving, moving]
+    if sort == "cpu" and runtime == "tflite" and name in PACKED_CLASSES:
+        return [USUAL_DEVIATION, PACKED_DEVIATION, PACKED_DEVIATION, USUAL_DEVIATION]
     if sort == "cpu int8" and moving == USUAL_DEVIATION:
         return [USUAL_DEVIATION, MEMORY_DEVIATION, MEMORY_DEVIATION, USUAL_DEVIATION]
     return [moving] * 4
@@ -204,7 +240,8 @@ def fit_whole_networks(
     """
     general, deviation = prior_coefficients(platform, list(terms.classes), terms.terms)
     sums = terms.class_sums
-    general *= _level(general, sums, latency_ms)
+    scale = _level(general, sums, latency_ms)
+    general *= scale
     prior, level, known = general, 1.0, np.zeros(len(terms.values))
     if related is not None:
         known = related.log_factors(terms)
@@ -218,8 +255,12 @@ def fit_whole_networks(
     overhead_ms = max(float(coefficients[-1]), 1e-3 * float(latency_ms.min()))
     process = _Process(terms, kernels_ms, overhead_ms, latency_ms)
     weights, overhead_factor = process.fit(_choose_noise(process))
+    by_class = dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(terms.terms)), strict=True))
+    sort, slow = device_sort(platform), OWN_PATHS.get(platform.runtime)
+    if sort != "gpu" and slow is not None:
+        by_class.setdefault(slow, scale * _prior_row(slow, sort, platform)[: len(terms.terms)])
     own = WholeNetworkFit(
-        dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(terms.terms)), strict=True)),
+        by_class,
         overhead_ms * overhead_factor,
         {kernels.name: kernels.factor(found) for kernels, found in zip(terms.types, weights, strict=True)},
     )

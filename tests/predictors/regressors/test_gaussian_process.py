@@ -39,6 +39,20 @@ def test_without_points_the_factor_is_one() -> None:
     assert factor.predict(np.array([[64.0, 128.0, 3.0]])).tolist() == [1.0]
 
 
+def test_novelty_is_what_the_nearest_kernel_learned_from_does_not_share() -> None:
+    kernels = np.array([[64, 128, 3], [32, 32, 1]])
+    factor = GaussianProcessCorrection.of(COVARIANCE, kernels, np.array([0.5, -1.0]))
+    whole = 0.25**2 + 0.2**2 + 0.3**2 + 0.1**2
+
+    same, wider, far = factor.novelty(np.array([[64, 128, 3], [256, 128, 3], [2**20, 2**20, 9]]))
+
+    assert same == pytest.approx(0.0)
+    assert wider == pytest.approx(1 - (0.25**2 + 0.2**2 + 0.3**2 * math.exp(-0.5)) / whole)
+    assert far == pytest.approx(1 - 0.25**2 / whole)
+    nothing = GaussianProcessCorrection.of(COVARIANCE, np.zeros((0, 3)), np.zeros(0))
+    assert nothing.novelty(kernels).tolist() == [1.0, 1.0]
+
+
 def test_a_product_of_factors_multiplies_what_they_say() -> None:
     kernels = np.array([[64, 128, 3], [32, 32, 1], [512, 16, 5]])
     first = GaussianProcessCorrection.of(COVARIANCE, kernels[:2], np.array([0.5, -1.0]))

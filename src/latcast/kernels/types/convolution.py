@@ -143,7 +143,7 @@ def dense_class(c: Columns) -> np.ndarray:
 def depthwise_class(c: Columns) -> np.ndarray:
     k = np.maximum(c["kernel_h"], c["kernel_w"])
     strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
-    names = np.where(k <= 3, "depthwise 3x3", "depthwise kxk")
+    names = np.where(k <= 3, "depthwise 3x3", np.where(k <= 5, "depthwise kxk", "depthwise wide"))
     names = np.char.add(names, np.where(strided, " strided", ""))
     return np.char.add(names, _unaligned(c)).astype(object)
 

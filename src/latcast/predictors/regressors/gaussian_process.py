@@ -39,6 +39,11 @@ class SizeCovariance:
     smooth: float
     own: float
 
+    @property
+    def largest(self) -> float:
+        """Of a kernel with one of the same sizes."""
+        return self.level**2 + self.smooth**2 + self.own**2 + (self.path**2 if self.paths else 0.0)
+
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Covariance of kernels, (first, second), from their sizes, (kernels, sizes)."""
         a, b = (np.log2(np.maximum(sizes, 1.0)) / self.lengths for sizes in (first, second))
@@ -102,6 +107,13 @@ class GaussianProcessCorrection:
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         return np.exp(self.log_factor(features))
+
+    def novelty(self, sizes: np.ndarray) -> np.ndarray:
+        """How unlike the nearest kernel learned from, (kernels,), from sizes, (kernels, sizes): 0 for the same sizes, below 1."""
+        if not len(self.points):
+            return np.ones(len(sizes))
+        nearest = self.covariance.between(sizes, self.points).max(axis=1)
+        return np.asarray(1 - nearest / self.covariance.largest)
 
     def arrays(self) -> Arrays:
         c = self.covariance
