@@ -6,7 +6,6 @@
 
 # %%
 import latcast
-from latcast import drawing
 
 gpus = [each.id for each in latcast.platforms("*/tflite-2.10/gpu/fp16")]
 gpus
@@ -20,36 +19,16 @@ figure = latcast.plot(forecasts)
 figure
 
 # %% [markdown]
-# Published networks of a few families, on one GPU, against their published accuracy. The line of steps is the
-# Pareto front: whatever lies below it is slower and less accurate than something else.
+# Which of the named networks is the most accurate that takes at most 10 ms on two of these GPUs, with 90 %
+# certainty? Accuracies are those published with the weights.
 
 # %%
-phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
-networks = [each for each in latcast.models("timm/mobilenet*") + latcast.models("timm/resnet*") if each.top1_percent]
-found = [phone.predict(each.name, breakdown=False) for each in networks]
-accuracy = [each.top1_percent for each in networks]
-
-best, front = 0.0, [False] * len(found)
-for row in sorted(range(len(found)), key=lambda row: found[row].latency_ms):
-    front[row] = accuracy[row] > best
-    best = max(best, accuracy[row])
-f"{len(found)} networks, {sum(front)} on the front"
-
-# %%
-drawing.pareto(
-    [each.latency_ms for each in found],
-    accuracy,
-    quality_name="top-1 accuracy, %",
-    bounds_ms=([each.low_ms for each in found], [each.high_ms for each in found]),
-    names=[each.name.removeprefix("timm/") for each in networks],
-    front=front,
-    title=str(phone.platform),
-)
+found = latcast.choose(["pixel4/tflite-2.10/gpu/fp16", "s10/tflite-2.10/gpu/fp16"], max_ms=10)
+found.pick
 
 # %% [markdown]
-# Of these, which are within 10 ms with the upper end of their intervals?
+# All of them against their accuracy. The line of steps is the Pareto front: whatever lies below it is slower and
+# less accurate than something else.
 
 # %%
-for row in sorted(range(len(found)), key=lambda row: -accuracy[row]):
-    if found[row].high_ms <= 10:
-        print(f"{accuracy[row]:5.1f} %  {found[row].latency_ms:5.2f} ms  up to {found[row].high_ms:5.2f}  {networks[row].name}")
+found.plot()
