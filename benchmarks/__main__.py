@@ -12,6 +12,7 @@ devices            devices that nobody measured, from 0 to 30 networks, every ch
 differences STORE  what errors of like networks share, learned and judged on published phones
 decisions          which of two platforms is faster for a network of an unseen lineage, and how surely
 pool               platforms of the shipped pool on networks held out; --ship writes the pool
+edits PLATFORM     whether latcast check finds what makes networks slower: edits timed here beside their base (resumable)
 samplers RUNTIME   random, prior, adaptive and vae sampling of kernels side by side ("made-up" needs no measuring)
 weights            whether networks of repeating weights, which a kit carries, take as long as those of random ones
 choose             whether what choose picks fits, chips and networks held out; --ship writes its tables of kernels
@@ -288,6 +289,24 @@ def differences(
     judged.write(found)
     print(json.dumps(found["learned"]))
     print(judged.differences_table(found))
+
+
+@app.command()
+def edits(
+    platform: Annotated[str, typer.Argument(help="Of this machine: one core under ONNX Runtime in fp32.")],
+    count: Annotated[int, typer.Option(help="Edits.", min=1)] = 500,
+    minutes: Annotated[float, typer.Option(help="Of timing; the same command goes on with what was timed.")] = 60.0,
+) -> None:
+    """Growths of edited networks found by `latcast check`, and false alarms; writes benchmarks/results/edits.json."""
+    from benchmarks import edits as judged
+    from latcast.folders import cache_folder
+
+    path = cache_folder() / "edits.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = judged.measure(path, count, platform, 60 * minutes)
+    found = [judged.judge(rows, fail_above) for fail_above in (5, 50, 95)]
+    judged.RESULTS.write_text(json.dumps({"platform": platform, "judged": found}, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
 
 
 @app.command()

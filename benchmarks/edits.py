@@ -1,0 +1,160 @@
+"""Whether `latcast check` finds what makes a network slower: edits of real networks, timed here beside their base.
+
+Base and edited network run in turn in one process, so that the host's state cancels; growth is the median of the rounds' ratios.
+What was timed is kept in a file of lines and not timed again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latcast.graph.ir import Graph
+from latcast.records import Reference
+from latcast.report.check import check
+from latcast.spaces.catalogue import build, model
+
+RESULTS = Path(__file__).parent / "results" / "edits.json"
+
+BASES = ("squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18")
+
+SIDES = (160, 192, 256)
+
+FIELDS = {"kernel": "kernels", "activation": "activations", "block": "depths"}
+"""Kind of edit to the parameter of a family that it changes."""
+
+ROUNDS, WARM_UPS = 15, 2
+
+TRUE_GROWTH, ALLOWED_GROWTH = 10.0, 5.0
+"""Percent: what is to be found, and the limit that is checked against; below it an alarm is false."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit.
+
+    Attributes:
+        base: Published network.
+        kind: What is edited.
+        parameters: Of the edited network.
+        side: Of its image.
+    """
+
+    base: str
+    kind: str
+    parameters: Mapping[str, Any]
+    side: int = 224
+
+    @property
+    def key(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def graph(self) -> Graph:
+        from latcast.spaces.models import as_graph
+
+        reference = model(self.base)
+        edited = Reference(reference.space, dict(self.parameters))
+        if self.side == 224:
+            return build(edited)
+        return as_graph(edited, shapes={build(edited).inputs[0]: (1, 3, self.side, self.side)})
+
+
+def edits(count: int, seed: int = 0) -> Iterator[Edit]:
+    """Edits of channels, kernel sizes, blocks, resolution and activations, each drawn anew; what changes nothing is left out."""
+    random = np.random.default_rng(seed)
+    for index in range(count):
+        base = BASES[index % len(BASES)]
+        parameters = json.loads(json.dumps(dict(model(base).parameters)))
+        kinds = ["channels", "resolution"]
+        kinds += [kind for kind, field in FIELDS.items() if field in parameters]
+        kind, side = str(random.choice(kinds)), 224
+        if kind == "resolution":
+            side = int(random.choice(SIDES))
+        elif kind == "channels":
+            field = "widths" if "widths" in parameters else "stem"
+            place = int(random.integers(len(parameters[field]))) if field == "widths" else 0
+            widened = parameters[field][place] * random.choice([0.75, 1.25, 1.5, 2.0])
+            parameters[field][place] = 8 * max(1, round(widened / 8))
+        elif kind == "kernel":
+            place = int(random.integers(len(parameters["kernels"])))
+            parameters["kernels"][place] = int(random.choice([3, 5, 7]))
+        elif kind == "activation":
+            place = int(random.integers(len(parameters["activations"])))
+            was = parameters["activations"][place]
+            parameters["activations"][place] = "relu" if was == "hard_swish" else "hard_swish"
+        else:
+            place = int(random.integers(len(parameters["depths"])))
+            parameters["depths"][place] += int(random.choice([-1, 1, 2]))
+        edit = Edit(base, kind, parameters, side)
+        if edit != Edit(base, kind, json.loads(json.dumps(dict(model(base).parameters)))):
+            yield edit
+
+
+def measured_growth(base: Graph, edited: Graph) -> tuple[float, float]:
+    """Growth in percent, and half the difference of what the two halves of the rounds say."""
+    import onnxruntime
+
+    from latcast.graph.writers.onnx import to_onnx
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    sessions = []
+    for graph in (base, edited):
+        session = onnxruntime.InferenceSession(to_onnx(graph), options, providers=["CPUExecutionProvider"])
+        name = graph.inputs[0]
+        sessions.append((session, {name: np.random.default_rng(0).standard_normal(graph.shape(name)).astype(np.float32)}))
+    seconds = np.zeros((ROUNDS, 2))
+    for row in range(-WARM_UPS, ROUNDS):
+        for place, (session, inputs) in enumerate(sessions):
+            start = time.perf_counter()
+            session.run(None, inputs)
+            seconds[max(row, 0), place] = time.perf_counter() - start
+    ratio = seconds[:, 1] / seconds[:, 0]
+    halves = [100 * (float(np.median(part)) - 1) for part in (ratio[::2], ratio[1::2])]
+    return 100 * (float(np.median(ratio)) - 1), abs(halves[0] - halves[1]) / 2
+
+
+def measure(path: Path, count: int, platform: str, seconds: float) -> list[dict[str, Any]]:
+    """Times edits until the time is up; returns all that the file holds."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {row["key"] for row in rows}
+    stop = time.monotonic() + seconds
+    for edit in edits(count):
+        if edit.key in done or time.monotonic() > stop:
+            continue
+        done.add(edit.key)
+        base, edited = build(model(edit.base)), edit.graph()
+        growth, error = measured_growth(base, edited)
+        [found] = check(edited, against=base, on=platform, max_growth=ALLOWED_GROWTH).checks
+        row = {
+            "key": edit.key, "base": edit.base, "kind": edit.kind, "growth": growth, "error": error, "predicted": found.value,
+            "low": found.growth_low_percent, "high": found.growth_high_percent, "probability": found.probability,
+        }  # fmt: skip
+        rows.append(row)
+        with path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    return rows
+
+
+def judge(rows: Sequence[Mapping[str, Any]], fail_above: float = 50.0) -> dict[str, Any]:
+    """Shares in percent: growths of 10 % that were found, and alarms where it grew by less than the limit."""
+    alarm = np.array([100 * row["probability"] > fail_above for row in rows])
+    growth = np.array([row["growth"] for row in rows])
+    grown, allowed = growth >= TRUE_GROWTH, growth < ALLOWED_GROWTH
+    inside = [row["low"] <= row["growth"] <= row["high"] for row in rows]
+    return {
+        "edits": len(rows),
+        "fail_above": fail_above,
+        "grown": int(grown.sum()),
+        "found": round(100 * float(alarm[grown].mean()), 1) if grown.any() else None,
+        "allowed": int(allowed.sum()),
+        "false_alarms": round(100 * float(alarm[allowed].mean()), 1) if allowed.any() else None,
+        "interval_coverage": round(100 * float(np.mean(inside)), 1) if len(rows) else None,
+        "label_error": round(float(np.mean([row["error"] for row in rows])), 2) if len(rows) else None,
+    }
