@@ -71,6 +71,13 @@ def overview_table() -> str:
     for row in phones.summary():
         what = f"phones, {row['group']} ({row['platforms']} platforms)"
         rows.append([what, "not known", *_cells(row, "lineage_"), f"{row['random_mape']:.1f}"])
+    known = {
+        (row["kind"], row["held_out"]): row for row in json.loads(pool.RESULTS.read_text())["rows"] if row["networks"] == "all"
+    }
+    for kind in ("cpu", "gpu", "npu"):
+        row, easier = known[kind, NEW_LINEAGES], known[kind, NOTHING]
+        what = f"{kind.upper()}s that others measured ({row['platforms']} platforms)"
+        rows.append([what, "not known", *_cells(row), f"{easier['mape']:.1f}"])
     judged = json.loads(unknown_devices.RESULTS.read_text())["rows"]
     forecasts = {
         (row["kind"], row["held_out"]): row
