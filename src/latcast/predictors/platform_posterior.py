@@ -18,6 +18,10 @@ import numpy as np
 DEGREES = 4.0
 """Of freedom of Student's distribution: an observation far off counts little, and is never dropped."""
 
+LEAST_WEIGHT = 0.02
+"""Of an observation, however far off: nothing is dropped. With 0.05, a value ten times too high made networks like it half as long
+again."""
+
 PRIOR_SCALE_WEIGHT = 6.0
 """Observations that the prior's own scale counts as, when a platform's deviations say that it is too small or too large."""
 
@@ -145,7 +149,7 @@ def posterior(prior: Prior, observed: Observed, *, start: np.ndarray | None = No
         moved[:count] = np.clip(moved[:count], -MOST_STEP, MOST_STEP)
         state = state + moved
         residual = target - design @ (state - prior.mean)
-        weights = np.clip((DEGREES + 1) / (DEGREES + residual**2 / variance), 0.05, 1.25)
+        weights = np.clip((DEGREES + 1) / (DEGREES + residual**2 / variance), LEAST_WEIGHT, 1.25)
         if step > 2 and np.abs(moved[:count]).max() < 0.02:
             break
     expected, design = linearised(state, observed.terms, observed.basis)
