@@ -407,6 +407,7 @@ def devices(
         return
     if facts:
         rows = unknown.by_fact(pool, seed=seed, watch=watch)
+        unknown.FACTS_RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
         print(json.dumps(rows, indent=1) if as_json else unknown.facts_markdown(rows))
         return
     if chosen:

@@ -51,6 +51,8 @@ RESULTS = Path(__file__).parent / "results" / "devices.json"
 
 FOLDS = 6
 
+FACTS_RESULTS = RESULTS.with_name("facts.json")
+
 FORECAST = "forecast"
 
 DRAWN_NETWORKS = "drawn"

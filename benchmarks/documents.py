@@ -94,7 +94,8 @@ def overview_table() -> str:
 
 HELD_OUT = {
     NOTHING: "that other devices ran",
-    NEW_NETWORKS: "new, of a new lineage that may be measured",
+    unknown_devices.DRAWN_NETWORKS: "that none ran, drawn at random",
+    NEW_NETWORKS: "that none ran, of lineages that none ran",
     NEW_LINEAGES: "of lineages not measured",
 }
 
@@ -175,6 +176,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "platforms": platforms_table,
     "runtimes": runtimes_table,
     "devices": devices_table,
+    "facts": lambda: unknown_devices.facts_markdown(json.loads(unknown_devices.FACTS_RESULTS.read_text())),
     "phones": phones_table,
     "choose": choose.choose_table,
     "memory": memory.memory_table,

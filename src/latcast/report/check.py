@@ -266,7 +266,7 @@ def check(
         >>> import latcast
         >>> found = latcast.check("resnet34", against="resnet18", on="pixel4/tflite-2.10/gpu/fp16")
         >>> found.passed, round(found.checks[0].value)
-        (False, 104)
+        (False, 105)
     """
     if (budget is None) == (against is None):
         raise LatcastError("expected either a budget or a base to check against")
