@@ -96,7 +96,7 @@ def mistakes() -> None:
     latcast.predict("resnet18", on=PHONE, shape=(1, 3, 32, 32))  # type: ignore[call-overload]
     latcast.predict_many("resnet18", on=PHONE).latency_ms  # type: ignore[attr-defined]  # noqa: B018
     latcast.load(PHONE).predict("resnet18", strict="yes")  # type: ignore[arg-type]
-    latcast.compare("resnet18", "resnet34")  # type: ignore[call-overload]
+    latcast.compare("resnet18", "resnet34", on=3)  # type: ignore[call-overload]
     latcast.platforms(3)  # type: ignore[arg-type]
     latcast.measure("resnet18", runtime=3)  # type: ignore[arg-type]
     latcast.measure("resnet18").latency_ms + 1.0  # type: ignore[operator]
