@@ -29,11 +29,13 @@ def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> Non
 
     assert predictor.card["trained_on"] == "11 networks (11 mobilenet_v2)"
     assert "mape" not in predictor.card
-    assert predictor.interval == Interval()
+    assert predictor.interval == Interval(novelty="sizes")
 
 
 def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:
-    references = [reference for space in ("mobilenet_v2", "resnet", "vit") for reference in SPACES.get(space).sample(6, seed=0)]
+    references = [
+        reference for space in ("mobilenet_v2", "resnet", "squeezenet") for reference in SPACES.get(space).sample(6, seed=0)
+    ]
     kernels = [tuple(find_kernels(build(reference), RULES)) for reference in references]
     table = KernelTable.of(kernels)
     # 10 picoseconds a FLOP and 2 µs a kernel, whatever the kernel.
@@ -46,9 +48,9 @@ def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out(
     predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, learn_from="networks")
 
     assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
-    assert predictor.card[TRAINING_LINEAGES] == ["encoder", "inverted residual", "residual"]
+    assert predictor.card[TRAINING_LINEAGES] == ["fire", "inverted residual", "residual"]
     assert predictor.card["networks"] == 18
-    assert predictor.card["mape"] < 13
+    assert predictor.card["mape"] < 10
     assert predictor.interval.networks == 18
 
 
