@@ -27,6 +27,7 @@ from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms
 from latcast.extras import require
 from latcast.kernels.rules import FusionRules, load_rules, shipped_rules
+from latcast.kernels.selection import NEED_A_FAMILY
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.predictors.forecast import load
 from latcast.records import Reference
@@ -214,13 +215,18 @@ def save(rows: Sequence[Mapping[str, Any]]) -> None:
     RESULTS.write_text(json.dumps({"measured": MEASURED, "certainty": CERTAINTY, "rows": list(rows)}, indent=1) + "\n")
 
 
+def _names_its_gpu(rules: FusionRules) -> bool:
+    """Whether the kernels it selects are those of one GPU; a runtime's own rules leave that to the platform."""
+    return ":" in rules.selection or rules.selection not in NEED_A_FAMILY
+
+
 def ship_tables(watch: TableWatch = lambda *_: None) -> list[str]:
     """Writes the tables of the rated networks' kernels for shipped rules and shipped platforms; those there are kept."""
     networks = rated_networks()
     rules: dict[str, FusionRules] = {}
     for each in (
         *(load(path).rules for path in sorted(SHIPPED_FOLDER.glob("*.zip"))),
-        *(load_rules(name) for name in sorted(shipped_rules()) if name != "none"),
+        *(each for each in map(load_rules, sorted(set(shipped_rules()) - {"none"})) if _names_its_gpu(each)),
     ):
         rules.setdefault(table_name(networks, each), each)
     for path in SHIPPED_TABLES.glob("*.npz"):

@@ -117,6 +117,12 @@ class CheckReport:
         bundles: Platform to the SHA-256 of its bundle; None of one that is no file.
         fail_above: Percent; a check fails where its limit is exceeded with a larger probability.
         version: latcast's.
+
+    Example:
+        >>> import latcast
+        >>> found = latcast.check("resnet18", against="resnet34", on="pixel4/tflite-2.10/gpu/fp16")
+        >>> found.passed, found.fail_above, found.checks[0].model
+        (True, 50.0, 'resnet18')
     """
 
     checks: tuple[Check, ...]
