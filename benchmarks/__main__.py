@@ -247,20 +247,22 @@ def phones(
 
 def _phone_transformers(store: Path, only: str, jobs: int | None) -> None:
     from benchmarks import phone_transformers
+    from benchmarks.phones import kept_with
 
     for found in phone_transformers.judge_all(store, only.split(","), jobs):
-        phone_transformers.kept_with([found])
+        kept_with([found], phone_transformers.RESULTS)
         console(stderr=True).print(f"{found['platform']}: MAPE {found['latcast']['mape']:.1f} %")
-    print(phone_transformers.figures_table(phone_transformers.kept_with([])))
+    print(phone_transformers.figures_table(kept_with([], phone_transformers.RESULTS)))
 
 
 def _phone_blocks(store: Path, only: str) -> None:
     from benchmarks import phone_blocks
+    from benchmarks.phones import kept_with
 
     for found in phone_blocks.judge_blocks(store, only.split(",")):
-        phone_blocks.kept_with([found])
+        kept_with([found], phone_blocks.RESULTS)
         console(stderr=True).print(found["platform"])
-    print(phone_blocks.blocks_table(phone_blocks.kept_with([])))
+    print(phone_blocks.blocks_table(kept_with([], phone_blocks.RESULTS)))
 
 
 def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: str, jobs: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -87,15 +86,6 @@ def judge_blocks(path: Path, only: Sequence[str] = ("*",)) -> Iterator[dict[str,
     with Store(path) as store:
         names = [name for name in phone_platforms(store) if any(fnmatchcase(name, pattern) for pattern in only)]
     yield from (judge_platform(path, name) for name in names)
-
-
-def kept_with(found: Sequence[Mapping[str, Any]], path: Path = RESULTS) -> list[Mapping[str, Any]]:
-    """Writes figures beside those that the file holds of other platforms, and returns all of them."""
-    before = json.loads(path.read_text()) if path.exists() else []
-    rows = {row["platform"]: row for row in (*before, *found)}
-    ordered = [rows[name] for name in sorted(rows)]
-    path.write_text(json.dumps(ordered, indent=1) + "\n")
-    return ordered
 
 
 def blocks_table(found: Sequence[Mapping[str, Any]]) -> str:

@@ -5,7 +5,6 @@ TFLite ran the transformers at version 2.15 and the CNNs at 2.10; what was learn
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -134,15 +133,6 @@ def judge_all(path: Path, only: Sequence[str] = ("*",), jobs: int | None = None)
         return
     with process_pool(jobs) as pool:
         yield from pool.map(judge_platform, [path] * len(names), names)
-
-
-def kept_with(found: Sequence[Mapping[str, Any]], path: Path = RESULTS) -> list[Mapping[str, Any]]:
-    """Writes figures beside those that the file holds of other platforms, and returns all of them."""
-    before = json.loads(path.read_text()) if path.exists() else []
-    rows = {row["platform"]: row for row in (*before, *found)}
-    ordered = [rows[name] for name in sorted(rows)]
-    path.write_text(json.dumps(ordered, indent=1) + "\n")
-    return ordered
 
 
 def figures_table(found: Sequence[Mapping[str, Any]]) -> str:

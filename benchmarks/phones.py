@@ -7,8 +7,9 @@ random networks.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,15 @@ def phone_platforms(store: Store) -> list[str]:
 def _graph(reference: Reference) -> Graph:
     """Networks are the same on all platforms."""
     return build(reference)
+
+
+def kept_with(found: Sequence[Mapping[str, Any]], path: Path) -> list[Mapping[str, Any]]:
+    """Writes figures beside those that the file holds of other platforms, and returns all of them."""
+    before = json.loads(path.read_text()) if path.exists() else []
+    rows = {row["platform"]: row for row in (*before, *found)}
+    ordered = [rows[name] for name in sorted(rows)]
+    path.write_text(json.dumps(ordered, indent=1) + "\n")
+    return ordered
 
 
 def measured(path: Path, platform: Platform, space: str = "pytorchcv") -> TrainingData:

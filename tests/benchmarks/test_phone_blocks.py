@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks.phone_blocks import BLOCKS, blocks_table, kept_with
+from benchmarks.phone_blocks import BLOCKS, blocks_table
+from benchmarks.phones import kept_with
 from latcast.kernels import find_kernels
 from latcast.kernels.rules import platform_rules
 from latcast.records import Platform

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.phone_transformers import _sums, cnn_platform, figures_table, kept_with
+from benchmarks.phone_transformers import _sums, cnn_platform, figures_table
+from benchmarks.phones import kept_with
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels import find_kernels, load_rules
 from latcast.records import Platform

@@ -9,10 +9,8 @@ import typer
 from typer import Option
 
 from latcast.cli import options
-from latcast.cli.output import percent, print_json, print_table
+from latcast.cli.output import CHECK_FAILED, percent, print_json, print_table
 from latcast.errors import LatcastError
-
-CHECK_FAILED = 3
 
 FORMATS = ("table", "markdown", "junit", "github", "json")
 

@@ -14,14 +14,11 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.data_variants import export, sample, variants
 from latcast.cli.lazy_group import command_group
-from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
+from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from latcast.datasets.importers import Imported, NetworkCheck
     from latcast.records import Measurement
-
-CHECK_FAILED = 3
-"""Exit code of a check that found something wrong."""
 
 BENCHMARK = "benchmark"
 """What stock tools printed, in place of a published dataset's name."""

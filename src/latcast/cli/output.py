@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+CHECK_FAILED = 3
+"""Exit code where everything ran, and what was checked does not hold."""
+
 PIPE_WIDTH = 1000
 """Columns of output that is not a terminal: nothing is folded there."""
 

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from latcast.cli import options
-from latcast.cli.output import StageProgress, kept_when_interrupted, milliseconds, print_json, print_table, warn
+from latcast.cli.output import CHECK_FAILED, StageProgress, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Block = Annotated[str, Option("--block", metavar="X,Y,Z", help="Columns, rows and slices that a work item computes.")]
 WHICH_SIZES = ("all", "divisors", "shortlist")
-CHECK_FAILED = 3
-"""Exit code where the order of sizes is noise: everything ran, but there is no answer."""
 
 SHOWN = 10
 """Best sizes that people are shown, besides the recommended ones."""
@@ -112,6 +110,7 @@ def measure(
     for sweep in refused:
         warn(sweep.why_not_rankable())
     if refused:
+        # Everything ran, and the order of sizes is noise.
         raise typer.Exit(CHECK_FAILED)
 
 
