@@ -13,12 +13,11 @@ from typing import Any
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.engine import Engine
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from latcast.datasets.rows import MeasurementRow, ReferenceRow, stored_reference
+from latcast.datasets.rows import MeasurementRow, PropertyRow, ReferenceRow, stored_reference
 from latcast.datasets.store import measurement_id
-from latcast.errors import HubError
+from latcast.errors import DatasetError, HubError
 from latcast.hub.migrations import migrate
 from latcast.hub.model import HubModel, Observation
 from latcast.hub.plausibility import implausibility, outliers
@@ -30,7 +29,7 @@ from latcast.hub.schema import (
     QuarantineRow,
     UploadRow,
 )
-from latcast.hub.tokens import TokenStore
+from latcast.hub.shared_models import SharedModelStore
 from latcast.measure.environment import utc_now
 from latcast.records import Measurement
 
@@ -82,7 +81,7 @@ def database_url(location: Path | str) -> str:
     return text
 
 
-class HubDatabase(TokenStore):
+class HubDatabase(SharedModelStore):
     """A store with contributors, tokens, uploads, a quarantine and models.
 
     Args:
@@ -280,11 +279,14 @@ class HubDatabase(TokenStore):
             return None if row is None else _version(row)
 
     def healthy(self) -> bool:
-        """Whether the database answers."""
+        """Whether the database keeps what is written, and gives it back."""
         try:
-            with Session(self._engine) as session:
-                return session.scalar(select(1)) == 1
-        except SQLAlchemyError:
+            written = utc_now()
+            with self._writing("write to") as session:
+                session.merge(PropertyRow(name="heartbeat", value=written))
+            with self._reading() as session:
+                return (session.scalar(select(PropertyRow.value).where(PropertyRow.name == "heartbeat")) or "") >= written
+        except DatasetError:
             return False
 
 

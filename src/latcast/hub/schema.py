@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, Float, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import JSON, Float, ForeignKey, Index, Integer, LargeBinary, String, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from latcast.datasets.rows import Base, MeasurementRow
@@ -101,6 +101,16 @@ class ModelVersionRow(HubBase):
     held_out: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     note: Mapped[str] = mapped_column(Text)
     content: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class SharedModelRow(HubBase):
+    """A model whose user asked for a link: its shapes alone, under the hash of them."""
+
+    __tablename__ = "shared_models"
+
+    key: Mapped[str] = mapped_column(String(16), primary_key=True)
+    graph: Mapped[bytes] = mapped_column(LargeBinary)
+    shared_at: Mapped[str] = mapped_column(String(40), index=True)
 
 
 METADATA = (Base.metadata, HubBase.metadata)

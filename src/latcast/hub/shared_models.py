@@ -1,0 +1,93 @@
+"""Models whose users asked for a link to them: shapes without names and weights, found by the hash of the shapes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from sqlalchemy import func, select
+
+from latcast.errors import HubError
+from latcast.graph.compact import pack, with_derived_names
+from latcast.graph.ir import Graph
+from latcast.hub.schema import SharedModelRow
+from latcast.hub.tokens import TokenStore
+from latcast.measure.environment import utc_now
+
+MAX_GRAPH_BYTES = 200_000
+"""Of a packed graph; a language model of 96 layers takes 20 kB."""
+
+MAX_SHARED = 20_000
+"""Models that are kept; the one shared first goes when there are more."""
+
+_KEY = re.compile(r"[0-9a-f]{16}")
+
+
+def packed_shapes(graph: Graph) -> bytes:
+    """A graph as it is shared: nothing in it that its user named.
+
+    Raises:
+        HubError: It is larger than what is kept.
+        ModelError: It cannot be packed.
+    """
+    inputs = {name: f"input_{index}" for index, name in enumerate(graph.inputs)}
+    nodes = tuple(
+        replace(
+            node,
+            name=f"{node.op_type.lower()}_{index}",
+            inputs=tuple(inputs.get(name, name) for name in node.inputs),
+            outputs=tuple(inputs.get(name, name) for name in node.outputs),
+        )
+        for index, node in enumerate(graph.nodes)
+    )
+    found = pack(
+        with_derived_names(
+            replace(
+                graph,
+                name="model",
+                inputs=tuple(inputs.values()),
+                outputs=tuple(inputs.get(name, name) for name in graph.outputs),
+                nodes=nodes,
+                tensors={inputs.get(name, name): tensor for name, tensor in graph.tensors.items()},
+            )
+        )
+    )
+    if len(found) > MAX_GRAPH_BYTES:
+        raise HubError(
+            f"the model's shapes take {len(found)} bytes; at most {MAX_GRAPH_BYTES} are kept, so there is no link to it"
+        )
+    return found
+
+
+class SharedModelStore(TokenStore):
+    """A store that keeps the shapes of models, where their users want it."""
+
+    def share_model(self, key: str, graph: bytes) -> None:
+        """Keeps a packed graph under the hash of its shapes; the same one again changes nothing."""
+        with self._writing("share a model in") as session:
+            if session.get(SharedModelRow, key) is not None:
+                return
+            session.add(SharedModelRow(key=key, graph=graph, shared_at=utc_now()))
+            session.flush()
+            surplus = (session.scalar(select(func.count(SharedModelRow.key))) or 0) - MAX_SHARED
+            if surplus > 0:
+                for row in session.scalars(select(SharedModelRow).order_by(SharedModelRow.shared_at).limit(surplus)):
+                    session.delete(row)
+
+    def shared_model(self, key: str) -> bytes | None:
+        """The packed graph under a hash; None where there is none."""
+        with self._reading() as session:
+            row = session.get(SharedModelRow, key) if _KEY.fullmatch(key) else None
+            return None if row is None else row.graph
+
+    def remove_shared_model(self, key: str) -> None:
+        """Forgets a shared model.
+
+        Raises:
+            HubError: There is none under this hash.
+        """
+        with self._writing("remove a model from") as session:
+            row = session.get(SharedModelRow, key) if _KEY.fullmatch(key) else None
+            if row is None:
+                raise HubError(f"no shared model has the key '{key[:40]}'; it is the end of its link")
+            session.delete(row)

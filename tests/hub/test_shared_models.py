@@ -1,0 +1,63 @@
+"""Models behind a link: shapes alone, under the hash of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from latcast.errors import HubError
+from latcast.graph.compact import unpack
+from latcast.graph.ir import Graph
+from latcast.hub import shared_models
+from latcast.hub.database import HubDatabase
+from latcast.hub.shared_models import packed_shapes
+from latcast.spaces.models import as_graph
+
+
+@pytest.fixture(scope="module")
+def network() -> Graph:
+    graph = as_graph("squeezenet1_1")
+    return replace(graph, name="secret", nodes=tuple(replace(node, name=f"secret/{node.name}") for node in graph.nodes))
+
+
+def test_what_is_shared_has_the_same_shapes_and_no_name_of_its_user(network: Graph) -> None:
+    packed = packed_shapes(network)
+    found = unpack(packed, "model")
+
+    assert found.structure_key == network.structure_key
+    names = [found.name, *found.inputs, *found.tensors, *(node.name for node in found.nodes)]
+    assert not [name for name in names if "secret" in name]
+    assert not set(network.inputs) & set(found.inputs)
+    assert len(packed) < 3000
+
+
+def test_a_model_is_kept_until_it_is_removed(database: HubDatabase, network: Graph) -> None:
+    key, packed = network.structure_key, packed_shapes(network)
+    database.share_model(key, packed)
+    database.share_model(key, packed)
+
+    assert database.shared_model(key) == packed
+    assert database.shared_model("0" * 16) is None
+    assert database.shared_model("x\x00") is None
+    database.remove_shared_model(key)
+    assert database.shared_model(key) is None
+    with pytest.raises(HubError, match="no shared model has the key"):
+        database.remove_shared_model(key)
+
+
+def test_the_first_shared_goes_where_there_are_too_many(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_models, "MAX_SHARED", 2)
+    moments = iter(["2026-01-01", "2026-01-02", "2026-01-03"])
+    monkeypatch.setattr(shared_models, "utc_now", lambda: next(moments))
+    for key in ("a" * 16, "b" * 16, "c" * 16):
+        sqlite.share_model(key, b"x")
+
+    assert [sqlite.shared_model(key * 16) for key in "abc"] == [None, b"x", b"x"]
+
+
+def test_a_model_of_too_many_shapes_gets_no_link(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_models, "MAX_GRAPH_BYTES", 100)
+
+    with pytest.raises(HubError, match="at most 100 are kept"):
+        packed_shapes(network)
