@@ -95,9 +95,7 @@ class Api:
         return router
 
     async def _cached(self, key: tuple[str, ...], make: Callable[[], Any]) -> Response:
-        content = self.site.cache.get(key)
-        if content is None:
-            content = await run_in_threadpool(self.site.cache.make, key, lambda: as_json(make()))
+        content = await self.site.cache.answer(key, lambda: as_json(make()))
         return Response(content, media_type="application/json")
 
     async def devices(self) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -18,6 +19,7 @@ from starlette.middleware import Middleware
 
 from latcast.errors import DatasetError, LatcastError
 from latcast.hub.api import Api
+from latcast.hub.cache import follow
 from latcast.hub.database import HubDatabase
 from latcast.hub.pages import Pages
 from latcast.hub.queries import NotFoundError
@@ -54,7 +56,9 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if site.settings.refit:
             site.refitter.start()
+        following = asyncio.create_task(follow(database.revision, site.cache.forget))
         yield
+        following.cancel()
         if site.settings.refit:
             site.refitter.stop()
 

@@ -36,6 +36,9 @@ from latcast.records import Measurement
 _WRITERS_LOCK = 0x6C617463617374
 """Key of PostgreSQL's advisory lock by which writers take turns, as they do on SQLite."""
 
+_REVISION = "revision"
+"""Property of a database that grows with every change."""
+
 
 @dataclass(frozen=True)
 class QuarantinedRecord:
@@ -115,6 +118,12 @@ class HubDatabase(SharedModelStore):
             if session.get_bind().dialect.name == "postgresql":
                 session.execute(select(func.pg_advisory_xact_lock(_WRITERS_LOCK)))
             yield session
+            session.merge(PropertyRow(name=_REVISION, value=str(_revision(session) + 1)))
+
+    def revision(self) -> int:
+        """A number that grows with every change, whichever process made it."""
+        with self._reading() as session:
+            return _revision(session)
 
     # Uploads
 
@@ -288,6 +297,11 @@ class HubDatabase(SharedModelStore):
                 return (session.scalar(select(PropertyRow.value).where(PropertyRow.name == "heartbeat")) or "") >= written
         except DatasetError:
             return False
+
+
+def _revision(session: Session) -> int:
+    row = session.get(PropertyRow, _REVISION)
+    return int(row.value) if row is not None else 0
 
 
 def network_latencies(

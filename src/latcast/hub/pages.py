@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
-from starlette.concurrency import run_in_threadpool
 
 from latcast.hub import browser
 from latcast.hub.api import PLATFORM_PATH, Key, Part
@@ -84,11 +83,7 @@ class Pages:
 
     async def _page(self, key: tuple[str, ...], template: str, values: Callable[[], Mapping[str, Any]]) -> Response:
         cached = ("page", template, *key)
-        content = self.site.cache.get(cached)
-        if content is None:
-            content = await run_in_threadpool(
-                self.site.cache.make, cached, lambda: self._templates.get_template(template).render(**values()).encode()
-            )
+        content = await self.site.cache.answer(cached, lambda: self._templates.get_template(template).render(**values()).encode())
         return HTMLResponse(content)
 
     async def devices(self) -> Response:

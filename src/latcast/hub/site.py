@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -15,16 +14,12 @@ from annotated_types import Gt, Le, Len
 
 from latcast.errors import HubError
 from latcast.hub import browser
+from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import Forecast
 from latcast.hub.queries import HubReader, forecasts_json
 from latcast.hub.refitting import Refitter, ServedModel
 from latcast.records import Reference
-
-CACHE_S = 2.0
-"""How long an answer may be old: another process may have changed the database meanwhile."""
-
-MAX_CACHED = 2000
 
 
 @dataclass(frozen=True)
@@ -43,35 +38,6 @@ class ServerSettings:
     refit: bool = True
     refit_quiet_s: float = 1.0
     fit_in_process: bool = True
-
-
-class AnswerCache:
-    """Answers as bytes, until something new arrives or they are :data:`CACHE_S` old."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._revision = 0
-        self._kept: OrderedDict[tuple[str, ...], tuple[int, float, bytes]] = OrderedDict()
-
-    def get(self, key: tuple[str, ...]) -> bytes | None:
-        """The answer, where it is fresh."""
-        found = self._kept.get(key)
-        if found is None or found[0] != self._revision or self._clock() - found[1] > CACHE_S:
-            return None
-        return found[2]
-
-    def make(self, key: tuple[str, ...], answer: Callable[[], bytes]) -> bytes:
-        """Makes and keeps an answer."""
-        revision, begun_s = self._revision, self._clock()
-        content = answer()
-        self._kept[key] = (revision, begun_s, content)
-        while len(self._kept) > MAX_CACHED:
-            self._kept.popitem(last=False)
-        return content
-
-    def forget(self) -> None:
-        """Makes every answer stale."""
-        self._revision += 1
 
 
 @dataclass
