@@ -306,7 +306,7 @@ def edits(
     path = cache_folder() / "edits.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = judged.measure(path, count, platform, 60 * minutes)
-    found = [judged.judge(rows, fail_above) for fail_above in (5, 50, 95)]
+    found = judged.judged(rows)
     judged.RESULTS.write_text(json.dumps({"platform": platform, "judged": found}, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,14 @@ import numpy as np
 
 from latcast.graph.ir import Graph
 from latcast.records import Reference
-from latcast.report.check import check
+from latcast.report.check import LIKELY_GROWN, MOST_LIKELY, check
 from latcast.spaces.catalogue import build, model
 
 RESULTS = Path(__file__).parent / "results" / "edits.json"
 
 BASES = ("squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18")
 
-SIDES = (160, 192, 256)
+SIDES = tuple(range(128, 289, 16))
 
 FIELDS = {"kernel": "kernels", "activation": "activations", "block": "depths"}
 """Kind of edit to the parameter of a family that it changes."""
@@ -66,10 +68,12 @@ class Edit:
 
 
 def edits(count: int, seed: int = 0) -> Iterator[Edit]:
-    """Edits of channels, kernel sizes, blocks, resolution and activations, each drawn anew; what changes nothing is left out."""
+    """So many different edits of channels, kernel sizes, blocks, resolution and activations; what changes nothing is left out."""
     random = np.random.default_rng(seed)
-    for index in range(count):
-        base = BASES[index % len(BASES)]
+    found: set[str] = set()
+    for base in cycle(BASES):
+        if len(found) == count:
+            return
         parameters = json.loads(json.dumps(dict(model(base).parameters)))
         kinds = ["channels", "resolution"]
         kinds += [kind for kind, field in FIELDS.items() if field in parameters]
@@ -79,20 +83,22 @@ def edits(count: int, seed: int = 0) -> Iterator[Edit]:
         elif kind == "channels":
             field = "widths" if "widths" in parameters else "stem"
             place = int(random.integers(len(parameters[field]))) if field == "widths" else 0
-            widened = parameters[field][place] * random.choice([0.75, 1.25, 1.5, 2.0])
+            widened = parameters[field][place] * random.uniform(0.6, 2.0)
             parameters[field][place] = 8 * max(1, round(widened / 8))
         elif kind == "kernel":
-            place = int(random.integers(len(parameters["kernels"])))
-            parameters["kernels"][place] = int(random.choice([3, 5, 7]))
+            for place in random.integers(len(parameters["kernels"]), size=random.integers(1, 4)):
+                parameters["kernels"][place] = int(random.choice([3, 5, 7]))
         elif kind == "activation":
-            place = int(random.integers(len(parameters["activations"])))
-            was = parameters["activations"][place]
-            parameters["activations"][place] = "relu" if was == "hard_swish" else "hard_swish"
+            for place in random.integers(len(parameters["activations"]), size=random.integers(1, 4)):
+                was = parameters["activations"][place]
+                parameters["activations"][place] = "relu" if was == "hard_swish" else "hard_swish"
         else:
             place = int(random.integers(len(parameters["depths"])))
             parameters["depths"][place] += int(random.choice([-1, 1, 2]))
         edit = Edit(base, kind, parameters, side)
-        if edit != Edit(base, kind, json.loads(json.dumps(dict(model(base).parameters)))):
+        unchanged = Edit(base, kind, json.loads(json.dumps(dict(model(base).parameters))))
+        if edit != unchanged and edit.key not in found:
+            found.add(edit.key)
             yield edit
 
 
@@ -158,3 +164,23 @@ def judge(rows: Sequence[Mapping[str, Any]], fail_above: float = 50.0) -> dict[s
         "interval_coverage": round(100 * float(np.mean(inside)), 1) if len(rows) else None,
         "label_error": round(float(np.mean([row["error"] for row in rows])), 2) if len(rows) else None,
     }
+
+
+THRESHOLDS = tuple(range(50, 100, 5))
+
+
+def judged(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """All edits at the default of a budget, at that of growth and at the extremes; and at what one half of them would choose.
+
+    The last row is of the other half: the threshold is that with the fewest alarms and growths not found, both in percent.
+    """
+    half = [zlib.crc32(row["key"].encode()) % 2 == 0 for row in rows]
+    chosen_by = [row for row, first in zip(rows, half, strict=True) if first]
+    others = [row for row, first in zip(rows, half, strict=True) if not first]
+
+    def cost(threshold: float) -> float:
+        found = judge(chosen_by, threshold)
+        return (100 - (found["found"] or 0)) + (found["false_alarms"] or 0)
+
+    each = [{**judge(rows, threshold), "of": "all"} for threshold in (5.0, MOST_LIKELY, LIKELY_GROWN, 95.0)]
+    return [*each, {**judge(others, min(THRESHOLDS, key=cost)), "of": "half, at what the other half chooses"}]

@@ -85,9 +85,18 @@ def test_the_python_of_a_document_runs(document: str, home: Path) -> None:
         exec(compile(block, document, "exec"), names)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("notebook", sorted((ROOT / "docs" / "notebooks").glob("*.py")), ids=lambda path: path.stem)
+QUICK = {"prune_a_network"}
+
+
+@pytest.mark.parametrize(
+    "notebook",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
+        for path in sorted((ROOT / "docs" / "notebooks").glob("*.py"))
+    ],
+)
 def test_a_notebook_runs_on_what_is_shipped(notebook: Path) -> None:
     pytest.importorskip("matplotlib")
+    pytest.importorskip("torch")
 
     runpy.run_path(str(notebook))

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from latcast.cli.output import PrintableOutput, print_table
+from latcast.cli.output import PrintableOutput, print_bars, print_table
 from tests.cli.conftest import Latcast
 
 BENCHNCNN = """loop_count = 16
@@ -129,3 +129,12 @@ def test_a_home_that_cannot_be_written_is_said_in_one_line(
     assert "run.txt/home" in reason
     assert "Not a directory" in reason
     assert "unexpected" not in reason
+
+
+def test_bars_have_their_lengths_and_are_cut_off_at_twice_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latcast.cli.output.PLAIN_BARS", 30)
+    # Names take 1 column, numbers 4 and the gaps 4, which leaves 21 for 0 to 20 ms: one a millisecond.
+    shown = _shown(lambda: print_bars(["a", "b"], [(4, 6, 8), (30, 40, 50)], limit_ms=10)).splitlines()
+    assert shown[0] == "a  ####==--  |" + 10 * " " + "  6.00"
+    assert shown[1] == "b  " + 10 * "#" + "|" + 9 * "#" + "   40.0"
+    assert shown[2] == "   # low end, = predicted, - high end of the interval, ms; | 10 ms"

@@ -130,3 +130,17 @@ def test_a_pattern_of_several_platforms_is_refused(latcast: Latcast, made_up: Pa
     reason = latcast("search", "autoformer", "--on", "*/gpu/*", "--max-latency-ms", 40).reason
 
     assert reason == "--on '*/gpu/*' names 2 platforms, expected one: a/tflite-2.10/gpu/fp16, b/tflite-2.10/gpu/fp16"
+
+
+def test_picks_are_exported_as_models_that_are_predicted_alike(latcast: Latcast, made_up: Path, tmp_path: Path) -> None:
+    call = ("search", "nas_bench_201", "--on", made_up, "--max-latency-ms", 1000, "--picks", 2, "--export", tmp_path / "picks")
+    picks = latcast(*call, "--json").json["picks"]
+    assert [Path(pick["file"]).name for pick in picks] == [f"{pick['name']}.onnx" for pick in picks]
+    again = latcast("predict", *[pick["file"] for pick in picks], "--on", made_up, "--json").json["predictions"]
+    assert [each["latency_ms"] for each in again] == pytest.approx([pick["latency_ms"] for pick in picks], rel=1e-6)
+
+
+def test_picks_are_drawn_in_the_terminal_and_bars_are_no_json(latcast: Latcast, made_up: Path) -> None:
+    call = ("search", "nas_bench_201", "--on", made_up, "--max-latency-ms", 1000, "--picks", 2, "--plot", "-")
+    assert "1e+03 ms" in latcast(*call).out or "1000 ms" in latcast(*call).out
+    assert latcast(*call, "--json").code == 2

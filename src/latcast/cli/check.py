@@ -22,8 +22,14 @@ def check(
     max_growth: Annotated[str, Option("--max-growth", metavar="PERCENT", help="By how much they may.")] = "5%",
     on: Annotated[str, Option("--on", metavar="PLATFORM,...", help="Platforms for --against.")] = "",
     fail_above: Annotated[
-        float, Option("--fail-above", help="Fail where the limit is exceeded with a larger probability, percent.", min=0, max=100)
-    ] = 50.0,
+        float | None,
+        Option(
+            "--fail-above",
+            help="Fail where the limit is exceeded with a larger probability, percent. [default: 50; 65 with --against]",
+            min=0,
+            max=100,
+        ),
+    ] = None,
     form: Annotated[
         str, Option("--format", help=f"One of {', '.join(FORMATS)}.", callback=options.one_of(lambda: FORMATS))
     ] = "table",
@@ -34,8 +40,8 @@ def check(
 ) -> None:
     """Whether models keep to a budget, or grow against a base; exit code 3 where one does not.
 
-    A limit is exceeded where the prediction is above it. With --fail-above 95 only what is surely above fails, with
-    --fail-above 5 only what is surely below passes.
+    A budget is exceeded where the prediction is above it, a growth where that is twice as likely as not. With --fail-above 95
+    only what is surely above fails, with --fail-above 5 only what is surely below passes.
 
     \b
     Examples:

@@ -10,7 +10,18 @@ import typer
 from typer import Argument, Option
 
 from latcast.cli import options
-from latcast.cli.output import StageProgress, interval_column, milliseconds, percent, print_json, print_table, warn
+from latcast.cli.output import (
+    IN_TERMINAL,
+    StageProgress,
+    check_plot,
+    interval_column,
+    milliseconds,
+    percent,
+    print_bars,
+    print_json,
+    print_table,
+    warn,
+)
 
 if TYPE_CHECKING:
     from latcast.search.choose import Candidate, Choice
@@ -57,7 +68,10 @@ def choose(
         float, Option("--certainty", help="Percent of networks marked as fitting that are to fit.", min=1, max=99.9)
     ] = 90.0,
     everything: Annotated[bool, Option("--all", help="List all candidates, those that others beat too.")] = False,
-    plot: Annotated[Path | None, Option("--plot", help="Draw accuracy against latency to this file (.png).")] = None,
+    plot: Annotated[
+        Path | None,
+        Option("--plot", help="Draw accuracy against latency to this file (.png), or as bars to the terminal where it is -."),
+    ] = None,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -71,13 +85,10 @@ def choose(
       latcast choose --on 'pixel4/tflite*/1large/*' --max-ms 50 --params 10M --max-memory-mb 60
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
     """
-    from latcast.drawing import check_drawable
     from latcast.search.choose import choose as chosen
     from latcast.search.choose import read_accuracies
 
-    # What the end needs is asked for before the work, not after it.
-    if plot is not None:
-        check_drawable("--plot")
+    check_plot(plot, as_json=as_json)
     most = _count(params)
     accuracies = {} if accuracy is None else read_accuracies(accuracy)
     with StageProgress() as progress:
@@ -86,13 +97,17 @@ def choose(
             max_memory_mb=max_memory_mb, certainty=certainty / 100, trust=trust,
             watch=lambda done, total: progress.show("finding kernels, once for each runtime", done / total),
         )  # fmt: skip
-    if plot is not None:
+    if plot not in (None, IN_TERMINAL):
         found.plot(plot)
     if as_json:
         print_json(found.to_json(everything=everything))
     else:
         _print(found, found.candidates if everything else found.front)
-        if plot is not None:
+        if plot == IN_TERMINAL:
+            decisive = [(each.name, each.decisive) for each in found.front]
+            bars = [(at.low_ms, at.latency_ms, at.high_ms) for _, at in decisive]
+            print_bars([name for name, _ in decisive], bars, limit_ms=found.max_ms)
+        elif plot is not None:
             print(f"picture: {plot}")
     for text in found.warnings:
         warn(text)

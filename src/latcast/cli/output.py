@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -28,13 +29,16 @@ Result = TypeVar("Result")
 CHECK_FAILED = 3
 """Exit code where everything ran, and what was checked does not hold."""
 
+PLAIN_BARS = 100
+"""Width of a line of bars in a pipe."""
+
 PIPE_WIDTH = 1000
 """Columns of output that is not a terminal: nothing is folded there."""
 
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]\d+)?( to [-+]?\d[\d.,]*)?|-|")
 
 
-_SPELT = {"±": "+-"}
+_SPELT = {"±": "+-", "█": "#", "▓": "=", "░": "-", "│": "|"}
 """What to write where the terminal's encoding lacks a character."""
 
 
@@ -230,6 +234,57 @@ def for_each(models: Sequence[str], do: Callable[[str], Result]) -> list[tuple[s
         except LatcastError as problem:
             warn(str(problem) if model in str(problem) else f"{model}: {problem}")
     return found
+
+
+IN_TERMINAL = Path("-")
+"""As the file of a picture: bars of characters, printed."""
+
+
+def check_plot(plot: Path | None, *, as_json: bool) -> None:
+    """What ``--plot`` needs, asked for before the work and not after it.
+
+    Raises:
+        MissingExtraError: A file is to be drawn and Matplotlib is not installed.
+        typer.BadParameter: Bars are to be printed beside JSON.
+    """
+    import typer
+
+    from latcast.drawing import check_drawable
+
+    if plot == IN_TERMINAL and as_json:
+        raise typer.BadParameter("--plot - prints bars, which are no JSON; give a file, or leave --json out")
+    if plot not in (None, IN_TERMINAL):
+        check_drawable("--plot")
+
+
+NARROWEST_BARS = 20
+"""Columns of the longest bar where names leave fewer."""
+
+
+def print_bars(names: Sequence[str], intervals: Sequence[tuple[float, float, float]], *, limit_ms: float | None = None) -> None:
+    """Latencies as bars of characters: full to the low end of the interval, and to the latency and the high end paler.
+
+    Args:
+        names: Of the bars.
+        intervals: Low end, latency and high end of each, in milliseconds.
+        limit_ms: A budget, an upright line through all bars; those of more than twice as much are cut off there.
+    """
+    full, paler, palest, limit = "█▓░│"
+    longest = max([high for _, _, high in intervals] + [limit_ms or 0.0])
+    if limit_ms:
+        longest = min(longest, 2 * limit_ms)
+    numbers = [milliseconds(latency) for _, latency, _ in intervals]
+    width = console().width if console().is_terminal else PLAIN_BARS
+    columns = max(NARROWEST_BARS, width - _width(names) - _width(numbers) - 4)
+    scale = (columns - 1) / longest if longest > 0 else 0.0
+    for name, number, ends in zip(_aligned(names, False, _width(names)), numbers, intervals, strict=True):
+        low, latency, high = (round(min(end, longest) * scale) for end in ends)
+        bar = list((full * low + paler * (latency - low) + palest * (high - latency)).ljust(columns))
+        if limit_ms is not None:
+            bar[round(limit_ms * scale)] = limit
+        print(f"{name}  {''.join(bar)}  {number}")
+    said = "" if limit_ms is None else f"; {limit} {limit_ms:g} ms"
+    print(f"{' ' * _width(names)}  {full} low end, {paler} predicted, {palest} high end of the interval, ms{said}")
 
 
 def percent(value: float | None, digits: int = 1) -> str:

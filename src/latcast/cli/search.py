@@ -10,11 +10,14 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import (
+    IN_TERMINAL,
     StageProgress,
+    check_plot,
     interval_column,
     kept_when_interrupted,
     milliseconds,
     percent,
+    print_bars,
     print_json,
     print_table,
     warn,
@@ -78,7 +81,12 @@ def command(
     ] = None,
     picks: Annotated[int, Option("--picks", help="Best networks to list.", min=1)] = 10,
     measure: Annotated[bool, Option("--measure", help="Measure the picks here.")] = False,
-    plot: Annotated[Path | None, Option("--plot", help="Draw the front to this file (.png).")] = None,
+    export: Annotated[
+        Path | None, Option("--export", metavar="FOLDER", help="Write the picks there as ONNX files with made-up weights.")
+    ] = None,
+    plot: Annotated[
+        Path | None, Option("--plot", help="Draw the front to this file (.png), or as bars to the terminal where it is -.")
+    ] = None,
     state: Annotated[Path | None, Option("--state", help="File to keep the search in. [default: the user's cache]")] = None,
     seed: options.Seed = 0,
     cpus: options.Cpus = "",
@@ -91,17 +99,15 @@ def command(
     Examples:
       latcast search ofa_mobilenet_v3 --on local/onnxruntime --max-latency-ms 4.5
       latcast search autoformer --on local --max-latency-ms 40 --objective macs --picks 3 --plot front.png
+      latcast search nas_bench_201 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 6 --plot - --export picks
     """
-    from latcast.drawing import check_drawable
     from latcast.predictors.forecast import load
     from latcast.search.constrained_search import search
     from latcast.search.objective import SIZES
     from latcast.search.proxies import PROXIES
     from latcast.search.result import check_measurable, measure_found
 
-    # What the end needs is asked for before the search, not after it.
-    if plot is not None:
-        check_drawable("--plot")
+    check_plot(plot, as_json=as_json)
     named = options.platforms_in(on)
     if len(named) > 1:
         raise LatcastError(f"--on '{on}' names {len(named)} platforms, expected one: {', '.join(map(str, named[:8]))}")
@@ -120,15 +126,23 @@ def command(
             settings = options.worker_settings(platform.runtime, platform.threads, platform.precision, cpus, realtime)
             measurements = measure_found(chosen, settings, watch=lambda share: progress.show("measuring the picks", share))
     measured_ms = np.array([each.latency_ms if each.ok else np.nan for each in measurements], dtype=np.float64)
-    if plot is not None:
+    if plot not in (None, IN_TERMINAL):
         found.plot(plot, measured_ms=measured_ms if len(measured_ms) else None)
+    files = [] if export is None else found.export(export, picks)
     if as_json:
         document = found.to_json(picks)
+        for pick, file in zip(document["picks"], files, strict=False):
+            pick["file"] = str(file)
         print_json({**document, **_measured_json(document["picks"], found, measurements)})
     else:
         _print(found, chosen, measurements)
-        if plot is not None:
+        if plot == IN_TERMINAL:
+            bars = [(each.low_ms, each.latency_ms, each.high_ms) for each in chosen]
+            print_bars([each.reference.name or "" for each in chosen], bars, limit_ms=max_latency_ms)
+        elif plot is not None:
             print(f"front: {plot}")
+        if files:
+            print(f"{len(files)} ONNX files with made-up weights: {export}")
     if found.confident and predictor.interval.level is None:
         warn("nobody calibrated this bundle's interval: how often its upper bound is exceeded is not known; --measure tells")
     if objective in SIZES:

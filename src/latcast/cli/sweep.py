@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from latcast.cli import options
-from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
+from latcast.cli.output import (
+    IN_TERMINAL,
+    check_plot,
+    interval_column,
+    milliseconds,
+    percent,
+    print_bars,
+    print_json,
+    print_table,
+    warn,
+)
 
 if TYPE_CHECKING:
     from latcast.report.sweep import Sweep
@@ -32,7 +42,9 @@ def sweep(
             help="Sizes of an input, one of them {FIRST..LAST..STEP} or {1,2,4}; = stands for the size before it.",
         ),
     ],
-    plot: Annotated[Path | None, Option("--plot", help="Draw the curves to this file (.png).")] = None,
+    plot: Annotated[
+        Path | None, Option("--plot", help="Draw the curves to this file (.png), or as bars to the terminal where it is -.")
+    ] = None,
     strict: options.Strict = False,
     trust: options.Trust = False,
     as_json: options.AsJson = False,
@@ -45,12 +57,10 @@ def sweep(
       latcast sweep model.onnx --on local/onnxruntime --shape 'input={1,2,4,8},3,224,224' --plot batch.png
       latcast sweep encoder.onnx --on local --shape 'ids=1,{16..512..16}' --shape 'mask=1,{16..512..16}'
     """  # fmt: skip
-    from latcast.drawing import check_drawable
     from latcast.drawing import plot as draw
     from latcast.report.sweep import sweep as swept
 
-    if plot is not None:
-        check_drawable("--plot")
+    check_plot(plot, as_json=as_json)
     found = swept(model, options.platforms_in(on), shape, strict=strict, trust=trust)
     if as_json:
         print_json({"sweeps": [each.to_json() for each in found]})
@@ -63,7 +73,12 @@ def sweep(
         worst = max(each.points, key=lambda point: 1 - point.prediction.coverage.share)
         if said and worst.prediction.warnings:
             warn(f"{each.model} on {each.platform} at {each.varies} {worst.size}: {worst.prediction.warnings[0]}")
-    if plot is not None:
+    if plot == IN_TERMINAL:
+        for each in found:
+            predictions = [point.prediction for point in each.points]
+            print(each.platform)
+            print_bars([str(point.size) for point in each.points], [(at.low_ms, at.latency_ms, at.high_ms) for at in predictions])
+    elif plot is not None:
         draw(found, plot)
 
 

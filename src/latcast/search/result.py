@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latcast.drawing import drawn, pareto
 from latcast.errors import LatcastError
+from latcast.folders import replacing
+from latcast.graph.writers.onnx import to_onnx
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import measure
 from latcast.records import Measurement, Platform, Reference
 from latcast.runtimes import RUNTIMES, check_runtime
 from latcast.search.encodings import EncodingPredictor
+from latcast.spaces import build
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,32 @@ class SearchResult:
             FoundNetwork(self.predictor.supernet.reference(encoding), *numbers)
             for encoding, numbers in zip(best.encodings, figures, strict=True)
         ]
+
+    def export(self, folder: str | os.PathLike[str], count: int | None = None) -> list[Path]:
+        """Writes the best networks as ONNX files with made-up weights, to be trained, measured or opened elsewhere.
+
+        Args:
+            folder: Made where there is none; files of the same names are replaced.
+            count: How many, best first; the whole front where None.
+
+        Returns:
+            The files, best first.
+
+        Raises:
+            LatcastError: A file cannot be written.
+        """
+        found = []
+        for network in self.networks(count):
+            data = to_onnx(build(network.reference))
+            file = Path(folder) / f"{network.reference.name}.onnx"
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(file) as draft:
+                    draft.write_bytes(data)
+            except OSError as problem:
+                raise LatcastError(f"cannot write {file}: {problem.strerror}") from problem
+            found.append(file)
+        return found
 
     def to_json(self, picks: int) -> dict[str, Any]:
         """Settings, the front, and the first so many of it as picks."""
