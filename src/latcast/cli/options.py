@@ -298,22 +298,10 @@ def platforms_in(on: str) -> list[str | PlatformPredictor]:
 
 
 def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """``input=1,3,224,224`` by input name.
+    """See :func:`latcast.spaces.models.parse_shapes`."""
+    from latcast.spaces.models import parse_shapes as parsed
 
-    Raises:
-        LatcastError: A text is not of this form.
-    """
-    shapes = {}
-    for text in texts or ():
-        name, equals, sizes = text.rpartition("=")
-        try:
-            shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
-        except ValueError:
-            shape = ()
-        if not equals or not name or not shape or min(shape) < 1:
-            raise LatcastError(f"--shape '{text}' is not of the form input=1,3,224,224")
-        shapes[name] = shape
-    return shapes
+    return parsed(texts)
 
 
 def asked_unit() -> Callable[[UnitMismatch], str] | None:

@@ -16,6 +16,7 @@ from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
+from latcast.hub.isolation import IsolatedForecasts
 from latcast.hub.model import Forecast
 from latcast.hub.queries import HubReader, forecasts_json
 from latcast.hub.refitting import Refitter, ServedModel
@@ -31,6 +32,9 @@ class ServerSettings:
         refit: Whether to fit the model as measurements arrive.
         refit_quiet_s: Time without a new upload before that.
         fit_in_process: Whether a fit runs in a process of its own.
+        models_per_minute: Limit of strangers' models for one address; 0 for none.
+        preload: Whether to load the platforms when the server starts, rather than for the first model.
+        most_platforms: Platforms that models are predicted on; all where None.
     """
 
     reads_per_minute: int = 3000
@@ -38,6 +42,9 @@ class ServerSettings:
     refit: bool = True
     refit_quiet_s: float = 1.0
     fit_in_process: bool = True
+    models_per_minute: int = 30
+    preload: bool = False
+    most_platforms: int | None = None
 
 
 @dataclass
@@ -52,6 +59,7 @@ class Site:
     def __post_init__(self) -> None:
         self.reader = HubReader(self.database)
         self.forecaster = Forecaster(self.served)
+        self.models = IsolatedForecasts(most_platforms=self.settings.most_platforms)
         self.refitter = Refitter(
             self.database, self.served, quiet_s=self.settings.refit_quiet_s, own_process=self.settings.fit_in_process
         )

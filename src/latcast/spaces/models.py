@@ -77,6 +77,25 @@ def models(pattern: str | None = None) -> list[NetworkSummary]:
     return [found[name] for name in matching(pattern, found)]
 
 
+def parse_shapes(texts: Iterable[str] | None) -> dict[str, tuple[int, ...]]:
+    """``input=1,3,224,224`` by input name.
+
+    Raises:
+        ModelError: A text is not of this form.
+    """
+    shapes = {}
+    for text in texts or ():
+        name, equals, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
+        except ValueError:
+            shape = ()
+        if not equals or not name or not shape or min(shape) < 1:
+            raise ModelError(f"--shape '{text}' is not of the form input=1,3,224,224")
+        shapes[name] = shape
+    return shapes
+
+
 def as_graph(
     model: Model,
     *,

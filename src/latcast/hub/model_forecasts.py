@@ -1,0 +1,262 @@
+"""Latencies of a stranger's model on all known platforms: what one short-lived process works out.
+
+It is run by :mod:`latcast.hub.isolation` in a process of its own, with limits, so nothing here has to survive a hostile file.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import HubError, LatcastError
+from latcast.graph.compact import unpack
+from latcast.graph.importers import IMPORTERS
+from latcast.graph.importers.onnx_file import read_without_weights
+from latcast.graph.ir import Graph
+from latcast.graph.operators import node_flops
+from latcast.hub.shared_models import packed_shapes
+from latcast.kernels.rules import unit_kind
+from latcast.predictors.bundle_index import LOCAL, platforms
+from latcast.predictors.forecast import load_all, predict_many
+from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.prediction import Prediction
+from latcast.records import Platform
+from latcast.registry import matching
+from latcast.spaces.catalogue import model as published_model
+from latcast.spaces.models import Shapes, as_graph, parse_shapes
+
+PREDICTING_S = 8.0
+"""After this time the platforms that are left over are left out, and the answer says how many they are."""
+
+AT_ONCE = 100
+"""Platforms that are predicted between two looks at the clock."""
+
+MAX_KERNELS = 200
+"""Kernels that an answer lists."""
+
+MAX_TEXT = 500
+
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ud7ff]+")
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What is asked of a model.
+
+    Attributes:
+        name: What the user calls it.
+        source: "file" (ONNX or TFLite), "shapes" (as they are shared), or "name" (that of a published network).
+        shapes: As ``input=1,3,224,224``.
+        on: Part of a platform id, or a glob of it; all platforms where None.
+        kernels: The platform whose kernels are wanted; None for none.
+        top: How many of them, the longest first.
+        share: Whether the shapes are wanted too.
+        compressed: Whether the body is to be gzip.
+    """
+
+    name: str = "model"
+    source: str = "file"
+    shapes: Sequence[str] = ()
+    on: str | None = None
+    kernels: str | None = None
+    top: int = 15
+    share: bool = False
+    compressed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """What a process found.
+
+    Attributes:
+        status: Of HTTP: 200, or 422 for what cannot be read or predicted.
+        body: JSON; gzip of it where that was asked for and the status is 200.
+        key: Hash of the model's shapes; empty where it could not be read.
+        packed: The shapes, where they are to be shared.
+    """
+
+    status: int
+    body: bytes
+    key: str = ""
+    packed: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        """As it goes from process to process: a line of JSON, then the body."""
+        head = {"status": self.status, "key": self.key, "packed": base64.b64encode(self.packed).decode()}
+        return json.dumps(head).encode() + b"\n" + self.body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ModelAnswer:
+        """Reads :meth:`to_bytes`.
+
+        Raises:
+            ValueError: It is cut off.
+        """
+        head, newline, body = data.partition(b"\n")
+        if not newline:
+            raise ValueError("an answer that is cut off")
+        found = json.loads(head)
+        return cls(int(found["status"]), body, str(found["key"]), base64.b64decode(found["packed"]))
+
+
+@dataclass(frozen=True)
+class Known:
+    """The platforms that can be predicted for, loaded."""
+
+    predictors: Mapping[str, PlatformPredictor]
+    facts: Mapping[str, Mapping[str, Any]] = field(repr=False)
+
+    @classmethod
+    def loaded(cls, most: int | None = None) -> Known:
+        """All shipped platforms and those in the user's folder, without ``local``, which is another machine everywhere.
+
+        Args:
+            most: Only so many; all where None.
+        """
+        predictors: dict[str, PlatformPredictor] = {}
+        facts: dict[str, Mapping[str, Any]] = {}
+        for each in platforms()[:most]:
+            if each.device == LOCAL:
+                continue
+            try:
+                [predictor] = load_all(each.id)
+            except LatcastError:
+                continue  # a damaged bundle of the administrator's; the others can be predicted for
+            predictors[each.id] = predictor
+            facts[each.id] = {
+                "device": each.device,
+                "chip": each.chip,
+                "kind": unit_kind(each.unit),
+                "mape": each.mape,
+                "licence": each.licence,
+            }
+        # Those with the same rules lie together, as they share what is the same on all of them.
+        return cls({name: predictors[name] for name in sorted(predictors, key=_likeness)}, facts)
+
+
+def _likeness(name: str) -> tuple[str, str, str, str]:
+    platform = Platform.parse(name)
+    return platform.runtime, unit_kind(platform.unit), platform.precision, name
+
+
+def answered(request: Mapping[str, Any], content: int, known: Known) -> ModelAnswer:
+    """Reads a model and predicts it; whatever is wrong with it becomes an answer of one line.
+
+    Args:
+        request: A :class:`ModelRequest` as JSON values.
+        content: File descriptor of the model's file, or of its shapes as they are shared.
+        known: The platforms.
+    """
+    wanted = ModelRequest(**request)
+    try:
+        return _predicted(wanted, content, known)
+    except MemoryError:
+        return _refused("the model takes more memory to read than a file is given; export a smaller part of it")
+    except LatcastError as problem:
+        return _refused(_of_user(str(problem), wanted, content))
+
+
+def _refused(text: str) -> ModelAnswer:
+    line = _UNPRINTABLE.sub(" ", text)
+    line = line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
+    return ModelAnswer(422, json.dumps({"detail": line}).encode())
+
+
+def _of_user(text: str, wanted: ModelRequest, content: int) -> str:
+    """A message in words of the request: without where the file lay here, and without options of the command line."""
+    return text.replace(str(_path(content)), wanted.name).replace("--shape ", "shape=")
+
+
+def _path(content: int) -> Path:
+    return Path(f"/dev/fd/{content}")
+
+
+def _read(wanted: ModelRequest, content: int) -> Graph:
+    shapes: Shapes = parse_shapes(wanted.shapes)
+    if wanted.source == "name":
+        return as_graph(published_model(wanted.name), shapes=shapes or None)
+    with os.fdopen(os.dup(content), "rb") as file:
+        file.seek(0)
+        start = file.read(8)
+        if wanted.source == "shapes":
+            file.seek(0)
+            return as_graph(unpack(file.read(), wanted.name), shapes=shapes or None)
+    if start[4:8] == b"TFL3":
+        return IMPORTERS.get("tflite")().load(_path(content), shapes=shapes)
+    # From memory: data beside the file is then not looked for, as the folder is the server's.
+    model = read_without_weights(_path(content))
+    model.graph.name = wanted.name
+    return IMPORTERS.get("onnx")().load(model, shapes=shapes)
+
+
+def _predicted(wanted: ModelRequest, content: int, known: Known) -> ModelAnswer:
+    graph = _read(wanted, content)
+    found: dict[str, Any] = {
+        "schema": 1,
+        "model": {
+            "name": wanted.name,
+            "key": graph.structure_key,
+            "inputs": [{"name": name, "shape": list(graph.shape(name))} for name in graph.inputs],
+            "operators": len(graph.nodes),
+            "parameters": graph.parameter_count,
+            "flops": sum(node_flops(graph, node) or 0 for node in graph.nodes),
+        },
+    }
+    if wanted.kernels is None:
+        found |= _on_all(graph, wanted, known)
+    else:
+        found |= _kernels(graph, wanted, known)
+    packed = b""
+    if wanted.share:
+        packed = packed_shapes(graph)
+        found["link"] = f"/model/{graph.structure_key}"
+    body = json.dumps(found, separators=(",", ":")).encode()
+    return ModelAnswer(200, gzip.compress(body, 5) if wanted.compressed else body, graph.structure_key, packed)
+
+
+def _on_all(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
+    names = list(known.predictors)
+    if wanted.on:
+        chosen = set(matching(wanted.on, names))
+        names = [name for name in names if name in chosen]
+        if not names:
+            raise HubError(f"'{wanted.on[:100]}' is part of no platform's id; leave it out for all")
+    rows: list[dict[str, Any]] = []
+    begun_s = time.monotonic()
+    for start in range(0, len(names), AT_ONCE):
+        if rows and time.monotonic() - begun_s > PREDICTING_S:
+            break
+        chunk = names[start : start + AT_ONCE]
+        for each in predict_many([graph], [known.predictors[name] for name in chunk]):
+            rows.append({**_row(each, wanted), **known.facts[each.platform]})
+    rows.sort(key=lambda row: (row["latency_ms"], row["platform"]))
+    return {"predictions": rows, "not_predicted": len(names) - len(rows)}
+
+
+def _row(found: Prediction, wanted: ModelRequest) -> dict[str, Any]:
+    return found.to_json() | {"model": wanted.name}
+
+
+def _kernels(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
+    platform = wanted.kernels or ""
+    predictor = known.predictors.get(platform)
+    if predictor is None:
+        raise HubError(f"no platform has the id '{platform[:200]}'; expected one of those that a prediction lists")
+    [found] = predict_many([graph], [predictor], breakdown=True)
+    return {
+        "prediction": found.to_json() | {"model": wanted.name, **known.facts[platform], "overhead_ms": found.overhead_ms},
+        "kernels": [each.to_json() for each in found.top(min(wanted.top, MAX_KERNELS))],
+        "all_kernels": len(found.kernels),
+        "by_type": found.by_type(),
+    }
