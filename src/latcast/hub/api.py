@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from latcast.hub import browser
 from latcast.hub.queries import NotFoundError, network_json
-from latcast.hub.site import ForecastRequest, Site, as_json, forecast
+from latcast.hub.site import Site, as_json
 from latcast.hub.uploads import MAX_BODY_BYTES, MAX_RECORDS, parse_upload, read_body
 
 JSON_LINES = "application/x-ndjson"
@@ -32,7 +32,7 @@ _SAID: dict[str, Any] = {
 }
 
 
-def _says(*codes: int) -> dict[int | str, dict[str, Any]]:
+def says(*codes: int) -> dict[int | str, dict[str, Any]]:
     """Refusals, for the OpenAPI document."""
     texts = {
         400: "The body cannot be read.",
@@ -74,7 +74,7 @@ class Api:
             ("/health", self.health, "Whether the server can answer", ()),
         )
         for path, function, summary, codes in reading:
-            router.add_api_route(path, function, methods=["GET"], summary=summary, responses=_says(*codes, 503))
+            router.add_api_route(path, function, methods=["GET"], summary=summary, responses=says(*codes, 503))
         router.add_api_route(
             "/measurements",
             self.upload,
@@ -82,15 +82,8 @@ class Api:
             summary="Contribute measurements",
             description=f"JSON Lines, one measurement a line; at most {MAX_RECORDS} and {MAX_BODY_BYTES} bytes, gzip allowed. "
             "The same content may be sent again: it is stored once.",
-            responses=_says(400, 401, 413, 422, 503),
+            responses=says(400, 401, 413, 422, 503),
             openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES: {"schema": {"type": "string"}}}}},
-        )
-        router.add_api_route(
-            "/predict",
-            self.predict,
-            methods=["POST"],
-            summary="Networks on a device, from some of its latencies; nothing is stored",
-            responses=_says(409, 422, 503),
         )
         return router
 
@@ -180,6 +173,3 @@ class Api:
             self.site.cache.forget()
             self.site.refitter.notify()
         return answer
-
-    async def predict(self, wanted: ForecastRequest) -> Response:
-        return JSONResponse(await run_in_threadpool(forecast, self.site, wanted))

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import math
-import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +17,10 @@ from latcast.errors import DatasetError, LatcastError
 from latcast.hub.api import Api
 from latcast.hub.cache import follow
 from latcast.hub.database import HubDatabase
+from latcast.hub.isolation import UnavailableError
+from latcast.hub.limits import Application, RateLimit, RateLimits, Receive, Scope, Send, TooOftenError
 from latcast.hub.pages import Pages
+from latcast.hub.predict_api import PredictApi
 from latcast.hub.queries import NotFoundError
 from latcast.hub.site import NoModelError, ServerSettings, Site
 from latcast.hub.tokens import TokenError
@@ -35,6 +34,8 @@ _STATUS_CODES: tuple[tuple[type[LatcastError], int], ...] = (
     (TooLargeError, 413),
     (UnreadableBodyError, 400),
     (NoModelError, 409),
+    (TooOftenError, 429),
+    (UnavailableError, 503),
     (DatasetError, 503),
 )
 """HTTP status by kind of error, the first that fits; 422 for all others."""
@@ -57,8 +58,12 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
         if site.settings.refit:
             site.refitter.start()
         following = asyncio.create_task(follow(database.revision, site.cache.forget))
+        loading = asyncio.get_running_loop().run_in_executor(None, _preload, site) if site.settings.preload else None
         yield
         following.cancel()
+        if loading is not None:
+            await loading
+        await asyncio.get_running_loop().run_in_executor(None, site.models.stop)
         if site.settings.refit:
             site.refitter.stop()
 
@@ -84,8 +89,16 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
     app.add_exception_handler(LatcastError, _refusal)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.include_router(Api(site).router())
+    app.include_router(PredictApi(site).router())
     app.include_router(Pages(site).router())
     return app
+
+
+def _preload(site: Site) -> None:
+    try:
+        site.models.start()
+    except LatcastError as problem:
+        _LOG.error("%s", problem)
 
 
 async def _refusal(request: Request, problem: Exception) -> JSONResponse:
@@ -96,6 +109,8 @@ async def _refusal(request: Request, problem: Exception) -> JSONResponse:
         _LOG.error("%s %s: %s", request.method, request.url.path, problem)
         text = "the hub's database does not answer; try again later"
     headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "5"} if status == 503 else None
+    if isinstance(problem, TooOftenError):
+        headers = {"retry-after": str(problem.wait_s)}
     return JSONResponse({"detail": text}, status_code=status, headers=headers)
 
 
@@ -106,11 +121,6 @@ async def _malformed(request: Request, problem: Exception) -> JSONResponse:
     text = "; ".join(found).encode("utf-8", "replace").decode()
     return JSONResponse({"detail": text}, status_code=422)
 
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -158,76 +168,3 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, with_headers)
-
-
-class RateLimits:
-    """Answers 429 to an address that asks too often; reading and writing are counted apart.
-
-    Args:
-        app: What to protect.
-        reads: Limit of GET and HEAD.
-        writes: Limit of everything else.
-    """
-
-    def __init__(self, app: Application, reads: RateLimit, writes: RateLimit) -> None:
-        self.app = app
-        self.reads = reads
-        self.writes = writes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            limit = self.reads if scope["method"] in ("GET", "HEAD") else self.writes
-            wait_s = limit.wait_s((scope.get("client") or ("unknown",))[0])
-            if wait_s:
-                text = f"too many requests from this address; try again in {wait_s} s"
-                await _refuse(send, 429, text, ((b"retry-after", str(wait_s).encode()),))
-                return
-        await self.app(scope, receive, send)
-
-
-async def _refuse(send: Send, status: int, text: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
-    body = json.dumps({"detail": text}).encode()
-    start = {
-        "type": "http.response.start",
-        "status": status,
-        "headers": [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers],
-    }
-    await send(start)
-    await send({"type": "http.response.body", "body": body})
-
-
-MAX_ADDRESSES = 10_000
-"""Buckets kept; the one used longest ago goes first. An attacker with more addresses than that is not held by counting."""
-
-
-class RateLimit:
-    """At most ``per_minute`` requests of one key in the long run, and a burst of ``burst`` at once.
-
-    Args:
-        per_minute: 0 for no limit.
-        burst: A quarter of a minute's by default, at least 10.
-        clock: Seconds, monotonic.
-    """
-
-    def __init__(self, per_minute: int, burst: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.per_second = per_minute / 60
-        self.burst = float(max(10, per_minute // 4) if burst is None else burst)
-        self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def wait_s(self, key: str, cost: float = 1.0) -> int:
-        """Takes one request of a key.
-
-        Returns:
-            0 where it may go on; otherwise the seconds after which to try again.
-        """
-        if not self.per_second:
-            return 0
-        now_s = self._clock()
-        left, since_s = self._buckets.pop(key, (self.burst, now_s))
-        left = min(self.burst, left + (now_s - since_s) * self.per_second)
-        allowed = left >= cost
-        self._buckets[key] = (left - cost if allowed else left, now_s)
-        if len(self._buckets) > MAX_ADDRESSES:
-            self._buckets.popitem(last=False)
-        return 0 if allowed else max(1, math.ceil((cost - left) / self.per_second))

@@ -16,25 +16,18 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO, Any
+from dataclasses import asdict, dataclass
+from typing import IO
 
 from latcast.errors import HubError
 from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
-
-CPU_S, WALL_S = 20, 40
-"""Of one model."""
-
-MEMORY_BYTES = 3 << 29
-"""That a model may take beyond what is loaded: 1.5 GiB."""
 
 MAX_ANSWER_BYTES = 30_000_000
 
 LOADING_S = 120.0
 
-ENDED = (
-    f"the model takes more than {CPU_S} s of processor time or {MEMORY_BYTES / 2**30:g} GiB to read; export a smaller part of it"
-)
+_BEGUN = b"b"
+"""What a child writes first."""
 
 
 class UnavailableError(HubError):
@@ -54,16 +47,40 @@ class Queue:
     waiting: int = 8
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What one model may take.
+
+    Attributes:
+        cpu_s, wall_s: Time.
+        memory_bytes: Beyond what is loaded already.
+    """
+
+    cpu_s: int = 20
+    wall_s: float = 40.0
+    memory_bytes: int = 3 << 29
+
+    @property
+    def exceeded(self) -> str:
+        """What is said of a model that takes more."""
+        return (
+            f"the model takes more than {self.cpu_s} s of processor time or {self.memory_bytes / 2**30:.1f} GiB; "
+            "export a smaller part of it"
+        )
+
+
 class IsolatedForecasts:
     """The server's end: hands models over, one process each, and waits for what they say.
 
     Args:
         queue: How many at once.
+        limits: Of each.
         most_platforms: Only so many are loaded; all where None.
     """
 
-    def __init__(self, queue: Queue | None = None, most_platforms: int | None = None) -> None:
+    def __init__(self, queue: Queue | None = None, limits: Limits | None = None, most_platforms: int | None = None) -> None:
         self._queue = queue or Queue()
+        self._limits = limits or Limits()
         self._most = most_platforms
         self._places = asyncio.Semaphore(self._queue.running)
         self._inside = 0
@@ -91,36 +108,33 @@ class IsolatedForecasts:
             self._inside -= 1
 
     def _ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        mine, theirs = socket.socketpair()
-        with mine:
-            with theirs:
-                self._hand_over(content.fileno(), theirs.fileno())
-            mine.settimeout(WALL_S + 5)
-            parts: list[bytes] = []
-            try:
-                mine.sendall(json.dumps(request.to_json()).encode() + b"\n")
-                size = 0
-                while part := mine.recv(1 << 20):
-                    parts.append(part)
-                    size += len(part)
-                    if size > MAX_ANSWER_BYTES:
-                        raise ValueError("an answer without end")
-                return ModelAnswer.from_bytes(b"".join(parts))
-            except (OSError, ValueError):
-                return ModelAnswer(422, json.dumps({"detail": ENDED}).encode())
+        for _ in range(2):
+            said = self._said(request, content)
+            if said:
+                break
+            # Nobody took the model: the process that forks has ended, and is started again.
+            self.stop()
+        else:
+            raise UnavailableError("the process that reads models keeps ending; see the server's log")
+        try:
+            return ModelAnswer.from_bytes(said[len(_BEGUN) :])
+        except ValueError:
+            return ModelAnswer(422, json.dumps({"detail": self._limits.exceeded}).encode())
 
-    def _hand_over(self, *descriptors: int) -> None:
-        """Sends descriptors to the process that forks; it is started again where it has ended."""
-        with self._starting:
-            for attempt in range(2):
-                control = self._started()
-                try:
-                    socket.send_fds(control, [b"m"], list(descriptors))
-                    return
-                except OSError:
-                    self._stop()
-                    if attempt:
-                        raise UnavailableError("the process that reads models ends again and again; see the server's log") from None
+    def _said(self, request: ModelRequest, content: IO[bytes]) -> bytes:
+        """What a child wrote until it ended; nothing where none was forked."""
+        mine, theirs = socket.socketpair()
+        parts: list[bytes] = []
+        with mine, suppress(OSError):
+            with theirs, self._starting:
+                socket.send_fds(self._started(), [b"m"], [content.fileno(), theirs.fileno()])
+            mine.settimeout(self._limits.wall_s + 5)
+            mine.sendall(json.dumps(request.to_json()).encode() + b"\n")
+            size = 0
+            while size < MAX_ANSWER_BYTES and (part := mine.recv(1 << 20)):
+                parts.append(part)
+                size += len(part)
+        return b"".join(parts)
 
     def start(self) -> None:
         """Loads the platforms, which takes some seconds, unless they are.
@@ -137,8 +151,8 @@ class IsolatedForecasts:
             with theirs:
                 environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "latcast.hub.isolation", *([] if self._most is None else [str(self._most)])],
-                    stdin=theirs,
+                    [sys.executable, "-m", "latcast.hub.isolation", json.dumps([asdict(self._limits), self._most])],
+                    stdin=theirs.fileno(),
                     env=environment,
                     start_new_session=True,  # Ctrl-C is for the server, whose end is theirs
                 )
@@ -169,60 +183,51 @@ class IsolatedForecasts:
         self._control = self._process = None
 
 
-def main(most_platforms: int | None = None) -> None:
+def main(limits: Limits, most_platforms: int | None) -> None:
     """The process that forks: its standard input is the socket to the server."""
-    from latcast.hub.model_forecasts import Known
+    from latcast.hub.model_forecasts import Known, answered
 
     control = socket.socket(fileno=os.dup(0))
     known = Known.loaded(most_platforms)
-    _warm(known)
+    # A first network, so that what the first one makes is there in every child.
+    answered(ModelRequest("mobilenet_v2", "name").to_json(), 0, known)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     control.sendall(b"r")
     while True:
         said, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not said:
             return
+        content, answers = descriptors
         if os.fork() == 0:
             code = 1
             try:
                 control.close()
-                _answer(*descriptors, known)
+                with socket.socket(fileno=answers) as server:
+                    server.sendall(_BEGUN)
+                    _limit(limits)
+                    with server.makefile("rb") as lines:
+                        request = json.loads(lines.readline())
+                    server.sendall(answered(request, content, known).to_bytes())
                 code = 0
             finally:
                 os._exit(code)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        os.close(content)
+        os.close(answers)
 
 
-def _warm(known: Any) -> None:
-    """Predicts a network, so that what is made at the first prediction is there in every child."""
-    from latcast.hub.model_forecasts import answered
-
-    answered(ModelRequest("mobilenet_v2", "name").to_json(), 0, known)
-
-
-def _answer(content: int, answers: int, known: Any) -> None:
-    from latcast.hub.model_forecasts import answered
-
-    _limit()
-    with socket.socket(fileno=answers) as to_server:
-        with to_server.makefile("rb") as lines:
-            request = json.loads(lines.readline())
-        to_server.sendall(answered(request, content, known).to_bytes())
-
-
-def _limit() -> None:
+def _limit(limits: Limits) -> None:
     import resource
 
-    signal.setitimer(signal.ITIMER_REAL, WALL_S)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    signal.setitimer(signal.ITIMER_REAL, limits.wall_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with suppress(OSError, ValueError):  # elsewhere than on Linux the system does not say, or does not limit it
         with open("/proc/self/statm", encoding="ascii") as sizes:
-            loaded_bytes = int(sizes.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (loaded_bytes + MEMORY_BYTES, loaded_bytes + MEMORY_BYTES))
+            most_bytes = int(sizes.read().split()[0]) * resource.getpagesize() + limits.memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    given, most = json.loads(sys.argv[1])
+    main(Limits(**given), most)

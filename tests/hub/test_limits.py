@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latcast.hub import app
-from latcast.hub.app import RateLimit
+from latcast.hub import limits
+from latcast.hub.limits import RateLimit
 
 
 class Clock:
@@ -47,7 +47,7 @@ def test_no_limit_never_waits() -> None:
 def test_memory_is_bounded() -> None:
     limit = RateLimit(60, burst=1, clock=Clock())
 
-    for index in range(app.MAX_ADDRESSES + 50):
+    for index in range(limits.MAX_ADDRESSES + 50):
         limit.wait_s(str(index))
 
-    assert len(limit._buckets) == app.MAX_ADDRESSES
+    assert len(limit._buckets) == limits.MAX_ADDRESSES

@@ -1,0 +1,256 @@
+"""Strangers' models: read in a process of its own, predicted on all platforms, refused in one line, and forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from starlette.testclient import TestClient
+
+from latcast.graph.importers import load_graph
+from latcast.graph.writers.onnx import to_onnx
+from latcast.hub import model_forecasts, predict_api
+from latcast.hub.database import HubDatabase
+from latcast.hub.isolation import IsolatedForecasts, Limits, Queue, UnavailableError
+from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
+from latcast.predictors.forecast import predict
+from latcast.spaces.models import as_graph
+from tests.corpus.conftest import corpus_files
+from tests.hub.serving import QUICK, client
+
+SETTINGS = replace(QUICK, models_per_minute=0, most_platforms=6)
+
+
+@pytest.fixture(scope="module")
+def http(empty_hub: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """One server for all tests, as loading platforms takes a second."""
+    path = tmp_path_factory.mktemp("hub") / "hub.sqlite"
+    path.write_bytes(empty_hub.read_bytes())
+    with HubDatabase(path) as database, client(database, SETTINGS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def squeezenet() -> bytes:
+    return to_onnx(as_graph("squeezenet1_1"))
+
+
+def detail(answer: Any) -> str:
+    text = answer.json()["detail"]
+    assert isinstance(text, str)
+    assert text.isprintable()
+    assert len(text) <= 500
+    return text
+
+
+def test_a_file_is_predicted_as_the_command_line_would(http: TestClient, squeezenet: bytes) -> None:
+    answer = http.post("/api/predict?name=mine.onnx", content=squeezenet)
+    found = answer.json()
+
+    assert answer.status_code == 200
+    assert found["model"]["name"] == "mine.onnx"
+    assert found["model"]["inputs"] == [{"name": "input", "shape": [1, 3, 224, 224]}]
+    assert found["not_predicted"] == 0
+    assert len(found["predictions"]) == 6
+    assert found["predictions"] == sorted(found["predictions"], key=lambda row: row["latency_ms"])
+    for row in found["predictions"]:
+        expected = predict("squeezenet1_1", row["platform"])
+        assert row["latency_ms"] == pytest.approx(expected.latency_ms, rel=1e-6)
+        assert row["low_ms"] == pytest.approx(expected.low_ms, rel=1e-6)
+        assert row["kind"] in ("cpu", "gpu", "npu")
+        assert row["model"] == "mine.onnx"
+
+
+def test_platforms_are_chosen_by_a_part_of_their_id(http: TestClient) -> None:
+    everything = http.post("/api/predict?model=squeezenet1_1").json()["predictions"]
+    chosen = everything[0]["platform"]
+
+    assert [row["platform"] for row in http.post(f"/api/predict?model=squeezenet1_1&on={chosen}").json()["predictions"]] == [
+        chosen
+    ]
+    refused = http.post("/api/predict?model=squeezenet1_1&on=abacus")
+    assert refused.status_code == 422
+    assert "'abacus' is part of no platform's id" in detail(refused)
+
+
+def test_kernels_of_one_platform_are_the_longest_first(http: TestClient) -> None:
+    platform = http.post("/api/predict?model=squeezenet1_1").json()["predictions"][0]["platform"]
+    found = http.post("/api/predict", params={"model": "squeezenet1_1", "kernels": platform, "top": 3}).json()
+
+    spent = [kernel["latency_ms"] for kernel in found["kernels"]]
+    assert len(spent) == 3
+    assert spent == sorted(spent, reverse=True)
+    assert found["all_kernels"] > 20
+    assert sum(found["by_type"].values()) + found["prediction"]["overhead_ms"] == pytest.approx(
+        found["prediction"]["latency_ms"], rel=1e-6
+    )
+    assert "no platform has the id" in detail(http.post("/api/predict?model=squeezenet1_1&kernels=abacus"))
+
+
+def test_dynamic_sizes_are_asked_for_and_taken(http: TestClient) -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 8, 32, 32)) for name in ("x", "y")]
+    model = helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:]))
+    content = model.SerializeToString()
+
+    refused = http.post("/api/predict", content=content)
+    assert refused.status_code == 422
+    assert "shape=x=" in detail(refused)
+    taken = http.post("/api/predict?shape=x=2,8,32,32", content=content)
+    assert taken.json()["model"]["inputs"] == [{"name": "x", "shape": [2, 8, 32, 32]}]
+    assert "is not of the form" in detail(http.post("/api/predict?shape=x", content=content))
+
+
+def test_a_body_may_be_compressed_and_must_end(http: TestClient, squeezenet: bytes) -> None:
+    packed = gzip.compress(squeezenet)
+
+    assert http.post("/api/predict", content=packed, headers={"content-encoding": "gzip"}).status_code == 200
+    cut = http.post("/api/predict", content=packed[:-9], headers={"content-encoding": "gzip"})
+    assert (cut.status_code, detail(cut)) == (400, "gzip content that is cut off")
+    assert http.post("/api/predict", content=b"x", headers={"content-encoding": "br"}).status_code == 400
+
+
+def test_more_than_a_model_needs_is_refused(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict_api, "MAX_MODEL_BYTES", 100_000)
+    bomb = gzip.compress(bytes(200_000))
+
+    for content, headers in ((bytes(100_001), {}), (bomb, {"content-encoding": "gzip"})):
+        refused = http.post("/api/predict", content=content, headers=headers)
+        assert refused.status_code == 413
+        assert "leave out the weights" in detail(refused)
+
+
+def test_what_is_no_model_is_refused_in_one_line(http: TestClient) -> None:
+    assert "no model in the request" in detail(http.post("/api/predict"))
+    assert "is text that begins with 'hello'" in detail(http.post("/api/predict?name=a.onnx", content=b"hello"))
+    assert http.post("/api/predict?model=/etc/passwd").status_code == 422
+    assert http.post("/api/predict?shared=0123456789abcdef").status_code == 404
+
+
+def test_data_beside_the_file_is_not_looked_for(http: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's external data would lie in the server's folder of temporary files."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "sizes").write_bytes(b"".join(size.to_bytes(8, "little") for size in (1, 8192)))
+    sizes = helper.make_tensor("sizes", TensorProto.INT64, (2,), (0, 0))
+    sizes.ClearField("int64_data")
+    sizes.data_location = TensorProto.EXTERNAL
+    sizes.external_data.add(key="location", value="sizes")
+    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 8, 32, 32)), helper.make_tensor_value_info("y", 1, None)]
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "sizes"], ["y"])], "g", ends[:1], ends[1:], [sizes])
+    model = helper.make_model(graph)
+    onnx.save(model, tmp_path / "beside.onnx")
+
+    assert load_graph(tmp_path / "beside.onnx").outputs == ("y",)
+    refused = http.post("/api/predict", content=model.SerializeToString())
+    assert "needs the values of 'sizes'" in detail(refused)
+
+
+def test_files_that_broke_readers_are_read_or_refused_in_one_line(http: TestClient) -> None:
+    files = [file for file in corpus_files("*/*.onnx", "*/*.tflite", "*.onnx") if file.stat().st_size < 1_000_000]
+    if not files:
+        pytest.skip("no corpus here")
+    for file in files:
+        if file.name == "function_bomb_14.onnx":
+            continue  # 16,000 nodes, which are read, and take ten seconds
+        answer = http.post("/api/predict", params={"name": file.name}, content=file.read_bytes())
+        assert answer.status_code in (200, 422), file
+        assert answer.status_code == 200 or detail(answer), file
+    assert http.post("/api/predict?model=squeezenet1_1").status_code == 200
+
+
+def test_nothing_is_kept_unless_its_user_says_so(http: TestClient, squeezenet: bytes) -> None:
+    database = http.app.state.site.database  # type: ignore[attr-defined]
+    key = http.post("/api/predict?name=secret", content=squeezenet).json()["model"]["key"]
+    assert database.shared_model(key) is None
+
+    shared = http.post("/api/predict?name=secret&share=true", content=squeezenet).json()
+    assert shared["link"] == f"/model/{key}"
+    assert b"secret" not in database.shared_model(key)
+    again = http.post(f"/api/predict?shared={key}").json()
+    assert [row["latency_ms"] for row in again["predictions"]] == [row["latency_ms"] for row in shared["predictions"]]
+
+
+def test_one_address_may_ask_so_often(empty_hub: Path, tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    path.write_bytes(empty_hub.read_bytes())
+    with HubDatabase(path) as database, client(database, replace(SETTINGS, models_per_minute=30)) as http:
+        codes = [http.post("/api/predict").status_code for _ in range(11)]
+        refused = http.post("/api/predict")
+
+    assert codes == [422] * 10 + [429]
+    assert "too many requests from this address" in detail(refused)
+    assert refused.headers["retry-after"] == "2"
+
+
+@pytest.mark.parametrize("limits", [Limits(wall_s=0.05), Limits(memory_bytes=1 << 23)], ids=["time", "memory"])
+def test_a_model_that_takes_too_much_is_an_answer_of_one_line(tmp_path: Path, limits: Limits) -> None:
+    """A chain of 20,000 operators in 0.05 s, or in 8 MiB."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8, 32, 32)) for name in ("t0", "t20000")]
+    nodes = [helper.make_node("Relu", [f"t{index}"], [f"t{index + 1}"]) for index in range(20_000)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:])), tmp_path / "a.onnx")
+    forecasts = IsolatedForecasts(limits=limits, most_platforms=1)
+    try:
+        with (tmp_path / "a.onnx").open("rb") as content:
+            answer = forecasts._ask(ModelRequest(), content)
+    finally:
+        forecasts.stop()
+
+    assert answer.status == 422
+    assert re.search(rb"the model takes more (than 20 s of processor time or|memory to read)", answer.body)
+
+
+def test_the_process_that_forks_is_started_again_where_it_was_killed(tmp_path: Path, squeezenet: bytes) -> None:
+    file = tmp_path / "a.onnx"
+    file.write_bytes(squeezenet)
+    forecasts = IsolatedForecasts(most_platforms=1)
+    forecasts.start()
+    assert forecasts._process is not None
+    try:
+        os.kill(forecasts._process.pid, signal.SIGKILL)
+        with file.open("rb") as content:
+            assert forecasts._ask(ModelRequest(), content).status == 200
+    finally:
+        forecasts.stop()
+
+
+def test_more_than_can_wait_are_told_to_come_again() -> None:
+    async def ask_thrice() -> list[object]:
+        forecasts = IsolatedForecasts(Queue(running=1, waiting=1))
+        go_on = threading.Event()
+
+        def held(*arguments: object) -> ModelAnswer:
+            go_on.wait(10)
+            return ModelAnswer(200, b"{}")
+
+        forecasts._ask = held  # type: ignore[method-assign]
+        asked = [asyncio.create_task(forecasts.ask(ModelRequest(), None)) for _ in range(3)]  # type: ignore[arg-type]
+        await asyncio.sleep(0.05)
+        go_on.set()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    first, second, third = asyncio.run(ask_thrice())
+    assert isinstance(first, ModelAnswer)
+    assert isinstance(second, ModelAnswer)
+    assert isinstance(third, UnavailableError)
+
+
+def test_what_is_left_when_the_time_is_over_is_said(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_forecasts, "PREDICTING_S", -1.0)
+    monkeypatch.setattr(model_forecasts, "AT_ONCE", 2)
+    known = model_forecasts.Known.loaded(5)
+    answer = model_forecasts.answered(ModelRequest("squeezenet1_1", "name").to_json(), 0, known)
+
+    found = json.loads(answer.body)
+    assert len(found["predictions"]) == 2
+    assert found["not_predicted"] == 3
