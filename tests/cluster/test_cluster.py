@@ -114,7 +114,7 @@ def test_a_campaign_measures_everything_once_though_a_worker_is_killed(tmp_path:
     with cluster(tmp_path) as found, Store(tmp_path / "records.sqlite") as store:
         for _ in range(3):
             found.add(module="tests.cluster.behaving_worker")
-        remote = settings(scheduler=found.address)
+        remote = settings(address=f"dask:{found.address}")
         found.wait_for(remote.offer, 3)
         seen: list[Progress] = []
 
@@ -139,4 +139,4 @@ def test_a_campaign_that_nobody_can_measure_ends_with_a_reason(tmp_path: Path) -
         Store(tmp_path / "records.sqlite") as store,
         pytest.raises(ClusterError, match="there is no worker at all"),
     ):
-        Campaign(store, settings(scheduler=found.address), [CampaignItem(reference(), plan=PLAN)]).run()
+        Campaign(store, settings(address=f"dask:{found.address}"), [CampaignItem(reference(), plan=PLAN)]).run()

@@ -66,5 +66,5 @@ def test_a_library_path_that_is_not_there_is_refused_with_the_command_that_fills
 
 
 def test_a_library_path_is_this_machines_alone(other_version: Path) -> None:
-    with pytest.raises(MeasurementError, match="the workers of a scheduler"):
-        WorkerSettings(library_path=str(other_version), scheduler="tcp://127.0.0.1:8786")
+    with pytest.raises(MeasurementError, match=r"which dask:tcp://.* cannot import from"):
+        WorkerSettings(library_path=str(other_version), address="dask:tcp://127.0.0.1:8786")

@@ -42,7 +42,7 @@ def variants(
     store: options.StoreFile = None,
     cpus: options.Cpus = "",
     realtime: options.Realtime = None,
-    device: options.DeviceName = "local",
+    device: options.Device = "local",
     scheduler: options.Scheduler = "",
     as_json: options.AsJson = False,
 ) -> None:

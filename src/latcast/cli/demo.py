@@ -27,12 +27,13 @@ def command(
     budget: options.Budget = 5.0,
     runtime: options.Runtime = "onnxruntime",
     realtime: options.Realtime = None,
+    device: options.Device = "local",
     seed: options.Seed = 0,
     resume: Annotated[bool, Option("--resume", help="Learn also from what the last demo measured.")] = False,
     replace: options.Replace = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Profile this machine, predict networks it never ran, check by running them.
+    """Profile this machine or a device, predict networks it never ran, check by running them.
 
     \b
     Examples:
@@ -43,11 +44,13 @@ def command(
     from latcast.predictors.demonstration import demonstrate
 
     folder = measurements_folder()
+    settings = options.worker_settings(runtime, realtime=realtime, device=device)
+    name = "-".join(part for part in ("demo", settings.place, runtime) if part)
     with StageProgress() as progress:
         found = demonstrate(
-            options.worker_settings(runtime, realtime=realtime),
-            store=folder / f"demo-{runtime}.sqlite",
-            checks=folder / f"demo-{runtime}-checks.sqlite",
+            settings,
+            store=folder / f"{name}.sqlite",
+            checks=folder / f"{name}-checks.sqlite",
             budget_s=60 * budget,
             seed=seed,
             resume=resume,

@@ -34,6 +34,7 @@ def adapt(
     seed: options.Seed = 0,
     cpus: options.Cpus = "",
     realtime: options.Realtime = None,
+    device: options.Device = "local",
     library_path: options.LibraryPath = None,
     store: options.StoreFile = None,
     output: options.BundleOutput = None,
@@ -59,7 +60,7 @@ def adapt(
     from latcast.predictors.profiling import try_profiler
 
     wanted = None if target is None else parse_target(target)
-    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, library_path=library_path)
     if store is None:
         store = default_store_path(settings, "adapt")
     kernel_rules = chosen_rules(rules, settings)

@@ -37,6 +37,7 @@ def detect(
     alpha: Annotated[float, Option("--alpha", help="Part of the shorter operator's time to be saved.", min=0.05, max=0.95)] = 0.5,
     cpus: options.Cpus = "",
     realtime: options.Realtime = None,
+    device: options.Device = "local",
     store: options.StoreFile = None,
     output: Annotated[Path | None, Option("--output", "-o", help="Where to save the rules. [default: the user's folder]")] = None,
     as_json: options.AsJson = False,
@@ -51,10 +52,11 @@ def detect(
     from latcast.folders import made, measurements_folder
     from latcast.fusion.detected_rules import detect_rules, rules_path, save_detected_rules
 
-    settings = options.worker_settings(runtime, threads, precision, cpus, realtime)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device)
     if store is None:
         unit = "+".join([f"cpu{threads}", *([isa] if isa else [])])
-        store = measurements_folder() / f"fusion-{runtime}-{unit}-{precision}.sqlite"
+        parts = ("fusion", settings.place, runtime, unit, precision)
+        store = measurements_folder() / ("-".join(part for part in parts if part) + ".sqlite")
         made(store.parent)
     with StageProgress() as progress:
         found, score = detect_rules(

@@ -24,17 +24,19 @@ def command(
     warmup_runs: Annotated[int, Option("--warmup-runs", help="Untimed runs before.", min=0)] = 5,
     cpus: options.Cpus = "",
     realtime: options.Realtime = None,
+    device: options.Device = "local",
     library_path: options.LibraryPath = None,
     trust: options.Trust = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """The real latency here, as it is when the host is quiet, with the raw figure beside it.
+    """The real latency, here or on a device, as it is when the host is quiet, with the raw figure beside it.
 
     \b
     Examples:
       latcast measure mobilenet_v2.onnx resnet18
       latcast measure mobilenet_v2.onnx --runtime openvino --threads 2 --breakdown
+      latcast measure mobilenet_v2.onnx --device ssh://pi@board
     """
     from latcast.measure.settings import MeasurePlan
     from latcast.measure.single import measure
@@ -42,7 +44,9 @@ def command(
     from latcast.spaces.models import model_reference
 
     shapes = options.parse_shapes(shape)
-    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, library_path=library_path, trust=trust)
+    settings = options.worker_settings(
+        runtime, threads, precision, cpus, realtime, device, library_path=library_path, trust=trust
+    )
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:

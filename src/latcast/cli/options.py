@@ -138,6 +138,15 @@ On = Annotated[
 ]
 Trust = Annotated[bool, Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]
 DeviceName = Annotated[str, Option("--device", help="What this machine is called in platform ids.", metavar="NAME")]
+Device = Annotated[
+    str,
+    Option(
+        "--device",
+        help="Where to measure: ssh://user@host, adb:SERIAL or dask:tcp://HOST:8786/NAME; NAME= before it says what platform ids "
+        "call it, and a name alone what they call this machine.",
+        metavar="[NAME=]ADDRESS",
+    ),
+]
 Seed = Annotated[int, Option("--seed", help="Of every random choice.", min=0)]
 Budget = Annotated[float, Option("--budget", help="Minutes to spend.", min=0.05, metavar="MINUTES")]
 LearnFrom = Annotated[
@@ -200,13 +209,9 @@ LatencyUnit = Annotated[
 ]
 
 
-def placement(cpus: str, realtime: bool | None, threads: int = 1) -> tuple[tuple[int, ...] | None, bool]:
-    """CPUs to pin to and whether to run at a real-time priority, as the options ask for them."""
-    from latcast.measure.scheduling import realtime_permitted
-
-    if realtime is None:
-        realtime = threads == 1 and realtime_permitted()
-    return tuple(int(part) for part in cpus.split(",")) if cpus else None, realtime
+def cpu_numbers(cpus: str) -> tuple[int, ...] | None:
+    """CPUs to pin to, as the option asks for them."""
+    return tuple(int(part) for part in cpus.split(",")) if cpus else None
 
 
 def worker_settings(
@@ -224,15 +229,21 @@ def worker_settings(
     """The platform that the options ask for. Where a scheduler is given, its workers choose CPUs and priority.
 
     Raises:
+        MeasurementError: The device's address is malformed.
         RuntimeFailure: The runtime cannot run on this machine, which is the one to measure.
     """
+    from latcast.measure.wires import DASK, device_and_address, runs_here
     from latcast.runtimes import check_runtime
 
-    if not scheduler and library_path is None:
+    name, address = device_and_address(device)
+    if scheduler:
+        if address:
+            raise typer.BadParameter(f"--scheduler goes with the name of a device, and '{device}' is an address")
+        address = f"{DASK}:{scheduler}"
+    if runs_here(address) and library_path is None:
         check_runtime(runtime)
-    chosen, realtime = placement(cpus, realtime, threads)
     return WorkerSettings(
-        runtime, threads, precision, device, cpus=chosen, realtime=realtime, scheduler=scheduler,
+        runtime, threads, precision, name, cpus=cpu_numbers(cpus), realtime=realtime, address=address,
         library_path="" if library_path is None else str(library_path), trust=trust,
     )  # fmt: skip
 

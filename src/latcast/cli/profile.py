@@ -38,7 +38,7 @@ def command(
     seed: options.Seed = 0,
     cpus: options.Cpus = "",
     realtime: options.Realtime = None,
-    device: options.DeviceName = "local",
+    device: options.Device = "local",
     scheduler: options.Scheduler = "",
     library_path: options.LibraryPath = None,
     store: options.StoreFile = None,

@@ -32,10 +32,11 @@ def command(
     require("latcast worker", "distributed")
     from latcast.cluster import PREDICTS, serve
     from latcast.measure.remote import describe_host
+    from latcast.measure.scheduling import realtime_permitted
     from latcast.measure.settings import WorkerSettings
     from latcast.runtimes import RUNTIMES, get_runtime
 
-    describe_host(*options.placement(cpus, realtime))
+    describe_host(options.cpu_numbers(cpus), realtime_permitted() if realtime is None else realtime)
     offered = [PREDICTS] if predict else []
     for name in (runtime or [each for each in RUNTIMES.names() if each != "replay"]) if measure else ():
         known = get_runtime(name)

@@ -68,7 +68,7 @@ def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
     """Where the user's folder keeps measurements of a platform; ``kind`` sets those of another purpose apart."""
     parts = [
         kind,
-        "" if settings.device == "local" else settings.device,
+        settings.place,
         settings.runtime,
         f"cpu{settings.threads}",
         settings.precision,

@@ -16,7 +16,7 @@ from latcast.fusion.score import Score, score
 from latcast.fusion.stopwatch import TIMING_PLAN, WorkerStopwatch
 from latcast.fusion.test_cases import tested_operators
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
-from latcast.measure.client import MeasuringClient
+from latcast.measure.remote import open_measurer
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import opened_platform
 from latcast.records import Platform
@@ -163,7 +163,7 @@ def detect_rules(
     from latcast.datasets.store import Store
 
     unprobed = replace(with_isa(settings, isa), probe=False)
-    with Store(location) as store, MeasuringClient(unprobed, store) as client:
+    with Store(location) as store, open_measurer(unprobed, store) as client:
         stored = store.measurements(platform=client.platform.id)
         stopwatch = WorkerStopwatch(client, store, stored, TIMING_PLAN)
         found = Detector(stopwatch, budget_s=budget_s, operators=tested_operators(), alpha=alpha, watch=watch).run()

@@ -11,8 +11,9 @@ from uuid import uuid4
 import numpy as np
 
 from latcast.fusion.decision import TimedBatch
-from latcast.measure.client import Item, MeasuringClient
+from latcast.measure.client import Item
 from latcast.measure.environment import MOMENT
+from latcast.measure.remote import Measurer
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
@@ -81,7 +82,7 @@ class WorkerStopwatch:
 
     def __init__(
         self,
-        client: MeasuringClient,
+        client: Measurer,
         sink: Sink,
         stored: Iterable[Measurement] = (),
         plan: MeasurePlan = TIMING_PLAN,

@@ -7,24 +7,30 @@ others get their records.
 
 from __future__ import annotations
 
+import base64
+import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import IO, Any
 
-from latcast.errors import RuntimeFailure
+from latcast.errors import LatcastError, MeasurementError, RuntimeFailure
+from latcast.graph.compact import pack
 from latcast.measure import messages
+from latcast.measure.environment import MOMENT, shifted
 from latcast.measure.probe import QuietTimes, settle
 from latcast.measure.record import failed
 from latcast.measure.settings import MeasurePlan, WorkerSettings
+from latcast.measure.wires import Wire, wire_of
 from latcast.records import Measurement, Platform, Reference
+from latcast.spaces import build
 
 START_TIMEOUT_S = 120.0
 """For importing a runtime on a slow, busy machine."""
@@ -36,7 +42,18 @@ CALIBRATION_INTERVAL_S = 10.0
 
 LOG_TAIL_CHARACTERS = 300
 
-_FOR_THE_START = ("variables", "scheduler", "library_path")
+RECONNECT_WAITS_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Between attempts to reach a device again whose link was lost: a board takes a minute to start anew."""
+
+LOST_AT_MOST = 3
+"""So often in a row may a link be lost without a record; then what was measured is taken for the reason."""
+
+HELLO_TIMEOUT_S = 60.0
+
+CLOCK_READINGS = 3
+"""The one with the shortest way there and back tells the offset of a far clock best."""
+
+_FOR_THE_START = ("variables", "address", "library_path")
 """Settings that a process is started with; it is asked for the others once it runs."""
 
 
@@ -53,25 +70,66 @@ class Item:
 
 
 class WorkerDied(RuntimeFailure):
-    """The worker's process ended or fell silent; ``busy_with`` is the number of the subject it last spoke of."""
+    """The worker's process ended or fell silent.
 
-    def __init__(self, reason: str, busy_with: int | None, *, timed_out: bool) -> None:
+    Attributes:
+        busy_with: The number of the subject it last spoke of.
+        timed_out: It fell silent.
+        wire: The wire to it is the reason, not the worker.
+        lost: The link to it broke, and may come back.
+    """
+
+    def __init__(
+        self, reason: str, busy_with: int | None, *, timed_out: bool = False, wire: bool = False, lost: bool = False
+    ) -> None:
         super().__init__(reason)
         self.busy_with = busy_with
         self.timed_out = timed_out
+        self.wire = wire
+        self.lost = lost
+
+
+@dataclass(frozen=True)
+class FarClock:
+    """The clock of another machine.
+
+    Attributes:
+        offset_ms: How far it is ahead of this machine's.
+        round_trip_ms: Of the message that told it; the offset is off by half of it at most.
+    """
+
+    offset_ms: float
+    round_trip_ms: float
+
+    def corrected(self, measurement: Measurement) -> Measurement:
+        """A record with its time of day as this machine's clock has it, and with what the other's was off by."""
+        moment = {
+            **measurement.environment.get(MOMENT, {}),
+            "clock_offset_ms": round(self.offset_ms, 3),
+            "clock_round_trip_ms": round(self.round_trip_ms, 3),
+        }
+        taken_at = shifted(measurement.taken_at, -self.offset_ms)
+        return replace(measurement, taken_at=taken_at, environment={**measurement.environment, MOMENT: moment})
 
 
 class WorkerProcess:
-    """One process, from start to death. :class:`MeasuringClient` replaces it when it dies."""
+    """One process, from start to death. :class:`MeasuringClient` replaces it when it dies.
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    Args:
+        wire: Leads to it.
+        settings: What it is started with.
+    """
+
+    def __init__(self, wire: Wire, settings: WorkerSettings) -> None:
+        self._wire = wire
+        command = list(wire.command(settings))
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="latcast-worker-")  # noqa: SIM115 - lives as the process does
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "latcast.measure.worker"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=settings.process_variables(),
+            env=dict(wire.variables(settings)),
             bufsize=0,
             # Ctrl-C is for the client, which ends the worker when it goes.
             start_new_session=True,
@@ -82,6 +140,11 @@ class WorkerProcess:
         self._reader = messages.LineReader(self._answers.fileno())
         self.measured = 0
         self.probe_key: str | None = None
+        self.clock: FarClock | None = None
+        self._sending = threading.Lock()
+        self._ended = threading.Event()
+        if wire.far:
+            threading.Thread(target=self._keep_alive, name="heartbeat", daemon=True).start()
 
     @property
     def alive(self) -> bool:
@@ -101,7 +164,7 @@ class WorkerProcess:
         busy_with: int | None = None
         stage = "starting"
         try:
-            messages.send(self._requests.fileno(), request)
+            self._send(request)
         except BrokenPipeError:
             raise self._death(busy_with, stage) from None
         while True:
@@ -118,18 +181,63 @@ class WorkerProcess:
                 self.kill()  # the rest of the answers would be taken for answers to the next request
                 raise
 
+    def _send(self, request: messages.Message) -> None:
+        with self._sending:
+            messages.send(self._requests.fileno(), request)
+
+    def _keep_alive(self) -> None:
+        """Tells a worker on another machine from time to time that its client is still there."""
+        while not self._ended.wait(messages.SILENCE_S / 6):
+            try:
+                with self._sending:
+                    if not self._ended.is_set():
+                        self._requests.write(b"\n")
+            except OSError:
+                return
+
+    def hello(self) -> str:
+        """Reads the clock of a worker on another machine; returns which code it runs.
+
+        Raises:
+            WorkerDied: It cannot be reached.
+            RuntimeFailure: It does not know the question.
+        """
+        code = ""
+        for _ in range(CLOCK_READINGS):
+            asked_s = time.time()
+            (answer,) = self.ask({"request": "hello", "silence_s": messages.SILENCE_S}, HELLO_TIMEOUT_S)
+            answered_s = time.time()
+            code = str(answer["latcast"])
+            found = FarClock(1e3 * (float(answer["utc_s"]) - (asked_s + answered_s) / 2), 1e3 * (answered_s - asked_s))
+            if self.clock is None or found.round_trip_ms < self.clock.round_trip_ms:
+                self.clock = found
+        return code
+
     def _next_answer(self, timeout_s: float, busy_with: int | None, stage: str) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
         while True:
             line = self._reader.take_line()
+            if line is not None and (answer := self._read(line)) is not None:
+                return answer
             if line is not None:
-                return messages.decode(line)
+                continue
             ready, _, _ = select.select([self._answers], [], [], max(deadline - time.monotonic(), 0))
             if not ready:
                 self.kill()
                 raise WorkerDied(f"no sign of life for {timeout_s:g} s while {stage}", busy_with, timed_out=True)
             if not self._reader.receive():
                 raise self._death(busy_with, stage)
+
+    def _read(self, line: bytes) -> dict[str, Any] | None:
+        """A message; None for what a login prints on the other machine before the worker answers, which the log takes."""
+        try:
+            answer = messages.decode(line)
+        except MeasurementError:
+            if not self._wire.far or self.clock is not None:
+                raise
+            os.write(self._log.fileno(), line + b"\n")
+            return None
+        return answer
 
     def _death(self, busy_with: int | None, stage: str) -> WorkerDied:
         """The exception for a process that has closed its end."""
@@ -138,13 +246,17 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with status {code}"
         log_tail = self._log_tail()
         self._release()
+        ending = self._wire.ending(code, log_tail)
+        if ending is not None:
+            return WorkerDied(ending.reason, busy_with, wire=True, lost=ending.lost)
+        if self._wire.far and code > 128:
+            code = 128 - code  # as a shell tells that a process was killed
+        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with status {code}"
         return WorkerDied(
             f"the worker {how} while {stage}" + (f"; it wrote: {log_tail}" if log_tail else ""),
             busy_with,
-            timed_out=False,
         )
 
     def _log_tail(self) -> str:
@@ -158,7 +270,7 @@ class WorkerProcess:
         """Ends the process, by force after a few seconds."""
         if self.alive:
             try:
-                messages.send(self._requests.fileno(), {"request": "close"})
+                self._send({"request": "close"})
                 self._process.wait(CLOSE_TIMEOUT_S)
             except (BrokenPipeError, subprocess.TimeoutExpired):
                 self._process.kill()
@@ -171,6 +283,11 @@ class WorkerProcess:
             self._release()
 
     def _release(self) -> None:
+        self._ended.set()
+        with self._sending:
+            self._close_all()
+
+    def _close_all(self) -> None:
         for stream in (self._requests, self._answers):
             stream.close()
         self._process.wait()
@@ -197,6 +314,7 @@ class MeasuringClient:
 
     def __init__(self, settings: WorkerSettings, quiet_times: QuietTimes) -> None:
         self.settings = settings
+        self._wire = wire_of(settings.address)
         self._quiet_times = quiet_times
         self._process: WorkerProcess | None = None
         self.quiet_ms: tuple[float, ...] = ()
@@ -219,7 +337,7 @@ class MeasuringClient:
     def restart(self) -> None:
         """Replaces the process, so that what one process keeps (memory layout) does not enter every measurement."""
         self.close()
-        self._process = self._start()
+        self._living_process()
 
     def measure(
         self, items: Sequence[Item], plan: MeasurePlan, announce: Callable[[Item, str], None] = lambda item, stage: None
@@ -238,6 +356,7 @@ class MeasuringClient:
             RuntimeFailure: No worker can be started any more.
         """
         groups = deque([list(range(len(items)))])
+        lost = 0
         while groups:
             group = groups.popleft()
             process = self._living_process()
@@ -253,26 +372,63 @@ class MeasuringClient:
                     else:
                         del left[number]
                         process.measured += 1
-                        yield number, Measurement.from_json(answer["measurement"])
+                        lost = 0
+                        yield number, self._record(process, answer["measurement"])
             except WorkerDied as death:
-                blamed = death.busy_with if death.timed_out else group[0] if fresh and len(group) == 1 else None
+                if death.wire and not death.lost:
+                    raise
+                lost = lost + 1 if death.lost else 0
+                # Nobody is to blame for a lost link, unless it is lost again and again.
+                forgiven = 0 < lost < LOST_AT_MOST
+                lost = lost if forgiven else 0
+                alone = len(group) == 1 and (fresh or death.lost) and not forgiven
+                blamed = death.busy_with if death.timed_out else group[0] if alone else None
                 if blamed in left:
                     del left[blamed]
                     yield blamed, failed(str(death), self.platform.id, items[blamed].reference, items[blamed].role)
                 # After a time-out the subject at fault is known and the others go on together; after a crash it is not.
-                again = [list(left)] if death.timed_out and blamed is not None else [[number] for number in left]
+                together = forgiven or (death.timed_out and blamed is not None)
+                again = [list(left)] if together else [[number] for number in left]
                 groups.extendleft(reversed([numbers for numbers in again if numbers]))
+
+    def _record(self, process: WorkerProcess, data: Mapping[str, Any]) -> Measurement:
+        measurement = Measurement.from_json(data)
+        return measurement if process.clock is None else process.clock.corrected(measurement)
 
     def _request(self, items: Sequence[Item], group: Sequence[int], plan: MeasurePlan) -> messages.Message:
         subjects = [
-            {"number": number, "reference": items[number].reference.to_json(), "role": items[number].role} for number in group
+            {
+                "number": number,
+                "reference": items[number].reference.to_json(),
+                "role": items[number].role,
+                **self._carried(items[number].reference),
+            }
+            for number in group
         ]
         return {"request": "measure", "plan": plan.to_json(), "quiet_ms": list(self.quiet_ms), "subjects": subjects}
 
+    def _carried(self, reference: Reference) -> dict[str, str]:
+        """The graph of a file that the worker's machine does not have: its shapes, a few kilobytes, without its weights."""
+        if not self._wire.far or reference.space != "file":
+            return {}
+        try:
+            return {"graph": base64.b64encode(pack(build(reference, trust=self.settings.trust))).decode()}
+        except LatcastError:
+            return {}  # the worker will find no file either, and its record says so
+
     def _living_process(self) -> WorkerProcess:
-        if self._process is None or not self._process.alive:
-            self._process = self._start()
-        return self._process
+        """The process, started again where it died; a device that was lost is waited for."""
+        if self._process is not None and self._process.alive:
+            return self._process
+        for wait_s in (*RECONNECT_WAITS_S, None):
+            try:
+                self._process = self._start()
+                return self._process
+            except _Unreachable as problem:
+                if wait_s is None:
+                    raise RuntimeFailure(f"{problem}; tried again for a minute, what was measured is kept") from problem
+                time.sleep(wait_s)
+        raise AssertionError("unreachable")
 
     def calibrate(self) -> None:
         """Reads the quiet time of the worker's probe and settles it with what is known; it takes half a second."""
@@ -290,15 +446,43 @@ class MeasuringClient:
         self._calibrated_at = time.monotonic()
 
     def _start(self) -> WorkerProcess:
-        process = WorkerProcess(self.settings)
+        process = WorkerProcess(self._wire, self.settings)
+        told = self._wire.adjusted(self.settings)
+        arguments = {name: value for name, value in asdict(told).items() if name not in _FOR_THE_START}
+        if self.settings.address and told.device == "local":
+            arguments["device"] = None
         try:
-            arguments = {name: value for name, value in asdict(self.settings).items() if name not in _FOR_THE_START}
+            if self._wire.far:
+                self._check_code(process)
             (opened,) = process.ask({"request": "open", "settings": arguments}, START_TIMEOUT_S)
             self.platform = Platform.parse(opened["platform"])
             process.probe_key = opened["probe"]
         except WorkerDied as death:
+            if death.lost:
+                raise _Unreachable(str(death)) from None
+            if death.wire:
+                raise RuntimeFailure(str(death)) from None
             raise RuntimeFailure(f"{self.settings.runtime} could not be started: {death}") from None
         except BaseException:
             process.kill()
             raise
         return process
+
+    def _check_code(self, process: WorkerProcess) -> None:
+        """Refuses a worker of another version, whose records would not compare."""
+        mend = f"latcast device prepare {self.settings.address}"
+        try:
+            there = process.hello()
+        except WorkerDied:
+            raise
+        except RuntimeFailure as problem:
+            raise RuntimeFailure(f"the latcast on {self._wire.where} is older than this one: {mend}") from problem
+        if there != messages.code_id():
+            raise RuntimeFailure(
+                f"latcast differs: {self._wire.where} has {there}, this machine {messages.code_id()}; records of different ones "
+                f"do not compare: {mend}"
+            )
+
+
+class _Unreachable(RuntimeFailure):
+    """A device cannot be reached at the moment."""

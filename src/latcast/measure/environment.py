@@ -12,7 +12,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -118,6 +118,15 @@ def _virtualisation() -> list[str]:
     return hints
 
 
+def device_name() -> str:
+    """What this machine is called in platform ids elsewhere: a board by its model (``raspberry-pi-5-model-b``), else by its host
+    name.
+    """
+    model = (_read("/proc/device-tree/model") or "").strip("\0")
+    text = re.sub(r" rev\b.*", "", model.lower()) or platform.node().lower().partition(".")[0]
+    return re.sub(r"[^a-z0-9._]+", "-", text).strip("-._") or "device"
+
+
 def host_environment() -> dict[str, Any]:
     """The machine and its operating system; nothing in it names the machine or its user."""
     system = platform.uname()
@@ -191,6 +200,15 @@ def describe_moment(cpu: int | None = None) -> dict[str, Any]:
 def utc_now() -> str:
     """Time of day in ISO 8601, UTC, to the millisecond; such texts sort as the times do."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def shifted(time_of_day: str, milliseconds: float) -> str:
+    """A time that :func:`utc_now` wrote, so much later; as it is where it is none."""
+    try:
+        moment = datetime.fromisoformat(time_of_day.replace("Z", "+00:00")) + timedelta(milliseconds=milliseconds)
+    except (ValueError, OverflowError):
+        return time_of_day
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:

@@ -1,20 +1,42 @@
 """The protocol of a worker and its client: one JSON object a line, over a pair of pipes.
 
-Client to worker (key ``request``): ``open``, ``calibrate``, ``measure``, ``close``. Worker to client (key ``event``):
-``opened``, ``refused``, ``calibrated``, ``started`` (a subject is about to be loaded, run or profiled: a worker that
-falls silent after it failed with this subject), ``measured``, ``idle`` (a request is done).
+Client to worker (key ``request``): ``hello``, ``open``, ``calibrate``, ``measure``, ``close``. Worker to client (key ``event``):
+``hello`` (its code and its clock), ``opened``, ``refused``, ``calibrated``, ``started`` (a subject is about to be loaded, run or
+profiled: a worker that falls silent after it failed with this subject), ``measured``, ``idle`` (a request is done).
+
+Between two machines a link may be cut without either end being told. There the client says ``hello`` first, with the longest
+silence (``silence_s``) after which the worker ends, or it would disturb the one that follows it; and sends an empty line from
+time to time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import select
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from latcast.errors import MeasurementError
+from latcast.measure.environment import package_version
 
 Message = Mapping[str, Any]
+
+SILENCE_S = 60.0
+"""After which a worker on another machine takes its client for lost; the client says something every sixth of it."""
+
+
+@cache
+def code_id() -> str:
+    """The version of latcast and a hash of its modules: records of different ones do not compare."""
+    digest = hashlib.sha256()
+    package = Path(__file__).resolve().parents[1]
+    for file in sorted(package.rglob("*.py")):
+        digest.update(str(file.relative_to(package).as_posix()).encode() + b"\0" + file.read_bytes())
+    return f"{package_version('latcast') or 'unversioned'}-{digest.hexdigest()[:8]}"
 
 
 def encode(message: Message) -> bytes:
@@ -63,8 +85,10 @@ class LineReader:
         self._searched = 0
         return line
 
-    def receive(self) -> bool:
-        """Waits for more bytes; False at the end of the stream."""
+    def receive(self, patience_s: float | None = None) -> bool:
+        """Waits for more bytes; False at the end of the stream, or where none came in this time."""
+        if patience_s is not None and not select.select([self._descriptor], [], [], patience_s)[0]:
+            return False
         chunk = os.read(self._descriptor, 1 << 16)
         self._buffer += chunk
         return bool(chunk)

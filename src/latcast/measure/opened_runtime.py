@@ -65,14 +65,16 @@ def open_runtime(
     *,
     threads: int = 1,
     precision: str = "fp32",
-    device: str = "local",
+    device: str | None = "local",
     qualifiers: Sequence[str] = (),
     cpus: Sequence[int] | None = None,
-    realtime: bool = False,
+    realtime: bool | None = False,
     probe: bool = True,
     imports: Sequence[str] = (),
 ) -> OpenedRuntime:
     """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
+
+    Where ``device`` is None, the runtime names the device, if its class has ``device_name()``, else the machine does.
 
     Raises:
         MeasurementError: The process cannot be pinned or prioritised as asked, or a module cannot be imported.
@@ -98,6 +100,10 @@ def open_runtime(
     host_probe = None if played or not probe else HostProbe(clock)
     preemptions = (lambda: 0) if played else scheduling.preemption_counter()
     version = found.version()
+    if realtime is None:
+        realtime = threads == 1 and scheduling.realtime_permitted()
+    if device is None:
+        device = getattr(found, "device_name", env.device_name)()
     return OpenedRuntime(
         runtime=found,
         platform=Platform(device, found.name, short_version(version), "+".join([f"cpu{threads}", *qualifiers]), precision),

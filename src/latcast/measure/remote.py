@@ -13,6 +13,7 @@ from latcast.errors import MeasurementError
 from latcast.measure.client import Item, MeasuringClient
 from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.settings import MeasurePlan, WorkerSettings
+from latcast.measure.wires import DASK, scheme_of
 from latcast.records import Measurement, Platform, Reference
 
 
@@ -26,6 +27,13 @@ class Measurer(Protocol):
     @property
     def lanes(self) -> int:
         """How many batches it can measure at a time."""
+
+    @property
+    def quiet_ms(self) -> tuple[float, ...]:
+        """Quiet times of its probe as last calibrated; empty where the records alone hold them."""
+
+    def calibrate(self) -> None:
+        """Reads the probe's quiet times again."""
 
     def restart(self) -> None:
         """Replaces the processes."""
@@ -47,7 +55,7 @@ def open_measurer(settings: WorkerSettings, quiet_times: QuietTimes) -> Measurer
         RuntimeFailure: The runtime cannot be started.
         ClusterError: The scheduler does not answer, or none of its workers offers the platform.
     """
-    return RemoteClient(settings) if settings.scheduler else MeasuringClient(settings, quiet_times)
+    return RemoteClient(settings) if scheme_of(settings.address) == DASK else MeasuringClient(settings, quiet_times)
 
 
 class RemoteClient:
@@ -68,7 +76,7 @@ class RemoteClient:
         self.settings = settings
         self._turn = 0
         with ExitStack() as opened:
-            self._cluster = opened.enter_context(connected(settings.scheduler))
+            self._cluster = opened.enter_context(connected(settings.address.removeprefix(f"{DASK}:")))
             require_offer(self._cluster, settings.offer, patience_s=5.0)
             [(_, platform)] = map_over_workers(self._cluster, platform_of, [_bare(settings)], settings.offer)
             self.platform = Platform.parse(platform)
@@ -84,6 +92,11 @@ class RemoteClient:
     def lanes(self) -> int:
         """Workers that offer the platform now."""
         return require_offer(self._cluster, self.settings.offer, patience_s=60.0)
+
+    quiet_ms: tuple[float, ...] = ()
+
+    def calibrate(self) -> None:
+        """Each worker does so by itself."""
 
     def restart(self) -> None:
         """Each worker replaces its process."""
@@ -120,7 +133,7 @@ class RemoteClient:
 
 def _bare(settings: WorkerSettings) -> WorkerSettings:
     """Settings without what is this machine's own."""
-    return replace(settings, scheduler="", cpus=None, realtime=False)
+    return replace(settings, address="", cpus=None, realtime=False)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -101,19 +102,21 @@ class WorkerSettings:
         runtime: Name in the registry of runtimes.
         threads: Of one inference.
         precision: One of :data:`latcast.records.PRECISIONS`.
-        device: First part of the platform id.
+        device: First part of the platform id; ``local`` lets a device that is elsewhere name itself.
         qualifiers: What else the unit's name says (``("sse42",)`` makes ``cpu1+sse42``), for settings made by variables.
         cpus: CPUs to pin to; None chooses the last ``threads`` allowed ones, an empty tuple pins to none.
-        realtime: Run each round at a real-time priority. Keeps other processes of this machine out of the runs where the
-            user may (root, CAP_SYS_NICE); they wait for up to a round's time. Single-threaded only.
+        realtime: Run each round at a real-time priority; None does where it is permitted and there is one thread. Keeps other
+            processes of the machine out of the runs where the user may (root, CAP_SYS_NICE); they wait for up to a round's time.
+            Single-threaded only.
         probe: Whether the host's state is read and divided out.
         variables: Environment variables of the process, set before anything is loaded.
         imports: Modules the worker imports first: plug-ins that register themselves.
         library_path: Folder from which the worker imports before all others: where ``pip install --target`` put another version
             of the runtime's library. The version that the platform id has is the one the worker found.
         trust: Whether PyTorch may unpickle what a ``.pt2`` file holds, which runs code of whoever made it.
-        scheduler: Address of a Dask scheduler; the process is then started by one of its workers that offers :attr:`offer`, with
-            CPUs and priority as that worker was told. Empty: by this machine.
+        address: Where it runs, see :mod:`latcast.measure.wires`: ``ssh://user@host``, ``adb:SERIAL``, or ``dask:`` and the
+            address of a scheduler, whose workers that offer :attr:`offer` measure, with CPUs and priority as they were told.
+            Empty: here.
 
     Example:
         >>> import latcast
@@ -128,11 +131,11 @@ class WorkerSettings:
     device: str = "local"
     qualifiers: tuple[str, ...] = ()
     cpus: tuple[int, ...] | None = None
-    realtime: bool = False
+    realtime: bool | None = False
     probe: bool = True
     variables: Mapping[str, str] = field(default_factory=dict)
     imports: tuple[str, ...] = ()
-    scheduler: str = ""
+    address: str = ""
     library_path: str = ""
     trust: bool = False
 
@@ -146,12 +149,12 @@ class WorkerSettings:
                 f"found no folder '{self.library_path}' to import the runtime's library from; "
                 f"fill one with: pip install --no-deps --target {self.library_path} PACKAGE==VERSION"
             )
-        if self.library_path and self.scheduler:
+        if self.address and self.library_path:
             raise MeasurementError(
-                "the workers of a scheduler import the libraries of their own machines; start them with the version you want"
+                f"the library_path is a folder of this machine, which {self.address} cannot import from; "
+                "install the version you want there"
             )
-
-        if self.trust and self.scheduler:
+        if self.address.startswith("dask:") and self.trust:
             raise MeasurementError("the workers of a scheduler trust no file; measure it here, or export it to ONNX")
 
     @property
@@ -159,10 +162,20 @@ class WorkerSettings:
         """What a worker of a scheduler says that can measure this: the platform id, but for the runtime's version."""
         return f"latcast:{self.device}/{self.runtime}/{'+'.join([f'cpu{self.threads}', *self.qualifiers])}/{self.precision}"
 
+    @property
+    def place(self) -> str:
+        """What to call the device in names of files before it has named itself; empty for this machine."""
+        if self.device != "local":
+            return self.device
+        return re.sub(r"[^a-z0-9._]+", "-", self.address.lower()).strip("-")
+
     def process_variables(self) -> dict[str, str]:
-        """The whole environment of the worker's process."""
+        """The whole environment of a worker's process on this machine."""
+        return {**os.environ, **self.own_variables()}
+
+    def own_variables(self) -> dict[str, str]:
+        """What the environment of a worker's process has beside what is there anyway."""
         return {
-            **os.environ,
             "OMP_NUM_THREADS": str(self.threads),
             **dict.fromkeys(SINGLE_THREADED_LIBRARIES, "1"),
             "PYTHONUNBUFFERED": "1",

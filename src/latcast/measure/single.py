@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from latcast.graph.ir import Graph
-from latcast.measure.client import Item, MeasuringClient
+from latcast.measure.client import Item
 from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.remote import open_measurer
-from latcast.measure.scheduling import realtime_permitted
 from latcast.measure.settings import NETWORK_PLAN, MeasurePlan, WorkerSettings
 from latcast.measure.statistics import renormalised
 from latcast.records import Measurement, Platform, Reference
@@ -73,18 +72,18 @@ def measure(
         else:
             folder = Path(open_now.enter_context(tempfile.TemporaryDirectory(prefix="latcast-")))
             reference = _written(as_graph(model, shapes=shapes, example_inputs=example_inputs), folder)
-        client = open_now.enter_context(MeasuringClient(settings, kept))
+        client = open_now.enter_context(open_measurer(settings, kept))
         ((_, measurement),) = client.measure([Item(reference, role)], plan)
         if not measurement.ok:
             return measurement
         # The host may have been in a slow state when the measurement began.
         client.calibrate()
-        return renormalised(measurement, client.quiet_ms)
+        return renormalised(measurement, client.quiet_ms) if client.quiet_ms else measurement
 
 
 def settings_of(runtime: str | WorkerSettings) -> WorkerSettings:
     """Settings as they are; of a runtime's name those of one thread and fp32, at a real-time priority where it is permitted."""
-    return runtime if isinstance(runtime, WorkerSettings) else WorkerSettings(runtime, realtime=realtime_permitted())
+    return runtime if isinstance(runtime, WorkerSettings) else WorkerSettings(runtime, realtime=None)
 
 
 def _written(graph: Graph, folder: Path) -> Reference:

@@ -8,17 +8,21 @@ client goes away the worker does too.
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import gc
 import os
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from latcast.errors import LatcastError, MeasurementError
+from latcast.graph.compact import unpack
+from latcast.graph.ir import Graph
 from latcast.measure import environment as env
 from latcast.measure import messages
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
@@ -37,6 +41,11 @@ class _Job:
     number: int
     reference: Reference
     role: str
+    packed: bytes | None = None
+    """The graph, of a file that the client alone has."""
+
+    def graph(self, *, trust: bool) -> Graph:
+        return build(self.reference, trust=trust) if self.packed is None else unpack(self.packed, self.reference.name)
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,9 @@ class Worker:
         try:
             if kind == "close":
                 return False
-            if kind == "open":
+            if kind == "hello":
+                self._send({"event": "hello", "latcast": messages.code_id(), "utc_s": time.time()})
+            elif kind == "open":
                 self._open(request["settings"])
             elif self._opened is None:
                 raise MeasurementError(f"a worker must be opened before it can '{kind}'")
@@ -106,9 +117,7 @@ class Worker:
     def _measure(self, opened: OpenedRuntime, request: Mapping[str, Any]) -> None:
         plan = MeasurePlan.from_json(request["plan"])
         self._quiet_ms = tuple(request["quiet_ms"])
-        waiting = deque(
-            _Job(int(item["number"]), Reference.from_json(item["reference"]), str(item["role"])) for item in request["subjects"]
-        )
+        waiting = deque(_job(item) for item in request["subjects"])
         while waiting:
             batch = self._load_batch(opened, waiting, plan)
             time_batch(
@@ -135,7 +144,7 @@ class Worker:
             self._announce(job, "loading")
             try:
                 start_ms = clock.now_ms()
-                graph = build(job.reference, trust=self._trust)
+                graph = job.graph(trust=self._trust)
                 build_ms = clock.now_ms() - start_ms
                 session = opened.load(graph, profile=plan.profile)
                 load_ms = clock.now_ms() - start_ms - build_ms
@@ -207,6 +216,16 @@ class Worker:
         self._send({"event": "measured", "number": job.number, "measurement": measurement.to_json()})
 
 
+def _job(item: Mapping[str, Any]) -> _Job:
+    packed = item.get("graph")
+    return _Job(
+        int(item["number"]),
+        Reference.from_json(item["reference"]),
+        str(item["role"]),
+        None if packed is None else base64.b64decode(packed),
+    )
+
+
 def _give_memory_back() -> None:
     """Returns freed memory to the system, so that the next batch's growth is seen."""
     gc.collect()
@@ -226,10 +245,14 @@ def _claim_standard_output() -> int:
 def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
     """Passes requests on until the client is gone, then ends the process, whatever it is doing."""
     reader = messages.LineReader(0)
+    patience_s: float | None = None
     try:
-        while reader.receive():
+        while reader.receive(patience_s):
             while (line := reader.take_line()) is not None:
-                requests.put(messages.decode(line))
+                if line:
+                    request = messages.decode(line)
+                    patience_s = request.get("silence_s", patience_s)
+                    requests.put(request)
     finally:
         os._exit(0)
 
