@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha384
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from latcast.hub import browser
+from latcast.hub.charts import LogAxis, clusters, strip_rows
 from latcast.hub.database import HubDatabase
-from latcast.hub.pages import LogAxis, clusters, strip_rows
+from latcast.hub.pages import _DEVICE_ORDERS, listed
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device, platform, record
 from tests.hub.serving import client, post, wait_for
 
-PAGES = ("/", "/networks", "/models", "/add")
+PAGES = ("/", "/devices", "/networks", "/models", "/add")
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ def filled(http: TestClient, sqlite: HubDatabase) -> TestClient:
     return http
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", PAGES[1:])
 def test_a_page_without_data_says_so(http: TestClient, path: str) -> None:
     answer = http.get(path)
 
@@ -45,7 +52,7 @@ def test_a_page_without_data_says_so(http: TestClient, path: str) -> None:
 
 
 def test_devices_are_shown_fastest_first_with_a_dot_for_each_network(filled: TestClient) -> None:
-    text = filled.get("/").text
+    text = filled.get("/devices").text
 
     order = re.findall(r'href="/platforms/([a-z]+)/', text)
     assert order == ["fast", "b", "slow"]
@@ -73,12 +80,54 @@ def test_versions_of_the_model_are_shown_with_their_error(filled: TestClient) ->
     text = filled.get("/models").text
 
     assert "log-scale" in text
-    assert "<td>0.0</td>" in text
+    assert '<td role="cell" data-label="MAPE %">0.0</td>' in text
 
 
-@pytest.mark.parametrize("path", ["/networks/nothing", "/platforms/a/b/c/d"])
-def test_a_page_of_nothing_is_not_found(http: TestClient, path: str) -> None:
-    assert http.get(path).status_code == 404
+@pytest.mark.parametrize("path", ["/networks/nothing", "/platforms/a/b/c/d", "/nothing", "/model/0123456789abcdef"])
+def test_a_page_of_nothing_is_a_page_for_a_browser_and_json_for_others(http: TestClient, path: str) -> None:
+    page = http.get(path, headers={"accept": "text/html,*/*"})
+    plain = http.get(path)
+
+    assert (page.status_code, plain.status_code) == (404, 404)
+    assert "<h1>There is nothing here</h1>" in page.text
+    assert set(plain.json()) == {"detail"}
+    assert http.get("/api/nothing", headers={"accept": "text/html"}).json() == {
+        "detail": "no such page; the address may be mistyped"
+    }
+
+
+def test_lists_are_found_in_sorted_and_turned_over(filled: TestClient) -> None:
+    def order(query: str) -> list[str]:
+        return re.findall(r'href="/platforms/([a-z]+)/', filled.get(f"/devices?{query}").text)
+
+    assert order("order=slowest") == ["slow", "b", "fast"]
+    assert order("order=name") == ["b", "fast", "slow"]
+    assert order("order=nonsense&page=99") == ["fast", "b", "slow"]
+    assert order("find=FA+st") == ["fast"]
+    nothing = filled.get("/devices?find=%3Cb%3E").text
+    assert "Nothing has “&lt;b&gt;” in its name." in nothing
+    slowest = filled.get("/networks?order=slowest").text
+    assert slowest.index("resnet-20") < slowest.index("resnet-19")
+    assert filled.get(f"/networks/{NETWORKS[0].key}?find=slow").text.count('<a class="row"') == 1
+    assert filled.get(f"/platforms/{platform('slow')}?find=resnet-7").text.count('<a class="row"') == 1
+    assert filled.get("/devices?page=0").status_code == 422
+
+
+def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
+    """Each has run 500 networks."""
+    random = Random(0)
+    axis, rows = strip_rows(
+        {f"phone{index}": {str(key): [random.uniform(1, 1000)] for key in range(500)} for index in range(1000)}, {}
+    )
+    parts = {"device": "phone", "runtime": "onnxruntime", "runtime_version": "1.31", "unit": "cpu1", "precision": "fp32"}
+    found = listed([{**row, **parts, "networks": 500} for row in rows], _DEVICE_ORDERS, "", "", 3)
+    values = {"axis": axis, "rows": rows, "list": found, "version": None, "contributors": []}
+    counts = {"measurements": 500_000, "networks": 500, "platforms": 1000, "contributors": 66}
+    page = http.app.state.pages.rendered("devices.html", "/devices", {**values, "counts": counts})  # type: ignore[attr-defined]
+
+    assert (len(found.rows), found.total, found.pages) == (50, 1000, 20)
+    assert b"page 3 of 20, 1000 in all" in page
+    assert len(page) < 100_000
 
 
 def test_nothing_of_a_stranger_becomes_markup(http: TestClient, sqlite: HubDatabase) -> None:
@@ -86,7 +135,7 @@ def test_nothing_of_a_stranger_becomes_markup(http: TestClient, sqlite: HubDatab
     found = record(1, reference=Reference("resnet", {"a": evil}, evil))
     post(http, sqlite.issue_token("Ann")[0], [found])
 
-    for path in ("/", "/networks", f"/networks/{found.reference.key}", f"/platforms/{platform()}"):
+    for path in ("/devices", "/networks", f"/networks/{found.reference.key}", f"/platforms/{platform()}"):
         text = http.get(path).text
         assert "<img" not in text
         assert "alert(1)" not in text or "&lt;img" in text or "\\u003cimg" in text
@@ -100,6 +149,9 @@ def test_pages_need_nothing_from_elsewhere_and_no_inline_code(filled: TestClient
     assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=", text)
     for linked in re.findall(r'(?:src|href)="(/static/[^"]+)"', text):
         assert filled.get(linked).status_code == 200
+    for linked, integrity in re.findall(r'(?:src|href)="(/static/[^"]+)" integrity="sha384-([^"]+)"', text):
+        assert b64encode(sha384(filled.get(linked).content).digest()).decode() == integrity
+    assert len(re.findall(" integrity=", text)) == len(re.findall(r"<script|stylesheet|modulepreload", text))
 
 
 def test_the_page_for_devices_offers_to_measure_where_the_runtime_is_installed(http: TestClient) -> None:
@@ -119,9 +171,21 @@ def test_the_page_for_devices_offers_to_measure_where_the_runtime_is_installed(h
 def test_an_axis_is_logarithmic() -> None:
     axis = LogAxis(1.0, 100.0)
 
-    assert [axis.x(value) for value in (0.5, 1.0, 10.0, 100.0, 200.0)] == [0.0, 0.0, 300.0, 600.0, 600.0]
-    assert [label for _, label in axis.ticks] == ["1", "2", "5", "10", "20", "50", "100"]
-    assert [label for _, label in LogAxis(0.1, 10_000.0).ticks] == ["0.1", "1", "10", "100", "1000", "10000"]
+    assert [axis.x(value) for value in (0.5, 1.0, 10.0, 100.0, 200.0)] == [0.0, 0.0, 50.0, 100.0, 100.0]
+    assert [tick.label for tick in axis.ticks] == ["1 ms", "2", "5", "10", "20", "50", "100"]
+    assert [tick.label for tick in LogAxis(0.1, 10_000.0).ticks] == ["0.1 ms", "1", "10", "100", "1000", "10000"]
+    assert [tick.label for tick in LogAxis(0.001, 1e7).ticks] == ["0.01 ms", "1", "100", "10000", "1e+06"]
+
+
+@given(low_ms=st.floats(1e-4, 1e5), times=st.floats(1.3, 1e8))
+def test_labels_of_an_axis_neither_touch_nor_leave_it(low_ms: float, times: float) -> None:
+    ticks = LogAxis(low_ms, low_ms * times).ticks
+
+    for left, right in pairwise(ticks):
+        assert left.ends[1] < right.ends[0]
+    for tick in ticks:
+        assert tick.ends[0] >= 0
+        assert tick.ends[1] <= 100
 
 
 def test_platforms_fall_into_three_clusters() -> None:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from latcast.datasets import jsonlines
+from latcast.graph.writers.onnx import to_onnx
+from latcast.graph.writers.tflite import to_tflite
 from latcast.hub.browser import CHECK, MISSING, SIGNATURE, VERSION, find_assets
 from latcast.hub.database import HubDatabase
+from latcast.predictors.bundle_index import platform_ids
+from latcast.predictors.forecast import predict
+from latcast.spaces.models import as_graph
 from tests.hub.made_up import device, platform
 from tests.hub.serving import QUICK, listening, wait_for
 from tests.hub.test_database import upload
@@ -23,7 +31,7 @@ pytestmark = pytest.mark.slow
 CHROMIUM_VARIABLE = "LATCAST_CHROMIUM"
 """Another browser, or a script that starts it on a quiet core."""
 
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1200, "height": 800}
+PHONE, TABLET, DESK = {"width": 390, "height": 844}, {"width": 768, "height": 1024}, {"width": 1280, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +49,8 @@ def browser() -> Iterator[Any]:
 class Watched:
     """A page that remembers what went wrong in it, and what it asked others for."""
 
-    def __init__(self, browser: Any, viewport: dict[str, int], url: str) -> None:
-        self.page = browser.new_page(viewport=viewport)
+    def __init__(self, browser: Any, viewport: dict[str, int], url: str, scheme: str = "light") -> None:
+        self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
         self.problems: list[str] = []
         self.elsewhere: list[str] = []
         self.page.on("pageerror", lambda problem: self.problems.append(str(problem)))
@@ -55,6 +63,15 @@ class Watched:
         self.page.close()
 
 
+def barriers(page: Any) -> list[str]:
+    """What axe finds against WCAG 2.2 AA and good practice, a line each."""
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8") + ";0")
+    kinds = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = page.evaluate("kinds => axe.run({runOnly: kinds})", kinds)
+    return [f"{each['id']}: {node['html'][:200]}" for each in found["violations"] for node in each["nodes"]]
+
+
 @pytest.fixture
 def served(sqlite: HubDatabase) -> Iterator[str]:
     for number, name in enumerate(("a", "b", "c", "d", "e", "old-phone-with-a-rather-long-name")):
@@ -64,15 +81,19 @@ def served(sqlite: HubDatabase) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-def test_pages_fit_their_screen_and_make_no_errors(browser: Any, served: str, viewport: dict[str, int]) -> None:
-    watched = Watched(browser, viewport, served)
-    for path in ("/", "/networks", "/models", "/add", f"/platforms/{platform('e')}"):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desk"])
+def test_pages_fit_their_screen_make_no_errors_and_keep_nobody_out(
+    browser: Any, served: str, viewport: dict[str, int], scheme: str
+) -> None:
+    watched = Watched(browser, viewport, served, scheme)
+    for path in ("/", "/devices", "/networks", "/models", "/add", f"/platforms/{platform('e')}"):
         watched.page.goto(served + path)
         width, height = watched.page.evaluate("[document.documentElement.scrollWidth, document.body.scrollHeight]")
         assert width <= viewport["width"], path
         assert height > 100
         assert watched.page.evaluate("crossOriginIsolated") is True
+        assert barriers(watched.page) == [], path
 
     watched.close()
     assert watched.problems == []
@@ -81,7 +102,7 @@ def test_pages_fit_their_screen_and_make_no_errors(browser: Any, served: str, vi
 
 def test_a_reader_gets_from_a_device_to_a_network_and_back(browser: Any, served: str) -> None:
     watched = Watched(browser, PHONE, served)
-    watched.page.goto(served)
+    watched.page.goto(f"{served}/devices")
     watched.page.click("text=old-phone")
     assert "networks measured" in watched.page.inner_text("main")
     watched.page.click("a.row >> nth=0")
@@ -90,6 +111,95 @@ def test_a_reader_gets_from_a_device_to_a_network_and_back(browser: Any, served:
 
     assert watched.page.inner_text("h1") in ("old-phone-with-a-rather-long-name", "e", "d", "c", "b", "a")
     watched.close()
+
+
+def test_a_way_to_the_content_is_the_first_that_a_keyboard_meets(browser: Any, served: str) -> None:
+    watched = Watched(browser, PHONE, served)
+    watched.page.goto(f"{served}/networks")
+    watched.page.keyboard.press("Tab")
+    assert watched.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    watched.page.keyboard.press("Enter")
+
+    assert watched.page.evaluate("document.activeElement.id") == "main"
+    watched.close()
+
+
+def test_a_missing_page_is_a_page(browser: Any, served: str) -> None:
+    watched = Watched(browser, PHONE, served)
+    watched.page.goto(f"{served}/networks/nothing")
+
+    assert watched.page.inner_text("h1") == "There is nothing here"
+    assert "no network has the key 'nothing'" in watched.page.inner_text("main")
+    assert barriers(watched.page) == []
+    watched.close()
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "tflite"])
+def test_a_file_is_predicted_without_its_weights_and_shared_where_its_user_says_so(
+    browser: Any, sqlite: HubDatabase, tmp_path: Path, suffix: str
+) -> None:
+    graph = as_graph("squeezenet1_1")
+    file = tmp_path / f"mine.{suffix}"
+    file.write_bytes(to_onnx(graph) if suffix == "onnx" else to_tflite(graph))
+    expected = {name: predict(str(file), name).latency_ms for name in platform_ids()[:3]}
+    with listening(sqlite, replace(QUICK, most_platforms=60)) as url:
+        watched = Watched(browser, PHONE, url)
+        page = watched.page
+        sent: list[int] = []
+        page.on("request", lambda asked: sent.append(len(asked.post_data_buffer or b"")) if "/api/predict" in asked.url else None)
+        page.goto(url)
+        page.set_input_files("#file", file)
+        page.wait_for_selector("#rows li", timeout=60_000)
+        assert page.evaluate("document.activeElement.id") == "title"
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        assert barriers(page) == []
+        assert page.locator("#rows li").count() == 50
+        page.click("#more")
+        assert page.locator("#rows li").count() == 60
+        page.fill("#find", platform_ids()[0].split("/")[0])
+        page.select_option("#order", "name")
+        names = page.locator("#rows li button").evaluate_all("all => all.map(each => each.ariaLabel.slice(11))")
+        latencies = page.locator("#rows li .figures strong").all_inner_texts()
+        for name, latency in zip(names, latencies, strict=True):
+            if name in expected:
+                assert float(latency.removesuffix(" ms")) == pytest.approx(expected[name], rel=0.006)
+        assert set(expected) <= set(names)
+        page.locator("#rows button").first.click()
+        page.wait_for_selector("#inside[open]")
+        assert page.locator("#kernels tr").count() == 15
+        assert barriers(page) == []
+        page.click("#shut")
+        page.click("#share")
+        link = page.wait_for_selector("#link a").inner_text()
+        assert sqlite.shared_model(link.removeprefix(f"{url}/model/")) is not None
+        page.click("#link a")
+        page.wait_for_selector("#rows li", timeout=60_000)
+        assert page.inner_text("h1") == "How long does this network take?"
+        watched.close()
+    assert max(sent) < 25_000  # of a file of 5 MB
+    assert watched.problems == []
+    assert watched.elsewhere == []
+
+
+def test_sizes_that_a_file_leaves_open_are_asked_for(browser: Any, sqlite: HubDatabase, tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ("batch", 8, 32, 32)) for name in ("x", "y")]
+    onnx.save(
+        helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])),
+        tmp_path / "a.onnx",
+    )
+    with listening(sqlite, replace(QUICK, most_platforms=3)) as url:
+        watched = Watched(browser, PHONE, url)
+        page = watched.page
+        page.goto(url)
+        page.set_input_files("#file", tmp_path / "a.onnx")
+        page.wait_for_selector("#shape:focus", timeout=60_000)
+        page.click("button[type=submit]")
+        page.wait_for_selector("#rows li")
+        assert "x " in page.inner_text("#facts")
+        page.set_input_files("#file", {"name": "no.onnx", "mimeType": "text/plain", "buffer": b"hello"})
+        page.wait_for_selector("#state.warning")
+        assert "no.onnx" in page.inner_text("#state")
+        watched.close()
 
 
 def test_a_browser_measures_shows_asks_sends_and_is_predicted(

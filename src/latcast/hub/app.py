@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from latcast.errors import DatasetError, LatcastError
@@ -88,9 +90,11 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
     app.state.site = site
     app.add_exception_handler(LatcastError, _refusal)
     app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _not_served)
     app.include_router(Api(site).router())
     app.include_router(PredictApi(site).router())
-    app.include_router(Pages(site).router())
+    app.state.pages = Pages(site)
+    app.include_router(app.state.pages.router())
     return app
 
 
@@ -101,25 +105,42 @@ def _preload(site: Site) -> None:
         _LOG.error("%s", problem)
 
 
-async def _refusal(request: Request, problem: Exception) -> JSONResponse:
+async def _refusal(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, LatcastError)
     status = next((code for kind, code in _STATUS_CODES if isinstance(problem, kind)), 422)
     text = str(problem)
     if isinstance(problem, DatasetError):
         _LOG.error("%s %s: %s", request.method, request.url.path, problem)
         text = "the hub's database does not answer; try again later"
-    headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "5"} if status == 503 else None
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "5"} if status == 503 else {}
     if isinstance(problem, TooOftenError):
         headers = {"retry-after": str(problem.wait_s)}
-    return JSONResponse({"detail": text}, status_code=status, headers=headers)
+    return _said(request, status, text, headers)
 
 
-async def _malformed(request: Request, problem: Exception) -> JSONResponse:
+async def _not_served(request: Request, problem: Exception) -> Response:
+    """What no route answers."""
+    assert isinstance(problem, HTTPException)
+    text = "no such page; the address may be mistyped" if problem.status_code == 404 else str(problem.detail)
+    return _said(request, problem.status_code, text, dict(problem.headers or {}))
+
+
+def _said(request: Request, status: int, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
+    """A page for a person who looked for one, and JSON for everybody else."""
+    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+        answer: Response = request.app.state.pages.problem(status, text)
+    else:
+        answer = JSONResponse({"detail": text}, status_code=status)
+    answer.headers.update(headers)
+    return answer
+
+
+async def _malformed(request: Request, problem: Exception) -> Response:
     """Without the input, which may not even be representable in JSON."""
     assert isinstance(problem, RequestValidationError)
     found = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in problem.errors()[:5]]
     text = "; ".join(found).encode("utf-8", "replace").decode()
-    return JSONResponse({"detail": text}, status_code=422)
+    return _said(request, 422, text)
 
 
 CONTENT_SECURITY_POLICY = "; ".join(

@@ -1,23 +1,26 @@
-"""The web pages: plain HTML made here, plots as SVG, a script only where something is measured."""
+"""The web pages: plain HTML made here, plots as SVG, a script only where something is measured or predicted."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
+from starlette.concurrency import run_in_threadpool
 
 from latcast.hub import browser
 from latcast.hub.api import PLATFORM_PATH, Key, Part
+from latcast.hub.charts import LogAxis, interval_rows, strip_rows
 from latcast.hub.queries import NotFoundError
-from latcast.hub.site import Site
+from latcast.hub.site import Site, as_json
+from latcast.predictors.bundle_index import LOCAL, platform_ids
 
 if TYPE_CHECKING:
     import jinja2
@@ -34,8 +37,33 @@ _MEDIA_TYPES: Mapping[str, str] = {
     ".wasm": "application/wasm",
 }
 
-MAX_ROWS = 400
-"""Rows that a page shows; the interface has all."""
+PAGE_ROWS = 50
+"""Rows of a page; the others are on the pages behind it."""
+
+Find = Annotated[str, Query(max_length=100, description="Parts of a name, with spaces between them.")]
+Order = Annotated[str, Query(max_length=20, description="What rows are sorted by.")]
+PageNumber = Annotated[int, Query(ge=1, le=100_000, description="Which page.")]
+
+Orders = Mapping[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]
+"""Name of an order to its label and the key that rows are sorted by; the first is the usual one."""
+
+_DEVICE_ORDERS: Orders = {
+    "fastest": ("fastest first", lambda row: (row["factor"], row["platform"])),
+    "slowest": ("slowest first", lambda row: (-row["factor"], row["platform"])),
+    "name": ("by name", lambda row: row["platform"]),
+    "networks": ("most networks first", lambda row: (-row["networks"], row["platform"])),
+}
+_NETWORK_ORDERS: Orders = {
+    "quickest": ("quickest first", lambda row: (row["median_ms"], row["name"])),
+    "slowest": ("slowest first", lambda row: (-row["median_ms"], row["name"])),
+    "name": ("by name", lambda row: row["name"]),
+    "platforms": ("most platforms first", lambda row: (-row["platforms"], row["name"])),
+}
+_LATENCY_ORDERS: Orders = {
+    "quickest": ("quickest first", lambda row: (row["latency_ms"], row["name"])),
+    "slowest": ("slowest first", lambda row: (-row["latency_ms"], row["name"])),
+    "name": ("by name", lambda row: row["name"]),
+}
 
 
 def milliseconds(value: float | None) -> str:
@@ -43,6 +71,79 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+class Asset(NamedTuple):
+    """A file of :data:`STATIC`: where it is served, and the hash that browsers hold it to."""
+
+    url: str
+    integrity: str
+
+
+@lru_cache(maxsize=64)
+def asset(name: str) -> Asset:
+    """The static file of this name; its address changes with its content."""
+    digest = hashlib.sha384((STATIC / name).read_bytes()).digest()
+    return Asset(f"/static/{name}?v={digest.hex()[:12]}", f"sha384-{base64.b64encode(digest).decode()}")
+
+
+class Listed(NamedTuple):
+    """Some rows of many.
+
+    Attributes:
+        rows: Of this page.
+        total: All that were found.
+        page, pages: Which, and of how many.
+        find, order: What was asked for.
+        orders: Label of each order, by name.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    total: int
+    page: int
+    pages: int
+    find: str
+    order: str
+    orders: Mapping[str, str]
+
+    def link(self, page: int) -> str:
+        """The address of another page of the same list."""
+        return "?" + urlencode({"find": self.find, "order": self.order, "page": page})
+
+
+def listed(rows: Sequence[Mapping[str, Any]], orders: Orders, find: str, order: str, page: int) -> Listed:
+    """The rows of a page.
+
+    Args:
+        rows: All; each with a ``name``, or ``platform`` as its name.
+        orders: What they may be sorted by.
+        find: Parts of the name, all of which it must hold.
+        order: A key of ``orders``; the first where it is none.
+        page: From 1 on; the last one where it lies behind it.
+    """
+    chosen = order if order in orders else next(iter(orders))
+    words = find.lower().split()
+    found = [row for row in rows if all(word in str(row.get("name") or row["platform"]).lower() for word in words)]
+    found.sort(key=orders[chosen][1])
+    pages = max(1, -(-len(found) // PAGE_ROWS))
+    page = min(page, pages)
+    shown = found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    return Listed(shown, len(found), page, pages, find, chosen, {name: label for name, (label, _) in orders.items()})
+
+
+@lru_cache(maxsize=1)
+def _known_platforms() -> tuple[int, int]:
+    """Platforms that models are predicted on, and their devices."""
+    devices = [name.partition("/")[0] for name in platform_ids()]
+    shared = [device for device in devices if device != LOCAL]
+    return len(shared), len(set(shared))
+
+
+@lru_cache(maxsize=1)
+def _published_names() -> list[str]:
+    from latcast.spaces.catalogue import FAMILY_NAMES, family
+
+    return sorted(name for each in FAMILY_NAMES for name in family(each).published)
 
 
 class Pages:
@@ -55,7 +156,9 @@ class Pages:
         """All routes; OpenAPI does not list them."""
         router = APIRouter(include_in_schema=False)
         routes: tuple[tuple[str, Callable[..., Any]], ...] = (
-            ("/", self.devices),
+            ("/", self.model),
+            ("/model/{key}", self.shared_model),
+            ("/devices", self.devices),
             ("/networks", self.networks),
             ("/networks/{key}", self.network),
             ("/platforms/" + PLATFORM_PATH, self.platform),
@@ -79,64 +182,92 @@ class Pages:
             trim_blocks=True,
         )
         environment.filters["ms"] = milliseconds
+        environment.globals["asset"] = asset
         return environment
 
-    async def _page(self, key: tuple[str, ...], template: str, values: Callable[[], Mapping[str, Any]]) -> Response:
-        cached = ("page", template, *key)
-        content = await self.site.cache.answer(cached, lambda: self._templates.get_template(template).render(**values()).encode())
-        return HTMLResponse(content)
+    def rendered(self, template: str, here: str, values: Mapping[str, Any]) -> bytes:
+        """A page; ``here`` is the place in the navigation that it belongs to."""
+        return self._templates.get_template(template).render(here=here, **values).encode()
 
-    async def devices(self) -> Response:
-        return await self._page((), "devices.html", self._devices)
+    async def _page(self, key: tuple[str, ...], template: str, here: str, values: Callable[[], Mapping[str, Any]]) -> Response:
+        return HTMLResponse(
+            await self.site.cache.answer(("page", template, *key), lambda: self.rendered(template, here, values()))
+        )
+
+    async def _data(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        """What the pages of a list are made from, made once for all of them."""
+        return json.loads(await self.site.cache.answer(("data", *key), lambda: as_json(make())))
+
+    async def model(self, request: Request) -> Response:
+        base = str(request.base_url).rstrip("/")
+        return await self._page((base,), "model.html", "/", lambda: self._model("", base))
+
+    async def shared_model(self, key: Key, request: Request) -> Response:
+        if await run_in_threadpool(self.site.database.shared_model, key) is None:
+            raise NotFoundError(f"no model is shared under '{key[:40]}'; its link may have been removed")
+        base = str(request.base_url).rstrip("/")
+        return HTMLResponse(await run_in_threadpool(self.rendered, "model.html", "/", self._model(key, base)))
+
+    def _model(self, shared: str, base: str) -> dict[str, Any]:
+        platforms, devices = _known_platforms()
+        names = [] if shared else _published_names()
+        return {"shared": shared, "platforms": platforms, "devices": devices, "names": names, "base": base}
+
+    async def devices(self, find: Find = "", order: Order = "", page: PageNumber = 1) -> Response:
+        data = await self._data(("devices",), self._devices)
+        values = {**data, "axis": LogAxis(**data["axis"]), "list": listed(data["rows"], _DEVICE_ORDERS, find, order, page)}
+        return HTMLResponse(self.rendered("devices.html", "/devices", values))
 
     def _devices(self) -> dict[str, Any]:
-        platforms = {item["id"]: item for item in self.site.reader.platforms()}
-        latencies = self.site.reader.latencies()
-        names = {key: reference.name for key, reference in self.site.reader.references().items()}
-        axis, rows = strip_rows(latencies, names)
+        reader = self.site.reader
+        platforms = {item["id"]: item for item in reader.platforms()}
+        names = {key: reference.name for key, reference in reader.references().items()}
+        axis, rows = strip_rows(reader.latencies(), names)
+        version = self.site.served.version
         return {
-            "counts": self.site.reader.counts(),
-            "axis": axis,
-            "rows": [{**row, **platforms[row["platform"]]} for row in rows[:MAX_ROWS]],
-            "hidden": max(0, len(rows) - MAX_ROWS),
-            "contributors": self.site.reader.contributors()[:12],
-            "version": self.site.served.version,
+            "counts": reader.counts(),
+            "axis": vars(axis),
+            "rows": [{**row, **platforms[row["platform"]]} for row in rows if row["platform"] in platforms],
+            "contributors": reader.contributors()[:12],
+            "version": None if version is None else {"number": version.number, "held_out": version.held_out},
         }
 
-    async def networks(self) -> Response:
-        return await self._page((), "networks.html", self._networks)
+    async def networks(self, find: Find = "", order: Order = "", page: PageNumber = 1) -> Response:
+        rows = await self._data(("networks",), self.site.reader.networks)
+        axis = LogAxis.over([value for item in rows for value in (item["fastest_ms"], item["slowest_ms"])])
+        values = {"axis": axis, "list": listed(rows, _NETWORK_ORDERS, find, order, page)}
+        return HTMLResponse(self.rendered("networks.html", "/networks", values))
 
-    def _networks(self) -> dict[str, Any]:
-        found = sorted(self.site.reader.networks(), key=lambda item: (item["median_ms"], item["name"]))
-        axis = LogAxis.over([value for item in found for value in (item["fastest_ms"], item["slowest_ms"])])
-        return {"networks": found[:MAX_ROWS], "hidden": max(0, len(found) - MAX_ROWS), "axis": axis}
+    async def network(self, key: Key, find: Find = "", order: Order = "", page: PageNumber = 1) -> Response:
+        found = await self._data(("network", key), lambda: self.site.reader.network(key))
+        rows = [{**row, "name": row["platform"]} for row in found["latencies"]]
+        axis = LogAxis.over([row["latency_ms"] for row in rows])
+        values = {"network": found, "axis": axis, "list": listed(rows, _LATENCY_ORDERS, find, order, page)}
+        return HTMLResponse(self.rendered("network.html", "/networks", values))
 
-    async def network(self, key: Key) -> Response:
-        def values() -> dict[str, Any]:
-            found = self.site.reader.network(key)
-            found["latencies"].sort(key=lambda item: item["latency_ms"])
-            return {"network": found, "axis": LogAxis.over([item["latency_ms"] for item in found["latencies"]])}
-
-        return await self._page((key,), "network.html", values)
-
-    async def platform(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
+    async def platform(
+        self, device: Part, runtime: Part, unit: Part, precision: Part, find: Find = "", order: Order = "", page: PageNumber = 1
+    ) -> Response:
         name = f"{device}/{runtime}/{unit}/{precision}"
-
-        def values() -> dict[str, Any]:
-            found = self.site.reader.device_page(name, self.site.forecaster.predict)
-            axis, rows = interval_rows(found)
-            return {"page": found, "axis": axis, "rows": rows[:MAX_ROWS], "version": self.site.served.version}
-
-        return await self._page((name,), "platform.html", values)
+        found = await self._data(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
+        axis, rows = interval_rows(found)
+        values = {
+            "page": found,
+            "axis": axis,
+            "list": listed(rows, _LATENCY_ORDERS, find, order, page),
+            "version": self.site.served.version,
+        }
+        return HTMLResponse(self.rendered("platform.html", "/devices", values))
 
     async def models(self) -> Response:
-        return await self._page((), "models.html", lambda: {"models": self.site.reader.models()})
+        return await self._page((), "models.html", "/models", lambda: {"models": self.site.reader.models()[:PAGE_ROWS]})
 
     async def add(self) -> Response:
         found = browser.find_assets()
         return await self._page(
             ("add", str(found)),
             "add.html",
+            "/add",
             lambda: {
                 "assets": found,
                 "missing": browser.MISSING,
@@ -146,14 +277,20 @@ class Pages:
             },
         )
 
-    async def static(self, name: Key) -> Response:
+    def problem(self, status: int, text: str) -> Response:
+        """What a browser shows of an error."""
+        heading = {404: "There is nothing here", 429: "Too often", 503: "Not now"}.get(status, "That did not work")
+        return HTMLResponse(self.rendered("problem.html", "", {"heading": heading, "text": text}), status)
+
+    async def static(self, name: Key, v: Annotated[str, Query(max_length=64)] = "") -> Response:
         # A name without a slash, looked up among the files that are there: no path is made of what a client sent.
         files = {file.name: file for file in STATIC.iterdir() if file.is_file() and file.suffix in _MEDIA_TYPES}
         if name not in files:
             raise NotFoundError(f"no file '{name}'")
-        return FileResponse(files[name], media_type=_MEDIA_TYPES[files[name].suffix], headers={"cache-control": "max-age=300"})
+        keeps = "max-age=31536000, immutable" if v else "max-age=300"
+        return FileResponse(files[name], media_type=_MEDIA_TYPES[files[name].suffix], headers={"cache-control": keeps})
 
-    async def runtime_file(self, name: Key, request: Request) -> Response:
+    async def runtime_file(self, name: Key) -> Response:
         found = browser.find_assets()
         file = found.file(name) if found else None
         if file is None:
@@ -163,114 +300,3 @@ class Pages:
             media_type=_MEDIA_TYPES["." + name.rpartition(".")[2]],
             headers={"content-encoding": "gzip", "cache-control": "max-age=31536000, immutable"},
         )
-
-
-WIDTH = 600
-"""Of a plot, in units of its own."""
-
-TICK_DISTANCE = 75
-"""Between labels, so that they can be read on a phone."""
-
-CLUSTERS = ("fast", "medium", "slow")
-"""Ganesan et al. (§II) find three clusters of phones."""
-
-
-@dataclass(frozen=True)
-class LogAxis:
-    """A logarithmic axis from ``low_ms`` to ``high_ms`` over :data:`WIDTH` units."""
-
-    low_ms: float
-    high_ms: float
-
-    @classmethod
-    def over(cls, values_ms: Iterable[float]) -> LogAxis:
-        """An axis that holds all values, with a margin."""
-        found = [value for value in values_ms if value > 0]
-        return cls(min(found) / 1.15, max(found) * 1.15) if found else cls(1.0, 100.0)
-
-    def x(self, value_ms: float) -> float:
-        """Where a value lies; clipped to the axis."""
-        share = math.log(value_ms / self.low_ms) / math.log(self.high_ms / self.low_ms)
-        return round(WIDTH * min(max(share, 0.0), 1.0), 1)
-
-    @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Position and label of 1, 2 and 5 of each decade; of fewer where they would come too close."""
-        decades = range(math.floor(math.log10(self.low_ms)), math.ceil(math.log10(self.high_ms)) + 1)
-        for steps in ((1, 2, 5), (1, 3), (1,)):
-            values = [step * 10.0**decade for decade in decades for step in steps]
-            found = [(self.x(value), f"{value:g}") for value in values if self.low_ms <= value <= self.high_ms]
-            if all(right - left >= TICK_DISTANCE for (left, _), (right, _) in pairwise(found)):
-                break
-        return found
-
-
-def clusters(scales: Sequence[float]) -> list[str]:
-    """Fast, medium or slow for each scale (log latency against the mean platform), by k-means in one dimension.
-
-    Fewer than six platforms are not clustered: each gets an empty text.
-    """
-    if len(scales) < 6:
-        return [""] * len(scales)
-    import numpy as np
-
-    values = np.asarray(scales)
-    centres = np.quantile(values, [1 / 6, 1 / 2, 5 / 6])
-    for _ in range(50):
-        nearest = np.argmin(np.abs(values[:, None] - centres), axis=1)
-        moved = np.array([values[nearest == index].mean() if np.any(nearest == index) else centres[index] for index in range(3)])
-        if np.allclose(moved, centres):
-            break
-        centres = moved
-    return [CLUSTERS[int(index)] for index in nearest]
-
-
-def strip_rows(
-    latencies: Mapping[str, Mapping[str, Sequence[float]]], names: Mapping[str, str]
-) -> tuple[LogAxis, list[dict[str, Any]]]:
-    """One row for each platform, the fastest first: a dot for each network that it ran.
-
-    Args:
-        latencies: Platform id to network key to latencies (ms).
-        names: Network key to name.
-    """
-    centre = {platform: {key: median(values) for key, values in found.items()} for platform, found in latencies.items()}
-    by_network: dict[str, list[float]] = {}
-    for found in centre.values():
-        for key, value in found.items():
-            by_network.setdefault(key, []).append(value)
-    usual = {key: median(values) for key, values in by_network.items()}
-    scale = {
-        platform: median([math.log(value / usual[key]) for key, value in found.items()]) for platform, found in centre.items()
-    }
-    ordered = sorted(centre, key=lambda platform: (scale[platform], platform))
-    axis = LogAxis.over([value for found in centre.values() for value in found.values()])
-    kinds = clusters([scale[platform] for platform in ordered])
-    rows = [
-        {
-            "platform": platform,
-            "cluster": kind,
-            "factor": math.exp(scale[platform]),
-            "dots": [
-                (axis.x(value), f"{names.get(key, key)}: {value:.3g} ms") for key, value in sorted(centre[platform].items())
-            ],
-        }
-        for platform, kind in zip(ordered, kinds, strict=True)
-    ]
-    return axis, rows
-
-
-def interval_rows(page: Mapping[str, Any]) -> tuple[LogAxis, list[dict[str, Any]]]:
-    """One row for each network of a platform, the quickest first: a dot where it was measured, a bar where it is predicted.
-
-    Args:
-        page: What :meth:`HubReader.device_page` gives.
-    """
-    measured = [
-        {**item, "measured": True, "low_ms": item["fastest_ms"], "high_ms": item["slowest_ms"]} for item in page["measured"]
-    ]
-    rows = sorted([*measured, *({**item, "measured": False} for item in page["predicted"])], key=lambda item: item["latency_ms"])
-    axis = LogAxis.over([value for item in rows for value in (item["low_ms"], item["high_ms"])])
-    return axis, [
-        {**item, "x": axis.x(item["latency_ms"]), "from": axis.x(item["low_ms"]), "to": axis.x(item["high_ms"])} for item in rows
-    ]

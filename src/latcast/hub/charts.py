@@ -1,0 +1,150 @@
+"""What the pages draw: logarithmic axes, and rows of dots and intervals, in percent of their width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any, NamedTuple
+
+WIDTH = 100.0
+"""Of a plot: positions are percent of it."""
+
+CHARACTER, GAP = 2.3, 2.0
+"""Of a label and between two of them on a phone, where a plot is 350 pixels wide."""
+
+MOST_DOTS = 40
+"""Of a row, each with the name of its network; of more networks the places alone are drawn, each place once."""
+
+CLUSTERS = ("fast", "medium", "slow")
+"""Ganesan et al. (§II) find three clusters of phones."""
+
+
+class Tick(NamedTuple):
+    """A label at a place of an axis."""
+
+    x: float
+    label: str
+
+    @property
+    def anchor(self) -> str:
+        """Which end of the label is at the place, so that it stays inside."""
+        half = CHARACTER * len(self.label) / 2
+        return "start" if self.x < half else "end" if self.x > WIDTH - half else "middle"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """From where to where the label reaches."""
+        width = CHARACTER * len(self.label)
+        left = self.x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
+        return left, left + width
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """A logarithmic axis from ``low_ms`` to ``high_ms`` over :data:`WIDTH`."""
+
+    low_ms: float
+    high_ms: float
+
+    @classmethod
+    def over(cls, values_ms: Iterable[float]) -> LogAxis:
+        """An axis that holds all values, with a margin."""
+        found = [value for value in values_ms if value > 0]
+        return cls(min(found) / 1.15, max(found) * 1.15) if found else cls(1.0, 100.0)
+
+    def x(self, value_ms: float) -> float:
+        """Where a value lies; clipped to the axis."""
+        share = math.log(value_ms / self.low_ms) / math.log(self.high_ms / self.low_ms)
+        return round(WIDTH * min(max(share, 0.0), 1.0), 1)
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """Those of 1, 2 and 5 of each decade; of fewer where their labels would touch; the middle where there is none."""
+        found: list[Tick] = []
+        decades = range(math.floor(math.log10(self.low_ms)), math.ceil(math.log10(self.high_ms)) + 1)
+        for steps, every in (((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
+            values = [step * 10.0**decade for decade in decades if decade % every == 0 for step in steps]
+            found = [Tick(self.x(value), f"{value:g}") for value in values if self.low_ms <= value <= self.high_ms]
+            if found:
+                found[0] = Tick(found[0].x, f"{found[0].label} ms")
+            if all(left.ends[1] + GAP <= right.ends[0] for left, right in pairwise(found)):
+                break
+        return found or [Tick(WIDTH / 2, f"{math.sqrt(self.low_ms * self.high_ms):.3g} ms")]
+
+
+def clusters(scales: Sequence[float]) -> list[str]:
+    """Fast, medium or slow for each scale (log latency against the mean platform), by k-means in one dimension.
+
+    Fewer than six platforms are not clustered: each gets an empty text.
+    """
+    if len(scales) < 6:
+        return [""] * len(scales)
+    import numpy as np
+
+    values = np.asarray(scales)
+    centres = np.quantile(values, [1 / 6, 1 / 2, 5 / 6])
+    for _ in range(50):
+        nearest = np.argmin(np.abs(values[:, None] - centres), axis=1)
+        moved = np.array([values[nearest == index].mean() if np.any(nearest == index) else centres[index] for index in range(3)])
+        if np.allclose(moved, centres):
+            break
+        centres = moved
+    return [CLUSTERS[int(index)] for index in nearest]
+
+
+def strip_rows(
+    latencies: Mapping[str, Mapping[str, Sequence[float]]], names: Mapping[str, str]
+) -> tuple[LogAxis, list[dict[str, Any]]]:
+    """One row for each platform, the fastest first: a dot for each network that it ran.
+
+    Args:
+        latencies: Platform id to network key to latencies (ms).
+        names: Network key to name.
+    """
+    centre = {platform: {key: median(values) for key, values in found.items()} for platform, found in latencies.items()}
+    by_network: dict[str, list[float]] = {}
+    for found in centre.values():
+        for key, value in found.items():
+            by_network.setdefault(key, []).append(value)
+    usual = {key: median(values) for key, values in by_network.items()}
+    scale = {
+        platform: median([math.log(value / usual[key]) for key, value in found.items()]) for platform, found in centre.items()
+    }
+    ordered = sorted(centre, key=lambda platform: (scale[platform], platform))
+    axis = LogAxis.over([value for found in centre.values() for value in found.values()])
+    kinds = clusters([scale[platform] for platform in ordered])
+    rows = []
+    for platform, kind in zip(ordered, kinds, strict=True):
+        found = centre[platform]
+        row: dict[str, Any] = {
+            "platform": platform,
+            "cluster": kind,
+            "factor": math.exp(scale[platform]),
+            "dots": [],
+            "places": [],
+        }
+        if len(found) <= MOST_DOTS:
+            row["dots"] = [(axis.x(value), f"{names.get(key, key)}: {value:.3g} ms") for key, value in sorted(found.items())]
+        else:
+            row["places"] = sorted({round(axis.x(value)) for value in found.values()})
+        rows.append(row)
+    return axis, rows
+
+
+def interval_rows(page: Mapping[str, Any]) -> tuple[LogAxis, list[dict[str, Any]]]:
+    """One row for each network of a platform, the quickest first: a dot where it was measured, a bar where it is predicted.
+
+    Args:
+        page: What :meth:`HubReader.device_page` gives.
+    """
+    measured = [
+        {**item, "measured": True, "low_ms": item["fastest_ms"], "high_ms": item["slowest_ms"]} for item in page["measured"]
+    ]
+    rows = sorted([*measured, *({**item, "measured": False} for item in page["predicted"])], key=lambda item: item["latency_ms"])
+    axis = LogAxis.over([value for item in rows for value in (item["low_ms"], item["high_ms"])])
+    return axis, [
+        {**item, "x": axis.x(item["latency_ms"]), "from": axis.x(item["low_ms"]), "to": axis.x(item["high_ms"])} for item in rows
+    ]

@@ -1,0 +1,293 @@
+// "Your model": strips the weights off a file, asks how long it takes on all platforms, and shows that.
+
+const $ = (id) => document.getElementById(id);
+const page = $("model");
+const PORTION = 50;
+const CHARTED = 600;
+
+const state = { source: null, found: null, shown: PORTION, chosen: [] };
+
+const milliseconds = (ms) => (ms >= 100 ? ms.toFixed(0) : ms >= 10 ? ms.toFixed(1) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(3));
+const flops = (count) => (count >= 1e9 ? `${(count / 1e9).toPrecision(3)} GFLOPs` : `${(count / 1e6).toPrecision(3)} MFLOPs`);
+
+function element(tag, properties = {}, ...children) {
+  const found = document.createElement(tag);
+  Object.assign(found, properties);
+  found.append(...children);
+  return found;
+}
+
+function drawn(tag, attributes, ...children) {
+  const found = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
+  found.append(...children);
+  return found;
+}
+
+function say(text, wrong = false) {
+  $("state").textContent = text;
+  $("state").classList.toggle("warning", wrong);
+}
+
+async function packed(data) {
+  if (!self.CompressionStream) return [data, {}];
+  const stream = new Blob([data]).stream().pipeThrough(new CompressionStream("gzip"));
+  return [await new Response(stream).arrayBuffer(), { "content-encoding": "gzip" }];
+}
+
+// A source is {name, data} of a file, {name, model} of a published network, or {name, shared} of a link.
+async function ask(extra) {
+  const { source } = state;
+  const query = new URLSearchParams({ name: source.name.slice(0, 200), ...extra });
+  for (const shape of $("shape").value.split(/\s+/).filter(Boolean)) query.append("shape", shape);
+  const options = { method: "POST", headers: {} };
+  if (source.data) {
+    [options.body, options.headers] = await packed(source.data);
+    options.headers["content-type"] = "application/octet-stream";
+  } else if (source.model) query.set("model", source.model);
+  else query.set("shared", source.shared);
+  const answer = await fetch(`/api/predict?${query}`, options);
+  const found = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(typeof found.detail === "string" ? found.detail : `the server answered ${answer.status}`);
+  return found;
+}
+
+async function predict(source) {
+  state.source = source;
+  page.ariaBusy = "true";
+  say(`Predicting ${source.name} …`);
+  try {
+    state.found = await ask({});
+    state.shown = PORTION;
+    $("results").hidden = false; // before anything is drawn into it: the axis needs its width
+    showModel();
+    offerFilters();
+    show();
+    const rows = state.found.predictions;
+    say(`${source.name}: from ${milliseconds(rows[0].latency_ms)} to ${milliseconds(rows.at(-1).latency_ms)} ms on ${rows.length} platforms.`);
+    $("title").focus();
+  } catch (problem) {
+    const dynamic = problem.message.match(/shape=(\S+=[\dx,]+)/);
+    if (dynamic) {
+      $("sizes").hidden = false;
+      $("shape").value ||= dynamic[1];
+      $("shape").focus();
+    }
+    say(problem.message, true);
+  } finally {
+    page.ariaBusy = "false";
+  }
+}
+
+function showModel() {
+  const { model, not_predicted: left } = state.found;
+  const inputs = model.inputs.map((input) => `${input.name} ${input.shape.join("×")}`).join(", ");
+  $("title").textContent = model.name;
+  $("facts").textContent =
+    `${inputs}; ${model.operators} operators, ${(model.parameters / 1e6).toPrecision(3)} million parameters, ${flops(model.flops)}.` +
+    (left ? ` ${left} platforms were left out, as the model takes long to predict.` : "");
+  $("link").replaceChildren();
+  $("share").hidden = Boolean(state.source.shared);
+}
+
+function offerFilters() {
+  const rows = state.found.predictions;
+  const parts = rows.map((row) => row.platform.split("/"));
+  const offer = (id, values) => {
+    const select = $(id);
+    const before = select.value;
+    select.replaceChildren(select.options[0], ...[...new Set(values)].sort().map((value) => new Option(value, value)));
+    select.value = before;
+    if (select.selectedIndex < 0) select.selectedIndex = 0;
+  };
+  offer("kind", rows.map((row) => row.kind));
+  offer("runtime", parts.map((each) => each[1].replace(/-[^-]*$/, "")));
+  offer("precision", parts.map((each) => each[3]));
+}
+
+const ORDERS = {
+  fastest: (a, b) => a.latency_ms - b.latency_ms,
+  slowest: (a, b) => b.latency_ms - a.latency_ms,
+  surest: (a, b) => Math.log(a.high_ms / a.low_ms) - Math.log(b.high_ms / b.low_ms),
+  name: (a, b) => a.platform.localeCompare(b.platform),
+};
+
+function show() {
+  const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const [kind, runtime, precision] = ["kind", "runtime", "precision"].map((id) => $(id).value);
+  const budget = Number($("budget").value) || Infinity;
+  state.chosen = state.found.predictions
+    .filter((row) => {
+      const text = `${row.platform} ${row.chip ?? ""}`.toLowerCase();
+      const [, itsRuntime, , itsPrecision] = row.platform.split("/");
+      return (
+        words.every((word) => text.includes(word)) &&
+        (!kind || row.kind === kind) &&
+        (!runtime || itsRuntime.replace(/-[^-]*$/, "") === runtime) &&
+        (!precision || itsPrecision === precision) &&
+        row.latency_ms <= budget
+      );
+    })
+    .sort(ORDERS[$("order").value]);
+  const rows = state.chosen.slice(0, state.shown);
+  $("count").textContent = `${state.chosen.length} of ${state.found.predictions.length} platforms`;
+  const axis = new Axis(rows);
+  $("axis").replaceChildren(axis.labels());
+  $("rows").replaceChildren(...rows.map((row) => item(row, axis)));
+  $("more").hidden = state.chosen.length <= rows.length;
+}
+
+class Axis {
+  constructor(rows) {
+    const low = Math.min(...rows.map((row) => row.low_ms).filter((value) => value > 0), Infinity);
+    const high = Math.max(...rows.map((row) => row.high_ms), 0);
+    [this.low, this.high] = high > 0 && low < Infinity ? [low / 1.1, high * 1.1] : [1, 100];
+  }
+
+  x(ms) {
+    const share = Math.log(Math.max(ms, 1e-9) / this.low) / Math.log(this.high / this.low);
+    return (CHARTED * Math.min(Math.max(share, 0), 1)).toFixed(1);
+  }
+
+  labels() {
+    const width = $("axis").clientWidth || CHARTED;
+    const values = [];
+    for (let decade = Math.floor(Math.log10(this.low)); decade <= Math.log10(this.high); decade += 1) {
+      for (const step of [1, 2, 5]) values.push(step * 10 ** decade);
+    }
+    const list = element("span", { className: "ticks" });
+    let last = -Infinity;
+    for (const value of values.filter((each) => each >= this.low && each <= this.high)) {
+      const at = (Number(this.x(value)) / CHARTED) * width;
+      if (at - last < 56 || at > width - 40) continue; // they would collide, or be cut off
+      last = at;
+      const tick = element("span", {}, `${Number(value.toPrecision(1))} ms`);
+      tick.style.left = `${at}px`;
+      list.append(tick);
+    }
+    return list;
+  }
+}
+
+function item(row, axis) {
+  const [device, runtime, unit, precision] = row.platform.split("/");
+  const about = [runtime, unit, precision, row.chip].filter(Boolean).join(" · ");
+  const name = element("div", { className: "name" }, element("strong", {}, device), " ", element("span", { className: "tag" }, row.kind));
+  if (row.coverage.share < 0.9 || row.warnings.length) {
+    const tag = element("span", { className: "tag slow" }, "less sure");
+    tag.title = row.warnings[0] ?? `${(100 * row.coverage.share).toFixed(0)} % of it rests on what was learned`;
+    name.append(" ", tag);
+  }
+  name.append(element("br"), element("small", {}, about));
+  const figures = element("div", { className: "figures" });
+  const level = row.level === null ? "uncalibrated" : `${row.level} %`;
+  figures.append(element("strong", {}, `${milliseconds(row.latency_ms)} ms`), element("br"));
+  figures.append(element("small", {}, `${milliseconds(row.low_ms)} – ${milliseconds(row.high_ms)} (${level})`));
+  const chart = element("div", { className: "chart" });
+  const svg = drawn(
+    "svg",
+    { class: "plot", viewBox: `0 0 ${CHARTED} 24`, "aria-hidden": "true", preserveAspectRatio: "none" },
+    drawn("line", { x1: 0, x2: CHARTED, y1: 12, y2: 12, class: "rule" }),
+    drawn("line", { x1: axis.x(row.low_ms), x2: axis.x(row.high_ms), y1: 12, y2: 12, class: "interval" }),
+    drawn("line", { x1: axis.x(row.latency_ms), x2: axis.x(row.latency_ms), y1: 4, y2: 20, class: "mark" }),
+  );
+  chart.append(svg);
+  const button = element("button", { type: "button", className: "small quiet" }, "Kernels");
+  button.setAttribute("aria-label", `Kernels on ${row.platform}`);
+  button.addEventListener("click", () => kernels(row, button));
+  return element("li", { className: "row forecast" }, name, figures, chart, button);
+}
+
+async function kernels(row, button) {
+  button.disabled = true;
+  try {
+    const found = await ask({ kernels: row.platform, top: 15 });
+    const total = found.prediction.latency_ms || 1;
+    const cells = (...texts) => element("tr", {}, ...texts.map((text) => element("td", {}, text)));
+    $("which").textContent = `${state.found.model.name} on ${row.platform}`;
+    $("sum").textContent =
+      `${milliseconds(found.prediction.latency_ms)} ms, of which ${milliseconds(found.prediction.overhead_ms)} ms are no kernel's; ` +
+      `the longest ${found.kernels.length} of ${found.all_kernels} kernels:`;
+    $("kernels").replaceChildren(
+      ...found.kernels.map((each) =>
+        cells(each.name, each.kernel_type, milliseconds(each.latency_ms), `${((100 * each.latency_ms) / total).toFixed(1)} %`, each.limit || "–"),
+      ),
+    );
+    const warnings = found.prediction.warnings;
+    $("warnings").textContent = warnings.join(" ");
+    $("inside").showModal();
+    $("inside").scrollTop = 0;
+  } catch (problem) {
+    say(problem.message, true);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+async function share() {
+  $("share").disabled = true;
+  try {
+    const found = await ask({ share: true, on: state.found.predictions[0].platform });
+    const url = new URL(found.link, location.href).href;
+    const link = element("a", { href: url }, url);
+    $("link").replaceChildren("Everybody with this link sees these latencies: ", link);
+    link.focus();
+  } catch (problem) {
+    $("link").textContent = problem.message;
+  } finally {
+    $("share").disabled = false;
+  }
+}
+
+async function take(file) {
+  if (!file) return;
+  $("sizes").hidden = true;
+  $("shape").value = "";
+  say(`Reading ${file.name} …`);
+  try {
+    const { stripped } = await import(page.dataset.strip);
+    const whole = new Uint8Array(await file.arrayBuffer());
+    await predict({ name: file.name, data: stripped(whole) });
+  } catch (problem) {
+    say(`${file.name} cannot be read: ${problem.message}`, true);
+  }
+}
+
+$("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const name = $("published").value.trim();
+  if (name) predict({ name, model: name });
+  else if (state.source) predict(state.source);
+  else say("Choose a file, or name a published network.", true);
+});
+$("file").addEventListener("change", () => {
+  $("published").value = "";
+  take($("file").files[0]);
+});
+for (const kind of ["dragover", "dragenter"]) {
+  document.addEventListener(kind, (event) => {
+    event.preventDefault();
+    $("drop").classList.add("over");
+  });
+}
+document.addEventListener("dragleave", () => $("drop").classList.remove("over"));
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  $("drop").classList.remove("over");
+  take(event.dataTransfer.files[0]);
+});
+for (const id of ["find", "kind", "runtime", "precision", "order", "budget"]) {
+  $(id).addEventListener("input", () => {
+    state.shown = PORTION;
+    show();
+  });
+}
+$("more").addEventListener("click", () => {
+  const first = state.shown;
+  state.shown += PORTION;
+  show();
+  $("rows").children[first]?.querySelector("button").focus();
+});
+$("share").addEventListener("click", share);
+$("shut").addEventListener("click", () => $("inside").close());
+if (page.dataset.shared) predict({ name: "shared model", shared: page.dataset.shared });
