@@ -17,7 +17,7 @@ from latcast.hub.site import ServerSettings
 from latcast.records import Measurement
 from tests.hub.made_up import lines
 
-QUICK = ServerSettings(reads_per_minute=0, writes_per_minute=0, refit_quiet_s=0.01, fit_in_process=False)
+QUICK = ServerSettings(reads_per_minute=0, writes_per_minute=0, refit_quiet_s=0.01, fit_in_process=False, seed=False)
 
 
 @contextmanager

@@ -230,7 +230,7 @@ def test_an_address_that_asks_too_often_has_to_wait(sqlite: HubDatabase) -> None
 def test_a_database_that_is_gone_is_said_without_details(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     from sqlalchemy.exc import OperationalError
 
-    def fails(*arguments: object) -> None:
+    def fails(*arguments: object, **options: object) -> None:
         raise OperationalError("SELECT secret", {}, Exception("secret"))
 
     with client(sqlite) as http:

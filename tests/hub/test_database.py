@@ -28,8 +28,8 @@ from latcast.records import Measurement, Reference
 from tests.hub.made_up import device, lines, platform, record
 
 
-def contributor(database: HubDatabase, name: str = "Ann") -> int:
-    token, _ = database.issue_token(name)
+def contributor(database: HubDatabase, name: str = "Ann", trusted: bool | None = None) -> int:
+    token, _ = database.issue_token(name, trusted=trusted)
     return database.check_token(token)[0]
 
 
@@ -288,3 +288,39 @@ def test_whatever_is_read_can_be_stored_and_comes_out_alike(database: HubDatabas
         if found is not None and measurement_id(item) not in before:
             assert found.environment == item.environment
             assert found.reference.key == item.reference.key
+
+
+def test_what_others_measured_otherwise_is_held_back_unless_its_contributor_is_trusted(database: HubDatabase) -> None:
+    upload(database, device("phone", 1.0, range(1, 9)))
+    three = [record(network, factor=3.9, day=2) for network in (1, 2, 3)]
+
+    held = upload(database, three, contributor(database, "Eve"))["quarantined"]
+
+    assert [item["record"] for item in held] == [1, 2, 3]
+    assert "others measured 1 on this platform, a factor of 3.9 away" in held[0]["reason"]
+    again = upload(database, [record(1, factor=1.4, day=3)], contributor(database, "Bob"))
+    trusted = upload(database, [record(2, factor=3.9, day=4)], contributor(database, "Cleo", trusted=True))
+    assert (again["accepted"], trusted["accepted"]) == (1, 1)
+
+
+def test_a_token_brings_so_many_new_platforms_and_no_more(database: HubDatabase) -> None:
+    text_, _ = database.issue_token("Ann", most_platforms=2)
+    who, token = database.check_token(text_)
+    records = [record(1, device=f"phone-{index}") for index in range(4)]
+
+    answer = database.receive(who, lines(records), records, None, token)
+
+    assert answer["accepted"] == 2
+    assert [item["record"] for item in answer["quarantined"]] == [3, 4]
+    assert "may bring 2 new platforms" in answer["quarantined"][0]["reason"]
+    more = [record(2, device="phone-0"), record(1, device="phone-9")]
+    assert database.receive(who, lines(more), more, None, token)["accepted"] == 1
+
+
+def test_a_trusted_contributor_brings_as_many_platforms_as_there_are(sqlite: HubDatabase) -> None:
+    text_, _ = sqlite.issue_token("Ann", trusted=True)
+    who, token = sqlite.check_token(text_)
+    records = [record(1, device=f"phone-{index}") for index in range(30)]
+
+    assert sqlite.receive(who, lines(records), records, None, token)["accepted"] == 30
+    assert (token.trusted, sqlite.tokens()[0].trusted) == (True, True)

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from latcast.hub import browser
 from latcast.hub.queries import NotFoundError, network_json
 from latcast.hub.site import Site, as_json
+from latcast.hub.tokens import Token
 from latcast.hub.uploads import MAX_BODY_BYTES, MAX_RECORDS, parse_upload, read_body
 
 JSON_LINES = "application/x-ndjson"
@@ -158,17 +159,16 @@ class Api:
         return JSONResponse({"database": ready, "model": version.number if version else None}, status_code=200 if ready else 503)
 
     async def upload(self, request: Request, credentials: Credentials) -> Response:
-        contributor_id, _ = await run_in_threadpool(
+        contributor_id, token = await run_in_threadpool(
             self.site.database.check_token, credentials.credentials if credentials else ""
         )
         content = await read_body(request.stream(), request.headers.get("content-encoding", "").strip().lower())
-        answer = await run_in_threadpool(self._store, contributor_id, content)
+        answer = await run_in_threadpool(self._store, contributor_id, token, content)
         return JSONResponse(answer)
 
-    def _store(self, contributor_id: int, content: bytes) -> dict[str, Any]:
+    def _store(self, contributor_id: int, token: Token, content: bytes) -> dict[str, Any]:
         measurements = parse_upload(content)
-        model = self.site.served.model
-        answer = self.site.database.receive(contributor_id, content, measurements, model.screen if model else None)
+        answer = self.site.database.receive(contributor_id, content, measurements, self.site.served.model, token)
         if answer["accepted"] and not answer["repeated"]:
             self.site.cache.forget()
             self.site.refitter.notify()

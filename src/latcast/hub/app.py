@@ -59,7 +59,7 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if site.settings.refit:
             site.refitter.start()
-        following = asyncio.create_task(follow(database.revision, site.cache.forget))
+        following = asyncio.create_task(follow(database.revision, site.take_up))
         loading = asyncio.get_running_loop().run_in_executor(None, _preload, site) if site.settings.preload else None
         yield
         following.cancel()

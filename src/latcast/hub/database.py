@@ -8,36 +8,45 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session
 
-from latcast.datasets.rows import MeasurementRow, PropertyRow, ReferenceRow, stored_reference
+from latcast.datasets.rows import MeasurementRow, PlatformRow, PropertyRow, ReferenceRow, stored_reference
 from latcast.datasets.store import measurement_id
 from latcast.errors import DatasetError, HubError
+from latcast.hub.cells import read_cells
 from latcast.hub.migrations import migrate
 from latcast.hub.model import HubModel, Observation
-from latcast.hub.plausibility import implausibility, outliers
+from latcast.hub.plausibility import contradictions, implausibility, outliers
 from latcast.hub.schema import (
     REASON_LENGTH,
     ContributionRow,
     ContributorRow,
     ModelVersionRow,
+    PlatformOriginRow,
     QuarantineRow,
     UploadRow,
 )
 from latcast.hub.shared_models import SharedModelStore
+from latcast.hub.tokens import Token
 from latcast.measure.environment import utc_now
 from latcast.records import Measurement
 
+_FITTERS_LOCK = 0x6C617463617375
 _WRITERS_LOCK = 0x6C617463617374
-"""Key of PostgreSQL's advisory lock by which writers take turns, as they do on SQLite."""
+"""Keys of PostgreSQL's advisory locks: by the second writers take turns, as they do on SQLite, by the first those that fit."""
 
-_REVISION = "revision"
-"""Property of a database that grows with every change."""
+MOST_PLATFORMS = 20
+"""New platforms that a token may bring, unless its contributor is trusted or the token says otherwise."""
+
+
+class _Origins(NamedTuple):
+    token_id: str
+    new: tuple[str, ...]
+    refused: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,8 @@ class HubDatabase(SharedModelStore):
     """
 
     def __init__(self, location: Path | str) -> None:
-        super().__init__(database_url(location))
+        self.url = database_url(location)
+        super().__init__(self.url)
         try:
             with self._translated("migrate"), self._write_engine().begin() as connection:
                 if connection.dialect.name == "postgresql":
@@ -118,25 +128,25 @@ class HubDatabase(SharedModelStore):
             if session.get_bind().dialect.name == "postgresql":
                 session.execute(select(func.pg_advisory_xact_lock(_WRITERS_LOCK)))
             yield session
-            session.merge(PropertyRow(name=_REVISION, value=str(_revision(session) + 1)))
-
-    def revision(self) -> int:
-        """A number that grows with every change, whichever process made it."""
-        with self._reading() as session:
-            return _revision(session)
 
     # Uploads
 
     def receive(
-        self, contributor_id: int, content: bytes, measurements: Sequence[Measurement], model: HubModel | None
+        self,
+        contributor_id: int,
+        content: bytes,
+        measurements: Sequence[Measurement],
+        model: HubModel | None,
+        token: Token | None = None,
     ) -> dict[str, Any]:
         """Keeps what an upload brought, all of it in one transaction, once.
 
         Args:
-            contributor_id: Whose token it came with.
+            contributor_id: Who sends it.
             content: The upload, uncompressed.
             measurements: What was read from it.
             model: The model that outliers are told by.
+            token: What it came with.
 
         Returns:
             The answer to the contributor: counts, and the reason for each record held back; the first one again, marked as
@@ -144,14 +154,21 @@ class HubDatabase(SharedModelStore):
         """
         upload_id = hashlib.sha256(f"{contributor_id}\n".encode() + content).hexdigest()
         ids = [measurement_id(item) for item in measurements]
-        with self._writing("upload to") as session:
+        with self._reading() as session:
+            if session.get(UploadRow, upload_id) is None:
+                doubts = self._doubts(session, contributor_id, measurements, model)
+            else:
+                doubts = {}
+        with self._changing("upload to") as session:
             before = session.get(UploadRow, upload_id)
             if before is not None:
                 return {**before.answer, "repeated": True}
-            reasons = self._reasons(session, measurements, model)
+            origins = self._origins(session, contributor_id, token, measurements)
+            reasons = {**origins.refused, **doubts}
             held = set(session.scalars(select(QuarantineRow.id).where(QuarantineRow.id.in_(ids))))
             held_back = {ids[index] for index in reasons} | held
             new = self._insert(session, [item for key, item in zip(ids, measurements, strict=True) if key not in held_back])
+            session.add_all(PlatformOriginRow(platform_id=name, token_id=origins.token_id) for name in origins.new)
             now = utc_now()
             answer = {
                 "upload": upload_id,
@@ -168,6 +185,7 @@ class HubDatabase(SharedModelStore):
                 UploadRow(
                     id=upload_id,
                     contributor_id=contributor_id,
+                    token_id=None if token is None else token.id,
                     received_at=now,
                     size_bytes=len(content),
                     records=len(measurements),
@@ -194,8 +212,10 @@ class HubDatabase(SharedModelStore):
             )
         return answer
 
-    def _reasons(self, session: Session, measurements: Sequence[Measurement], model: HubModel | None) -> dict[int, str]:
-        """Why records go into quarantine, by index."""
+    def _doubts(
+        self, session: Session, contributor_id: int, measurements: Sequence[Measurement], model: HubModel | None
+    ) -> dict[int, str]:
+        """Why records are not believed, by index."""
         now = datetime.now(timezone.utc)
         reasons = {}
         by_platform: dict[str, list[int]] = {}
@@ -205,11 +225,35 @@ class HubDatabase(SharedModelStore):
                 by_platform.setdefault(item.platform, []).append(index)
             else:
                 reasons[index] = reason
+        contributor = session.get(ContributorRow, contributor_id)
         for platform, indices in by_platform.items():
-            trusted = {k: median(v) for k, v in network_latencies(session, platform=platform).get(platform, {}).items()}
-            found = outliers([measurements[index] for index in indices], trusted, model)
+            listed = [measurements[index] for index in indices]
+            believed = read_cells(session, platform=platform).by_platform().get(platform, {})
+            found = outliers(listed, believed, model)
+            if believed and (contributor is None or not contributor.trusted):
+                others = read_cells(session, platform=platform, without=contributor_id).by_platform().get(platform, {})
+                found = {**contradictions(listed, others), **found}
             reasons.update({indices[position]: reason for position, reason in found.items()})
         return reasons
+
+    def _origins(
+        self, session: Session, contributor_id: int, token: Token | None, measurements: Sequence[Measurement]
+    ) -> _Origins:
+        """Which platforms of an upload are new, and whose records are too many for the token."""
+        names = sorted({item.platform for item in measurements})
+        known = set(session.scalars(select(PlatformRow.id).where(PlatformRow.id.in_(names))))
+        new = [name for name in names if name not in known]
+        if token is None or not new:
+            return _Origins("", (), {})
+        contributor = session.get(ContributorRow, contributor_id)
+        brought = session.scalar(select(func.count()).where(PlatformOriginRow.token_id == token.id)) or 0
+        most = MOST_PLATFORMS if token.most_platforms is None else token.most_platforms
+        if token.most_platforms is None and contributor is not None and contributor.trusted:
+            most = len(new) + brought
+        taken = new[: max(0, most - brought)]
+        reason = f"its platform is new, and this token may bring {most} new platforms; ask the hub's administrator for more"
+        refused = {index: reason for index, item in enumerate(measurements) if item.platform in set(new) - set(taken)}
+        return _Origins(token.id, tuple(taken), refused)
 
     # Quarantine
 
@@ -242,7 +286,7 @@ class HubDatabase(SharedModelStore):
         Raises:
             HubError: There is no such record in quarantine.
         """
-        with self._writing("release a record in") as session:
+        with self._changing("release a record in") as session:
             row = _held(session, record_id)
             new = self._insert(session, [Measurement.from_json(row.record)])
             session.flush()
@@ -265,21 +309,50 @@ class HubDatabase(SharedModelStore):
         """The latency of each network on each platform: what a model is fitted to. Nothing of the quarantine."""
         with self._reading() as session:
             references = {row.key: stored_reference(row) for row in session.scalars(select(ReferenceRow))}
-            found = network_latencies(session)
+            cells = read_cells(session)
+        columns = (cells.platform, cells.network, cells.latency_ms, cells.weight, cells.trusted)
         return [
-            Observation(platform, references[key], median(values))
-            for platform, networks in found.items()
-            for key, values in networks.items()
+            Observation(cells.platforms[platform], references[cells.networks[network]], latency_ms, weight, trusted)
+            for platform, network, latency_ms, weight, trusted in zip(*(each.tolist() for each in columns), strict=True)
         ]
 
-    def keep_model(self, version: ModelVersion) -> ModelVersion:
-        """Adds a version and returns it with its number."""
-        with self._writing("keep a model in") as session:
+    def keep_model(self, version: ModelVersion, *, contents: int | None = None) -> ModelVersion:
+        """Adds a version and returns it with its number.
+
+        Args:
+            version: New.
+            contents: Of how many versions the content stays; of all where None.
+        """
+        with self._changing("keep a model in") as session:
             values = {name: value for name, value in vars(version).items() if name != "number"}
             row = ModelVersionRow(**values)
             session.add(row)
             session.flush()
+            if contents is not None:
+                old = ModelVersionRow.number <= row.number - contents
+                session.execute(update(ModelVersionRow).where(old).values(content={}))
             return _version(row)
+
+    def newest_model_number(self) -> int | None:
+        """Of the version fitted last."""
+        with self._reading() as session:
+            return session.scalar(select(func.max(ModelVersionRow.number)))
+
+    @contextmanager
+    def fitting_turn(self) -> Iterator[bool]:
+        """Whether this process may fit now: of several that serve a PostgreSQL database one at a time does."""
+        if self._engine.dialect.name != "postgresql":
+            yield True
+            return
+        with self._translated("read"), self._engine.connect() as connection:
+            ours = bool(connection.scalar(select(func.pg_try_advisory_lock(_FITTERS_LOCK))))
+            connection.commit()
+            try:
+                yield ours
+            finally:
+                if ours:
+                    connection.execute(select(func.pg_advisory_unlock(_FITTERS_LOCK)))
+                    connection.commit()
 
     def newest_model(self) -> ModelVersion | None:
         """The version fitted last."""
@@ -297,28 +370,6 @@ class HubDatabase(SharedModelStore):
                 return (session.scalar(select(PropertyRow.value).where(PropertyRow.name == "heartbeat")) or "") >= written
         except DatasetError:
             return False
-
-
-def _revision(session: Session) -> int:
-    row = session.get(PropertyRow, _REVISION)
-    return int(row.value) if row is not None else 0
-
-
-def network_latencies(
-    session: Session, *, platform: str | None = None, network: str | None = None
-) -> dict[str, dict[str, list[float]]]:
-    """Good network latencies (ms): platform id to reference key to one value for each measurement."""
-    query = select(MeasurementRow.platform_id, MeasurementRow.reference_key, MeasurementRow.latency_ms).where(
-        MeasurementRow.role == "network", MeasurementRow.error.is_(None), MeasurementRow.latency_ms > 0
-    )
-    if platform is not None:
-        query = query.where(MeasurementRow.platform_id == platform)
-    if network is not None:
-        query = query.where(MeasurementRow.reference_key == network)
-    found: dict[str, dict[str, list[float]]] = {}
-    for platform_id, key, latency_ms in session.execute(query.order_by(MeasurementRow.platform_id)):
-        found.setdefault(platform_id, {}).setdefault(key, []).append(latency_ms or 0.0)
-    return found
 
 
 def _held(session: Session, record_id: str) -> QuarantineRow:

@@ -99,28 +99,57 @@ def outliers(measurements: Sequence[Measurement], trusted: Mapping[str, float], 
         trusted: Latencies (ms) of that platform's networks that the hub believes already, by reference key.
         model: The model that serves; None while there is none, and nothing is an outlier then.
 
-    A network is judged by a prediction from latencies other than its own. Where fewer than :data:`MIN_KNOWN` are believed,
-    the upload's own latencies are taken along, and the model's robustness decides.
+    A network is judged by what the hub believes of the platform. Where fewer than :data:`MIN_KNOWN` networks are believed, the
+    upload's own latencies are taken along: each is judged by the others, and the model's robustness decides.
     """
     if model is None:
         return {}
     indices = [index for index, item in enumerate(measurements) if item.ok and item.role == "network"]
-    stated = {index: float(measurements[index].latency_ms or 0.0) for index in indices}
-    known = dict(trusted)
-    if len(known) < MIN_KNOWN:
-        known.update({measurements[index].reference.key: stated[index] for index in indices})
-    if len(known) < MIN_KNOWN + 1:
+    if not indices:
         return {}
+    platform = measurements[indices[0]].platform
+    stated = {index: float(measurements[index].latency_ms or 0.0) for index in indices}
+    if len(trusted) >= MIN_KNOWN:
+        others = len(trusted)
+        expected = model.predict([measurements[index].reference for index in indices], trusted, platform)
+    else:
+        known = {**trusted, **{measurements[index].reference.key: stated[index] for index in indices}}
+        others = len(known) - 1
+        if others < MIN_KNOWN:
+            return {}
+        expected = model.left_out(known, platform)
     found = {}
     for index in indices:
-        reference = measurements[index].reference
-        others = {key: value for key, value in known.items() if key != reference.key}
-        forecast = model.predict([reference], others).get(reference.key)
+        forecast = expected.get(measurements[index].reference.key)
         if forecast is None:
             continue
         if not forecast.low_ms / OUTLIER_FACTOR <= stated[index] <= forecast.high_ms * OUTLIER_FACTOR:
             found[index] = (
-                f"latency_ms is {stated[index]:.4g}; from {len(others)} other networks on this platform "
+                f"latency_ms is {stated[index]:.4g}; from {others} other networks on this platform "
                 f"{forecast.low_ms:.4g} to {forecast.high_ms:.4g} was expected"
+            )
+    return found
+
+
+CONTRADICTION_FACTOR = 1.5
+"""Between what two contributors say of a network on a platform: their medians differ by less, whatever the room's temperature."""
+
+
+def contradictions(measurements: Sequence[Measurement], others: Mapping[str, float]) -> dict[int, str]:
+    """Which network latencies of one platform others have measured otherwise, with the reason.
+
+    Args:
+        measurements: Records of one platform from one upload.
+        others: Latencies (ms) of that platform's networks as other contributors measured them, by reference key.
+    """
+    found = {}
+    for index, item in enumerate(measurements):
+        known_ms = others.get(item.reference.key)
+        if known_ms is None or not item.ok or item.role != "network" or item.latency_ms is None:
+            continue
+        if not 1 / CONTRADICTION_FACTOR <= item.latency_ms / known_ms <= CONTRADICTION_FACTOR:
+            found[index] = (
+                f"latency_ms is {item.latency_ms:.4g}; others measured {known_ms:.4g} on this platform, "
+                f"a factor of {max(item.latency_ms / known_ms, known_ms / item.latency_ms):.3g} away"
             )
     return found

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import median
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
 from latcast.errors import HubError
-from latcast.hub.database import HubDatabase, network_latencies
-from latcast.hub.model import Forecast
+from latcast.hub import browser
+from latcast.hub.cells import Cells, read_cells
+from latcast.hub.database import HubDatabase
+from latcast.hub.model import Forecast, connected_groups
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import network_named
+from latcast.spaces.models import models
 
-Predict = Callable[[Sequence[Reference], Mapping[str, float]], dict[str, Forecast]]
+if TYPE_CHECKING:
+    from latcast.hub.refitting import ServedModel
+
+Predict = Callable[[Sequence[Reference], Mapping[str, float], str], dict[str, Forecast]]
 
 PAGE = 500
 """Records read at once."""
@@ -28,17 +38,94 @@ class NotFoundError(HubError):
     """The hub has nothing of this name."""
 
 
-class HubReader:
-    """Reads one database; each call is a transaction of its own."""
+MAIN_GROUP = 0
 
-    def __init__(self, database: HubDatabase) -> None:
+
+@dataclass(frozen=True)
+class Connections:
+    """Which platforms and networks compare: those of one group are connected by measurements, and those of the main group,
+    number 0, by networks of known kernels too, which the model of devices compares with each other.
+
+    Attributes:
+        platforms: Platform id to the number of its group.
+        networks: Reference key to the same.
+    """
+
+    platforms: Mapping[str, int]
+    networks: Mapping[str, int]
+
+
+def connections_of(cells: Cells, known: Callable[[str], bool]) -> Connections:
+    """The groups of some cells.
+
+    Args:
+        cells: Networks on platforms.
+        known: Whether a network with this key has known kernels.
+    """
+    # One more platform, which "ran" every network of known kernels: the model of devices.
+    model = [place for place, key in enumerate(cells.networks) if known(key)]
+    platforms = np.concatenate([np.zeros(len(model), dtype=np.int64), cells.platform + 1])
+    networks = np.concatenate([np.array(model, dtype=np.int64), cells.network])
+    of_platform, of_network = connected_groups(platforms, networks, len(cells.platforms) + 1, len(cells.networks))
+    return Connections(
+        dict(zip(cells.platforms, of_platform[1:].tolist(), strict=True)),
+        dict(zip(cells.networks, of_network.tolist(), strict=True)),
+    )
+
+
+class HubReader:
+    """Reads one database; each call is a transaction of its own.
+
+    What is computed of all measurements is kept until the database changes.
+
+    Args:
+        database: Open.
+        served: The model that answers; None for a reader of measurements alone.
+    """
+
+    def __init__(self, database: HubDatabase, served: ServedModel | None = None) -> None:
         self._database = database
+        self._served = served
+        self._computing = threading.RLock()
+        self._computed: tuple[int, dict[str, Any]] = (-1, {})
 
     def _reading(self) -> Any:
         return self._database._reading()
 
+    def _kept(self, what: str, compute: Callable[[], Any]) -> Any:
+        """A result, computed once for a revision of the database."""
+        revision = self._database.revision()
+        with self._computing:
+            if self._computed[0] != revision:
+                self._computed = (revision, {})
+            kept = self._computed[1]
+            if what not in kept:
+                kept[what] = compute()
+            return kept[what]
+
+    def cells(self, *, platform: str | None = None, network: str | None = None) -> Cells:
+        """What stands for each network on each platform; of one platform or network where it is named."""
+
+        def read() -> Cells:
+            with self._reading() as session:
+                return read_cells(session, platform=platform, network=network)
+
+        return self._kept("cells", read) if platform is None and network is None else read()
+
+    def connections(self) -> Connections:
+        """Which platforms and networks compare."""
+        model = self._served.model if self._served else None
+        version = self._served.version.number if self._served and self._served.version else 0
+        known = model.connected if model is not None else lambda _: False
+        return self._kept(f"connections {version}", lambda: connections_of(self.cells(), known))
+
     def platforms(self) -> list[dict[str, Any]]:
-        """Each platform with the parts of its id and its numbers of networks and measurements."""
+        """Each platform with the parts of its id, its numbers of networks and measurements, and its group (see
+        :class:`Connections`)."""
+        groups = self.connections().platforms
+        return [{**item, "group": groups.get(item["id"], 0)} for item in self._kept("platforms", self._platforms)]
+
+    def _platforms(self) -> list[dict[str, Any]]:
         query = (
             select(
                 PlatformRow,
@@ -51,6 +138,8 @@ class HubReader:
             .group_by(PlatformRow.id)
             .order_by(PlatformRow.id)
         )
+        cells = self.cells()
+        trusted = {cells.platforms[place] for place in set(cells.platform[cells.trusted].tolist())}
         with self._reading() as session:
             return [
                 {
@@ -63,6 +152,7 @@ class HubReader:
                     "networks": networks,
                     "measurements": count,
                     "last_taken_at": last,
+                    "trusted": row.id in trusted,
                 }
                 for row, count, networks, last in session.execute(query)
             ]
@@ -76,34 +166,33 @@ class HubReader:
             device["platforms"].append(platform)
         return list(found.values())
 
-    def latencies(self, *, platform: str | None = None, network: str | None = None) -> dict[str, dict[str, list[float]]]:
-        """Good network latencies (ms): platform id to reference key to one value for each measurement."""
-        with self._reading() as session:
-            return network_latencies(session, platform=platform, network=network)
+    def latencies(self) -> dict[str, dict[str, list[float]]]:
+        """Network latencies (ms): platform id to reference key to what stands for it, a list of one."""
+        return {
+            platform: {key: [value] for key, value in found.items()} for platform, found in self.cells().by_platform().items()
+        }
 
     def references(self, role: str = "network") -> dict[str, Reference]:
-        """Networks of which the hub has a good measurement, by key."""
-        used = select(MeasurementRow.reference_key).where(MeasurementRow.role == role, MeasurementRow.error.is_(None))
-        query = select(ReferenceRow).where(ReferenceRow.key.in_(used)).order_by(ReferenceRow.name, ReferenceRow.key)
-        with self._reading() as session:
-            return {row.key: stored_reference(row) for row in session.scalars(query)}
+        """Networks of which the hub has a good measurement, by key, under the names of :func:`published_name`."""
+
+        def read() -> dict[str, Reference]:
+            used = select(MeasurementRow.reference_key).where(MeasurementRow.role == role, MeasurementRow.error.is_(None))
+            query = select(ReferenceRow).where(ReferenceRow.key.in_(used))
+            with self._reading() as session:
+                found = [named(stored_reference(row)) for row in session.scalars(query)]
+            return {item.key: item for item in sorted(found, key=lambda item: (item.name, item.key))}
+
+        return dict(self._kept(f"references {role}", read))
 
     def networks(self) -> list[dict[str, Any]]:
-        """Each network with its range of latencies over platforms, by name."""
-        by_network: dict[str, list[float]] = {}
-        for networks in self.latencies().values():
-            for key, values in networks.items():
-                by_network.setdefault(key, []).append(median(values))
+        """Each network with its range of latencies over platforms, by name, and its group (see :class:`Connections`)."""
+        groups = self.connections().networks
+        return [{**item, "group": groups.get(item["key"], 0)} for item in self._kept("networks", self._networks)]
+
+    def _networks(self) -> list[dict[str, Any]]:
+        ranges = self.cells().ranges()
         return [
-            {
-                **network_json(reference),
-                "platforms": len(by_network[key]),
-                "fastest_ms": min(by_network[key]),
-                "median_ms": median(by_network[key]),
-                "slowest_ms": max(by_network[key]),
-            }
-            for key, reference in self.references().items()
-            if key in by_network
+            {**network_json(reference), **ranges[key]._asdict()} for key, reference in self.references().items() if key in ranges
         ]
 
     def network(self, key: str) -> dict[str, Any]:
@@ -116,10 +205,17 @@ class HubReader:
             row = session.get(ReferenceRow, key) if _storable(key) else None
             if row is None:
                 raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
-            reference = stored_reference(row)
+            reference = named(stored_reference(row))
+        cells = self.cells(network=key)
         rows = [
-            {"platform": platform, "latency_ms": median(networks[key]), "measurements": len(networks[key])}
-            for platform, networks in self.latencies(network=key).items()
+            {"platform": cells.platforms[platform], "latency_ms": latency_ms, "measurements": count, "trusted": trusted}
+            for platform, latency_ms, count, trusted in zip(
+                cells.platform.tolist(),
+                cells.latency_ms.tolist(),
+                cells.measurements.tolist(),
+                cells.trusted.tolist(),
+                strict=True,
+            )
         ]
         return {**network_json(reference), "parameters": dict(reference.parameters), "latencies": rows}
 
@@ -133,33 +229,52 @@ class HubReader:
         Raises:
             NotFoundError: The hub has no good measurement of it.
         """
-        measured = self.latencies(platform=platform).get(platform) if _storable(platform) else None
-        if not measured:
+        cells = self.cells(platform=platform) if _storable(platform) else None
+        if cells is None or not cells.platforms:
             raise NotFoundError(f"the hub has no measurement of '{platform[:200]}'; /api/devices lists what it has")
         references = self.references()
-        known = {key: median(values) for key, values in measured.items()}
+        known = cells.by_platform()[platform]
         unknown = [reference for key, reference in references.items() if key not in known]
-        forecasts = predict(unknown, known)
+        forecasts = predict(unknown, known, platform)
+        missing = [reference for reference in unknown if reference.key not in forecasts]
         parts = Platform.parse(platform)
+        order = np.argsort(cells.latency_ms, kind="stable").tolist()
         return {
             "platform": platform,
             "device": parts.device,
             "measured": [
                 {
-                    **network_json(references[key]),
-                    "latency_ms": known[key],
-                    "fastest_ms": min(values),
-                    "slowest_ms": max(values),
-                    "measurements": len(values),
+                    **network_json(references[cells.networks[cells.network[row]]]),
+                    "latency_ms": float(cells.latency_ms[row]),
+                    "fastest_ms": float(cells.fastest_ms[row]),
+                    "slowest_ms": float(cells.slowest_ms[row]),
+                    "measurements": int(cells.measurements[row]),
                 }
-                for key, values in sorted(measured.items(), key=lambda item: known[item[0]])
+                for row in order
             ],
             "predicted": [
                 {**network_json(references[key]), **forecast_json(forecast)}
                 for key, forecast in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
             ],
-            "not_predicted": len(unknown) - len(forecasts),
+            "not_predicted": len(missing),
+            "would_connect": [network_json(item) for item in self._would_connect(known, missing)],
         }
+
+    def _would_connect(self, measured: Mapping[str, float], missing: Sequence[Reference]) -> list[Reference]:
+        """Networks, quick ones, each of which makes more of the missing ones comparable once this platform has run it."""
+        if not missing:
+            return []
+        groups = self.connections().networks
+        wanted = {groups.get(item.key, MAIN_GROUP) for item in missing}
+        ranges = self.cells().ranges()
+        listed = sorted(self.references().values(), key=lambda item: ranges[item.key].median_ms if item.key in ranges else 0.0)
+        found: list[Reference] = []
+        if MAIN_GROUP in wanted:
+            found += list(browser.networks().values())[:1]
+            wanted.discard(MAIN_GROUP)
+        for group in sorted(wanted):
+            found += [item for item in listed if groups.get(item.key) == group and item.key not in measured][:1]
+        return found
 
     def measurements(
         self,
@@ -245,6 +360,27 @@ def _count(session: Session, query: Select[Any]) -> int:
 def _storable(text: str) -> bool:
     """Whether a database can hold a text at all: asking PostgreSQL for one with a NUL is an error."""
     return text.isprintable() and len(text) <= 200
+
+
+@cache
+def _published() -> tuple[Mapping[str, str], frozenset[str]]:
+    """Reference key to the name of each network that latcast knows by a name, and these names."""
+    names = [each.name for each in models()]
+    return {network_named(name).key: name for name in names}, frozenset(name.rpartition("/")[2] for name in names)
+
+
+def named(reference: Reference) -> Reference:
+    """A network under the name that it has for everybody.
+
+    A published network has that of the catalogue, whatever the first uploader called it. Another network that was given the
+    name of a published one has the beginning of its key behind it.
+    """
+    by_key, names = _published()
+    name = by_key.get(reference.key)
+    if name is None:
+        said = reference.name or reference.key
+        name = f"{said} ({reference.space}, {reference.key[:6]})" if said in names else said
+    return replace(reference, name=name)
 
 
 def network_json(reference: Reference) -> dict[str, Any]:

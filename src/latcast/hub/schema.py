@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, Float, ForeignKey, Index, Integer, LargeBinary, String, Text
+from sqlalchemy import JSON, Boolean, Float, ForeignKey, Index, Integer, LargeBinary, String, Text, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from latcast.datasets.rows import Base, MeasurementRow
@@ -31,6 +31,8 @@ class ContributorRow(HubBase):
     id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
     name: Mapped[str] = mapped_column(String(NAME_LENGTH), unique=True)
     created_at: Mapped[str] = mapped_column(String(40))
+    trusted: Mapped[bool] = mapped_column(Boolean, server_default=false())
+    """Whether the administrator vouches: others are likened to such devices, and errors are scored on them."""
 
 
 class TokenRow(HubBase):
@@ -45,6 +47,17 @@ class TokenRow(HubBase):
     created_at: Mapped[str] = mapped_column(String(40))
     expires_at: Mapped[str | None] = mapped_column(String(40))
     revoked_at: Mapped[str | None] = mapped_column(String(40))
+    most_platforms: Mapped[int | None]
+    """New platforms that it may bring; None for as many as any token."""
+
+
+class PlatformOriginRow(HubBase):
+    """Which token brought a platform first."""
+
+    __tablename__ = "platform_origins"
+
+    platform_id: Mapped[str] = mapped_column(String(200), primary_key=True)
+    token_id: Mapped[str] = mapped_column(String(12), index=True)
 
 
 class UploadRow(HubBase):
@@ -54,6 +67,7 @@ class UploadRow(HubBase):
 
     id: Mapped[str] = mapped_column(String(64), primary_key=True)
     contributor_id: Mapped[int] = mapped_column(ForeignKey(ContributorRow.id), index=True)
+    token_id: Mapped[str | None] = mapped_column(String(12), index=True)
     received_at: Mapped[str] = mapped_column(String(40), index=True)
     size_bytes: Mapped[int]
     records: Mapped[int]
@@ -84,6 +98,20 @@ class QuarantineRow(HubBase):
     discarded_at: Mapped[str | None] = mapped_column(String(40))
     """When the administrator refused it for good; it stays, so that it cannot come back."""
     record: Mapped[dict[str, Any]] = mapped_column(JSON)
+    undone_by: Mapped[int | None] = mapped_column(Integer, index=True)
+    """Number of the entry of :class:`AuditRow` by which it was taken back after it had been believed."""
+
+
+class AuditRow(HubBase):
+    """What was done by hand to tokens, contributors and measurements."""
+
+    __tablename__ = "audit"
+
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    at: Mapped[str] = mapped_column(String(40))
+    action: Mapped[str] = mapped_column(String(40))
+    subject: Mapped[str] = mapped_column(String(200))
+    details: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
 class ModelVersionRow(HubBase):

@@ -35,6 +35,7 @@ class ServerSettings:
         models_per_minute: Limit of strangers' models for one address; 0 for none.
         preload: Whether to load the platforms when the server starts, rather than for the first model.
         most_platforms: Platforms that models are predicted on; all where None.
+        seed: Whether what comes with latcast answers before anything was contributed.
     """
 
     reads_per_minute: int = 3000
@@ -45,6 +46,7 @@ class ServerSettings:
     models_per_minute: int = 30
     preload: bool = False
     most_platforms: int | None = None
+    seed: bool = True
 
 
 @dataclass
@@ -57,12 +59,22 @@ class Site:
     cache: AnswerCache = field(default_factory=AnswerCache)
 
     def __post_init__(self) -> None:
-        self.reader = HubReader(self.database)
+        self.reader = HubReader(self.database, self.served)
         self.forecaster = Forecaster(self.served)
         self.models = IsolatedForecasts(most_platforms=self.settings.most_platforms)
         self.refitter = Refitter(
-            self.database, self.served, quiet_s=self.settings.refit_quiet_s, own_process=self.settings.fit_in_process
+            self.database,
+            self.served,
+            quiet_s=self.settings.refit_quiet_s,
+            own_process=self.settings.fit_in_process,
+            seed=self.settings.seed,
         )
+
+    def take_up(self) -> None:
+        """Answers by what the database holds now, whichever process changed it."""
+        if self.settings.refit:
+            self.refitter.take_up()
+        self.cache.forget()
 
 
 def as_json(data: Any) -> bytes:
@@ -91,17 +103,17 @@ class Forecaster:
         self._asking = threading.Lock()
         self._kept: OrderedDict[str, dict[str, Forecast]] = OrderedDict()
 
-    def predict(self, networks: Sequence[Reference], measured: Mapping[str, float]) -> dict[str, Forecast]:
+    def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`; empty where there is no model."""
         version, model = self._served.version, self._served.model
         if model is None or version is None or not networks:
             return {}
-        question = json.dumps([version.number, sorted(item.key for item in networks), sorted(measured.items())])
+        question = json.dumps([version.number, sorted(item.key for item in networks), sorted(measured.items()), platform])
         key = hashlib.sha256(question.encode()).hexdigest()
         with self._asking:
             found = self._kept.get(key)
             if found is None:
-                found = self._kept[key] = model.predict(networks, measured)
+                found = self._kept[key] = model.predict(networks, measured, platform)
                 while len(self._kept) > KEPT_FORECASTS:
                     self._kept.popitem(last=False)
             return found

@@ -10,20 +10,28 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from latcast.datasets.rows import PropertyRow
 from latcast.datasets.store import Store
 from latcast.errors import HubError
-from latcast.hub.schema import NAME_LENGTH, ContributorRow, TokenRow
+from latcast.hub.schema import NAME_LENGTH, AuditRow, ContributorRow, TokenRow
 from latcast.measure.environment import utc_now
 
 _TOKEN = re.compile(r"latcast_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[^\W_][\w .@+'-]*", re.UNICODE)
-_NAMED_TOKENS = select(TokenRow, ContributorRow.name).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
+_NAMED_TOKENS = select(TokenRow, ContributorRow).join(ContributorRow, ContributorRow.id == TokenRow.contributor_id)
+
+
+_REVISION = "revision"
+"""Property of a database that grows with every change."""
 
 
 class TokenError(HubError):
@@ -32,7 +40,10 @@ class TokenError(HubError):
 
 @dataclass(frozen=True)
 class Token:
-    """A stored token, without its secret. Times are ISO 8601 in UTC."""
+    """A stored token, without its secret. Times are ISO 8601 in UTC.
+
+    ``most_platforms``: new platforms that it may bring, None for the usual number; ``trusted``: whether its contributor is.
+    """
 
     id: str
     contributor: str
@@ -40,6 +51,8 @@ class Token:
     created_at: str
     expires_at: str | None
     revoked_at: str | None
+    most_platforms: int | None = None
+    trusted: bool = False
 
     def state(self, now: str) -> str:
         """ "valid", "expired" or "revoked" at a time."""
@@ -73,8 +86,35 @@ def checked_name(name: str, what: str = "a contributor's name") -> str:
 class TokenStore(Store):
     """A store whose contributors have tokens."""
 
-    def issue_token(self, contributor: str, *, label: str = "", lifetime: timedelta | None = None) -> tuple[str, Token]:
+    @contextmanager
+    def _changing(self, doing: str) -> Iterator[Session]:
+        """A transaction that changes what readers are told."""
+        with self._writing(doing) as session:
+            yield session
+            session.merge(PropertyRow(name=_REVISION, value=str(_revision(session) + 1)))
+
+    def revision(self) -> int:
+        """A number that grows with every change of what readers are told, whichever process made it."""
+        with self._reading() as session:
+            return _revision(session)
+
+    def issue_token(
+        self,
+        contributor: str,
+        *,
+        label: str = "",
+        lifetime: timedelta | None = None,
+        trusted: bool | None = None,
+        most_platforms: int | None = None,
+    ) -> tuple[str, Token]:
         """Makes a token for a contributor, who is made too where there is none of this name.
+
+        Args:
+            contributor: Whose it is.
+            label: What it is for.
+            lifetime: None for no end.
+            trusted: Whether the administrator trusts what the contributor measures; as it is where None, and a new one is not.
+            most_platforms: New platforms that the token may bring; None for the usual number.
 
         Returns:
             The token to hand over, which nobody can read again, and what is stored of it.
@@ -86,12 +126,15 @@ class TokenStore(Store):
         said = checked_name(label, "a token's label") if label else ""
         now = datetime.now(timezone.utc)
         token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-        with self._writing("issue a token in") as session:
+        with self._changing("issue a token in") as session:
             row = session.scalar(select(ContributorRow).where(ContributorRow.name == name))
             if row is None:
-                row = ContributorRow(name=name, created_at=_text(now))
+                row = ContributorRow(name=name, created_at=_text(now), trusted=False)
                 session.add(row)
-                session.flush()
+            if trusted is not None and bool(row.trusted) != trusted:
+                row.trusted = trusted
+                record_action(session, "trust" if trusted else "distrust", name)
+            session.flush()
             stored = TokenRow(
                 id=token_id,
                 contributor_id=row.id,
@@ -100,9 +143,11 @@ class TokenStore(Store):
                 created_at=_text(now),
                 expires_at=None if lifetime is None else _text(now + lifetime),
                 revoked_at=None,
+                most_platforms=most_platforms,
             )
             session.add(stored)
-            return f"latcast_{token_id}_{secret}", _token(stored, name)
+            record_action(session, "issue", token_id, contributor=name, expires_at=stored.expires_at)
+            return f"latcast_{token_id}_{secret}", _token(stored, row)
 
     def check_token(self, text: str) -> tuple[int, Token]:
         """The contributor's number and the token behind a text.
@@ -118,8 +163,8 @@ class TokenStore(Store):
             row = session.execute(_NAMED_TOKENS.where(TokenRow.id == parts.group(1))).first()
         if row is None or not hmac.compare_digest(hashlib.sha256(parts.group(2).encode()).hexdigest(), row[0].secret_sha256):
             raise TokenError(unknown)
-        stored, name = row
-        token = _token(stored, name)
+        stored, contributor = row
+        token = _token(stored, contributor)
         state = token.state(utc_now())
         if state != "valid":
             raise TokenError(
@@ -137,16 +182,37 @@ class TokenStore(Store):
             row = session.execute(_NAMED_TOKENS.where(TokenRow.id == token_id)).first()
             if row is None:
                 raise HubError(f"no token has the id '{token_id}'; latcast hub token list shows them")
-            stored, name = row
+            stored, contributor = row
             stored.revoked_at = stored.revoked_at or utc_now()
-            return _token(stored, name)
+            record_action(session, "revoke", token_id, contributor=contributor.name)
+            return _token(stored, contributor)
 
     def tokens(self) -> list[Token]:
         """All tokens, the newest first."""
         with self._reading() as session:
             query = _NAMED_TOKENS.order_by(TokenRow.created_at.desc(), TokenRow.id)
-            return [_token(row, name) for row, name in session.execute(query)]
+            return [_token(row, contributor) for row, contributor in session.execute(query)]
 
 
-def _token(row: TokenRow, contributor: str) -> Token:
-    return Token(row.id, contributor, row.label, row.created_at, row.expires_at, row.revoked_at)
+def _token(row: TokenRow, contributor: ContributorRow) -> Token:
+    return Token(
+        row.id, contributor.name, row.label, row.created_at, row.expires_at, row.revoked_at, row.most_platforms,
+        bool(contributor.trusted),
+    )  # fmt: skip
+
+
+def _revision(session: Session) -> int:
+    row = session.get(PropertyRow, _REVISION)
+    return int(row.value) if row is not None else 0
+
+
+def record_action(session: Session, action: str, subject: str, **details: Any) -> int:
+    """Writes down what was done by hand, in the transaction in which it is done.
+
+    Returns:
+        The number of the entry.
+    """
+    row = AuditRow(at=utc_now(), action=action, subject=subject, details=details)
+    session.add(row)
+    session.flush()
+    return row.number

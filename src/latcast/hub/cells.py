@@ -1,0 +1,243 @@
+"""What stands for a network on a platform: medians in which contributors count alike, however many records each sends.
+
+A record is one vote of its contributor. Of what several contributors say of one cell (a network on a platform) the median counts,
+of each the median of its own records. Where contributors whom the administrator trusts say something, all others together count
+half as much as they do, so that they cannot carry a median beyond what trusted ones measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from latcast.datasets.rows import MeasurementRow
+from latcast.hub.schema import ContributionRow, ContributorRow, UploadRow
+
+OTHERS_SHARE = 0.5
+"""What all contributors who are not trusted count together, as a part of what trusted ones count."""
+
+FEWEST_NETWORKS = 4
+"""Networks of a platform that nobody trusted measured, from which on it counts in what is said of a network over platforms: the
+fewest that a device model can check against each other."""
+
+_NOBODY = -1
+"""In place of a contributor: measurements that were in the store before it became a hub, the administrator's own."""
+
+
+class Range(NamedTuple):
+    """Of a network over platforms; latencies in milliseconds."""
+
+    platforms: int
+    fastest_ms: float
+    median_ms: float
+    slowest_ms: float
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Networks on platforms, each once; every array (cells,).
+
+    Attributes:
+        platforms, networks: Platform ids and reference keys, each sorted.
+        platform, network: Index among these.
+        latency_ms: What stands for the cell.
+        fastest_ms, slowest_ms: Of all of its records.
+        measurements: Number of records.
+        weight: What the cell counts beside the network's others.
+        trusted: Whether a trusted contributor measured it.
+        contributor: Number of the one of its contributors who came first.
+    """
+
+    platforms: tuple[str, ...]
+    networks: tuple[str, ...]
+    platform: np.ndarray
+    network: np.ndarray
+    latency_ms: np.ndarray
+    fastest_ms: np.ndarray
+    slowest_ms: np.ndarray
+    measurements: np.ndarray
+    weight: np.ndarray
+    trusted: np.ndarray
+    contributor: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        platforms: Sequence[str],
+        networks: Sequence[str],
+        contributors: Sequence[int],
+        trusted: Sequence[bool],
+        latency_ms: Sequence[float],
+    ) -> Cells:
+        """The cells of some records.
+
+        Args:
+            platforms, networks: (records,) platform id and reference key.
+            contributors: (records,) number.
+            trusted: (records,) whether the contributor is.
+            latency_ms: (records,).
+        """
+        platform_names, platform = _coded(platforms)
+        network_names, network = _coded(networks)
+        who_names, who = np.unique(np.array(contributors, dtype=np.int64), return_inverse=True)
+        values = np.array(latency_ms, dtype=np.float64)
+        votes, vote_of = np.unique((platform * len(network_names) + network) * len(who_names) + who, return_inverse=True)
+        vote_ms = grouped_median(vote_of, values, np.ones(len(values)), len(votes))
+        vote_who, vote_cell = votes % max(len(who_names), 1), votes // max(len(who_names), 1)
+        vote_trusted = np.zeros(len(votes), dtype=bool)
+        vote_trusted[vote_of] = np.array(trusted, dtype=bool)
+        cells, cell_of = np.unique(vote_cell, return_inverse=True)
+        count = len(cells)
+        latency = grouped_median(cell_of, vote_ms, held_back(cell_of, vote_trusted, np.ones(len(votes)), count), count)
+        cell_network = cells % max(len(network_names), 1)
+        # Of a network over platforms each contributor counts once, divided among the platforms it measured the network on.
+        vote_network = cell_network[cell_of]
+        pairs, pair_of = np.unique(vote_network * len(who_names) + vote_who, return_inverse=True)
+        share = 1 / np.bincount(pair_of, minlength=len(pairs))[pair_of]
+        share = held_back(vote_network, vote_trusted, share, len(network_names))
+        order = cell_of[vote_of]
+        extremes = np.full((2, count), np.inf)
+        np.minimum.at(extremes[0], order, values)
+        np.minimum.at(extremes[1], order, -values)
+        first = np.full(count, np.iinfo(np.int64).max)
+        np.minimum.at(first, cell_of, who_names[vote_who])
+        return cls(
+            platform_names,
+            network_names,
+            cells // max(len(network_names), 1),
+            cell_network,
+            latency,
+            extremes[0],
+            -extremes[1],
+            np.bincount(order, minlength=count),
+            np.bincount(cell_of, share, minlength=count),
+            np.bincount(cell_of, vote_trusted, minlength=count) > 0,
+            first,
+        )
+
+    @cached_property
+    def counting(self) -> np.ndarray:
+        """(cells,) whether each counts in what is said of its network over platforms."""
+        size = np.bincount(self.platform, minlength=len(self.platforms))
+        counts = self.trusted | (size[self.platform] >= FEWEST_NETWORKS)
+        told = np.bincount(self.network, counts, minlength=len(self.networks)) > 0
+        # Of a network that no such platform ran, what its first contributor says.
+        first = np.full(len(self.networks), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.network, self.contributor)
+        return np.where(told[self.network], counts, self.contributor == first[self.network])
+
+    def ranges(self) -> dict[str, Range]:
+        """Reference key to the range of a network's latencies over platforms."""
+        rows = np.flatnonzero(self.counting)
+        network, latency = self.network[rows], self.latency_ms[rows]
+        count = len(self.networks)
+        middle = grouped_median(network, latency, self.weight[rows], count)
+        fastest, slowest = np.full(count, np.inf), np.zeros(count)
+        np.minimum.at(fastest, network, latency)
+        np.maximum.at(slowest, network, latency)
+        ran = np.bincount(self.network, minlength=count)
+        return {
+            key: Range(int(ran[place]), float(fastest[place]), float(middle[place]), float(slowest[place]))
+            for place, key in enumerate(self.networks)
+        }
+
+    def by_platform(self) -> Mapping[str, dict[str, float]]:
+        """Platform id to reference key to latency (ms)."""
+        found: dict[str, dict[str, float]] = {name: {} for name in self.platforms}
+        for platform, network, latency_ms in zip(
+            self.platform.tolist(), self.network.tolist(), self.latency_ms.tolist(), strict=True
+        ):
+            found[self.platforms[platform]][self.networks[network]] = latency_ms
+        return found
+
+
+def _coded(names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Different names, sorted, and the place of each among them."""
+    found = tuple(sorted(set(names)))
+    place = {name: index for index, name in enumerate(found)}
+    return found, np.fromiter((place[name] for name in names), dtype=np.int64, count=len(names))
+
+
+def held_back(group: np.ndarray, trusted: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:
+    """(votes,) weights in which, within a group that trusted contributors voted in, all others together count a part of them.
+
+    Args:
+        group: (votes,) index.
+        trusted: (votes,) whether each is a trusted contributor's.
+        weight: (votes,) as it would be otherwise.
+        groups: How many groups there are.
+    """
+    ours = np.bincount(group, weight * trusted, minlength=groups)[group]
+    theirs = np.bincount(group, weight * ~trusted, minlength=groups)[group]
+    least = np.minimum(1.0, OTHERS_SHARE * ours / np.maximum(theirs, 1e-12))
+    return np.where(trusted | (ours == 0), weight, weight * least)
+
+
+def grouped_median(group: np.ndarray, value: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:
+    """(groups,) weighted median of each group, the mean of two where the weights before and after are equal; 0 of an empty one.
+
+    >>> grouped_median(np.array([0, 0, 0, 1, 1]), np.array([3.0, 1.0, 9.0, 4.0, 8.0]), np.array([1.0, 1, 5, 2, 2]), 2).tolist()
+    [9.0, 6.0]
+    """
+    order = np.lexsort((value, group))
+    group, value, weight = group[order], value[order], weight[order]
+    before = np.cumsum(weight)
+    start = np.searchsorted(group, np.arange(groups))
+    end = np.searchsorted(group, np.arange(groups), side="right")
+    filled = np.flatnonzero(end > start)
+    base = np.concatenate([[0.0], before])[start[filled]]
+    total = before[end[filled] - 1] - base
+    slack = 1e-9 * np.maximum(total, 1e-300)
+    # Cumulative weights rise over the whole array, so that one search finds the middle of every group.
+    low = np.minimum(np.searchsorted(before, base + total / 2 - slack), end[filled] - 1)
+    high = np.minimum(np.searchsorted(before, base + total / 2 + slack), end[filled] - 1)
+    found = np.zeros(groups)
+    found[filled] = (value[np.maximum(low, start[filled])] + value[np.maximum(high, start[filled])]) / 2
+    return found
+
+
+def read_cells(session: Session, *, platform: str | None = None, network: str | None = None, without: int | None = None) -> Cells:
+    """The cells of a hub; failed records are left out.
+
+    Args:
+        session: Of the hub's database.
+        platform: Only of this platform.
+        network: Only of the network with this key.
+        without: Number of a contributor whose records are left out.
+    """
+    query = (
+        select(
+            MeasurementRow.platform_id,
+            MeasurementRow.reference_key,
+            MeasurementRow.latency_ms,
+            ContributorRow.id,
+            ContributorRow.trusted,
+        )
+        .outerjoin(ContributionRow, ContributionRow.measurement_id == MeasurementRow.id)
+        .outerjoin(UploadRow, UploadRow.id == ContributionRow.upload_id)
+        .outerjoin(ContributorRow, ContributorRow.id == UploadRow.contributor_id)
+        .where(MeasurementRow.role == "network", MeasurementRow.error.is_(None), MeasurementRow.latency_ms > 0)
+    )
+    if platform is not None:
+        query = query.where(MeasurementRow.platform_id == platform)
+    if network is not None:
+        query = query.where(MeasurementRow.reference_key == network)
+    if without is not None:
+        query = query.where(or_(ContributorRow.id.is_(None), ContributorRow.id != without))
+    rows = session.execute(query).all()
+    if not rows:
+        return Cells.of([], [], [], [], [])
+    platforms, networks, latencies, contributors, trusted = zip(*rows, strict=True)
+    return Cells.of(
+        platforms,
+        networks,
+        [_NOBODY if each is None else each for each in contributors],
+        [each is None or each for each in trusted],
+        latencies,
+    )
