@@ -24,6 +24,7 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "alembic": ("alembic", "server"),
     "fastapi": ("fastapi", "server"),
     "jinja2": ("jinja2", "plots"),
+    "prometheus_client": ("prometheus-client", "server"),
     "psycopg": ("psycopg", "server"),
     "segno": ("segno", "server"),
     "starlette": ("fastapi", "server"),

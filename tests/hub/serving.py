@@ -12,6 +12,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from latcast.hub.app import make_app
+from latcast.hub.connections import Door, server_options
 from latcast.hub.database import HubDatabase
 from latcast.hub.site import ServerSettings
 from latcast.records import Measurement
@@ -41,11 +42,17 @@ def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 @contextmanager
-def listening(database: HubDatabase, settings: ServerSettings = QUICK) -> Iterator[str]:
+def listening(database: HubDatabase, settings: ServerSettings = QUICK, door: Door | None = None) -> Iterator[str]:
     """The address of a real server in a thread of this process."""
-    server = uvicorn.Server(
-        uvicorn.Config(make_app(database, settings), port=0, log_level="warning", timeout_graceful_shutdown=2)
-    )
+    door = door or Door(per_address=0)
+    with serving(make_app(database, settings, door=door), door) as url:
+        yield url
+
+
+@contextmanager
+def serving(app: Any, door: Door, **options: Any) -> Iterator[str]:
+    """The address of any application behind a door."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, **{**server_options(door), "timeout_graceful_shutdown": 2, **options}))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_for(lambda: server.started)

@@ -90,6 +90,17 @@ def serve(
     key: Annotated[Path | None, Option("--key", help="Its private key (PEM).")] = None,
     reads_per_minute: Annotated[int, Option("--reads-per-minute", help="For one address; 0 for no limit.", min=0)] = 3000,
     writes_per_minute: Annotated[int, Option("--writes-per-minute", help="For one address; 0 for no limit.", min=0)] = 60,
+    models_per_minute: Annotated[
+        int, Option("--models-per-minute", help="Models that one address may have predicted; 0 for no limit.", min=0)
+    ] = 30,
+    connections: Annotated[int, Option("--connections", help="That one address may hold at once; 0 for no limit.", min=0)] = 64,
+    proxy: Annotated[
+        list[str] | None,
+        Option("--proxy", metavar="ADDRESS", help="Of a reverse proxy whose X-Forwarded-For is believed; repeatable."),
+    ] = None,
+    access_log: Annotated[
+        str, Option("--access-log", metavar="FILE", help="A JSON line for each request; - for standard output.")
+    ] = "",
     refit: Annotated[bool, Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
 ) -> None:
     """The hub: upload, query, predictions, pages.
@@ -101,11 +112,14 @@ def serve(
     Examples:
       latcast hub serve --invite
       latcast hub serve --host 0.0.0.0 --port 8765 --database measurements.sqlite
+      latcast hub serve --proxy 127.0.0.1 --url https://latcast.example --access-log /var/log/latcast.jsonl
     """
-    require("latcast hub serve", "uvicorn", "alembic", "fastapi", "jinja2", "segno", "sqlalchemy", "scipy")
+    require("latcast hub serve", "uvicorn", "alembic", "fastapi", "jinja2", "prometheus_client", "segno", "sqlalchemy", "scipy")
     import uvicorn
 
     from latcast.hub.app import make_app
+    from latcast.hub.connections import Door, server_options
+    from latcast.hub.observing import log_access
     from latcast.hub.site import ServerSettings
 
     if (certificate is None) != (key is None):
@@ -114,7 +128,19 @@ def serve(
         if file is not None and not file.is_file():
             raise HubError(f"there is no file {file}")
     listening = _listen(host, port)
-    settings = ServerSettings(reads_per_minute=reads_per_minute, writes_per_minute=writes_per_minute, refit=refit)
+    settings = ServerSettings(
+        reads_per_minute=reads_per_minute,
+        writes_per_minute=writes_per_minute,
+        models_per_minute=models_per_minute,
+        preload=True,
+        refit=refit,
+    )
+    door = Door(connections, tuple(proxy or ()))
+    if access_log:
+        try:
+            log_access(access_log)
+        except OSError as problem:
+            raise HubError(f"cannot write the access log {access_log}: {problem.strerror}; name another file") from problem
     base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
     logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
     with listening, open_hub(database) as hub:
@@ -123,15 +149,10 @@ def serve(
         warn(f"serving {hub.location} at {base}; Ctrl-C stops")
         server = uvicorn.Server(
             uvicorn.Config(
-                make_app(hub, settings, __version__),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
+                make_app(hub, settings, __version__, door),
                 ssl_certfile=certificate,
                 ssl_keyfile=key,
-                timeout_keep_alive=15,
-                timeout_graceful_shutdown=10,
-                limit_concurrency=500,
+                **server_options(door),
             )
         )
         server.run(sockets=[listening])

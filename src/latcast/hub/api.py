@@ -155,7 +155,7 @@ class Api:
 
     async def health(self) -> Response:
         version = self.site.served.version
-        ready = await run_in_threadpool(self.site.database.healthy)
+        ready = await run_in_threadpool(self.site.healthy)
         return JSONResponse({"database": ready, "model": version.number if version else None}, status_code=200 if ready else 503)
 
     async def upload(self, request: Request, credentials: Credentials) -> Response:

@@ -18,15 +18,17 @@ from starlette.middleware import Middleware
 from latcast.errors import DatasetError, LatcastError
 from latcast.hub.api import Api
 from latcast.hub.cache import follow
+from latcast.hub.connections import Door
 from latcast.hub.database import HubDatabase
 from latcast.hub.isolation import UnavailableError
-from latcast.hub.limits import Application, RateLimit, RateLimits, Receive, Scope, Send, TooOftenError
+from latcast.hub.limits import Application, BodyLimits, RateLimit, RateLimits, Receive, Scope, Send, TooOftenError
+from latcast.hub.observing import Metrics, Observed
 from latcast.hub.pages import Pages
-from latcast.hub.predict_api import PredictApi
+from latcast.hub.predict_api import MAX_MODEL_BYTES, WITHOUT_WEIGHTS, PredictApi
 from latcast.hub.queries import NotFoundError
 from latcast.hub.site import NoModelError, ServerSettings, Site
 from latcast.hub.tokens import TokenError
-from latcast.hub.uploads import TooLargeError, UnreadableBodyError
+from latcast.hub.uploads import MAX_BODY_BYTES, TooLargeError, UnreadableBodyError
 
 _LOG = logging.getLogger("latcast.hub")
 
@@ -43,7 +45,9 @@ _STATUS_CODES: tuple[tuple[type[LatcastError], int], ...] = (
 """HTTP status by kind of error, the first that fits; 422 for all others."""
 
 
-def make_app(database: HubDatabase, settings: ServerSettings | None = None, version: str = "0") -> FastAPI:
+def make_app(
+    database: HubDatabase, settings: ServerSettings | None = None, version: str = "0", door: Door | None = None
+) -> FastAPI:
     """The ASGI application of a hub.
 
     No origin but the server's own may read answers in a browser (there is no CORS header), and cookies are not used.
@@ -52,8 +56,10 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
         database: Open; the caller closes it.
         settings: Limits and refitting.
         version: Of latcast, for OpenAPI.
+        door: Who is connected, for the metrics.
     """
     site = Site(database, settings or ServerSettings())
+    metrics = Metrics(site, door)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -79,11 +85,19 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
         redoc_url=None,
         openapi_url="/api/openapi.json",
         middleware=[
+            Middleware(Observed, metrics=metrics),
             Middleware(SecurityHeaders),
             Middleware(
                 RateLimits,
                 reads=RateLimit(site.settings.reads_per_minute),
                 writes=RateLimit(site.settings.writes_per_minute),
+            ),
+            Middleware(
+                BodyLimits,
+                limits={
+                    "/api/predict": (MAX_MODEL_BYTES, WITHOUT_WEIGHTS),
+                    "/api/measurements": (MAX_BODY_BYTES, "send several uploads"),
+                },
             ),
         ],
     )
@@ -95,6 +109,7 @@ def make_app(database: HubDatabase, settings: ServerSettings | None = None, vers
     app.include_router(PredictApi(site).router())
     app.state.pages = Pages(site)
     app.include_router(app.state.pages.router())
+    app.add_api_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
     return app
 
 

@@ -83,7 +83,7 @@ class IsolatedForecasts:
         self._limits = limits or Limits()
         self._most = most_platforms
         self._places = asyncio.Semaphore(self._queue.running)
-        self._inside = 0
+        self.inside = 0
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -98,14 +98,14 @@ class IsolatedForecasts:
         Raises:
             UnavailableError: Too many wait already, or the platforms cannot be loaded.
         """
-        if self._inside >= self._queue.running + self._queue.waiting:
-            raise UnavailableError(f"{self._inside} models are being read already; try again in a few seconds")
-        self._inside += 1
+        if self.inside >= self._queue.running + self._queue.waiting:
+            raise UnavailableError(f"{self.inside} models are being read already; try again in a few seconds")
+        self.inside += 1
         try:
             async with self._places:
                 return await asyncio.get_running_loop().run_in_executor(None, self._ask, request, content)
         finally:
-            self._inside -= 1
+            self.inside -= 1
 
     def _ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
         for _ in range(2):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 from latcast.errors import HubError
+from latcast.hub.uploads import TooLargeError, UnreadableBodyError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -29,9 +32,21 @@ class TooOftenError(HubError):
         self.wait_s = wait_s
 
 
+def network_of(address: str) -> str:
+    """What counts as one address: of IPv6 a /64, which one customer has of their own."""
+    if ":" not in address:
+        return address
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    assert isinstance(found, IPv6Address)
+    return str(found.ipv4_mapped or ip_network((found, 64), strict=False))
+
+
 def address_of(scope: Scope) -> str:
-    """The address that a request came from."""
-    return str((scope.get("client") or ("unknown",))[0])
+    """Who a request came from, as :func:`network_of` counts them."""
+    return network_of(str((scope.get("client") or ("unknown",))[0]))
 
 
 class RateLimits:
@@ -58,6 +73,46 @@ class RateLimits:
         await self.app(scope, receive, send)
 
 
+class BodyLimits:
+    """Answers 413 to a body that is larger than its route takes, and ends one that does not arrive.
+
+    Args:
+        app: What to protect.
+        limits: By path, most bytes and what to do about more; all other paths take :data:`MAX_USUAL_BYTES`.
+    """
+
+    def __init__(self, app: Application, limits: Mapping[str, tuple[int, str]]) -> None:
+        self.app = app
+        self.limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        most_bytes, advice = self.limits.get(scope["path"], (MAX_USUAL_BYTES, "send less"))
+        stated = dict(scope["headers"]).get(b"content-length", b"0")
+        text = f"more than {most_bytes} bytes; {advice}"
+        if stated.isdigit() and int(stated[:20]) > most_bytes:
+            await _refuse(send, 413, text, ((b"connection", b"close"),))
+            return
+        size, ends_s = 0, time.monotonic() + BODY_S
+
+        async def limited() -> MutableMapping[str, Any]:
+            nonlocal size
+            try:
+                message = await asyncio.wait_for(receive(), None if size < 0 else max(0.01, ends_s - time.monotonic()))
+            except asyncio.TimeoutError:
+                raise UnreadableBodyError(f"the body took longer than {BODY_S:.0f} s to arrive; send less at once") from None
+            size += len(message.get("body", b""))
+            if size > most_bytes:
+                raise TooLargeError(text)
+            if not message.get("more_body", False):
+                size = -1  # what comes now is the end of the connection, for which long answers wait
+            return message
+
+        await self.app(scope, limited, send)
+
+
 async def _refuse(send: Send, status: int, text: str, headers: tuple[tuple[bytes, bytes], ...]) -> None:
     body = json.dumps({"detail": text}).encode()
     start = {
@@ -68,6 +123,12 @@ async def _refuse(send: Send, status: int, text: str, headers: tuple[tuple[bytes
     await send(start)
     await send({"type": "http.response.body", "body": body})
 
+
+BODY_S = 60.0
+"""In which a body must arrive."""
+
+MAX_USUAL_BYTES = 65_536
+"""Of a body, on routes that take no files."""
 
 MAX_ADDRESSES = 10_000
 """Buckets kept; the one used longest ago goes first. An attacker with more addresses than that is not held by counting."""

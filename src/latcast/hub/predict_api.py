@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import zlib
-from collections.abc import AsyncIterator
-from functools import partial
 from typing import IO, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -30,8 +27,7 @@ MAX_MODEL_BYTES = 32_000_000
 MAX_LATENCIES_BYTES = 1_000_000
 """Of a body of JSON."""
 
-BODY_S = 30.0
-"""In which a body must arrive."""
+WITHOUT_WEIGHTS = "leave out the weights, as the page does: only shapes are looked at"
 
 BODIES, BODIES_OF_ONE = 32, 4
 """Models that may be arriving at once, and those of one address."""
@@ -165,40 +161,24 @@ async def spool(request: Request, file: IO[bytes], most_bytes: int) -> int:
         Bytes written.
 
     Raises:
-        TooLargeError: More than ``most_bytes``, as they come or unpacked.
-        UnreadableBodyError: Not gzip as its header says, or too slow.
+        TooLargeError: More than ``most_bytes``.
+        UnreadableBodyError: Not gzip as its header says.
     """
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise UnreadableBodyError(f"Content-Encoding '{encoding[:40]}'; expected gzip or none")
-    too_large = TooLargeError(f"more than {most_bytes} bytes; leave out the weights, as the page does: only shapes are looked at")
-    if (stated := request.headers.get("content-length", "")).isdecimal() and int(stated[:20]) > most_bytes:
-        raise too_large
-    write = partial(_write, request.stream(), file, zlib.decompressobj(wbits=31) if encoding == "gzip" else None, most_bytes)
+    unpacker = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
+    size = 0
     try:
-        return await asyncio.wait_for(write(too_large), BODY_S)
-    except asyncio.TimeoutError:
-        raise UnreadableBodyError(f"the body took longer than {BODY_S:.0f} s to arrive; send less at once") from None
+        async for portion in request.stream():
+            if unpacker is not None:
+                portion = unpacker.decompress(portion, most_bytes + 1 - size)
+            size += len(portion)
+            if size > most_bytes:
+                raise TooLargeError(f"more than {most_bytes} bytes; {WITHOUT_WEIGHTS}")
+            file.write(portion)
     except zlib.error as problem:
         raise UnreadableBodyError(f"not gzip as its header says ({problem})") from problem
-
-
-async def _write(
-    stream: AsyncIterator[bytes],
-    file: IO[bytes],
-    unpacker: zlib._Decompress | None,
-    most_bytes: int,
-    too_large: TooLargeError,
-) -> int:
-    wire_bytes = size = 0
-    async for portion in stream:
-        wire_bytes += len(portion)
-        if unpacker is not None:
-            portion = unpacker.decompress(portion, most_bytes + 1 - size)
-        size += len(portion)
-        if max(size, wire_bytes) > most_bytes:
-            raise too_large
-        file.write(portion)
     if unpacker is not None and not unpacker.eof:
         raise UnreadableBodyError("gzip content that is cut off")
     return size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,9 @@ class ServerSettings:
     seed: bool = True
 
 
+HEALTH_S = 1.0
+
+
 @dataclass
 class Site:
     """Everything that answers are made from."""
@@ -59,6 +63,7 @@ class Site:
     cache: AnswerCache = field(default_factory=AnswerCache)
 
     def __post_init__(self) -> None:
+        self._asking_health, self._health = threading.Lock(), (float("-inf"), False)
         self.reader = HubReader(self.database, self.served)
         self.forecaster = Forecaster(self.served)
         self.models = IsolatedForecasts(most_platforms=self.settings.most_platforms)
@@ -75,6 +80,14 @@ class Site:
         if self.settings.refit:
             self.refitter.take_up()
         self.cache.forget()
+
+    def healthy(self) -> bool:
+        """Whether the database keeps what is written; asked at most once in :data:`HEALTH_S`, as each question is a write."""
+        with self._asking_health:
+            now_s = time.monotonic()
+            if now_s >= self._health[0] + HEALTH_S:
+                self._health = (now_s, self.database.healthy())
+            return self._health[1]
 
 
 def as_json(data: Any) -> bytes:

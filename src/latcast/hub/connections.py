@@ -1,0 +1,198 @@
+"""What one connection and one address may hold: slow headers, slow readers and hundreds of open connections are ended.
+
+A layer below the application, as a connection that never sends a request never gets there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from latcast.hub.limits import network_of
+
+HEADER_S = 10.0
+"""In which a request's headers must be complete, from when the connection is there or the last answer was read."""
+
+KEEP_ALIVE_S = 15
+
+STALLED_S, LEAST_BYTES_PER_S = 20.0, 1000.0
+"""A reader that takes less than that is left alone for so long, then it is cut off."""
+
+LINGERING_S = 2.0
+"""For which the rest of a refused body is read and dropped, so that its sender sees the answer."""
+
+MAX_HEADER_BYTES = 16_384
+
+MAX_CONNECTIONS = 1000
+"""Of all addresses; beyond it every request is answered with 503."""
+
+_REFUSED = b"HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n"
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+@dataclass
+class Door:
+    """Who is connected.
+
+    Attributes:
+        per_address: Connections that one address (of IPv6 a /64) may hold; 0 for no limit.
+        proxies: Addresses that may hold any number, as others' requests come through them.
+        open: Connections by address.
+        refused, too_slow: How many were turned away, and cut off.
+    """
+
+    per_address: int = 64
+    proxies: tuple[str, ...] = ()
+    open: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    too_slow: int = 0
+
+    def enter(self, address: str) -> bool:
+        """Lets a connection in, or not."""
+        network = network_of(address)
+        if self.per_address and self.open[network] >= self.per_address and address not in self.proxies:
+            self.refused += 1
+            return False
+        self.open[network] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """A connection that was let in is gone."""
+        network = network_of(address)
+        self.open[network] -= 1
+        if self.open[network] <= 0:
+            del self.open[network]
+
+
+class LimitedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn may not be installed where types are checked
+    """HTTP/1.1 by uvicorn, with an end to waiting. A subclass has the :class:`Door`."""
+
+    door: Door
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._address = ""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._looking: asyncio.TimerHandle | None = None
+        self._left_bytes = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        address = str((transport.get_extra_info("peername") or ("local",))[0])
+        if not self.door.enter(address):
+            transport.write(_REFUSED)
+            transport.close()
+            return
+        self._address = address
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_waiting()
+        self._stop_looking()
+        if self._address:
+            self.door.leave(self._address)
+            self._address = ""
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        else:
+            self._expect_headers()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self.loop.call_later(LINGERING_S, self._abort)
+        elif self.conn.trailing_data[0]:
+            self._expect_headers()  # of a next request that came with the last one
+
+    def _expect_headers(self) -> None:
+        if self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(HEADER_S, self._headers_too_slow)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _headers_too_slow(self) -> None:
+        self._deadline = None
+        if self.transport.is_closing():
+            return
+        self.door.too_slow += 1
+        self.transport.write(_TOO_SLOW)
+        self._close_soon()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._close_soon()
+
+    def _close_soon(self) -> None:
+        """Closes; what the other end does not read is dropped after a while."""
+        self.transport.close()
+        self.loop.call_later(LINGERING_S, self._abort)
+
+    def _abort(self) -> None:
+        self.transport.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._left_bytes = self.transport.get_write_buffer_size()
+        self._looking = self.loop.call_later(STALLED_S, self._look)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_looking()
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def _look(self) -> None:
+        """Cuts off a reader that takes next to nothing."""
+        left_bytes = self.transport.get_write_buffer_size()
+        if self._left_bytes - left_bytes < STALLED_S * LEAST_BYTES_PER_S:
+            self.door.too_slow += 1
+            self._abort()
+            return
+        self._left_bytes = left_bytes
+        self._looking = self.loop.call_later(STALLED_S, self._look)
+
+
+def server_options(door: Door) -> dict[str, Any]:
+    """Options of ``uvicorn.Config`` that hold the limits of connections; the process may then open as many files as it needs."""
+    _allow_files()
+    return {
+        "http": type("DoorProtocol", (LimitedProtocol,), {"door": door}),
+        "ws": "none",
+        "access_log": False,
+        "server_header": False,
+        "log_level": "warning",
+        "timeout_keep_alive": KEEP_ALIVE_S,
+        "timeout_graceful_shutdown": 10,
+        "limit_concurrency": MAX_CONNECTIONS,
+        "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
+        "proxy_headers": bool(door.proxies),
+        "forwarded_allow_ips": list(door.proxies),
+    }
+
+
+def _allow_files() -> None:
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 4 * MAX_CONNECTIONS if hard == resource.RLIM_INFINITY else min(4 * MAX_CONNECTIONS, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,161 @@
+"""What one address may hold of a real server, and how long it may wait."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from latcast.hub import connections, limits
+from latcast.hub.connections import Door
+from latcast.hub.database import HubDatabase
+from tests.hub.serving import QUICK, client, listening, serving, wait_for
+
+
+def connected(url: str, source: str = "127.0.0.1") -> socket.socket:
+    found = urlsplit(url)
+    return socket.create_connection((str(found.hostname), found.port or 80), timeout=20, source_address=(source, 0))
+
+
+def answered(connection: socket.socket, request: bytes = b"") -> bytes:
+    """Everything until the server closes; what it resets was nothing."""
+    found = b""
+    try:
+        connection.sendall(request)
+        while part := connection.recv(65_536):
+            found += part
+    except ConnectionError:
+        pass
+    return found
+
+
+GET = b"GET /api/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+
+
+def test_half_open_connections_of_one_address_do_not_keep_others_out(sqlite: HubDatabase) -> None:
+    door = Door(per_address=10)
+    with listening(sqlite, QUICK, door) as url, ExitStack() as held:
+        for _ in range(498):
+            half_open = held.enter_context(connected(url))
+            half_open.sendall(b"GET /api/devices HTTP/1.1\r\nhost: x\r\n")
+        wait_for(lambda: door.refused == 488)
+        with connected(url) as mine, connected(url, "127.0.0.2") as other:
+            assert answered(mine).startswith(b"HTTP/1.1 429")
+            assert answered(other, GET).startswith(b"HTTP/1.1 200")
+        assert door.open == {"127.0.0.1": 10}
+        held.close()
+        wait_for(lambda: not door.open)
+        with connected(url) as mine:
+            assert answered(mine, GET).startswith(b"HTTP/1.1 200")
+
+
+def test_a_proxy_may_hold_any_number_and_says_whose_they_are(sqlite: HubDatabase) -> None:
+    door = Door(per_address=2, proxies=("127.0.0.1",))
+    with listening(sqlite, QUICK, door) as url, ExitStack() as held:
+        for _ in range(20):
+            held.enter_context(connected(url))
+        with connected(url) as one:
+            assert answered(one, GET).startswith(b"HTTP/1.1 200")
+
+
+def test_of_ipv6_a_whole_network_counts_as_one_address() -> None:
+    door = Door(per_address=1)
+
+    assert door.enter("2001:db8::1")
+    assert not door.enter("2001:db8::ffff:2")
+    assert door.enter("2001:db8:0:1::1")
+    assert door.enter("::ffff:10.0.0.1")
+    assert not door.enter("10.0.0.1")
+    door.leave("2001:db8::1")
+    assert door.enter("2001:db8::2")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", GET.replace(b"close", b"keep-alive") + b"GET / HT"])
+def test_headers_that_do_not_come_are_not_waited_for(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(connections, "HEADER_S", 0.2)
+    door = Door()
+    with listening(sqlite, QUICK, door) as url, connected(url) as slow:
+        assert b"HTTP/1.1 408" in answered(slow, sent)
+        assert door.too_slow == 1
+
+
+def test_a_long_header_is_refused(sqlite: HubDatabase) -> None:
+    with listening(sqlite) as url, connected(url) as long:
+        assert answered(long, b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 40_000).startswith(b"HTTP/1.1 400")
+
+
+@contextmanager
+def giant() -> Iterator[tuple[str, Door]]:
+    """A server whose answer is 50 MB."""
+
+    async def app(scope: Any, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for index in range(50):
+            await send({"type": "http.response.body", "body": bytes(1_000_000), "more_body": index < 49})
+
+    door = Door()
+    with serving(app, door, lifespan="off") as url:
+        yield url, door
+
+
+def test_a_reader_that_takes_nothing_is_cut_off_and_a_slow_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALLED_S", 0.3)
+    with giant() as (url, door):
+        with connected(url) as stalled, connected(url) as reader:
+            stalled.sendall(GET)
+            wait_for(lambda: door.too_slow == 1)
+            reader.sendall(GET)
+            size = 0
+            while part := reader.recv(1 << 18):
+                size += len(part)
+        assert size > 50_000_000
+        assert door.too_slow == 1
+        wait_for(lambda: not door.open)
+
+
+@pytest.mark.parametrize("path", ["/api/predict", "/api/measurements", "/api/devices", "/"])
+def test_a_body_of_400_mb_is_refused_before_it_comes(sqlite: HubDatabase, path: str) -> None:
+    with listening(sqlite) as url, connected(url) as sender:
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 400000000\r\n\r\n".encode()
+        answer = answered(sender, head)
+
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"bytes; " in json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].encode()
+
+
+@pytest.mark.parametrize("path", ["/api/predict", "/api/devices"])
+def test_a_body_without_end_is_not_read_to_the_end(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(connections, "LINGERING_S", 0.1)
+    sent_bytes = 0
+    with listening(sqlite) as url, connected(url) as sender, suppress(OSError):
+        sender.sendall(f"POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        while sent_bytes < 2_000_000_000:
+            sender.sendall(b"100000\r\n" + bytes(0x100000) + b"\r\n")
+            sent_bytes += 0x100000
+
+    assert sent_bytes < 2_000_000_000
+
+
+def test_a_body_of_unknown_length_is_refused_where_it_becomes_too_long(sqlite: HubDatabase) -> None:
+    with client(sqlite) as http:
+        answer = http.post("/api/predict", content=iter([bytes(1_000_000)] * 40))
+
+    assert answer.status_code == 413
+    assert (
+        answer.json()["detail"] == "more than 32000000 bytes; leave out the weights, as the page does: only shapes are looked at"
+    )
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BODY_S", 0.2)
+    monkeypatch.setattr(connections, "LINGERING_S", 0.1)
+    with listening(sqlite) as url, connected(url) as slow:
+        answer = answered(slow, b"POST /api/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nx")
+
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"took longer than" in answer
