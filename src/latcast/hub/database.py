@@ -20,6 +20,7 @@ from latcast.errors import DatasetError, HubError
 from latcast.hub.cells import read_cells
 from latcast.hub.migrations import migrate
 from latcast.hub.model import HubModel, Observation
+from latcast.hub.moderation import ModeratedStore
 from latcast.hub.plausibility import contradictions, implausibility, outliers
 from latcast.hub.schema import (
     REASON_LENGTH,
@@ -31,7 +32,7 @@ from latcast.hub.schema import (
     UploadRow,
 )
 from latcast.hub.shared_models import SharedModelStore
-from latcast.hub.tokens import Token
+from latcast.hub.tokens import Token, record_action
 from latcast.measure.environment import utc_now
 from latcast.records import Measurement
 
@@ -93,7 +94,7 @@ def database_url(location: Path | str) -> str:
     return text
 
 
-class HubDatabase(SharedModelStore):
+class HubDatabase(ModeratedStore, SharedModelStore):
     """A store with contributors, tokens, uploads, a quarantine and models.
 
     Args:
@@ -288,11 +289,8 @@ class HubDatabase(SharedModelStore):
         """
         with self._changing("release a record in") as session:
             row = _held(session, record_id)
-            new = self._insert(session, [Measurement.from_json(row.record)])
-            session.flush()
-            if new:
-                session.add(ContributionRow(measurement_id=new[0], upload_id=row.upload_id))
-            session.delete(row)
+            record_action(session, "release", record_id, platform=row.platform_id)
+            self._believe(session, row)
 
     def discard(self, record_id: str) -> None:
         """Refuses a record in quarantine for good; it is remembered, so that it does not come back.
@@ -301,7 +299,23 @@ class HubDatabase(SharedModelStore):
             HubError: There is no such record in quarantine.
         """
         with self._writing("discard a record in") as session:
-            _held(session, record_id).discarded_at = utc_now()
+            row = _held(session, record_id)
+            row.discarded_at = utc_now()
+            record_action(session, "discard", record_id, platform=row.platform_id)
+
+    def uploads(self, limit: int = 100) -> list[dict[str, Any]]:
+        """What was uploaded, the newest first: by whom, with which token, how many records."""
+        query = (
+            select(UploadRow.id, UploadRow.received_at, ContributorRow.name, UploadRow.token_id, UploadRow.records)
+            .join(ContributorRow, ContributorRow.id == UploadRow.contributor_id)
+            .order_by(UploadRow.received_at.desc(), UploadRow.id)
+            .limit(limit)
+        )
+        with self._reading() as session:
+            return [
+                {"id": key, "received_at": at, "contributor": name, "token": token, "records": records}
+                for key, at, name, token, records in session.execute(query)
+            ]
 
     # Models
 

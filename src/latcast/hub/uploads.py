@@ -39,6 +39,11 @@ MAX_INTEGER = 2**53
 _SPACE = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_.+-]+)?")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z")
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Characters without width, and those that turn the direction of writing: a name that holds one is not what it seems."""
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 _LENGTHS: Mapping[str, int] = {
     "platform": 200,
@@ -104,6 +109,8 @@ def _check_values(value: Any, depth: int = 0) -> None:
             raise MalformedUploadError(f"a text of {len(value)} characters, expected at most {MAX_TEXT}")
         if _UNSTORABLE.search(value):
             raise MalformedUploadError("a text with control characters or broken Unicode")
+        if _UNSEEN.search(value):
+            raise MalformedUploadError("a text with characters that have no width or turn the direction of writing")
     elif isinstance(value, int):
         if abs(value) > MAX_INTEGER:
             raise MalformedUploadError(f"an integer beyond ±{MAX_INTEGER}")

@@ -1,0 +1,106 @@
+"""An administrator takes back what should not have been believed, by upload, token, contributor or platform."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from latcast.errors import HubError
+from latcast.hub.database import HubDatabase
+from latcast.hub.moderation import Scope
+from latcast.hub.queries import HubReader
+from latcast.records import Measurement
+from tests.hub.made_up import device, lines, platform, record
+
+
+def sent(database: HubDatabase, name: str, records: list[Measurement]) -> tuple[str, str]:
+    """The ids of the token and the upload."""
+    text, _ = database.issue_token(name)
+    who, token = database.check_token(text)
+    return token.id, database.receive(who, lines(records), records, None, token)["upload"]
+
+
+@pytest.mark.parametrize("what", ["upload", "token", "contributor", "platform"])
+def test_what_is_taken_back_is_gone_and_does_not_come_back(database: HubDatabase, what: str) -> None:
+    sent(database, "Ann", device("honest", 1.0))
+    bad = device("fake", 1.3)
+    token, upload = sent(database, "Eve", bad)
+    scope = Scope(**{what: {"upload": upload[:12], "token": token, "contributor": "Eve", "platform": platform("fake")}[what]})
+
+    assert database.affected(scope).measurements == 20
+    found = database.undo(scope, reason="made up")
+    sent(database, "Eve", bad)
+
+    assert (found.uploads, found.measurements, found.platforms) == (1, 20, 1)
+    assert set(database.platforms()) == {platform("honest")}
+    assert len(database.observations()) == 20
+    [entry] = [each for each in database.audit() if each.action == "undo"]
+    assert (entry.number, entry.details["measurements"], entry.details["reason"]) == (found.entry, 20, "made up")
+
+
+def test_many_uploads_are_taken_back_at_once_and_brought_back(database: HubDatabase) -> None:
+    for number in range(12):
+        sent(database, "Eve", device(f"fake-{number}", 1.3, range(1, 4)))
+    before = database.observations()
+
+    found = database.undo(Scope(contributor="Eve"))
+
+    assert (found.uploads, found.measurements, len(database)) == (12, 36, 0)
+    assert found.entry is not None
+    assert database.redo(found.entry) == 36
+    assert database.observations() == before
+    assert HubReader(database).contributors()[0]["measurements"] == 36
+    with pytest.raises(HubError, match="took nothing back"):
+        database.redo(found.entry)
+
+
+def test_whoever_asks_to_be_removed_is_removed_with_the_name(database: HubDatabase) -> None:
+    sent(database, "Ann", device("honest", 1.0))
+    sent(database, "Eve Example", [*device("fake", 1.3), record(1, latency_ms=0.0001, device="fake", day=9)])
+
+    database.undo(Scope(contributor="Eve Example"), erase=True, reason="asked")
+
+    assert database.quarantine() == []
+    assert [item["name"] for item in HubReader(database).contributors()] == ["Ann"]
+    assert [token.contributor for token in database.tokens()] == ["Ann"]
+    assert "Eve" not in json.dumps([entry.to_json() for entry in database.audit()])
+
+
+def test_only_what_was_uploaded_since_is_taken_back(sqlite: HubDatabase) -> None:
+    sent(sqlite, "Eve", device("a", 1.0))
+    moment = sqlite.uploads()[0]["received_at"]
+
+    with pytest.raises(HubError, match="there is no upload of contributor Eve, until"):
+        sqlite.undo(Scope(contributor="Eve", until=moment))
+    assert sqlite.undo(Scope(contributor="Eve", since=moment)).measurements == 20
+
+
+@pytest.mark.parametrize(
+    ("scope", "reason"),
+    [
+        (Scope(), "nothing is named"),
+        (Scope(contributor="nobody"), "there is no upload of contributor nobody"),
+        (Scope(upload="zz"), "there is no upload of upload zz"),
+    ],
+)
+def test_what_is_not_there_cannot_be_taken_back(sqlite: HubDatabase, scope: Scope, reason: str) -> None:
+    with pytest.raises(HubError, match=reason):
+        sqlite.undo(scope)
+
+
+def test_acts_are_written_down(sqlite: HubDatabase) -> None:
+    token, _ = sent(sqlite, "Ann", [record(1, latency_ms=0.0001), record(2, latency_ms=0.0001)])
+    first, second = sqlite.quarantine()
+    sqlite.release(first.id)
+    sqlite.discard(second.id)
+    sqlite.trust("Ann")
+    sqlite.revoke_token(token)
+
+    found = [(entry.action, entry.subject) for entry in reversed(sqlite.audit())]
+
+    assert found == [
+        ("issue", token), ("release", first.id), ("discard", second.id), ("trust", "Ann"), ("revoke", token),
+    ]  # fmt: skip
+    with pytest.raises(HubError, match="no contributor is called 'nobody'"):
+        sqlite.trust("nobody")
