@@ -48,7 +48,9 @@ def test_a_token_is_issued_listed_and_revoked(latcast: Any, location: str) -> No
     listed = latcast("hub", "token", "list", "--database", location)[1]
     assert "valid" in listed
     assert token not in listed
-    assert latcast("hub", "token", "revoke", token.split("_")[1], "--database", location)[0] == 0
+    revoke = ("hub", "token", "revoke", token.split("_")[1], "--database", location)
+    assert "no terminal to ask on" in latcast(*revoke)[2]
+    assert latcast(*revoke, "--yes")[0] == 0
     [found] = json.loads(latcast("hub", "token", "list", "--json", "--database", location)[1])["tokens"]
     assert found["state"] == "revoked"
 
@@ -173,3 +175,21 @@ def fetched(url: str) -> Any:
             return json.load(answer)
     except OSError:
         return None
+
+
+def test_what_was_uploaded_is_taken_back_and_brought_back(latcast: Any, sqlite: HubDatabase) -> None:
+    where = ("--database", sqlite.location)
+    upload(sqlite, device("a", 1.0))
+    [listed] = json.loads(latcast("hub", "uploads", "--json", *where)[1])["uploads"]
+    undo = ("hub", "undo", "--upload", listed["id"][:8], *where)
+
+    assert "would take back 20 measurements on 1 platforms" in latcast(*undo, "--dry-run")[1]
+    assert latcast(*undo)[0] == 1
+    assert len(sqlite) == 20
+    found = json.loads(latcast(*undo, "--yes", "--reason", "wrong clock", "--json")[1])
+    assert (found["measurements"], len(sqlite)) == (20, 0)
+    assert "wrong clock" in latcast("hub", "audit", *where)[1]
+    assert latcast("hub", "redo", found["entry"], "--yes", *where)[1] == "20 records are measurements again\n"
+    assert len(sqlite) == 20
+    assert latcast("hub", "trust", "Ann", *where)[1] == "Ann is trusted\n"
+    assert latcast("hub", "trust", "nobody", *where)[0] == 1

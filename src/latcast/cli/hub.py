@@ -15,12 +15,12 @@ import typer
 from typer import Argument, Option
 
 from latcast import __version__
-from latcast.cli import options
+from latcast.cli import hub_admin, options
+from latcast.cli.hub_admin import Database, Yes, agreed, open_hub
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import HubError
 from latcast.extras import require
-from latcast.folders import data_folder, made
 from latcast.records import Measurement
 
 if TYPE_CHECKING:
@@ -52,30 +52,6 @@ Examples:
 """)
 app.add_typer(token_app, name="token")
 app.add_typer(quarantine_app, name="quarantine")
-
-Database = Annotated[
-    str,
-    Option(
-        "--database",
-        envvar="LATCAST_DATABASE",
-        help="SQLite file, or URL such as postgresql://user@host/name; one in the user's folder by default.",
-    ),
-]
-
-
-def open_hub(location: str) -> HubDatabase:
-    """The hub of this location, or the user's own.
-
-    Raises:
-        MissingExtraError: A package of the extra ``server`` is not installed.
-        DatasetError: The database cannot be opened.
-    """
-    require("a hub", "alembic", "sqlalchemy", "scipy")
-    from latcast.hub.database import HubDatabase
-
-    if not location:
-        location = str(made(data_folder()) / "repository.sqlite")
-    return HubDatabase(location)
 
 
 @app.command()
@@ -275,6 +251,10 @@ def issue(
     contributor: Annotated[str, Argument(metavar="NAME", help="Who uploads with it; shown on the pages.")],
     days: Annotated[int, Option("--days", help="Until it expires; 0 for never.", min=0, max=3650)] = 365,
     label: Annotated[str, Option("--label", help="What it is for.")] = "",
+    trusted: Annotated[
+        bool | None, Option("--trusted/--not-trusted", help="Vouch for the contributor: see latcast hub trust.")
+    ] = None,
+    platforms: Annotated[int | None, Option("--platforms", help="New platforms it may bring.", min=0)] = None,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
@@ -283,9 +263,12 @@ def issue(
     \b
     Examples:
       latcast hub token issue Ann --days 90
+      latcast hub token issue Ann --trusted
     """
     with open_hub(database) as hub:
-        text, token = hub.issue_token(contributor, label=label, lifetime=timedelta(days=days) if days else None)
+        text, token = hub.issue_token(
+            contributor, label=label, lifetime=timedelta(days=days) if days else None, trusted=trusted, most_platforms=platforms
+        )
     if as_json:
         print_json({"token": text, **token.to_json()})
     else:
@@ -312,9 +295,17 @@ def listed(database: Database = "", as_json: options.AsJson = False) -> None:
         return
     print_table(
         "",
-        ("id", "contributor", "label", "state", "made", "expires"),
+        ("id", "contributor", "trusted", "label", "state", "made", "expires"),
         [
-            (item.id, item.contributor, item.label, item.state(now), item.created_at[:10], (item.expires_at or "never")[:10])
+            (
+                item.id,
+                item.contributor,
+                "yes" if item.trusted else "",
+                item.label,
+                item.state(now),
+                item.created_at[:10],
+                (item.expires_at or "never")[:10],
+            )
             for item in found
         ],
     )
@@ -323,16 +314,18 @@ def listed(database: Database = "", as_json: options.AsJson = False) -> None:
 @token_app.command("revoke")
 def revoke(
     token_id: Annotated[str, Argument(metavar="ID", help="See latcast hub token list.")],
+    yes: Yes = False,
     database: Database = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """End a token at once; what it brought stays.
+    """End a token at once; what it brought stays (latcast hub undo --token takes that back).
 
     \b
     Examples:
       latcast hub token revoke 3416250fc5bd
     """
     with open_hub(database) as hub:
+        agreed(f"End the token {token_id}? Whoever has it cannot upload any more.", yes)
         token = hub.revoke_token(token_id)
     if as_json:
         print_json(token.to_json())
@@ -436,3 +429,7 @@ def assets(
         print_json({"package": PACKAGE, "version": VERSION, "folder": str(found.folder), "size_bytes": found.size_bytes})
     else:
         print(f"{PACKAGE} {VERSION} in {found.folder}, {found.size_bytes / 1e6:.1f} MB")
+
+
+for _command in hub_admin.COMMANDS:
+    app.command()(_command)

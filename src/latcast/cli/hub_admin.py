@@ -1,0 +1,192 @@
+"""What an administrator of a hub does with its data: who is trusted, what is taken back, backups and snapshots."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from latcast.cli import options
+from latcast.cli.output import print_json, print_table
+from latcast.errors import HubError
+from latcast.extras import require
+from latcast.folders import data_folder, made
+
+if TYPE_CHECKING:
+    from latcast.hub.database import HubDatabase
+
+Database = Annotated[
+    str,
+    Option(
+        "--database",
+        envvar="LATCAST_DATABASE",
+        help="SQLite file, or URL such as postgresql://user@host/name; one in the user's folder by default.",
+    ),
+]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
+
+
+def open_hub(location: str) -> HubDatabase:
+    """The hub of this location, or the user's own.
+
+    Raises:
+        MissingExtraError: A package of the extra ``server`` is not installed.
+        DatasetError: The database cannot be opened.
+    """
+    require("a hub", "alembic", "sqlalchemy", "scipy")
+    from latcast.hub.database import HubDatabase
+
+    if not location:
+        location = str(made(data_folder()) / "repository.sqlite")
+    return HubDatabase(location)
+
+
+def agreed(question: str, yes: bool) -> None:
+    """Asks before something is done that many would notice.
+
+    Raises:
+        HubError: The answer is no, or there is nobody to ask.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise HubError("there is no terminal to ask on; look with --dry-run where there is one, then repeat it with --yes")
+    if not typer.confirm(question, err=True):
+        raise HubError("nothing was done")
+
+
+def trust(
+    contributor: Annotated[str, Argument(metavar="NAME", help="See latcast hub token list.")],
+    trusted: Annotated[bool, Option("--yes/--no", help="Whether the contributor is trusted.")] = True,
+    database: Database = "",
+) -> None:
+    """Vouch for a contributor: others are likened to such devices, and published errors are scored on them alone.
+
+    \b
+    Examples:
+      latcast hub trust Ann
+      latcast hub trust Ann --no
+    """
+    with open_hub(database) as hub:
+        hub.trust(contributor, trusted)
+    print(f"{contributor} is {'trusted' if trusted else 'not trusted'}")
+
+
+def uploads(
+    limit: Annotated[int, Option("--limit", help="How many.", min=1)] = 100,
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """What was uploaded, the newest first.
+
+    \b
+    Examples:
+      latcast hub uploads
+    """
+    with open_hub(database) as hub:
+        found = hub.uploads(limit)
+    if as_json:
+        print_json({"uploads": found})
+        return
+    rows = [
+        (item["id"][:12], item["received_at"], item["contributor"], item["token"] or "", str(item["records"])) for item in found
+    ]
+    print_table("", ("id", "received", "contributor", "token", "records"), rows)
+
+
+def undo(
+    upload: Annotated[str, Option("--upload", metavar="ID", help="Of an upload, or how it begins.")] = "",
+    token: Annotated[str, Option("--token", metavar="ID", help="All that came with a token.")] = "",
+    contributor: Annotated[str, Option("--contributor", metavar="NAME", help="All that a contributor sent.")] = "",
+    platform: Annotated[str, Option("--platform", metavar="ID", help="All of a platform.")] = "",
+    since: Annotated[str, Option("--since", metavar="TIME", help="Only what came since, as 2026-01-31T12:00:00Z.")] = "",
+    until: Annotated[str, Option("--until", metavar="TIME", help="Only what came before.")] = "",
+    erase: Annotated[bool, Option("--erase", help="Remove it for good, as whoever sent it asked for.")] = False,
+    reason: Annotated[str, Option("--reason", help="For the audit log.")] = "",
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be taken back.")] = False,
+    yes: Yes = False,
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Take back measurements; what is sent again does not come back. `latcast hub redo` reverses it, but for --erase.
+
+    \b
+    Examples:
+      latcast hub undo --upload 3f2a --reason "wrong clock"
+      latcast hub undo --contributor Eve --since 2026-01-31T12:00:00Z
+      latcast hub undo --contributor "Ann Example" --erase --reason "asked by mail"
+    """
+    from latcast.hub.moderation import Scope
+
+    scope = Scope(upload, token, contributor, platform, since, until)
+    with open_hub(database) as hub:
+        found = hub.affected(scope)
+        said = (
+            f"{found.measurements} measurements on {found.platforms} platforms from {found.uploads} uploads, "
+            f"{found.quarantined} in quarantine"
+        )
+        if not dry_run:
+            agreed(f"{'Erase' if erase else 'Take back'} {said}?", yes)
+            found = hub.undo(scope, erase=erase, reason=reason)
+    if as_json:
+        print_json(found.to_json())
+    elif dry_run:
+        print(f"would take back {said}")
+    else:
+        print(f"{'erased' if erase else 'took back'} {said} (entry {found.entry})")
+
+
+def redo(
+    entry: Annotated[int, Argument(metavar="ENTRY", help="See latcast hub audit.")],
+    yes: Yes = False,
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Make what an undo took back measurements again.
+
+    \b
+    Examples:
+      latcast hub redo 12
+    """
+    with open_hub(database) as hub:
+        agreed(f"Bring back what entry {entry} took back?", yes)
+        count = hub.redo(entry)
+    if as_json:
+        print_json({"entry": entry, "measurements": count})
+    else:
+        print(f"{count} records are measurements again")
+
+
+def audit(
+    limit: Annotated[int, Option("--limit", help="How many.", min=1)] = 100,
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """What was done by hand: tokens, trust, quarantine, undone uploads; the newest first.
+
+    \b
+    Examples:
+      latcast hub audit
+    """
+    with open_hub(database) as hub:
+        found = hub.audit(limit)
+    if as_json:
+        print_json({"audit": [item.to_json() for item in found]})
+        return
+    rows = [
+        (
+            str(item.number),
+            item.at,
+            item.action,
+            item.subject,
+            ", ".join(f"{name} {value}" for name, value in item.details.items()),
+        )
+        for item in found
+    ]
+    print_table("", ("entry", "at", "action", "subject", "details"), rows)
+
+
+COMMANDS = (trust, uploads, undo, redo, audit)
+"""Commands of ``latcast hub``."""
