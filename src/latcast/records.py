@@ -37,7 +37,45 @@ MOST_PLATFORM_CHARACTERS = 200
 
 _PART = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
-_CORE_SET = re.compile(r"(?:\d+(?:large|med|small))+")
+CORE_SIZES = ("small", "med", "large")
+"""Kinds of cores in one device, the slowest first; one with two kinds has no ``med``."""
+
+_CORES = re.compile(r"(\d+)(large|med|small)")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What computes, as a platform id says it.
+
+    Example:
+        >>> from latcast.records import Unit
+        >>> Unit.parse("2large").threads, Unit.parse("cpu1+sse42").qualifiers, Unit.parse("gpu").kind
+        (2, ('sse42',), 'gpu')
+
+    Attributes:
+        kind: ``cpu``, ``gpu``, ``npu``, ``wasm``, ``webgpu``...
+        threads: Of a CPU or of WebAssembly; 1 for any other kind.
+        cores: Number and size of each kind of cores in a set of them, as it is written: ``1large1med``; empty for any other unit.
+        qualifiers: What follows after ``+``.
+    """
+
+    kind: str
+    threads: int = 1
+    cores: tuple[tuple[int, str], ...] = ()
+    qualifiers: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Unit:
+        """Reads the third part of a platform id; whatever is no CPU and no set of cores is a kind of its own."""
+        name, *qualifiers = text.split("+")
+        cores = tuple((int(count), size) for count, size in _CORES.findall(name))
+        if cores and "".join(f"{count}{size}" for count, size in cores) == name:
+            return cls("cpu", sum(count for count, _ in cores), cores, tuple(qualifiers))
+        counted = re.match(r"(cpu|wasm)(\d+)", name)
+        if counted:
+            return cls(counted[1], int(counted[2]), (), tuple(qualifiers))
+        kind = "cpu" if name[:1].isdigit() or name.startswith("cpu") else name.rstrip("0123456789")
+        return cls(kind, 1, (), tuple(qualifiers))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,11 +105,7 @@ class Platform:
     @property
     def threads(self) -> int:
         """Number of threads of a ``cpuN`` or ``wasmN`` unit, or of a core set (``1large1med``: 2); 1 for any other unit."""
-        unit = self.unit.partition("+")[0]
-        found = re.match(r"(?:cpu|wasm)(\d+)", unit)
-        if found:
-            return int(found.group(1))
-        return sum(int(count) for count in re.findall(r"\d+", unit)) if _CORE_SET.fullmatch(unit) else 1
+        return Unit.parse(self.unit).threads
 
     @classmethod
     def parse(cls, text: str) -> Platform:

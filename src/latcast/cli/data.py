@@ -318,7 +318,7 @@ def _import_outputs(
 
 def _in_milliseconds(measurements: Sequence[Measurement], unit: str) -> tuple[Measurement, ...]:
     """With the latencies that people wrote down in milliseconds; tools say their unit themselves."""
-    from latcast.datasets.importers.benchmark_tools.readers import STATED
+    from latcast.datasets.importers.benchmark_tools.stated import STATED
     from latcast.devices.latency_table import table_of
 
     stated = [item.environment["tool"] in STATED for item in measurements]

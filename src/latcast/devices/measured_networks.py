@@ -15,7 +15,7 @@ import numpy as np
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
-from latcast.datasets.importers.benchmark_tools.readers import JsonLinesReader
+from latcast.datasets.importers.benchmark_tools.stated import JsonLinesReader
 from latcast.datasets.importers.table import UNSTATED
 from latcast.devices.latency_units import MILLISECONDS, UnitMismatch, mismatch_of, odd_ones
 from latcast.errors import DatasetError

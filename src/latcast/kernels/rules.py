@@ -21,7 +21,7 @@ from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
 from latcast.kernels.selection import SELECTIONS, GpuFamily, family_named, family_names, family_of_device, selection_of
 from latcast.reading import read_json
-from latcast.records import Platform
+from latcast.records import Platform, Unit
 from latcast.registry import Registry
 
 RULES_SCHEMA = 1
@@ -187,8 +187,7 @@ def shipped_rules() -> frozenset[str]:
 
 def unit_kind(unit: str) -> str:
     """What computes: ``gpu``, ``webgpu``, ``wasm``..., or ``cpu`` for ``cpu4`` and core sets of a device (``2large``)."""
-    name = unit.partition("+")[0]
-    return "cpu" if name[:1].isdigit() or name.startswith("cpu") else name.rstrip("0123456789")
+    return Unit.parse(unit).kind
 
 
 def rules_for(runtime: str, precision: str, unit: str = "cpu1", device: str = "", gpu_family: str = "") -> FusionRules:

@@ -13,6 +13,7 @@ from pathlib import Path
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published_mean
 from latcast.records import Measurement, Platform, Reference
+from latcast.runtimes.benchmark_tools.readers import CORES
 
 SPACE = "ncnn_benchmark"
 
@@ -21,9 +22,6 @@ COLUMNS = (
 )  # fmt: skip
 
 SOURCE = {"name": "ncnn_boards", "source": "Tencent/ncnn, benchmark/README.md", "licence": "BSD-3-Clause"}
-
-CORES = {"0": "", "1": "+little", "2": "+big"}
-"""Setting of ``powersave`` to the cores that run: all, the little ones, the big ones."""
 
 _NAME_LENGTH = 48
 

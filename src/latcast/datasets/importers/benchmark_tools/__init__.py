@@ -10,22 +10,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from latcast.datasets.importers.benchmark_tools import readers
+from latcast.datasets.importers.benchmark_tools import stated
 from latcast.datasets.importers.benchmark_tools.manifest import MANIFEST_FILE, RESULTS_FOLDER, KitManifest
 from latcast.datasets.importers.benchmark_tools.measured import NetworkNames, tool_measurement
-from latcast.datasets.importers.benchmark_tools.output import Line, Section, ToolReader, refused_together
-from latcast.datasets.importers.benchmark_tools.tflite import TfliteReader
 from latcast.errors import DatasetError
 from latcast.reading import read_bytes
 from latcast.records import Measurement, Platform
+from latcast.runtimes.benchmark_tools import readers
+from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader, refused_together
+from latcast.runtimes.benchmark_tools.tflite import TfliteReader
 
 READERS: Sequence[ToolReader] = (
     TfliteReader(),
     readers.NcnnReader(),
     readers.OpenvinoReader(),
     readers.OnnxruntimeReader(),
-    readers.CsvReader(),
-    readers.JsonLinesReader(),
+    stated.CsvReader(),
+    stated.JsonLinesReader(),
 )
 
 HEADER = "# latcast"
@@ -71,7 +72,7 @@ def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
     if not found and file.suffix.lower() == ".csv":
         first = lines[0].text.strip() if lines else ""
         raise DatasetError(
-            f"{file}:1: found the header '{first[:80]}', expected a CSV file with the header {','.join(readers.HEADER)}"
+            f"{file}:1: found the header '{first[:80]}', expected a CSV file with the header {','.join(stated.HEADER)}"
         )
     if not found:
         raise DatasetError(f"{file}:1: {_expected()}")

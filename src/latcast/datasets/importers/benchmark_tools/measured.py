@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
-from latcast.datasets.importers.benchmark_tools.output import Section, Timing, ToolReader, network_name
-from latcast.datasets.importers.benchmark_tools.readers import NcnnReader
-from latcast.datasets.importers.benchmark_tools.tflite_nodes import executed_by
 from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
 from latcast.datasets.importers.ncnn_boards import device_name
 from latcast.datasets.importers.table import UNSTATED
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.measure.environment import MOMENT
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name
+from latcast.runtimes.benchmark_tools.readers import NcnnReader
+from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
 from latcast.spaces.catalogue import network_named
 from latcast.spaces.models import file_reference
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from latcast.datasets.importers.benchmark_tools.output import Line, ProfiledOperator, Section, Timing, positive
+from latcast.runtimes.benchmark_tools.output import Line, ProfiledOperator, Section, Timing, positive
 
 _GRAPH = re.compile(r"Graph: \[(.*)\]")
 _THREADS = re.compile(r"(?:Num threads|#threads used for CPU inference): \[(-?\d+)\]")
@@ -29,7 +29,7 @@ class TfliteReader:
         return _bare(text) == "STARTING!"
 
     def read(self, section: Section) -> list[Timing]:
-        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        """See :class:`~latcast.runtimes.benchmark_tools.output.ToolReader`."""
         graph, threads, gpu, float16 = None, None, None, True
         counts: list[tuple[Line, re.Match[str]]] = []
         summary: Line | None = None

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from latcast.datasets.importers.benchmark_tools.output import ProfiledOperator
-from latcast.datasets.importers.benchmark_tools.tflite import INSIDE
 from latcast.errors import RuntimeFailure, UnknownNameError
 from latcast.graph.importers.tflite_conversion import node_stem
 from latcast.graph.importers.tflite_file import TfliteFile
@@ -29,6 +27,8 @@ from latcast.kernels.rules import FusionRules, platform_rules, unit_kind
 from latcast.kernels.search import find_kernels
 from latcast.kernels.selection import family_names
 from latcast.records import ExecutedKernel, Platform, Reference
+from latcast.runtimes.benchmark_tools.output import ProfiledOperator
+from latcast.runtimes.benchmark_tools.tflite import INSIDE
 from latcast.runtimes.litert_kernels import Aligned, align, partitions
 from latcast.spaces.catalogue import build
 
@@ -44,23 +44,48 @@ _FUSED_ACTIVATION: Mapping[str, str] = {
 
 
 def executed_by(profile: Sequence[ProfiledOperator], reference: Reference, platform: Platform) -> tuple[ExecutedKernel, ...]:
+    """The kernels of a network that a reference names: see :func:`executed_in`.
+
+    Of a ``.tflite`` file the operators are the file's, of any other network those of latcast's writer.
+
+    Raises:
+        RuntimeFailure: The lines do not fit the network; the message says where.
+        LatcastError: The network cannot be built, or not be written for TFLite.
+    """
+    if _is_of_gpu(profile, platform):
+        return _of_gpu(_inside(profile), build(reference), platform)
+    return _on_cpu(profile, _model_of(reference, "int8" if platform.precision == "int8" else "fp32"))
+
+
+def executed_in(
+    profile: Sequence[ProfiledOperator], graph: Graph, model: TfliteModel, platform: Platform
+) -> tuple[ExecutedKernel, ...]:
     """The lines as executed kernels, in order of execution, with the nodes that they compute.
 
     A line that stands for calls in several parts of the network becomes one kernel for each, of the mean latency.
 
     Args:
         profile: The lines as they were printed.
-        reference: The network; of a ``.tflite`` file the operators are the file's, of any other those of latcast's writer.
+        graph: The network.
+        model: The operators that ran, each with the nodes of the graph that it computes.
         platform: Where it ran.
 
     Raises:
         RuntimeFailure: The lines do not fit the network; the message says where.
-        LatcastError: The network cannot be built, or not be written for TFLite.
     """
-    inside = [line for line in profile if line.name.startswith(INSIDE)]
-    if inside and unit_kind(platform.unit) == "gpu":
-        return _of_gpu(inside, build(reference), platform)
-    model = _model_of(reference, "int8" if platform.precision == "int8" else "fp32")
+    return _of_gpu(_inside(profile), graph, platform) if _is_of_gpu(profile, platform) else _on_cpu(profile, model)
+
+
+def _inside(profile: Sequence[ProfiledOperator]) -> list[ProfiledOperator]:
+    return [line for line in profile if line.name.startswith(INSIDE)]
+
+
+def _is_of_gpu(profile: Sequence[ProfiledOperator], platform: Platform) -> bool:
+    return bool(_inside(profile)) and unit_kind(platform.unit) == "gpu"
+
+
+def _on_cpu(profile: Sequence[ProfiledOperator], model: TfliteModel) -> tuple[ExecutedKernel, ...]:
+    inside = _inside(profile)
     own = [line for line in profile if not line.name.startswith(INSIDE) and not _WHOLE.fullmatch(line.kind)]
     line_of = dict(zip(_operators(own, model), own, strict=True))
     parts = list(partitions(model, set(line_of)))

@@ -1,0 +1,90 @@
+"""Readers of latencies in CSV or JSON Lines, as people write them down."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+
+from latcast.errors import DatasetError
+from latcast.runtimes.benchmark_tools.output import Line, Section, Timing, positive, refused_together
+
+HEADER = ("model", "latency_ms")
+"""``model`` is a file, or the name of a network."""
+
+
+class CsvReader:
+    """Reads one table. It says neither where nor how often the networks ran."""
+
+    name = f"a CSV file with the header {','.join(HEADER)}"
+    runtimes: Sequence[str] = ()
+    endings: Sequence[str] = ()
+
+    def begins(self, text: str) -> bool:
+        return tuple(cell.strip().lower() for cell in text.split(",")) == HEADER
+
+    def read(self, section: Section) -> list[Timing]:
+        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        found = _rows(section, section.lines[1:], _cells)
+        if not found:
+            raise section.refused("no model follows the header; expected a line for each: model,latency_ms")
+        return found
+
+
+class JsonLinesReader:
+    """Reads an object a line. It says neither where nor how often the networks ran."""
+
+    name = 'JSON Lines of {"model": ..., "latency_ms": ...}'
+    runtimes: Sequence[str] = ()
+    endings: Sequence[str] = ()
+
+    def begins(self, text: str) -> bool:
+        try:
+            return text.lstrip().startswith("{") and set(json.loads(text)) == set(HEADER)
+        except ValueError:
+            return False
+
+    def read(self, section: Section) -> list[Timing]:
+        """See :class:`~latcast.datasets.importers.benchmark_tools.output.ToolReader`."""
+        return _rows(section, section.lines, _members)
+
+
+STATED = frozenset({CsvReader.name, JsonLinesReader.name})
+"""What says nothing of how its latencies were measured."""
+
+
+def _rows(section: Section, lines: Sequence[Line], cells: Callable[[Section, Line], Sequence[str]]) -> list[Timing]:
+    found, problems = [], []
+    for line in lines:
+        try:
+            row = cells(section, line) if line.text.strip() else []
+            if any(row):
+                found.append(_row(section, line, row))
+        except DatasetError as problem:
+            problems.append((problem, line))
+    if problems:
+        raise refused_together(problems)
+    return found
+
+
+def _cells(section: Section, line: Line) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line.text]), [])]
+    except csv.Error as problem:
+        raise section.refused(f"not a line of CSV ({problem})", line) from problem
+
+
+def _members(section: Section, line: Line) -> list[str]:
+    try:
+        found = json.loads(line.text)
+    except ValueError as problem:
+        raise section.refused(f"not a line of JSON ({problem})", line) from problem
+    if not isinstance(found, dict) or set(found) != set(HEADER):
+        raise section.refused(f"found {line.text.strip()[:60]}; expected an object of model and latency_ms", line)
+    return [str(found[name]).strip() for name in HEADER]
+
+
+def _row(section: Section, line: Line, cells: Sequence[str]) -> Timing:
+    if len(cells) != len(HEADER) or not cells[0]:
+        raise section.refused(f"found {len(cells)} cells; expected a model and its latency in milliseconds", line)
+    return Timing(cells[0], line, positive(section, line, "the latency", cells[1]), "as stated")

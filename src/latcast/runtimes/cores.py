@@ -1,0 +1,142 @@
+"""Which CPUs of a device are of one kind, and which of them a unit of a platform id means.
+
+Phones, and many boards, have cores of two or three kinds. Threads on cores of different kinds wait for the slowest, and the system
+moves them as it likes, so that a latency would tell of neither: one measurement runs on cores of one kind, and the platform id
+says which (``2large``). Where all cores are alike it says how many (``cpu2``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from latcast.errors import RuntimeFailure
+from latcast.records import CORE_SIZES, Unit
+
+_ALIKE = 0.1
+"""Cores whose speeds differ by less are of one kind: computers let some of their cores clock a little higher than others."""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The CPUs of a device by kind.
+
+    Example:
+        >>> from latcast.runtimes.cores import Cores
+        >>> Cores.of_speeds({0: 250, 1: 250, 2: 1024}).unit("cpu1")
+        ('1large', (2,))
+
+    Attributes:
+        kinds: Numbers of the CPUs of each kind, the slowest kind first.
+    """
+
+    kinds: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of_speeds(cls, speeds: Mapping[int, float]) -> Cores:
+        """Kinds from a figure of each CPU that grows with its speed: ``cpu_capacity``, or its highest frequency."""
+        kinds: list[list[int]] = []
+        last = 0.0
+        for cpu in sorted(speeds, key=lambda cpu: (speeds[cpu], cpu)):
+            if not kinds or speeds[cpu] > (1 + _ALIKE) * last:
+                kinds.append([])
+                last = speeds[cpu]
+            kinds[-1].append(cpu)
+        return cls(tuple(tuple(sorted(kind)) for kind in kinds))
+
+    @property
+    def alike(self) -> bool:
+        """Whether there is one kind only, or none is known."""
+        return len(self.kinds) < 2
+
+    def named(self) -> dict[str, tuple[int, ...]]:
+        """The kinds by their size: ``small`` and ``large`` of two, ``med`` between; of four or more the ones between have none."""
+        if self.alike:
+            return {}
+        found = {CORE_SIZES[0]: self.kinds[0], CORE_SIZES[-1]: self.kinds[-1]}
+        return {**found, CORE_SIZES[1]: self.kinds[1]} if len(self.kinds) == len(CORE_SIZES) else found
+
+    def __str__(self) -> str:
+        if self.alike:
+            count = sum(len(kind) for kind in self.kinds)
+            return f"{count} CPUs of one kind" if count else "CPUs of which nothing is known"
+        sizes = {kind: size for size, kind in self.named().items()}
+        return ", ".join(f"{len(kind)} {sizes.get(kind, 'between')}" for kind in reversed(self.kinds))
+
+    def unit(self, text: str) -> tuple[str, tuple[int, ...]]:
+        """What a unit is called on this device, and the CPUs to run on.
+
+        ``cpuN`` on a device with kinds of cores is a set of N of the fastest kind that has as many.
+
+        Args:
+            text: The third part of a platform id: ``cpu2``, ``2large``, ``gpu``.
+
+        Returns:
+            The unit's name in the platform id, and its CPUs; none for what is no CPU, or where nothing is known of them.
+
+        Raises:
+            RuntimeFailure: The device has no such cores, or they would be of different kinds.
+        """
+        unit = Unit.parse(text)
+        if unit.kind != "cpu":
+            return text, ()
+        if unit.cores:
+            return text, self._set_of(text, unit)
+        fitting = [kind for kind in self.kinds if len(kind) >= unit.threads]
+        if self.alike:
+            if self.kinds and not fitting:
+                raise RuntimeFailure(f"{text} needs {unit.threads} CPUs; the device has {self}")
+            # Systems tend to serve interrupts on the first ones.
+            return text, fitting[-1][-unit.threads :] if fitting else ()
+        if not fitting:
+            raise RuntimeFailure(
+                f"{text} would mix cores of different kinds, whose slowest decides: the device has {self}; "
+                f"name a set of one kind: {', '.join(self._largest_sets())}"
+            )
+        sizes = {kind: size for size, kind in self.named().items()}
+        chosen = next((kind for kind in reversed(fitting) if kind in sizes), None)
+        if chosen is None:
+            raise RuntimeFailure(f"{text} fits no kind of cores with a name: the device has {self}")
+        return "+".join([f"{unit.threads}{sizes[chosen]}", *unit.qualifiers]), chosen[-unit.threads :]
+
+    def _set_of(self, text: str, unit: Unit) -> tuple[int, ...]:
+        if self.alike:
+            raise RuntimeFailure(f"'{text}' names kinds of cores; the device has {self}: say cpu{unit.threads}")
+        if len(unit.cores) > 1:
+            raise RuntimeFailure(
+                f"'{text}' mixes cores of different kinds, whose slowest decides; measure on one kind: "
+                f"{', '.join(f'{count}{size}' for count, size in unit.cores)}"
+            )
+        ((count, size),) = unit.cores
+        kind = self.named().get(size, ())
+        if not 1 <= count <= len(kind):
+            raise RuntimeFailure(f"the device has no {text}: it has {self}")
+        return kind[-count:]
+
+    def _largest_sets(self) -> list[str]:
+        return [f"{len(kind)}{size}" for size, kind in self.named().items()]
+
+
+def mask(cpus: tuple[int, ...]) -> str:
+    """CPUs as ``taskset`` takes them, in hexadecimal."""
+    return f"{sum(1 << cpu for cpu in cpus):x}"
+
+
+def local_cores(folder: Path = Path("/sys/devices/system/cpu")) -> Cores:
+    """The CPUs of the machine that this runs on, as Linux describes them; none where it does not.
+
+    Args:
+        folder: Holds ``cpu0``, ``cpu1``...
+    """
+    numbers = sorted(int(each.name[3:]) for each in folder.glob("cpu[0-9]*") if each.name[3:].isdigit())
+    for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
+        speeds = {}
+        for number in numbers:
+            try:
+                speeds[number] = float((folder / f"cpu{number}" / file).read_text())
+            except (OSError, ValueError):
+                break
+        if numbers and len(speeds) == len(numbers):
+            return Cores.of_speeds(speeds)
+    return Cores((tuple(numbers),) if numbers else ())
