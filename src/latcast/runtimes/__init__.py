@@ -1,12 +1,20 @@
 """Where networks really run: one module a runtime, all behind :class:`latcast.runtimes.protocol.Runtime`.
 
+A phone's runtimes have the names of those here and are found instead of them in a process that is told the phone's address
+(:mod:`latcast.runtimes.phone`).
+
 Beside the module ``NAME`` of a runtime may stand ``NAME_kernels``, which reads its profiler: which nodes of the graph each kernel
 computes; and ``NAME_native``, which calls its native library where the Python package does not do.
 """
 
+import os
+
 from latcast.errors import RuntimeFailure
 from latcast.registry import Registry
 from latcast.runtimes.protocol import Runtime, Session
+
+ADDRESS_VARIABLE = "LATCAST_DEVICE"
+"""Environment variable with the address of the phone that this process's runtimes drive: ``adb:SERIAL``."""
 
 RUNTIMES: Registry[type[Runtime]] = Registry(
     "runtime",
@@ -22,12 +30,33 @@ RUNTIMES: Registry[type[Runtime]] = Registry(
 
 
 def get_runtime(name: str) -> Runtime:
-    """An instance of the runtime of this name.
+    """An instance of the runtime of this name, on the phone where :data:`ADDRESS_VARIABLE` names one.
 
     Raises:
         UnknownNameError: No such runtime.
+        RuntimeFailure: It does not run on a phone.
     """
-    return RUNTIMES.get(name)()
+    address = os.environ.get(ADDRESS_VARIABLE, "")
+    if not address:
+        return RUNTIMES.get(name)()
+    from latcast.runtimes.phone import phone_runtime
+
+    return phone_runtime(name, address)
+
+
+def runtime_on(runtime: Runtime, unit: str) -> Runtime:
+    """A runtime on a kind of unit, ``cpu``, ``gpu`` or ``npu``.
+
+    Raises:
+        RuntimeFailure: It knows no such unit; whether there is one here its ``available`` says.
+    """
+    if unit == "cpu":
+        return runtime
+    known = getattr(runtime, "units", ("cpu",))
+    if unit not in known:
+        raise RuntimeFailure(f"{runtime.name} runs on {', '.join(known)}; not on '{unit}'")
+    found: Runtime = runtime.on(unit)  # type: ignore[attr-defined]
+    return found
 
 
 def check_runtime(name: str) -> None:
@@ -42,4 +71,4 @@ def check_runtime(name: str) -> None:
         raise RuntimeFailure(reason)
 
 
-__all__ = ["RUNTIMES", "Runtime", "Session", "check_runtime", "get_runtime"]
+__all__ = ["ADDRESS_VARIABLE", "RUNTIMES", "Runtime", "Session", "check_runtime", "get_runtime", "runtime_on"]

@@ -1,8 +1,8 @@
 """Which CPUs of a device are of one kind, and which of them a unit of a platform id means.
 
-Phones, and many boards, have cores of two or three kinds. Threads on cores of different kinds wait for the slowest, and the system
-moves them as it likes, so that a latency would tell of neither: one measurement runs on cores of one kind, and the platform id
-says which (``2large``). Where all cores are alike it says how many (``cpu2``).
+Phones, and many boards, have cores of two or three kinds. Threads on cores of different kinds wait for the slowest, and the
+system moves them as it likes, so that a latency would tell of neither: one measurement runs on cores of one kind, and the
+platform id says which (``2large``). Where all cores are alike it says how many (``cpu2``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Cores:
         return len(self.kinds) < 2
 
     def named(self) -> dict[str, tuple[int, ...]]:
-        """The kinds by their size: ``small`` and ``large`` of two, ``med`` between; of four or more the ones between have none."""
+        """The kinds by their size: ``small`` and ``large`` of two, ``med`` between; of four the ones between have no name."""
         if self.alike:
             return {}
         found = {CORE_SIZES[0]: self.kinds[0], CORE_SIZES[-1]: self.kinds[-1]}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from latcast.graph.ir import Graph, Node
+from latcast.records import ExecutedKernel
 
 VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"})
 """Operators that change no value; where one is not a kernel of its own it was eliminated."""
@@ -77,3 +79,26 @@ class Assignment:
         """The names less the views, unless there is nothing else."""
         computing = tuple(name for name in names if self.types[name] not in VIEWS)
         return computing or tuple(names)
+
+
+def joined(graph: Graph, kernels: Iterable[ExecutedKernel]) -> tuple[ExecutedKernel, ...]:
+    """The kernels, those that together compute one node as one whose name says both; nodes in the graph's order."""
+    position = {node.name: index for index, node in enumerate(graph.nodes)}
+    found: list[ExecutedKernel] = []
+    entry_of: dict[str, int] = {}
+    for kernel in kernels:
+        entry = next((entry_of[name] for name in kernel.nodes if name in entry_of), None)
+        if entry is None:
+            entry = len(found)
+            found.append(replace(kernel, nodes=tuple(sorted(set(kernel.nodes), key=position.__getitem__))))
+        else:
+            before = found[entry]
+            found[entry] = ExecutedKernel(
+                f"{before.name} + {kernel.name}",
+                f"{before.kind} + {kernel.kind}",
+                tuple(sorted({*before.nodes, *kernel.nodes}, key=position.__getitem__)),
+                before.latency_ms + kernel.latency_ms,
+            )
+        for name in kernel.nodes:
+            entry_of.setdefault(name, entry)
+    return tuple(found)

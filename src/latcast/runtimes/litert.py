@@ -14,6 +14,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.tflite import TfliteNetwork, write_tflite
 from latcast.graph.writers.tflite.layout import Order, physical_shape
 from latcast.records import ExecutedKernel
+from latcast.runtimes.kernel_assignment import joined
 from latcast.runtimes.litert_kernels import attribute
 from latcast.runtimes.litert_native import NativeModel, ProfiledEvent, check_version
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
@@ -99,37 +100,17 @@ class LiteRtSession:
             raise RuntimeFailure(f"LiteRT did not run the same kernels of '{self.graph.name}' every time")
         times_us = np.array([[event.elapsed_us for event in events] for events in recorded], dtype=np.float64)
         latencies_ms = _middle_mean(times_us) / 1e3
-        position = {node.name: index for index, node in enumerate(self.graph.nodes)}
-        kernels: list[ExecutedKernel] = []
-        entry_of: dict[str, int] = {}
+        kernels = []
         for attribution in attribute(self._network.model, first):
             event = first[attribution.event]
             latency_ms = latencies_ms[attribution.event] + (_TRUNCATION_US / 1e3 if event.delegated else 0.0)
-            kernel = ExecutedKernel(
-                f"{event.tag}:{attribution.event}",
-                event.tag,
-                tuple(sorted(set(attribution.nodes), key=position.__getitem__)),
-                float(latency_ms),
-            )
-            known = sorted({entry_of[name] for name in kernel.nodes if name in entry_of})
-            if known:
-                kernels[known[0]] = _joined(kernels[known[0]], kernel, position)
-            else:
-                kernels.append(kernel)
-            for name in kernel.nodes:
-                entry_of.setdefault(name, known[0] if known else len(kernels) - 1)
-        return tuple(kernels)
+            name = f"{event.tag}:{attribution.event}"
+            kernels.append(ExecutedKernel(name, event.tag, tuple(attribution.nodes), float(latency_ms)))
+        return joined(self.graph, kernels)
 
     def close(self) -> None:
         self._interpreter = None
         self._inputs = []
-
-
-def _joined(first: ExecutedKernel, second: ExecutedKernel, position: dict[str, int]) -> ExecutedKernel:
-    nodes = tuple(sorted({*first.nodes, *second.nodes}, key=position.__getitem__))
-    return ExecutedKernel(
-        f"{first.name} + {second.name}", f"{first.kind} + {second.kind}", nodes, first.latency_ms + second.latency_ms
-    )
 
 
 def _middle_mean(times: np.ndarray) -> np.ndarray:

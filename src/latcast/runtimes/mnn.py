@@ -168,7 +168,7 @@ class MnnSession:
             RuntimeFailure: The session was not loaded with ``profile=True``, or MNN returned an error.
         """
         check_profiling(self.graph, self._profile, runs)
-        calls = self._traced_run()
+        calls = self.traced_run()
         passed_ns = [self._timed_run(execute=False) for _ in range(SKIPPED_RUNS)]
         times_ns = [self._timed_run(execute=True) for _ in range(PROFILE_WARMUPS + runs)][PROFILE_WARMUPS:]
         if {len(times) for times in (*passed_ns, *times_ns)} != {len(calls)}:
@@ -180,7 +180,7 @@ class MnnSession:
             for kernel in assign_nodes(self.graph, calls)
         )
 
-    def _traced_run(self) -> list[MnnCall]:
+    def traced_run(self) -> list[MnnCall]:
         """What MNN runs, in order."""
         calls: list[MnnCall] = []
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
-from latcast.runtimes.onnxruntime_kernels import OptimisedNode, assign_nodes, read_optimised
+from latcast.runtimes.onnxruntime_kernels import OptimisedNode, assign_nodes, kernel_events, kernels_of, read_optimised
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, message, random_inputs
 
 _PURPOSE = "measuring with ONNX Runtime"
@@ -122,7 +121,7 @@ class OnnxRuntimeSession:
             events = self._profiled_events(folder, model_path, runs)
             optimised = _read_model(model_path)
         assign_nodes(self.graph, optimised)
-        return _kernels(events, optimised, runs)
+        return kernels_of(events, optimised, runs)
 
     def _profiled_events(self, folder: str, model_path: Path, runs: int) -> list[dict[str, Any]]:
         """The profiler's events of every kernel of every run, in time."""
@@ -142,8 +141,7 @@ class OnnxRuntimeSession:
         finally:
             path = session.end_profiling()
         events = json.loads(Path(path).read_text(encoding="utf-8"))
-        kernels = [event for event in events if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")]
-        return sorted(kernels, key=lambda event: int(event["ts"]))
+        return kernel_events(events)
 
     def close(self) -> None:
         self._binding = None
@@ -155,29 +153,6 @@ def _read_model(path: Path) -> list[OptimisedNode]:
     import onnx
 
     return read_optimised(onnx.load(str(path)))
-
-
-def _kernels(events: Sequence[Mapping[str, Any]], optimised: Sequence[OptimisedNode], runs: int) -> tuple[ExecutedKernel, ...]:
-    """One kernel for each node that was profiled, in the order of the last run."""
-    durations: dict[tuple[int, str], list[float]] = {}
-    for event in events:
-        key = (int(event["args"]["node_index"]), event["name"].removesuffix("_kernel_time"))
-        # Re-inserted, so that the order is that of the last run.
-        durations[key] = [*durations.pop(key, []), event["dur"] / 1e3]
-    named = {node.name: node for node in optimised if node.name}
-    unnamed = [node for node in optimised if not node.name]
-    types = {int(event["args"]["node_index"]): event["args"]["op_name"] for event in events}
-    kernels = []
-    for (index, name), values in durations.items():
-        node = named.get(name)
-        if node is None:
-            # Nodes that an operator was expanded into have no name in the file, and their type and index in the profile.
-            node = next((candidate for candidate in unnamed if candidate.op_type == types[index]), None)
-            if node is not None:
-                unnamed.remove(node)
-        kind = node.kind if node is not None else types[index]
-        kernels.append(ExecutedKernel(name, kind, node.nodes if node is not None else (), median(values[-runs:])))
-    return tuple(kernels)
 
 
 class OnnxRuntime:

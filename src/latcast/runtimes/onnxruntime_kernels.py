@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx_qdq import original_tensor
+from latcast.records import ExecutedKernel
 from latcast.runtimes.kernel_assignment import Assignment
 
 _MOVERS = frozenset({"ReorderInput", "ReorderOutput", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Cast"})
@@ -78,6 +80,35 @@ def assign_nodes(graph: Graph, optimised: Sequence[OptimisedNode]) -> None:
     _return_moved_nodes(assignment.types, optimised)
     for kernel in optimised:
         kernel.nodes = assignment.without_eliminated(kernel.nodes)
+
+
+def kernel_events(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those of kernels among all events of a profile, in time."""
+    kernels = [dict(event) for event in events if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")]
+    return sorted(kernels, key=lambda event: int(event["ts"]))
+
+
+def kernels_of(events: Sequence[Mapping[str, Any]], optimised: Sequence[OptimisedNode], runs: int) -> tuple[ExecutedKernel, ...]:
+    """One kernel for each node that was profiled, in the order of the last run."""
+    durations: dict[tuple[int, str], list[float]] = {}
+    for event in events:
+        key = (int(event["args"]["node_index"]), event["name"].removesuffix("_kernel_time"))
+        # Re-inserted, so that the order is that of the last run.
+        durations[key] = [*durations.pop(key, []), event["dur"] / 1e3]
+    named = {node.name: node for node in optimised if node.name}
+    unnamed = [node for node in optimised if not node.name]
+    types = {int(event["args"]["node_index"]): event["args"]["op_name"] for event in events}
+    kernels = []
+    for (index, name), values in durations.items():
+        node = named.get(name)
+        if node is None:
+            # Nodes that an operator was expanded into have no name in the file, and their type and index in the profile.
+            node = next((candidate for candidate in unnamed if candidate.op_type == types[index]), None)
+            if node is not None:
+                unnamed.remove(node)
+        kind = node.kind if node is not None else types[index]
+        kernels.append(ExecutedKernel(name, kind, node.nodes if node is not None else (), median(values[-runs:])))
+    return tuple(kernels)
 
 
 def _return_moved_nodes(types: Mapping[str, str], optimised: Sequence[OptimisedNode]) -> None:

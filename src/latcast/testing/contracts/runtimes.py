@@ -25,7 +25,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import PRECISIONS, ExecutedKernel, Platform, short_version
-from latcast.runtimes import get_runtime
+from latcast.runtimes import get_runtime, runtime_on
 from latcast.runtimes.kernel_assignment import VIEWS
 from latcast.runtimes.protocol import Runtime, Session
 from latcast.runtimes.session import random_inputs
@@ -113,6 +113,12 @@ class RuntimeContract:
     int8_correlation: ClassVar[float] = 0.9
     """Smallest allowed correlation of the int8 outputs with the fp32 reference."""
 
+    unit: ClassVar[str] = "cpu"
+    """Kind of unit that it runs on."""
+
+    hands_outputs_over: ClassVar[bool] = True
+    """Whether a session tells what it computed; where not, asking must raise RuntimeFailure."""
+
     profiles: ClassVar[bool] = True
     """Whether the runtime can tell the kernels it executed; where not, asking must raise RuntimeFailure."""
 
@@ -122,7 +128,7 @@ class RuntimeContract:
 
     @pytest.fixture
     def runtime(self) -> Runtime:
-        runtime = get_runtime(self.runtime_name)
+        runtime = runtime_on(get_runtime(self.runtime_name), self.unit)
         reason = runtime.available()
         if reason is not None:
             pytest.skip(reason)
@@ -133,6 +139,16 @@ class RuntimeContract:
         if network in self.unsupported or (precision == "int8" and network in self.unsupported_int8):
             pytest.skip(f"{self.runtime_name} has no {precision} form of {network}")
         return CONTRACT_NETWORKS[network]()
+
+    def needs_outputs(self) -> None:
+        """Skips a test of outputs where there are none."""
+        if not self.hands_outputs_over:
+            pytest.skip(f"{self.runtime_name} does not tell what it computes")
+
+    def check_outputs(self, session: Session, network: str) -> None:
+        """Outputs of :func:`contract_inputs` equal the reference, where there are any."""
+        if self.hands_outputs_over:
+            assert relative_error(session.outputs()[0], reference_outputs(network)[0]) <= self.tolerance
 
     # What it says of itself
 
@@ -148,10 +164,19 @@ class RuntimeContract:
         platform = Platform("local", runtime.name, short_version(version), "cpu1", "fp32")
         assert Platform.parse(platform.id) == platform
 
+    def test_outputs_that_it_does_not_tell_are_refused(self, runtime: Runtime) -> None:
+        if self.hands_outputs_over:
+            pytest.skip(f"{runtime.name} tells what it computes")
+        with loaded(runtime, self.graph("conv_stack")) as session:
+            session.run()
+            with pytest.raises(RuntimeFailure, match="does not hand over"):
+                session.outputs()
+
     # What it computes
 
     @every_network
     def test_fp32_outputs_equal_the_reference(self, runtime: Runtime, network: str) -> None:
+        self.needs_outputs()
         graph = self.graph(network)
         with loaded(runtime, graph) as session:
             assert isinstance(session, Session)
@@ -166,6 +191,7 @@ class RuntimeContract:
 
     @every_network
     def test_int8_outputs_follow_the_reference(self, runtime: Runtime, network: str) -> None:
+        self.needs_outputs()
         if "int8" not in runtime.precisions:
             pytest.skip(f"{runtime.name} has no int8 here")
         graph = self.graph(network, "int8")
@@ -178,6 +204,7 @@ class RuntimeContract:
         assert min(found) >= self.int8_correlation, f"{network}: correlation {min(found):.3f} with fp32"
 
     def test_int8_is_not_fp32_under_another_name(self, runtime: Runtime) -> None:
+        self.needs_outputs()
         if "int8" not in runtime.precisions:
             pytest.skip(f"{runtime.name} has no int8 here")
         graph = self.graph("conv_stack", "int8")
@@ -188,6 +215,7 @@ class RuntimeContract:
         assert relative_error(output, reference_outputs("conv_stack")[0]) > 1e-3
 
     def test_a_session_starts_with_seeded_random_inputs(self, runtime: Runtime) -> None:
+        self.needs_outputs()
         graph = self.graph("conv_stack")
         results = []
         for _ in range(2):
@@ -198,6 +226,7 @@ class RuntimeContract:
         assert results[0].std() > 0
 
     def test_a_second_run_computes_with_the_inputs_set_last(self, runtime: Runtime) -> None:
+        self.needs_outputs()
         graph = self.graph("conv_stack")
         with loaded(runtime, graph) as session:
             session.set_inputs(contract_inputs(graph, seed=1))
@@ -210,6 +239,7 @@ class RuntimeContract:
         assert not np.allclose(first, second)
 
     def test_inputs_may_be_freed_after_they_were_set(self, runtime: Runtime) -> None:
+        self.needs_outputs()
         graph = self.graph("residual")
         with loaded(runtime, graph) as session:
             given = contract_inputs(graph)
@@ -225,6 +255,7 @@ class RuntimeContract:
         assert relative_error(output, reference_outputs("residual")[0]) <= self.tolerance
 
     def test_outputs_outlive_the_session(self, runtime: Runtime) -> None:
+        self.needs_outputs()
         graph = self.graph("conv_stack")
         with loaded(runtime, graph) as session:
             session.set_inputs(contract_inputs(graph))
@@ -243,7 +274,7 @@ class RuntimeContract:
                 session.set_inputs(contract_inputs(graph))
                 session.run()
                 assert self.threads_of(session) in (None, threads)
-                assert relative_error(session.outputs()[0], reference_outputs("residual")[0]) <= self.tolerance
+                self.check_outputs(session, "residual")
 
     def test_it_can_be_closed_twice_and_loaded_again(self, runtime: Runtime) -> None:
         graph = self.graph("conv_stack")
@@ -254,7 +285,7 @@ class RuntimeContract:
         with loaded(runtime, graph) as again:
             again.set_inputs(contract_inputs(graph))
             again.run()
-            assert relative_error(again.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
+            self.check_outputs(again, "conv_stack")
 
     def test_two_sessions_live_side_by_side(self, runtime: Runtime) -> None:
         first, second = self.graph("conv_stack"), self.graph("linear_head")
@@ -263,8 +294,8 @@ class RuntimeContract:
             b.set_inputs(contract_inputs(second))
             a.run()
             b.run()
-            assert relative_error(a.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
-            assert relative_error(b.outputs()[0], reference_outputs("linear_head")[0]) <= self.tolerance
+            self.check_outputs(a, "conv_stack")
+            self.check_outputs(b, "linear_head")
 
     # What it refuses
 
@@ -301,7 +332,7 @@ class RuntimeContract:
                     session.set_inputs(wrong)
             session.set_inputs([right])
             session.run()
-            assert relative_error(session.outputs()[0], reference_outputs("conv_stack")[0]) <= self.tolerance
+            self.check_outputs(session, "conv_stack")
 
     # What it executed
 
@@ -349,6 +380,12 @@ class RuntimeContract:
         assert all(order == sorted(order) for order in orders)
         flat = [index for order in orders for index in order]
         assert flat == sorted(flat), "kernels of a chain run in the chain's order"
+
+    def test_kernels_that_it_cannot_tell_are_refused(self, runtime: Runtime) -> None:
+        if self.profiles:
+            pytest.skip(f"{runtime.name} tells what it executed")
+        with loaded(runtime, self.graph("conv_stack"), profile=True) as session, pytest.raises(RuntimeFailure):
+            session.executed_kernels()
 
     def test_kernels_are_told_only_of_a_session_loaded_for_profiling(self, runtime: Runtime) -> None:
         with loaded(runtime, self.graph("conv_stack")) as session, pytest.raises(RuntimeFailure, match="profile"):

@@ -1,0 +1,423 @@
+"""A phone as a runtime: the stock benchmark tools that the user points to, driven over ``adb``.
+
+A session's runs come in bursts: the tool is started once for many inferences, and each call of ``run`` hands out one of them, on
+a clock that stands still otherwise. Between two bursts the phone rests as long as it worked; a burst that ran while it was held
+back by heat is taken again after a longer rest. When networks take turns, each turn begins with a burst of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from latcast.errors import DatasetError, RuntimeFailure
+from latcast.folders import data_folder
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.records import ExecutedKernel, Unit
+from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, folder_name, quoted
+from latcast.runtimes.cores import mask
+from latcast.runtimes.phone_tools import TOOLS, Burst, PhoneTool, Setting, ToolNetwork, attributed
+from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, random_inputs
+from latcast.runtimes.throttling import ThrottleWatch
+
+TOOLS_VARIABLE = "LATCAST_ANDROID_TOOLS"
+"""Environment variable that names the folder of the tools; ``android-tools`` in the user's folder otherwise."""
+
+VERSIONS_FILE = "versions.txt"
+"""In the folder of the tools: a line ``benchmark_model 2.17.0`` for each tool, as the tools do not say their version."""
+
+UNSTATED = "unstated"
+
+BURST_MS = 150.0
+LEAST_RUNS, MOST_RUNS = 5, 40
+"""A burst takes about so long, and has so many runs; of a network of a second it is five."""
+
+WARMUP_RUNS = 2
+
+MOST_REST_S = 3.0
+"""Between two bursts; the phone rests as long as it worked, but no longer."""
+
+RETAKES = 2
+"""So often a burst that ran while the phone was held back is taken again."""
+
+ANCHOR_BURST_RUNS = 5
+ANCHOR_EVERY_S = 10.0
+"""The anchor runs again before a burst, where it last ran so long ago."""
+
+COOLING_S = 5.0
+MOST_COOLING_S = 40.0
+"""How long is waited before the phone is asked whether it has cooled down, and altogether."""
+
+
+class BurstClock:
+    """Stands still but for the runs that are handed out."""
+
+    def __init__(self) -> None:
+        self._now_ms = 0.0
+
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def advance(self, duration_ms: float) -> None:
+        """Lets a run pass."""
+        self._now_ms += duration_ms
+
+
+class PhoneRuntime:
+    """One tool on one phone.
+
+    Args:
+        tool: What runs there.
+        serial: Of the phone, as ``adb devices`` lists it; empty for the only one.
+        tools: The folder with the tool, built for Android, and the shared libraries that it needs.
+        sleep: Lets seconds pass.
+    """
+
+    def __init__(
+        self, tool: PhoneTool, serial: str = "", tools: Path | None = None, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.name = tool.runtime
+        self.clock = BurstClock()
+        self.adb = Adb(serial)
+        self.watch = ThrottleWatch()
+        self.sleep = sleep
+        self.turn: PhoneSession | None = None
+        self._anchor: PhoneSession | None = None
+        self._anchored_at_s = -ANCHOR_EVERY_S
+        self._tool = tool
+        self._tools = tools or tools_folder()
+        self._unit = "cpu"
+        self._cpus: tuple[int, ...] = ()
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        return tuple(self._tool.units[self._unit])
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Kinds of units that the tool can use; whether the phone has them it says when it runs."""
+        return tuple(self._tool.units)
+
+    def available(self) -> str | None:
+        if not (self._tools / self._tool.program).is_file():
+            return (
+                f"there is no {self._tool.program} in {self._tools}: put the one for Android there, "
+                f"or name its folder with {TOOLS_VARIABLE}"
+            )
+        try:
+            self.adb.check()
+        except RuntimeFailure as problem:
+            return str(problem)
+        return self._tool.missing()
+
+    def version(self) -> str:
+        """As :data:`VERSIONS_FILE` in the folder of the tools says."""
+        try:
+            text = (self._tools / VERSIONS_FILE).read_text(encoding="utf-8")
+        except OSError:
+            return UNSTATED
+        found = re.search(rf"^{re.escape(self._tool.program)}[ \t]+([0-9][0-9a-z.+-]*)\s*$", text, re.MULTILINE)
+        return found[1] if found else UNSTATED
+
+    @cached_property
+    def facts(self) -> PhoneFacts:
+        """What the phone says it is."""
+        return self.adb.facts()
+
+    def device_name(self) -> str:
+        """What platform ids call it: the model, as far as they take it."""
+        name = re.sub(r"[^a-z0-9.+]+", "-", self.facts.model.lower()).strip("-.+")
+        return name or "phone"
+
+    def on(self, unit: str) -> PhoneRuntime:
+        """This runtime on a unit; see :meth:`place`."""
+        self.place(unit)
+        return self
+
+    def place(self, unit: str) -> str:
+        """Chooses the cores, or another unit; see :meth:`latcast.runtimes.cores.Cores.unit`.
+
+        Returns:
+            What the unit is called in the platform id.
+
+        Raises:
+            RuntimeFailure: The tool cannot use it, or the phone has no such cores.
+        """
+        kind = Unit.parse(unit).kind
+        if kind not in self._tool.units:
+            raise RuntimeFailure(f"{self._tool.program} runs on {', '.join(self._tool.units)}; not on '{unit}'")
+        name, self._cpus = self.facts.cores.unit(unit)
+        self._unit = kind
+        self.watch = ThrottleWatch(self._cpus)
+        return name
+
+    def environment(self) -> dict[str, Any]:
+        """The phone, in the place of the machine that latcast runs on."""
+        return {**self.facts.to_json(), "tool": self._tool.program}
+
+    @cached_property
+    def folder(self) -> str:
+        """Where the tool is on the phone; it is pushed once for each content."""
+        files = sorted(
+            file for file in self._tools.iterdir() if file.name == self._tool.program or re.search(r"\.so(\.|$)", file.name)
+        )
+        digest = hashlib.sha256()
+        for file in files:
+            digest.update(file.name.encode() + file.read_bytes())
+        folder = f"{FOLDER}/{self._tool.program}-{digest.hexdigest()[:12]}"
+        there = self.adb.shell(f"mkdir -p {folder} && cat {folder}/complete 2>/dev/null || true").strip()
+        if there != "complete":
+            self.adb.push_files(files, folder)
+            self.adb.shell(f"chmod 755 {folder}/* && echo complete > {folder}/complete")
+        # What an interrupted run left a day ago or earlier.
+        self.adb.shell(f"find {FOLDER}-* -maxdepth 0 -mtime +0 -exec rm -r {{}} + 2>/dev/null || true")
+        return folder
+
+    def command(self, folder: str, text: str) -> str:
+        """A command in a folder of the phone, on the chosen cores, with the tool's libraries."""
+        on_cores = f"taskset {mask(self._cpus)} " if self._cpus else ""
+        return f"cd {folder} && export LD_LIBRARY_PATH={self.folder} && {on_cores}{text}"
+
+    @property
+    def program(self) -> str:
+        return f"{self.folder}/{self._tool.program}"
+
+    def load(self, graph: Graph, *, threads: int = 1, precision: str = "fp32", profile: bool = False) -> PhoneSession:
+        """Writes the network, copies it to the phone and runs it once.
+
+        Raises:
+            UnsupportedOperatorError: The graph has an operator that the writer cannot express.
+            RuntimeFailure: The phone does not answer, or the tool refused the network.
+        """
+        check_setting(self, graph, threads, precision)
+        if self._cpus and threads > len(self._cpus):
+            raise RuntimeFailure(f"'{graph.name}' cannot run with {threads} threads on {len(self._cpus)} cores")
+        return self._opened(graph, Setting(self._unit, threads, precision), profile=profile)
+
+    def _opened(self, graph: Graph, setting: Setting, *, profile: bool = False) -> PhoneSession:
+        session = PhoneSession(self, graph, self._tool.write(graph, setting), profile=profile)
+        try:
+            session.open()
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def run_anchor(self) -> None:
+        """Times the anchor where that was not done for a while."""
+        if time.monotonic() - self._anchored_at_s < ANCHOR_EVERY_S:
+            return
+        if self._anchor is None:
+            self._anchor = self._opened(anchor_network(), Setting(self._unit, 1, self.precisions[0]))
+        self.watch.rising.add("anchor", self._anchor.anchor_ms())
+        self._anchored_at_s = time.monotonic()
+
+    def cool_down(self) -> bool:
+        """Lets the phone rest until it says that it is not held back; whether it does."""
+        waited_s = 0.0
+        while waited_s < MOST_COOLING_S:
+            self.sleep(COOLING_S)
+            waited_s += COOLING_S
+            if not self.watch.signs(self.adb.state()):
+                self.watch.rising.forget_rise()
+                return True
+        return False
+
+
+class PhoneSession:
+    """A network on a phone."""
+
+    def __init__(self, runtime: PhoneRuntime, graph: Graph, network: ToolNetwork, *, profile: bool) -> None:
+        self._runtime = runtime
+        self._graph = graph
+        self._network = network
+        self._profile = profile
+        self._folder = folder_name()
+        self._waiting: deque[float] = deque()
+        self._typical_ms = 0.0
+        self._inputs: Mapping[str, bytes] = {}
+        self._pushed = False
+        self._closed = False
+        self._made: list[np.ndarray] | None = None
+        self._seen: dict[str, Any] = {"bursts": 0, "throttled_bursts": 0, "kept_throttled_bursts": 0}
+
+    def open(self) -> None:
+        """Copies the network and runs it a first time, which tells how many runs a burst has."""
+        self.set_inputs(random_inputs(self._graph))
+        self._runtime.adb.shell(f"mkdir -p {self._folder}")
+        self._runtime.adb.push({**self._network.files, **self._inputs}, self._folder)
+        self._pushed = True
+        burst, _ = self._timed(1, 1)
+        self._typical_ms = median(burst.runs_ms)
+
+    def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
+        checked_inputs(self._graph, inputs)
+        self._inputs = self._network.inputs(inputs)
+        self._pushed = False
+
+    def run(self) -> None:
+        """Hands out one run of a burst.
+
+        Raises:
+            RuntimeFailure: The tool failed, the phone is gone, or the session is closed.
+        """
+        if self._closed:
+            raise RuntimeFailure(f"the session of '{self._graph.name}' is closed; load the network again")
+        if self._runtime.turn is not self:
+            # What is left of a burst of an earlier turn tells nothing of this moment.
+            self._waiting.clear()
+            self._runtime.turn = self
+        if not self._waiting:
+            self._waiting.extend(self._burst())
+        self._made = None
+        self._runtime.clock.advance(self._waiting.popleft())
+
+    def _burst(self) -> tuple[float, ...]:
+        runtime = self._runtime
+        runs = int(min(max(BURST_MS / self._typical_ms, LEAST_RUNS), MOST_RUNS))
+        for attempt in range(RETAKES + 1):
+            runtime.run_anchor()
+            runtime.sleep(min(runs * self._typical_ms / 1e3, MOST_REST_S))
+            burst, state = self._timed(runs, WARMUP_RUNS)
+            self._typical_ms = median(burst.runs_ms)
+            self._seen["bursts"] += 1
+            self._seen["clock_mhz"] = state.clock_mhz(runtime.watch.cpus)
+            self._seen["thermal_status"] = state.thermal_status
+            reasons = runtime.watch.reasons(state)
+            if not reasons:
+                break
+            self._seen["throttled_bursts"] += 1
+            self._seen["throttled_by"] = ", ".join(reasons)
+            if attempt == RETAKES or not runtime.cool_down():
+                self._seen["kept_throttled_bursts"] += 1
+                break
+        return burst.runs_ms
+
+    def anchor_ms(self) -> float:
+        """Time of the fastest run of a burst; the sign of heat that disturbances by other programs hide least."""
+        return self._timed(ANCHOR_BURST_RUNS, 1)[0].least_ms
+
+    def _timed(self, runs: int, warmups: int) -> tuple[Burst, Any]:
+        command = self._network.timing(self._runtime.program, runs, warmups)
+        printed, state = self._on_phone(command)
+        with _readable():
+            return self._network.burst(printed, runs), state
+
+    def _on_phone(self, command: str) -> tuple[str, Any]:
+        """What a command prints in the network's folder; a phone that goes away is waited for once."""
+        adb = self._runtime.adb
+        for attempt in range(2):
+            try:
+                if not self._pushed and self._inputs:
+                    adb.push(self._inputs, self._folder)
+                self._pushed = True
+                return adb.run(self._runtime.command(self._folder, command))
+            except PhoneGone:
+                if attempt or not adb.wait():
+                    raise
+        raise AssertionError("unreachable")
+
+    def outputs(self) -> list[np.ndarray]:
+        """Outputs for the inputs set last, computed once more by the tool.
+
+        Raises:
+            RuntimeFailure: The tool does not hand them over.
+        """
+        if self._closed:
+            raise RuntimeFailure(f"'{self._graph.name}' is closed, its outputs are gone")
+        if self._made is None:
+            command, file = self._network.computing(self._runtime.program)
+            self._on_phone(command)
+            self._made = self._network.outputs(self._runtime.adb.pull(f"{self._folder}/{file}"))
+        return self._made
+
+    def executed_kernels(self, runs: int = 10) -> tuple[ExecutedKernel, ...]:
+        """The kernels as the tool's profiler times them: means over the runs, as the tools print no others.
+
+        Raises:
+            RuntimeFailure: The session was not loaded with ``profile=True``, or the tool does not tell.
+        """
+        check_profiling(self._graph, self._profile, runs)
+        patterns = self._network.profile_files()
+        command = self._network.profiling(self._runtime.program, runs)
+        if patterns:
+            command = f"rm -f {' '.join(patterns)} && {command}"
+        printed, _ = self._on_phone(command)
+        files: dict[str, bytes] = {}
+        if patterns:
+            adb = self._runtime.adb
+            names = adb.shell(f"cd {self._folder} && ls {' '.join(patterns)}").split()
+            files = {name: adb.pull(f"{self._folder}/{name}") for name in names}
+        with _readable():
+            kernels = self._network.kernels(printed, files, runs)
+        self._seen["attributed"] = round(attributed(kernels), 4)
+        return kernels
+
+    def moment(self) -> dict[str, Any]:
+        """What was seen of the phone while it ran: bursts, those taken again for heat, the clock, the share attributed."""
+        return dict(self._seen)
+
+    def close(self) -> None:
+        """Removes the network from the phone."""
+        if self._closed:
+            return
+        self._closed = True
+        self._waiting.clear()
+        if self._runtime.turn is self:
+            self._runtime.turn = None
+        try:
+            self._runtime.adb.shell(f"rm -rf {quoted(self._folder)}")
+        except RuntimeFailure:
+            return  # it is removed when the phone is next used
+
+
+class _readable:
+    """Turns what readers of output refuse into a runtime's failure."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+        if isinstance(problem, DatasetError):
+            raise RuntimeFailure(f"the tool's output cannot be read: {problem}") from problem
+
+
+def anchor_network() -> Graph:
+    """Some milliseconds of convolutions on a phone, which every tool can run."""
+    b = GraphBuilder("anchor")
+    x = b.relu(b.conv(b.input((1, 3, 96, 96)), 32, 3, stride=2))
+    for _ in range(3):
+        x = b.relu(b.conv(x, 32, 3))
+    return b.finish(x)
+
+
+def tools_folder() -> Path:
+    """Where the tools for Android are."""
+    named = os.environ.get(TOOLS_VARIABLE)
+    return Path(named).expanduser() if named else data_folder() / "android-tools"
+
+
+def phone_runtime(name: str, address: str) -> PhoneRuntime:
+    """A runtime of a phone.
+
+    Args:
+        name: Of the runtime, as in platform ids.
+        address: ``adb:SERIAL``, or ``adb:`` for the only phone.
+
+    Raises:
+        RuntimeFailure: No tool is known for the runtime.
+    """
+    if name not in TOOLS:
+        raise RuntimeFailure(f"{name} is not driven over adb; a phone runs {', '.join(TOOLS)}")
+    return PhoneRuntime(TOOLS[name], address.removeprefix(SCHEME))

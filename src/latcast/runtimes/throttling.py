@@ -1,0 +1,143 @@
+"""Whether a phone is slowed down by its own heat: by what it says, by the clocks that it allows, and by latencies that rise.
+
+Phones that say nothing are found by latencies alone: those of one small network, the anchor, that runs again between the
+others. Its bursts are compared with its earlier ones; the ratios are added up as Page's cumulative sum does (E. S. Page,
+"Continuous inspection schemes", Biometrika 41, 1954), which notices a small rise that stays and lets a single slow burst pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from latcast.runtimes.adb import PhoneState
+
+LEAST_STATUS = 1
+"""Android's thermal status "light": the first at which clocks may fall."""
+
+LEAST_LIMIT = 0.95
+"""A CPU that may have less of its highest clock is held back."""
+
+LEAST_CLOCK = 0.93
+"""Share of the highest clock seen under load, below which a burst did not run at full speed."""
+
+LEAST_RISE = 0.05
+"""A slowdown by less is not told from what caches and neighbours do."""
+
+_LEAST_NOISE = 0.01
+_FIRST_NOISE = 0.05
+"""Of the logarithm of a burst's latency: never taken for less; before there are enough bursts to tell."""
+
+_FIRST_BURSTS = 4
+"""Of a network, which say how fast it is."""
+
+_ENOUGH = 4
+_REMEMBERED = 80
+
+_ALLOWANCE, _MOST_AT_ONCE, _ALARM = 1.5, 3.0, 12.0
+"""Of the cumulative sum, in multiples of the noise: subtracted each time, most that a burst adds before that, where the alarm is.
+Chosen on series recorded for that; ``tests/runtimes/phone/test_throttling.py`` tells what they do on others."""
+
+_CALM = 2.5
+"""A burst that is slower by more, in multiples of the noise, is no measure for later ones."""
+
+
+@dataclass
+class RisingLatencies:
+    """Notices that bursts have become slower than earlier ones of the same network, and that it is over."""
+
+    _calm: dict[str, list[float]] = field(default_factory=dict)
+    _last: dict[str, float] = field(default_factory=dict)
+    _steps: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _sum: float = 0.0
+    _rises: list[float] = field(default_factory=list)
+
+    def add(self, network: str, latency_ms: float) -> bool:
+        """Takes a burst in; whether the phone is slow by now.
+
+        Args:
+            network: What ran.
+            latency_ms: Of the burst.
+        """
+        value = math.log(latency_ms)
+        calm = self._calm.setdefault(network, [])
+        if network in self._last:
+            self._steps.append(abs(value - self._last[network]))
+        self._last[network] = value
+        if len(calm) < _FIRST_BURSTS:
+            calm.append(value)
+            return self.slow
+        rise, noise = value - median(calm), self.noise
+        step = max(-_MOST_AT_ONCE, min(rise / noise, _MOST_AT_ONCE))
+        self._sum = max(0.0, self._sum + step - _ALLOWANCE)
+        self._rises = [*self._rises, rise] if self._sum > 0 else []
+        if rise < _CALM * noise:
+            calm.append(value)
+        return self.slow
+
+    @property
+    def slow(self) -> bool:
+        return self._sum > _ALARM and median(self._rises) > LEAST_RISE
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of a burst's logarithm, robustly: from the steps between bursts, of which a slowdown makes one."""
+        if len(self._steps) < _ENOUGH:
+            return _FIRST_NOISE
+        return max(_LEAST_NOISE, 1.4826 * median(self._steps) / math.sqrt(2))
+
+    def forget_rise(self) -> None:
+        """Begins to add up anew, after a rest."""
+        self._sum, self._rises = 0.0, []
+
+
+@dataclass
+class ThrottleWatch:
+    """All signs together, over the bursts of one device.
+
+    Args:
+        cpus: Those that the bursts run on; all where none is named.
+    """
+
+    cpus: Sequence[int] = ()
+    rising: RisingLatencies = field(default_factory=RisingLatencies)
+    _highest_mhz: float = 0.0
+
+    def reasons(self, state: PhoneState) -> tuple[str, ...]:
+        """Why a burst does not count as one at full speed; none where it does.
+
+        Args:
+            state: Read right after it.
+        """
+        found = list(self.signs(state))
+        clock_mhz = state.clock_mhz(self.cpus)
+        if clock_mhz is not None:
+            self._highest_mhz = max(self._highest_mhz, clock_mhz)
+            if clock_mhz < LEAST_CLOCK * self._highest_mhz and not found:
+                found.append(f"the clock fell to {clock_mhz:.0f} of {self._highest_mhz:.0f} MHz")
+        if self.rising.slow and not found:
+            found.append("latencies rise")
+        return tuple(found)
+
+    def signs(self, state: PhoneState) -> tuple[str, ...]:
+        """What the phone says itself."""
+        found = []
+        if state.thermal_status is not None and state.thermal_status >= LEAST_STATUS:
+            found.append(f"thermal status {state.thermal_status}")
+        limit = state.limit(self.cpus)
+        if limit is not None and limit < LEAST_LIMIT:
+            found.append(f"clocks are limited to {limit:.0%}")
+        return tuple(found)
+
+
+def flagged_from(latencies_ms: Sequence[float]) -> int | None:
+    """The first burst of one network at which it is flagged as slow; None where none is.
+
+    Args:
+        latencies_ms: Of each burst in order.
+    """
+    watch = RisingLatencies()
+    return next((number for number, latency_ms in enumerate(latencies_ms) if watch.add("network", latency_ms)), None)
