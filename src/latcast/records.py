@@ -37,6 +37,9 @@ MOST_PLATFORM_CHARACTERS = 200
 
 _PART = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
+UNIT_KINDS = ("cpu", "gpu", "npu")
+"""What latcast measures on."""
+
 CORE_SIZES = ("small", "med", "large")
 """Kinds of cores in one device, the slowest first; one with two kinds has no ``med``."""
 

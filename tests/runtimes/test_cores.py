@@ -82,6 +82,17 @@ def test_every_cpu_is_of_one_kind_and_a_unit_never_mixes_kinds(speeds: dict[int,
     assert any(set(cpus) <= set(kind) for kind in cores.kinds)
 
 
+def test_only_allowed_cpus_run_and_chosen_ones_are_of_one_kind() -> None:
+    assert PHONE.unit("cpu1", allowed=(1, 2, 4, 5)) == ("1med", (5,))
+    assert PHONE.unit("2small", allowed=(1, 2, 4)) == ("2small", (1, 2))
+    assert PHONE.named_by("cpu2", (4, 6)) == "2med"
+    assert PHONE.named_by("cpu2+warm", ()) == "cpu2+warm"
+    with pytest.raises(RuntimeFailure, match="of different kinds"):
+        PHONE.named_by("cpu2", (3, 4))
+    with pytest.raises(RuntimeFailure, match="not those of 2small"):
+        PHONE.named_by("2small", (4, 5))
+
+
 def test_cores_are_read_from_sys_by_capacity_else_by_clock(tmp_path: Path) -> None:
     for number, (capacity, clock) in enumerate([(400, 1800), (400, 1800), (1024, 1800)]):
         folder = tmp_path / f"cpu{number}"

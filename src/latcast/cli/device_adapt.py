@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def adapt(
     runtime: options.Runtime = "onnxruntime",
     threads: options.Threads = 1,
+    unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
     pool: Annotated[
         list[Path] | None,
@@ -60,7 +61,7 @@ def adapt(
     from latcast.predictors.profiling import try_profiler
 
     wanted = None if target is None else parse_target(target)
-    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, library_path=library_path)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit)
     if store is None:
         store = default_store_path(settings, "adapt")
     kernel_rules = chosen_rules(rules, settings)

@@ -30,6 +30,7 @@ Examples:
 def detect(
     runtime: options.Runtime = "onnxruntime",
     threads: options.Threads = 1,
+    unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
     isa: Annotated[str, Option("--isa", help="Highest instruction set (openvino): sse41, avx2, avx512_core...")] = "",
     budget: options.Budget = 4.0,
@@ -52,10 +53,10 @@ def detect(
     from latcast.folders import made, measurements_folder
     from latcast.fusion.detected_rules import detect_rules, rules_path, save_detected_rules
 
-    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, unit=unit)
     if store is None:
-        unit = "+".join([f"cpu{threads}", *([isa] if isa else [])])
-        parts = ("fusion", settings.place, runtime, unit, precision)
+        name = "+".join([settings.unit_name, *([isa] if isa else [])])
+        parts = ("fusion", settings.place, runtime, name, precision)
         store = measurements_folder() / ("-".join(part for part in parts if part) + ".sqlite")
         made(store.parent)
     with StageProgress() as progress:

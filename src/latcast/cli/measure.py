@@ -17,6 +17,7 @@ def command(
     models: options.Models,
     runtime: options.Runtime = "onnxruntime",
     threads: options.Threads = 1,
+    unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
     shape: options.Shape = None,
     rounds: Annotated[int, Option("--rounds", help="Bursts of runs, spread over the time.", min=1)] = 4,
@@ -45,7 +46,7 @@ def command(
 
     shapes = options.parse_shapes(shape)
     settings = options.worker_settings(
-        runtime, threads, precision, cpus, realtime, device, library_path=library_path, trust=trust
+        runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )
     plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 

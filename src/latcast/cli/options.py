@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError, UnknownPlatformError
 from latcast.measure.settings import WorkerSettings
-from latcast.records import PRECISIONS
+from latcast.records import PRECISIONS, Unit
 from latcast.registry import matching, nearest_names
 
 if TYPE_CHECKING:
@@ -103,6 +103,15 @@ Strict = Annotated[bool, Option("--strict", help="An unknown operator is an erro
 Shape = Annotated[list[str] | None, Option("--shape", metavar="NAME=SIZES", help="Sizes of an input: input=1,3,224,224.")]
 Runtime = Annotated[str, Option("--runtime", "-r", help="Inference framework: see latcast doctor.", callback=one_of(_runtimes))]
 Threads = Annotated[int, Option("--threads", "-t", help="Threads of one inference.", min=1)]
+ComputeUnit = Annotated[
+    str,
+    Option(
+        "--unit",
+        help="What computes: gpu, npu, or a set of cores such as 2large, with as many threads. [default: a CPU's --threads]",
+        metavar="UNIT",
+        show_default=False,
+    ),
+]
 Precision = Annotated[
     str, Option("--precision", "-p", help=f"One of {', '.join(PRECISIONS)}.", callback=one_of(lambda: PRECISIONS))
 ]
@@ -223,6 +232,7 @@ def worker_settings(
     device: str = "local",
     scheduler: str = "",
     library_path: Path | None = None,
+    unit: str = "",
     *,
     trust: bool = False,
 ) -> WorkerSettings:
@@ -240,12 +250,15 @@ def worker_settings(
         if address:
             raise typer.BadParameter(f"--scheduler goes with the name of a device, and '{device}' is an address")
         address = f"{DASK}:{scheduler}"
-    if runs_here(address) and library_path is None:
-        check_runtime(runtime)
-    return WorkerSettings(
+    if unit and Unit.parse(unit).kind == "cpu":
+        threads = Unit.parse(unit).threads
+    settings = WorkerSettings(
         runtime, threads, precision, name, cpus=cpu_numbers(cpus), realtime=realtime, address=address,
-        library_path="" if library_path is None else str(library_path), trust=trust,
+        library_path="" if library_path is None else str(library_path), trust=trust, unit=unit,
     )  # fmt: skip
+    if runs_here(address) and library_path is None:
+        check_runtime(runtime, address, settings.unit_kind)
+    return settings
 
 
 def names_in(text: str) -> list[str]:

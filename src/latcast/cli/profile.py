@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def command(
     runtime: options.Runtime = "onnxruntime",
     threads: options.Threads = 1,
+    unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
     budget: options.Budget = 5.0,
     learn_from: options.LearnFrom = None,
@@ -62,7 +63,7 @@ def command(
         if learn_from == "networks":
             raise typer.BadParameter("--sampler and --target-error choose kernels to time alone: use --learn-from kernels")
         learn_from = "kernels"
-    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path)
+    settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler, library_path, unit)
     if learn_from is None:
         trial = try_profiler(settings)
         learn_from = trial.learn_from

@@ -70,7 +70,7 @@ def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
         kind,
         settings.place,
         settings.runtime,
-        f"cpu{settings.threads}",
+        settings.unit or f"cpu{settings.threads}",
         settings.precision,
     ]
     return made(measurements_folder()) / ("-".join(part for part in parts if part) + ".sqlite")

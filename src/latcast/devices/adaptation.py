@@ -114,7 +114,7 @@ def adapt(
 
     start = time.monotonic()
     watch(Stage("choosing kernels", 0.0))
-    rules = rules or rules_for(settings.runtime, settings.precision)
+    rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
     trial = trial or try_profiler(settings)
     inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
     measuring_s = budget_s * (1 - TRAINING_SHARE)

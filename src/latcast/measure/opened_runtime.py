@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from latcast.measure import scheduling
 from latcast.measure.probe import HostProbe
 from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
 from latcast.measure.timing import Instruments
-from latcast.records import Platform, short_version
-from latcast.runtimes import get_runtime
-from latcast.runtimes.protocol import Clock, Runtime, Session, SystemClock
+from latcast.records import Platform, Unit, short_version
+from latcast.runtimes import ADDRESS_VARIABLE, get_runtime, runtime_on
+from latcast.runtimes.protocol import Clock, DeviceRuntime, Runtime, Session, SystemClock
 
 
 @dataclass(frozen=True)
@@ -71,23 +72,32 @@ def open_runtime(
     realtime: bool | None = False,
     probe: bool = True,
     imports: Sequence[str] = (),
+    unit: str = "",
 ) -> OpenedRuntime:
     """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
 
-    Where ``device`` is None, the runtime names the device, if its class has ``device_name()``, else the machine does.
+    Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does.
 
     Raises:
         MeasurementError: The process cannot be pinned or prioritised as asked, or a module cannot be imported.
         RuntimeFailure: The runtime cannot run here, or not in this precision.
         UnknownNameError: No such runtime.
     """
-    chosen = scheduling.default_cpus(threads) if cpus is None else tuple(cpus)
+    asked = "+".join([unit or f"cpu{threads}", *qualifiers])
+    kind = Unit.parse(asked).kind
+    chosen = cpus if cpus is None else tuple(cpus)
+    if not os.environ.get(ADDRESS_VARIABLE):
+        asked, chosen = scheduling.placed(asked, chosen)
     if chosen:
         # Before the runtime is imported: thread pools size themselves by what they may use.
         scheduling.pin(chosen)
     for module in imports:
         _import(module)
     found = get_runtime(runtime)
+    if isinstance(found, DeviceRuntime):
+        asked = found.place(asked)
+    else:
+        found = runtime_on(found, kind)
     reason = found.available()
     if reason is not None:
         raise RuntimeFailure(reason)
@@ -97,28 +107,31 @@ def open_runtime(
     own_clock = getattr(found, "clock", None)
     clock: Clock = own_clock if isinstance(own_clock, Clock) else SystemClock()
     played = not isinstance(clock, SystemClock)
-    host_probe = None if played or not probe else HostProbe(clock)
+    host_probe = None if played or not probe or kind != "cpu" else HostProbe(clock)
     preemptions = (lambda: 0) if played else scheduling.preemption_counter()
     version = found.version()
     if realtime is None:
         realtime = threads == 1 and scheduling.realtime_permitted()
     if device is None:
         device = getattr(found, "device_name", env.device_name)()
+    environment = env.describe_environment(
+        threads=threads,
+        cpus=chosen or None,
+        packages=(found.name,),
+        runtime=found.name,
+        runtime_version=version,
+        realtime=realtime,
+        probe=None if host_probe is None else {"key": host_probe.key, "parts": list(host_probe.parts)},
+    )
+    if isinstance(found, DeviceRuntime):
+        environment = {**environment, "host": found.environment()}
     return OpenedRuntime(
         runtime=found,
-        platform=Platform(device, found.name, short_version(version), "+".join([f"cpu{threads}", *qualifiers]), precision),
+        platform=Platform(device, found.name, short_version(version), asked, precision),
         instruments=Instruments(clock, host_probe, preemptions),
         priority=_priority(realtime, threads),
-        environment=env.describe_environment(
-            threads=threads,
-            cpus=chosen or None,
-            packages=(found.name,),
-            runtime=found.name,
-            runtime_version=version,
-            realtime=realtime,
-            probe=None if host_probe is None else {"key": host_probe.key, "parts": list(host_probe.parts)},
-        ),
-        cpus=chosen,
+        environment=environment,
+        cpus=chosen or (),
     )
 
 

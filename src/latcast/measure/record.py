@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.measure.environment import utc_now
+from latcast.measure.environment import MOMENT, utc_now
 from latcast.measure.statistics import host_factors, quartile_variation
 from latcast.measure.timing import Instruments, RunLog
 from latcast.records import Measurement, Reference
@@ -77,6 +77,15 @@ def finished(
         },
         statistic=NORMALISED_STATISTIC if log.readings_ms else RAW_STATISTIC,
     )
+
+
+def with_moment(measurement: Measurement, session: Session) -> Measurement:
+    """The measurement with what a session of another device saw of it: its clock, bursts that were taken again for heat."""
+    seen: dict[str, Any] = getattr(session, "moment", dict)()
+    if not seen:
+        return measurement
+    environment = dict(measurement.environment)
+    return replace(measurement, environment={**environment, MOMENT: {**environment.get(MOMENT, {}), **seen}})
 
 
 def _rounded(values_ms: np.ndarray) -> tuple[float, ...]:

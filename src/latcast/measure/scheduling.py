@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from latcast.errors import MeasurementError
 from latcast.measure.environment import affinity
+from latcast.records import Unit
+from latcast.runtimes.cores import local_cores
 
 REALTIME_PRIORITY = 10
 """Low among real-time priorities: above every ordinary process, below the kernel's own threads."""
@@ -26,6 +28,28 @@ def default_cpus(threads: int) -> tuple[int, ...]:
             f"measure with --threads {len(allowed)} or fewer"
         )
     return allowed[len(allowed) - threads :]
+
+
+def placed(unit: str, cpus: tuple[int, ...] | None) -> tuple[str, tuple[int, ...]]:
+    """What a unit is called on this machine, and the CPUs to pin to.
+
+    Args:
+        unit: As in platform ids: ``cpu2``, ``2large``, ``gpu``.
+        cpus: What the user chose; None chooses, nothing pins to none.
+
+    Raises:
+        MeasurementError: Fewer CPUs than threads.
+        RuntimeFailure: There are no such cores, or they would be of different kinds.
+    """
+    asked = Unit.parse(unit)
+    if asked.kind != "cpu":
+        return unit, cpus or ()
+    cores = local_cores()
+    if cores.alike and not asked.cores:
+        return unit, default_cpus(asked.threads) if cpus is None else cpus
+    if cpus is None:
+        return cores.unit(unit, affinity())
+    return cores.named_by(unit, cpus), cpus
 
 
 def pin(cpus: Sequence[int]) -> None:

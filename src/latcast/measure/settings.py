@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from latcast.errors import MeasurementError
-from latcast.records import PRECISIONS
+from latcast.records import PRECISIONS, UNIT_KINDS, Unit
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class WorkerSettings:
         imports: Modules the worker imports first: plug-ins that register themselves.
         library_path: Folder from which the worker imports before all others: where ``pip install --target`` put another version
             of the runtime's library. The version that the platform id has is the one the worker found.
+        unit: What computes, where it is no ``cpuN``: a set of cores such as ``2large``, with as many threads, ``gpu`` or ``npu``.
         trust: Whether PyTorch may unpickle what a ``.pt2`` file holds, which runs code of whoever made it.
         address: Where it runs, see :mod:`latcast.measure.wires`: ``ssh://user@host``, ``adb:SERIAL``, or ``dask:`` and the
             address of a scheduler, whose workers that offer :attr:`offer` measure, with CPUs and priority as they were told.
@@ -138,12 +139,17 @@ class WorkerSettings:
     address: str = ""
     library_path: str = ""
     trust: bool = False
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise MeasurementError(f"{self.threads} threads were asked for; at least 1 is needed")
         if self.precision not in PRECISIONS:
             raise MeasurementError(f"no precision is called '{self.precision}'; expected one of {', '.join(PRECISIONS)}")
+        if self.unit and self.unit_kind == "cpu" and Unit.parse(self.unit).threads != self.threads:
+            raise MeasurementError(f"the unit '{self.unit}' has {Unit.parse(self.unit).threads} threads, not {self.threads}")
+        if self.unit and self.unit_kind not in UNIT_KINDS:
+            raise MeasurementError(f"no unit is called '{self.unit}'; expected cpuN, a set of cores such as 2large, gpu or npu")
         if self.library_path and not Path(self.library_path).is_dir():
             raise MeasurementError(
                 f"found no folder '{self.library_path}' to import the runtime's library from; "
@@ -158,9 +164,19 @@ class WorkerSettings:
             raise MeasurementError("the workers of a scheduler trust no file; measure it here, or export it to ONNX")
 
     @property
+    def unit_kind(self) -> str:
+        """``cpu``, ``gpu`` or ``npu``."""
+        return Unit.parse(self.unit).kind if self.unit else "cpu"
+
+    @property
+    def unit_name(self) -> str:
+        """The unit as it is asked for; on a device with kinds of cores the platform id says which of them ran."""
+        return "+".join([self.unit or f"cpu{self.threads}", *self.qualifiers])
+
+    @property
     def offer(self) -> str:
         """What a worker of a scheduler says that can measure this: the platform id, but for the runtime's version."""
-        return f"latcast:{self.device}/{self.runtime}/{'+'.join([f'cpu{self.threads}', *self.qualifiers])}/{self.precision}"
+        return f"latcast:{self.device}/{self.runtime}/{self.unit_name}/{self.precision}"
 
     @property
     def place(self) -> str:

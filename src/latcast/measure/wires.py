@@ -17,6 +17,7 @@ from typing import Protocol
 from latcast.errors import MeasurementError
 from latcast.measure.settings import WorkerSettings
 from latcast.registry import Registry
+from latcast.runtimes import ADDRESS_VARIABLE
 
 DASK = "dask"
 """What the address of a scheduler begins with."""
@@ -96,10 +97,9 @@ class LocalWire:
 
 
 class AdbWire(LocalWire):
-    """A worker on this machine whose runtime drives a phone by ``adb``; the runtime finds its serial in ``ANDROID_SERIAL``.
+    """A worker on this machine whose runtimes drive a phone by ``adb`` (:mod:`latcast.runtimes.phone`).
 
-    Nothing of this machine says how fast the phone is, so there is no probe, no pinning and no priority here. A runtime whose
-    class has ``device_name()`` names the phone in platform ids.
+    Nothing of this machine says how fast the phone is, so there is no probe, no pinning and no priority here.
     """
 
     def __init__(self, address: str) -> None:
@@ -110,7 +110,7 @@ class AdbWire(LocalWire):
             raise MeasurementError("'adb:' names no phone; adb devices lists their serials: adb:SERIAL")
 
     def variables(self, settings: WorkerSettings) -> Mapping[str, str]:
-        return {**super().variables(settings), "ANDROID_SERIAL": self.serial}
+        return {**super().variables(settings), ADDRESS_VARIABLE: self.address}
 
     def adjusted(self, settings: WorkerSettings) -> WorkerSettings:
         return replace(settings, cpus=(), realtime=False, probe=False)

@@ -27,7 +27,7 @@ from latcast.measure import environment as env
 from latcast.measure import messages
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
 from latcast.measure.probe import calibrate_probe
-from latcast.measure.record import failed, finished, profile_kernels
+from latcast.measure.record import failed, finished, profile_kernels, with_moment
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Subject, time_batch
 from latcast.records import Measurement, Reference
@@ -190,6 +190,7 @@ class Worker:
                     measurement = profile_kernels(
                         subject.session, measurement, plan.profiled_runs, opened.instruments, self._quiet_ms, loaded.weights
                     )
+            measurement = with_moment(measurement, subject.session)
             subject.session.close()
         except Exception as problem:  # as in loading
             self._report_failure(opened, job, problem)

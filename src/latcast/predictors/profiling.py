@@ -209,7 +209,7 @@ def measure_for_training(
         build: Builds networks that are chosen by their weights.
         watch: Called at every step.
     """
-    rules = rules or rules_for(settings.runtime, settings.precision)
+    rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
     reports = []
     if learn_from == "kernels":
         reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)

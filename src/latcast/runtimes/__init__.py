@@ -29,14 +29,18 @@ RUNTIMES: Registry[type[Runtime]] = Registry(
 )
 
 
-def get_runtime(name: str) -> Runtime:
-    """An instance of the runtime of this name, on the phone where :data:`ADDRESS_VARIABLE` names one.
+def get_runtime(name: str, address: str = "") -> Runtime:
+    """An instance of the runtime of this name.
+
+    Args:
+        name: As in platform ids.
+        address: Of the phone that it drives; the one that :data:`ADDRESS_VARIABLE` names by default, or else none.
 
     Raises:
         UnknownNameError: No such runtime.
         RuntimeFailure: It does not run on a phone.
     """
-    address = os.environ.get(ADDRESS_VARIABLE, "")
+    address = address or os.environ.get(ADDRESS_VARIABLE, "")
     if not address:
         return RUNTIMES.get(name)()
     from latcast.runtimes.phone import phone_runtime
@@ -59,14 +63,15 @@ def runtime_on(runtime: Runtime, unit: str) -> Runtime:
     return found
 
 
-def check_runtime(name: str) -> None:
-    """Refuses a runtime that cannot run here, before anything is prepared for it.
+def check_runtime(name: str, address: str = "", unit: str = "cpu") -> None:
+    """Refuses a runtime that cannot run here, before anything is prepared for it; arguments as in :func:`get_runtime`.
 
     Raises:
         UnknownNameError: No such runtime.
         RuntimeFailure: It is not installed, or cannot run here; the message says how to mend it.
     """
-    reason = get_runtime(name).available()
+    found = get_runtime(name, address)
+    reason = (found if address else runtime_on(found, unit)).available()
     if reason is not None:
         raise RuntimeFailure(reason)
 

@@ -7,7 +7,7 @@ platform id says which (``2large``). Where all cores are alike it says how many 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,13 +64,14 @@ class Cores:
         sizes = {kind: size for size, kind in self.named().items()}
         return ", ".join(f"{len(kind)} {sizes.get(kind, 'between')}" for kind in reversed(self.kinds))
 
-    def unit(self, text: str) -> tuple[str, tuple[int, ...]]:
+    def unit(self, text: str, allowed: Collection[int] | None = None) -> tuple[str, tuple[int, ...]]:
         """What a unit is called on this device, and the CPUs to run on.
 
         ``cpuN`` on a device with kinds of cores is a set of N of the fastest kind that has as many.
 
         Args:
             text: The third part of a platform id: ``cpu2``, ``2large``, ``gpu``.
+            allowed: The CPUs that may be used; all where None.
 
         Returns:
             The unit's name in the platform id, and its CPUs; none for what is no CPU, or where nothing is known of them.
@@ -81,14 +82,15 @@ class Cores:
         unit = Unit.parse(text)
         if unit.kind != "cpu":
             return text, ()
+        usable = {kind: tuple(cpu for cpu in kind if allowed is None or cpu in allowed) for kind in self.kinds}
         if unit.cores:
-            return text, self._set_of(text, unit)
-        fitting = [kind for kind in self.kinds if len(kind) >= unit.threads]
+            return text, self._set_of(text, unit, usable)
+        fitting = [kind for kind in self.kinds if len(usable[kind]) >= unit.threads]
         if self.alike:
             if self.kinds and not fitting:
                 raise RuntimeFailure(f"{text} needs {unit.threads} CPUs; the device has {self}")
             # Systems tend to serve interrupts on the first ones.
-            return text, fitting[-1][-unit.threads :] if fitting else ()
+            return text, usable[fitting[-1]][-unit.threads :] if fitting else ()
         if not fitting:
             raise RuntimeFailure(
                 f"{text} would mix cores of different kinds, whose slowest decides: the device has {self}; "
@@ -98,9 +100,27 @@ class Cores:
         chosen = next((kind for kind in reversed(fitting) if kind in sizes), None)
         if chosen is None:
             raise RuntimeFailure(f"{text} fits no kind of cores with a name: the device has {self}")
-        return "+".join([f"{unit.threads}{sizes[chosen]}", *unit.qualifiers]), chosen[-unit.threads :]
+        return "+".join([f"{unit.threads}{sizes[chosen]}", *unit.qualifiers]), usable[chosen][-unit.threads :]
 
-    def _set_of(self, text: str, unit: Unit) -> tuple[int, ...]:
+    def named_by(self, text: str, cpus: Collection[int]) -> str:
+        """What a unit is called that runs on CPUs which the user chose.
+
+        Raises:
+            RuntimeFailure: They are of different kinds, or of another one than the unit names.
+        """
+        sizes = {size for size, kind in self.named().items() if set(kind) & set(cpus)}
+        if not cpus:
+            return text
+        if len([kind for kind in self.kinds if set(kind) & set(cpus)]) > 1 or not sizes:
+            numbers = ", ".join(map(str, sorted(cpus)))
+            raise RuntimeFailure(f"the CPUs {numbers} are of different kinds, whose slowest decides: the device has {self}")
+        unit = Unit.parse(text)
+        name = "+".join([f"{unit.threads}{min(sizes)}", *unit.qualifiers])
+        if unit.cores and name != text:
+            raise RuntimeFailure(f"the CPUs {', '.join(map(str, sorted(cpus)))} are not those of {text}: the device has {self}")
+        return name
+
+    def _set_of(self, text: str, unit: Unit, usable: Mapping[tuple[int, ...], tuple[int, ...]]) -> tuple[int, ...]:
         if self.alike:
             raise RuntimeFailure(f"'{text}' names kinds of cores; the device has {self}: say cpu{unit.threads}")
         if len(unit.cores) > 1:
@@ -109,7 +129,7 @@ class Cores:
                 f"{', '.join(f'{count}{size}' for count, size in unit.cores)}"
             )
         ((count, size),) = unit.cores
-        kind = self.named().get(size, ())
+        kind = usable.get(self.named().get(size, ()), ())
         if not 1 <= count <= len(kind):
             raise RuntimeFailure(f"the device has no {text}: it has {self}")
         return kind[-count:]

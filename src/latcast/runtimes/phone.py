@@ -292,7 +292,7 @@ class PhoneSession:
             burst, state = self._timed(runs, WARMUP_RUNS)
             self._typical_ms = median(burst.runs_ms)
             self._seen["bursts"] += 1
-            self._seen["clock_mhz"] = state.clock_mhz(runtime.watch.cpus)
+            self._seen["frequency_mhz"] = state.clock_mhz(runtime.watch.cpus)
             self._seen["thermal_status"] = state.thermal_status
             reasons = runtime.watch.reasons(state)
             if not reasons:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel
@@ -45,7 +45,11 @@ class Session(Protocol):
 
 @runtime_checkable
 class Runtime(Protocol):
-    """An inference framework at the installed version."""
+    """An inference framework at the installed version, on the CPU.
+
+    One that also runs on other units names their kinds in ``units`` ("cpu", "gpu", "npu"), and its ``on(kind)`` returns a runtime
+    of the same name there. A session may have ``moment()``: what was seen of the device while it ran, for its record.
+    """
 
     name: str
     """As in platform ids: "onnxruntime"."""
@@ -68,6 +72,26 @@ class Runtime(Protocol):
             RuntimeFailure: The runtime refused it.
             MissingExtraError: The library is not installed.
         """
+
+
+@runtime_checkable
+class DeviceRuntime(Runtime, Protocol):
+    """A runtime that drives another device than the machine it is loaded on, by a clock of its own."""
+
+    clock: Clock
+
+    def device_name(self) -> str:
+        """What platform ids call the device."""
+
+    def place(self, unit: str) -> str:
+        """Chooses cores or another unit for all that is loaded later; returns what platform ids call it.
+
+        Raises:
+            RuntimeFailure: The device has no such unit, or the cores would be of different kinds.
+        """
+
+    def environment(self) -> dict[str, Any]:
+        """What is known of the device, as JSON values."""
 
 
 @runtime_checkable

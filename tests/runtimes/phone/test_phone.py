@@ -136,7 +136,7 @@ def test_a_burst_of_a_hot_phone_is_taken_again_when_it_has_cooled_down(
     assert seen["kept_throttled_bursts"] == 0
     assert slept.count(5.0) == 2
     assert {"status": "thermal status 2", "clocks": "clocks are limited to 60%"}[sign] == seen["throttled_by"]
-    assert seen["clock_mhz"] > 0
+    assert seen["frequency_mhz"] > 0
 
 
 def test_a_phone_that_does_not_cool_down_is_measured_and_the_record_says_so(phone: PhoneRuntime, android: Android) -> None:
