@@ -27,6 +27,17 @@ class TestNcnn(RuntimeContract):
         return int(session.net.opt.num_threads)
 
 
+class TestNcnnOnAGpu(RuntimeContract):
+    """By Vulkan: a GPU's driver, or Mesa's lavapipe on the CPU; skipped where there is neither."""
+
+    runtime_name = "ncnn"
+    unit = "gpu"
+    profiles = False
+
+    # A layer normalisation sums in another order there: 1.3e-4 on the contract's transformer block.
+    tolerance = 5e-4
+
+
 @contextmanager
 def empty_session(graph: Graph) -> Iterator[NcnnSession]:
     """A session that no network was loaded into."""

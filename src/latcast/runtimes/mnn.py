@@ -16,8 +16,8 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
 from latcast.runtimes.mnn_kernels import MnnCall, assign_nodes
-from latcast.runtimes.mnn_native import LIBRARY, convert, imported, not_available, prints_kept
-from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, random_inputs
+from latcast.runtimes.mnn_native import LIBRARY, convert, imported, not_available
+from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, prints_kept, random_inputs
 
 PROFILE_WARMUPS = 2
 """Runs before the profiled ones."""

@@ -6,12 +6,9 @@ around it (``MNN.tools``) is never imported, because it installs packages and re
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING
 from latcast.errors import RuntimeFailure, UnsupportedOperatorError
 from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
+from latcast.runtimes.session import prints_kept
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -38,44 +36,6 @@ def not_available() -> str | None:
     if missing is None and find_spec(CONVERTER) is None:
         return f"the installed MNN has no converter (the module '{CONVERTER}'); add it with: pip install --force-reinstall MNN"
     return missing
-
-
-@contextmanager
-def prints_kept() -> Iterator[Callable[[], str]]:
-    """Keeps what native code prints from the standard streams; yields a function that returns it.
-
-    The reader of this process's output expects JSON there. The C library's buffers are emptied before the streams are put
-    back, or their content would come out later.
-    """
-    flush = ctypes.CDLL(None).fflush if os.name == "posix" else None
-
-    def emptied() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            # None in a process without a terminal.
-            if stream is not None:
-                stream.flush()
-        if flush is not None:
-            flush(None)
-
-    with tempfile.TemporaryFile(prefix="latcast-mnn-") as log:
-
-        def kept() -> str:
-            emptied()
-            # The position is the one that native code writes at: reading moves it, and leaves it at the end.
-            log.seek(0)
-            return log.read().decode("utf-8", errors="replace")
-
-        emptied()
-        saved = [(number, os.dup(number)) for number in (1, 2)]
-        try:
-            for number, _ in saved:
-                os.dup2(log.fileno(), number)
-            yield kept
-        finally:
-            emptied()
-            for number, copy in saved:
-                os.dup2(copy, number)
-                os.close(copy)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""ncnn on the CPU, through its Python module."""
+"""ncnn on the CPU, or on a GPU by Vulkan, through its Python module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latcast.extras import require, unavailable
 from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn import blob_shape, to_ncnn_with_map
 from latcast.records import ExecutedKernel
-from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, random_inputs
+from latcast.runtimes.session import check_finite, check_profiling, check_setting, checked_inputs, prints_kept, random_inputs
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,14 +31,34 @@ class Ncnn:
     """The installed ncnn.
 
     A network runs as ncnn's own benchmark (benchncnn) runs it: a fresh extractor for each inference, light mode, pooled
-    memory, Winograd, sgemm, packing and every other option as they come, except that fp16 and bf16 storage are off.
+    memory, Winograd, sgemm, packing and every other option as they come, except that fp16 and bf16 storage are off in fp32.
+
+    Args:
+        unit: ``cpu``, or ``gpu`` for the first device of Vulkan; Mesa's lavapipe, which computes on the CPU, is one.
     """
 
     name = "ncnn"
-    precisions: tuple[str, ...] = ("fp32", "int8")
+    units = ("cpu", "gpu")
+
+    def __init__(self, unit: str = "cpu") -> None:
+        self._unit = unit
+
+    def on(self, unit: str) -> Ncnn:
+        """The same on another kind of unit."""
+        return Ncnn(unit)
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        return ("fp32", "int8") if self._unit == "cpu" else ("fp32", "fp16")
 
     def available(self) -> str | None:
-        return unavailable(_PURPOSE, "ncnn")
+        missing = unavailable(_PURPOSE, "ncnn")
+        if missing is None and self._unit == "gpu" and not _vulkan_devices():
+            return (
+                "ncnn finds no device of Vulkan here; install the GPU's driver, or Mesa's for the CPU: "
+                "apt install mesa-vulkan-drivers"
+            )
+        return missing
 
     def version(self) -> str:
         """The release's date, as ncnn names its releases: the wheel 1.0.20261020 is "20261020"."""
@@ -55,13 +75,16 @@ class Ncnn:
             MissingExtraError: ncnn is not installed.
         """
         check_setting(self, graph, threads, precision)
+        if self._unit == "gpu" and (reason := self.available()) is not None:
+            raise RuntimeFailure(reason)
         library = _library()
-        param, weights, nodes = to_ncnn_with_map(graph, precision=precision)
+        param, weights, nodes = to_ncnn_with_map(graph, precision="int8" if precision == "int8" else "fp32")
         net = library.Net()
         net.opt.num_threads = threads
-        net.opt.use_vulkan_compute = False
-        for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage"):
-            setattr(net.opt, option, False)
+        net.opt.use_vulkan_compute = self._unit == "gpu"
+        for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic"):
+            setattr(net.opt, option, precision == "fp16")
+        net.opt.use_bf16_storage = False
         session = NcnnSession(library, net, graph, nodes, profile=profile)
         try:
             session.load(param, weights)
@@ -77,6 +100,13 @@ def _library() -> ModuleType:
 
     module: ModuleType = ncnn
     return module
+
+
+def _vulkan_devices() -> int:
+    """How many there are; ncnn prints what they can."""
+    library = _library()
+    with prints_kept():
+        return int(library.get_gpu_count())
 
 
 def _release(results: list[Any]) -> None:
@@ -197,6 +227,8 @@ class NcnnSession:
             RuntimeFailure: The session was not loaded with ``profile=True``, or ncnn returned an error.
         """
         check_profiling(self._graph, self._profile, runs)
+        if self.net.opt.use_vulkan_compute:
+            raise RuntimeFailure("ncnn does not tell how long a layer takes on a GPU: each would be copied back to be timed")
         layers = [(layer.name, layer.type) for layer in self.net.layers() if layer.type != "Input"]
         tops = [layer.tops[0] for layer in self.net.layers() if layer.type != "Input"]
         times = [self._profiled_run(tops) for _ in range(1 + runs)][1:]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -82,3 +87,41 @@ def checked_inputs(graph: Graph, inputs: Sequence[np.ndarray]) -> list[np.ndarra
             )
         arrays.append(np.ascontiguousarray(given, dtype=tensor.dtype).reshape(tensor.shape))
     return arrays
+
+
+@contextmanager
+def prints_kept() -> Iterator[Callable[[], str]]:
+    """Keeps what native code prints from the standard streams; yields a function that returns it.
+
+    The reader of this process's output expects JSON there. The C library's buffers are emptied before the streams are put
+    back, or their content would come out later.
+    """
+    flush = ctypes.CDLL(None).fflush if os.name == "posix" else None
+
+    def emptied() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            # None in a process without a terminal.
+            if stream is not None:
+                stream.flush()
+        if flush is not None:
+            flush(None)
+
+    with tempfile.TemporaryFile(prefix="latcast-prints-") as log:
+
+        def kept() -> str:
+            emptied()
+            # The position is the one that native code writes at: reading moves it, and leaves it at the end.
+            log.seek(0)
+            return log.read().decode("utf-8", errors="replace")
+
+        emptied()
+        saved = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            for number, _ in saved:
+                os.dup2(log.fileno(), number)
+            yield kept
+        finally:
+            emptied()
+            for number, copy in saved:
+                os.dup2(copy, number)
+                os.close(copy)

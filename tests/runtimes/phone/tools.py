@@ -181,7 +181,8 @@ def benchncnn(words: Sequence[str], folder: Path, slowdown: float) -> str:
 
 def mnn_basic(words: Sequence[str], folder: Path, slowdown: float) -> str:
     """MNN's MNNV2Basic.out (tools/cpp/MNNV2Basic.cpp)."""
-    from latcast.runtimes.mnn_native import LIBRARY, imported, prints_kept
+    from latcast.runtimes.mnn_native import LIBRARY, imported
+    from latcast.runtimes.session import prints_kept
 
     library = imported(LIBRARY)
     model, runs, _, forward, threads, precision = words[0], *(int(word) for word in words[1:6])
