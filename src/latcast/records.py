@@ -52,7 +52,7 @@ class Unit:
 
     Example:
         >>> from latcast.records import Unit
-        >>> Unit.parse("2large").threads, Unit.parse("cpu1+sse42").qualifiers, Unit.parse("gpu").kind
+        >>> Unit.parse("2large@2.4GHz").threads, Unit.parse("cpu1+sse42").qualifiers, Unit.parse("gpu").kind
         (2, ('sse42',), 'gpu')
 
     Attributes:
@@ -70,7 +70,8 @@ class Unit:
     @classmethod
     def parse(cls, text: str) -> Unit:
         """Reads the third part of a platform id; whatever is no CPU and no set of cores is a kind of its own."""
-        name, *qualifiers = text.split("+")
+        clocked, *qualifiers = text.split("+")
+        name = clocked.partition("@")[0]
         cores = tuple((int(count), size) for count, size in _CORES.findall(name))
         if cores and "".join(f"{count}{size}" for count, size in cores) == name:
             return cls("cpu", sum(count for count, _ in cores), cores, tuple(qualifiers))
@@ -81,12 +82,16 @@ class Unit:
         return cls(kind, 1, (), tuple(qualifiers))
 
 
+_UNIT = re.compile(rf"{_PART.pattern}(?:@\d+(?:\.\d+)?GHz(?:\+[a-z0-9._+-]+)?)?")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Platform:
     """Device + runtime at one version + compute unit + precision: the thing a predictor is for.
 
     The id reads ``device/runtime-version/unit/precision``, for instance ``local/onnxruntime-1.31/cpu1/fp32``. The unit is
-    ``cpuN``, a core set of the device (``2large``), ``gpu``, ``wasmN``, with qualifiers after ``+`` (``cpu1+sse42``).
+    ``cpuN``, a core set of the device (``2large``), ``gpu``, ``wasmN``, with the frequency after ``@`` where that is fixed
+    (``cpu1@1.5GHz``) and qualifiers after ``+`` (``cpu1+sse42``).
 
     Example:
         >>> import latcast
@@ -122,7 +127,7 @@ class Platform:
             raise LatcastError(f"'{text[:40]}...' is no platform id: {len(text)} characters, at most {MOST_PLATFORM_CHARACTERS}")
         parts = text.split("/")
         shape = "device/runtime-version/unit/precision, for instance local/onnxruntime-1.31/cpu1/fp32"
-        if len(parts) != 4 or not all(_PART.fullmatch(part) for part in parts):
+        if len(parts) != 4 or not _UNIT.fullmatch(parts[2]) or not all(_PART.fullmatch(part) for part in (*parts[:2], parts[3])):
             raise LatcastError(f"'{text}' is not a platform id; expected {shape}")
         runtime, dash, version = parts[1].rpartition("-")
         if not dash or not runtime or not version:

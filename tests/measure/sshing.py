@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,8 +120,12 @@ class Board:
 
 
 @contextmanager
-def board() -> Iterator[Board]:
-    """An sshd for one account, and this process's ``LATCAST_SSH`` so that it is let in; skips where there is no sshd."""
+def board(python_path: Sequence[str] = PYTHON_PATH) -> Iterator[Board]:
+    """An sshd for one account, and this process's ``LATCAST_SSH`` so that it is let in; skips where there is no sshd.
+
+    Args:
+        python_path: What its Python finds beside its own library.
+    """
     if SSHD is None or shutil.which("ssh") is None:
         pytest.skip("needs sshd: apt-get install openssh-server")
     with ExitStack() as opened:
@@ -147,7 +151,7 @@ def board() -> Iterator[Board]:
             f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nUsePAM no\nStrictModes no\n"
             f"AuthorizedKeysFile {keys}\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
             f"AllowUsers {user}\nLogLevel ERROR\n"
-            f"SetEnv PATH={bin_folder}:{os.defpath}:/usr/bin:/bin PYTHONPATH={':'.join(PYTHON_PATH)} PYTHONDONTWRITEBYTECODE=1\n"
+            f"SetEnv PATH={bin_folder}:{os.defpath}:/usr/bin:/bin PYTHONPATH={':'.join(python_path)} PYTHONDONTWRITEBYTECODE=1\n"
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from latcast.cli import device_fusion, options
 from latcast.cli.device_adapt import adapt
+from latcast.cli.device_reach import pin, prepare
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
 
@@ -526,4 +527,6 @@ def _percent_of(reach: float) -> str:
 
 
 app.command()(adapt)
+app.command()(prepare)
+app.command()(pin)
 app.add_typer(device_fusion.app, name="fusion")

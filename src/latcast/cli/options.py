@@ -84,7 +84,8 @@ def complete_models(incomplete: str) -> list[str]:
     return [network.name for network in models() if network.name.startswith(incomplete)]
 
 
-def _cpus(text: str) -> str:
+def cpu_list(text: str) -> str:
+    """The text of an option that is a list of CPU numbers."""
     if text and not all(part.strip().isdecimal() for part in text.split(",")):
         raise typer.BadParameter(f"'{text}' is no list of CPU numbers such as 2,3")
     return text
@@ -115,7 +116,7 @@ ComputeUnit = Annotated[
 Precision = Annotated[
     str, Option("--precision", "-p", help=f"One of {', '.join(PRECISIONS)}.", callback=one_of(lambda: PRECISIONS))
 ]
-Cpus = Annotated[str, Option("--cpus", help="CPUs to pin to, such as 2,3; the last ones by default.", callback=_cpus)]
+Cpus = Annotated[str, Option("--cpus", help="CPUs to pin to, such as 2,3; the last ones by default.", callback=cpu_list)]
 Realtime = Annotated[
     bool | None,
     Option(

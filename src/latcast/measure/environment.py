@@ -16,7 +16,10 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
 from typing import Any
+
+from latcast.measure import clocks
 
 MOMENT = "moment"
 """Key of the part of an environment that differs from one measurement to the next."""
@@ -187,12 +190,18 @@ def describe_environment(
     }
 
 
-def describe_moment(cpu: int | None = None) -> dict[str, Any]:
-    """Time, load and clock frequency now."""
-    frequency = _read(f"/sys/devices/system/cpu/cpu{cpu or 0}/cpufreq/scaling_cur_freq")
+def describe_moment(cpus: Sequence[int] = (), frequencies_mhz: Sequence[float] = ()) -> dict[str, Any]:
+    """Load now, and the clock frequency.
+
+    Args:
+        cpus: Those that ran.
+        frequencies_mhz: What they were read to run at meanwhile; without any the frequency is that of now.
+    """
+    known = frequencies_mhz or [each for each in (clocks.frequency_mhz(cpus or (0,)) or clocks.stated_mhz(cpus or (0,)),) if each]
     return {
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
-        "frequency_mhz": int(frequency) / 1000 if frequency and frequency.isdigit() else None,
+        "frequency_mhz": round(median(known), 3) if known else None,
+        "frequency_range_mhz": [round(min(known), 3), round(max(known), 3)] if known else None,
         "process": os.getpid(),
     }
 

@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.graph.ir import Graph
+from latcast.measure import clocks, scheduling
 from latcast.measure import environment as env
-from latcast.measure import scheduling
 from latcast.measure.probe import HostProbe
 from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
 from latcast.measure.timing import Instruments
@@ -73,10 +74,12 @@ def open_runtime(
     probe: bool = True,
     imports: Sequence[str] = (),
     unit: str = "",
+    system: Path = clocks.SYS,
 ) -> OpenedRuntime:
     """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
 
-    Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does.
+    Where ``device`` is None, the runtime names the device, if it drives another one, else the machine does. ``system`` is where
+    the kernel shows the CPUs' clocks.
 
     Raises:
         MeasurementError: The process cannot be pinned or prioritised as asked, or a module cannot be imported.
@@ -114,6 +117,11 @@ def open_runtime(
         realtime = threads == 1 and scheduling.realtime_permitted()
     if device is None:
         device = getattr(found, "device_name", env.device_name)()
+    own_cpus = kind == "cpu" and not played and not isinstance(found, DeviceRuntime)
+    fixed_khz = clocks.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
+    if fixed_khz is not None:
+        name, plus, others = asked.partition("+")
+        asked = f"{name}@{clocks.gigahertz(fixed_khz)}{plus}{others}"
     environment = env.describe_environment(
         threads=threads,
         cpus=chosen or None,
@@ -128,7 +136,9 @@ def open_runtime(
     return OpenedRuntime(
         runtime=found,
         platform=Platform(device, found.name, short_version(version), asked, precision),
-        instruments=Instruments(clock, host_probe, preemptions),
+        instruments=Instruments(
+            clock, host_probe, preemptions, lambda: clocks.frequency_mhz(chosen, system) if chosen and own_cpus else None
+        ),
         priority=_priority(realtime, threads),
         environment=environment,
         cpus=chosen or (),

@@ -10,11 +10,12 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from latcast.errors import MeasurementError
+from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.wires import WORKER_MODULE, Ending
 
@@ -100,22 +101,49 @@ class SshHost:
             self.target,
         ]
 
-    def script(self, arguments: Sequence[str], variables: Mapping[str, str], module: str = "") -> str:
-        """What the shell there runs: its Python with these arguments.
+    def python_script(
+        self, arguments: Sequence[str], variables: Mapping[str, str] | None = None, *, prepared: bool = True, module: str = ""
+    ) -> str:
+        """What a shell there runs: its Python with these arguments, of which ``~/`` at the beginning is the home there.
 
         Args:
             arguments: Of the interpreter.
             variables: Of its environment.
+            prepared: Whether the environment that ``latcast device prepare`` made comes first.
             module: What that Python must be able to import, or the status is :data:`NO_LATCAST`.
         """
-        candidates = [shlex.quote(self.python)] if self.python else [f'"$HOME/{ENVIRONMENT}/bin/python"', "python3", "python"]
-        exported = "".join(f"export {name}={shlex.quote(value)}; " for name, value in variables.items())
+        made = [f'"$HOME/{ENVIRONMENT}/bin/python"'] if prepared else []
+        candidates = [shlex.quote(self.python)] if self.python else ["python3", "python"]
+        # Only a worker may use another interpreter than the prepared one.
+        candidates = made if prepared and not module else candidates if self.python else [*made, *candidates]
+        exported = "".join(f"export {name}={shlex.quote(value)}; " for name, value in (variables or {}).items())
         wanted = f'"$p" -c "import {module}" 2>/dev/null && ' if module else ""
-        return _in_posix_shell(
+        return (
             f"{exported}s={NO_PYTHON}; for p in {' '.join(candidates)}; do "
             f'if command -v "$p" >/dev/null 2>&1; then s={NO_LATCAST}; {wanted}'
-            f'{{ "$p" {" ".join(map(shlex.quote, arguments))}; exit $?; }}; fi; done; exit $s'
+            f'{{ "$p" {" ".join(map(_quoted, arguments))}; exit $?; }}; fi; done; exit $s'
         )
+
+    def run(self, script: str, sent: bytes = b"") -> str:
+        """What a script of the shell prints there.
+
+        Raises:
+            RuntimeFailure: The device cannot be reached.
+            MeasurementError: The script failed; the message is the line that says most of why.
+        """
+        done = subprocess.run([*self.client(), self.in_posix_shell(script)], input=sent, capture_output=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.decode(errors="replace")
+        printed = done.stderr.decode(errors="replace")
+        ending = self.ending(done.returncode, printed)
+        if ending is not None:
+            raise RuntimeFailure(ending.reason)
+        raise MeasurementError(f"{self.target}: {last_error(printed or done.stdout.decode(errors='replace'))}")
+
+    @staticmethod
+    def in_posix_shell(script: str) -> str:
+        """A command for whatever shell the user there has."""
+        return f"exec sh -c {shlex.quote(script)}"
 
     def ending(self, status: int, printed: str) -> Ending | None:
         """Why a command that :meth:`client` begins has ended, where the way to the device is the reason."""
@@ -126,6 +154,10 @@ class SshHost:
                 + (f" at {self.python}" if self.python else "; install one there: apt install python3 python3-venv")
             )
         if status == NO_LATCAST:
+            if self.python:
+                return Ending(
+                    f"the Python at {self.python} on {self.target} has no latcast; install it there, or leave ?python= out"
+                )
             return Ending(f"{self.target} has no latcast; put it there with: {prepare}")
         if status < 0:
             return Ending(f"the ssh client to {self.target} was killed", lost=True)
@@ -151,9 +183,26 @@ class SshHost:
         return Ending(f"lost {self.target}" + (f": {said}" if said else ": the connection was closed"), lost=True)
 
 
-def _in_posix_shell(script: str) -> str:
-    """A command for whatever shell the user there has."""
-    return f"exec sh -c {shlex.quote(script)}"
+def _quoted(argument: str) -> str:
+    return f'"$HOME"/{shlex.quote(argument[2:])}' if argument.startswith("~/") else shlex.quote(argument)
+
+
+def last_error(printed: str) -> str:
+    """The line that tells most of what a tool printed before it failed."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith(("error", "fatal", "latcast: "))]
+    return (errors or lines or ["it said nothing"])[-1].removeprefix("latcast: ")
+
+
+def run_latcast(address: str, arguments: Sequence[str]) -> str:
+    """What a command of latcast prints on a device.
+
+    Raises:
+        RuntimeFailure: The device cannot be reached, or has no latcast.
+        MeasurementError: The address is malformed, or the command failed.
+    """
+    host = SshHost.parse(address)
+    return host.run(host.python_script(["-m", "latcast", *arguments], module="latcast"))
 
 
 class SshWire:
@@ -166,8 +215,9 @@ class SshWire:
         self.where = self.host.target
 
     def command(self, settings: WorkerSettings) -> Sequence[str]:
-        script = self.host.script(["-m", WORKER_MODULE], settings.own_variables(), module=WORKER_MODULE.partition(".")[0])
-        return [*self.host.client(), script]
+        package = WORKER_MODULE.partition(".")[0]
+        script = self.host.python_script(["-m", WORKER_MODULE], settings.own_variables(), module=package)
+        return [*self.host.client(), self.host.in_posix_shell(script)]
 
     def variables(self, settings: WorkerSettings) -> Mapping[str, str]:
         return os.environ

@@ -30,11 +30,13 @@ class Instruments:
         clock: Where the time comes from.
         probe: Read before and after each burst; None measures raw.
         preemptions: How often another process has taken the CPU away so far.
+        frequency_mhz: What the CPU runs at now, read when the runs of a round have just ended; None where that is not known.
     """
 
     clock: Clock
     probe: Probe | None = None
     preemptions: Callable[[], int] = lambda: 0
+    frequency_mhz: Callable[[], float | None] = lambda: None
 
 
 @dataclass
@@ -47,6 +49,7 @@ class RunLog:
         rounds: Round of each run.
         warmup_runs: Untimed runs before the first round.
         preempted_runs: Timed runs during which another process took the CPU; most of them were taken again.
+        frequencies_mhz: What the CPU ran at, one for each round, where that is known.
     """
 
     runs_ms: list[float] = field(default_factory=list)
@@ -54,6 +57,7 @@ class RunLog:
     rounds: list[int] = field(default_factory=list)
     warmup_runs: int = 0
     preempted_runs: int = 0
+    frequencies_mhz: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -138,6 +142,9 @@ def time_round(session: Session, index: int, plan: MeasurePlan, instruments: Ins
             log.readings_ms.extend([reading] * len(burst))
         if out_of_time:
             break
+    frequency = instruments.frequency_mhz()
+    if frequency is not None:
+        log.frequencies_mhz.append(frequency)
 
 
 def time_batch(

@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,6 +181,7 @@ class Worker:
                     opened,
                     **loaded.moment,
                     probe_weights=list(loaded.weights),
+                    frequencies_mhz=subject.log.frequencies_mhz,
                     preempted_runs=subject.log.preempted_runs,
                 ),
             )
@@ -197,12 +198,12 @@ class Worker:
             return
         self._report(job, measurement)
 
-    def _environment(self, opened: OpenedRuntime, **moment: Any) -> dict[str, Any]:
+    def _environment(self, opened: OpenedRuntime, frequencies_mhz: Sequence[float] = (), **moment: Any) -> dict[str, Any]:
         environment = dict(opened.environment)
         probe = environment["settings"]["probe"]
         if probe is not None:
             probe = {**probe, "quiet_ms": list(self._quiet_ms)}
-        now = env.describe_moment(opened.cpus[0] if opened.cpus else None)
+        now = env.describe_moment(opened.cpus, frequencies_mhz)
         return {
             **environment,
             "settings": {**environment["settings"], "probe": probe},
