@@ -8,6 +8,7 @@ import socket
 import sys
 from collections import Counter
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +73,7 @@ def serve(
     connections: Annotated[int, Option("--connections", help="That one address may hold at once; 0 for no limit.", min=0)] = 64,
     proxy: Annotated[
         list[str] | None,
-        Option("--proxy", metavar="ADDRESS", help="Of a reverse proxy whose X-Forwarded-For is believed; repeatable."),
+        Option("--proxy", metavar="ADDRESS", help="Or network of a proxy whose X-Forwarded-For is believed; repeatable."),
     ] = None,
     access_log: Annotated[
         str, Option("--access-log", metavar="FILE", help="A JSON line for each request; - for standard output.")
@@ -111,6 +112,11 @@ def serve(
         preload=True,
         refit=refit,
     )
+    for each in proxy or ():
+        try:
+            ip_network(each)
+        except ValueError as problem:
+            raise HubError(f"--proxy '{each}' is no address or network ({problem}); expected such as 127.0.0.1") from problem
     door = Door(connections, tuple(proxy or ()))
     if access_log:
         try:

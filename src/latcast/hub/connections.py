@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import h11
@@ -42,7 +43,7 @@ class Door:
 
     Attributes:
         per_address: Connections that one address (of IPv6 a /64) may hold; 0 for no limit.
-        proxies: Addresses that may hold any number, as others' requests come through them.
+        proxies: Addresses and networks that may hold any number, as others' requests come through them.
         open: Connections by address.
         refused, too_slow: How many were turned away, and cut off.
     """
@@ -56,11 +57,16 @@ class Door:
     def enter(self, address: str) -> bool:
         """Lets a connection in, or not."""
         network = network_of(address)
-        if self.per_address and self.open[network] >= self.per_address and address not in self.proxies:
+        if self.per_address and self.open[network] >= self.per_address and not self._is_proxy(address):
             self.refused += 1
             return False
         self.open[network] += 1
         return True
+
+    def _is_proxy(self, address: str) -> bool:
+        with suppress(ValueError):
+            return any(ip_address(address) in ip_network(each) for each in self.proxies)
+        return False
 
     def leave(self, address: str) -> None:
         """A connection that was let in is gone."""

@@ -44,6 +44,8 @@ MAX_KERNELS = 200
 
 MAX_TEXT = 500
 
+TOO_LARGE = "the model takes more memory to read than a file is given; export a smaller part of it"
+
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u1fff\u2010-\u2027\u2030-\u205f\u2070-\ud7ff]+")
 
 
@@ -162,8 +164,10 @@ def answered(request: Mapping[str, Any], content: int, known: Known) -> ModelAns
     try:
         return _predicted(wanted, content, known)
     except MemoryError:
-        return _refused("the model takes more memory to read than a file is given; export a smaller part of it")
+        return _refused(TOO_LARGE)
     except LatcastError as problem:
+        if isinstance(problem.__cause__, MemoryError):
+            return _refused(TOO_LARGE)
         return _refused(_of_user(str(problem), wanted, content))
 
 
