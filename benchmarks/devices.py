@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
 from latcast.devices.arbitration import (
@@ -32,7 +33,6 @@ from latcast.devices.arbitration import (
     try_members,
     try_pool,
 )  # fmt: skip
-from latcast.devices.chips import FLAGS
 from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.devices.device_model_file import SHIPPED, save_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched

@@ -20,6 +20,7 @@ ROOMS = (
     "records",
     "cluster",
     "drawing",
+    "chips",
     "graph",
     "kernels",
     "spaces",

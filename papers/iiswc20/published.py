@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from latcast.chips.chip_names import named_in, silicon
 from latcast.datasets.importers import IMPORTERS
-from latcast.devices.chips import named_in, silicon
 from latcast.devices.device_model import KnownPlatform
 from latcast.devices.known_platforms import RULES, covariates_of
 from latcast.devices.latency_table import table_of

@@ -158,13 +158,20 @@ def test_the_gpu_family_of_a_new_device_can_be_named() -> None:
     assert rules_for("tflite", "fp16", "gpu", "pixel4", "mali").selection == "tflite_gpu:mali"
 
 
-def test_a_gpu_of_no_known_family_is_an_error_that_lists_families_and_devices() -> None:
-    with pytest.raises(UnknownNameError, match=r"'phone' is not known; name one of adreno, .*, or a known device: a03s, "):
-        rules_for("tflite", "fp16", "gpu", "phone")
-    with pytest.raises(UnknownNameError, match="depends on the GPU; expected a device or one of the GPU families adreno, "):
-        rules_for("pytorch", "fp16", "gpu")
+def test_a_gpu_that_nothing_tells_takes_the_path_of_most_and_says_so() -> None:
+    rules = rules_for("tflite", "fp16", "gpu", "somephone")
+    assert rules.selection == "tflite_gpu:other"
+    assert rules.assumed.startswith("which GPU 'somephone' has is not known")
+    assert "--gpu-family" in rules.assumed
+    assert FusionRules.from_json(rules.to_json()) == rules
+    assert rules_for("pytorch", "fp16", "gpu").assumed.startswith("which GPU it is is not known")
+    assert rules_for("tflite", "fp16", "gpu", "pixel4").assumed == ""
     with pytest.raises(UnknownNameError, match="no GPU family is called 'adren'; known: adreno"):
         rules_for("tflite", "fp16", "gpu", "pixel4", "adren")
+
+
+def test_litert_has_the_delegate_of_tflite() -> None:
+    assert rules_for("litert", "fp16", "gpu", "pixel4").selection == "tflite_gpu:adreno6xx"
 
 
 def test_a_runtime_without_rules_lists_those_with() -> None:

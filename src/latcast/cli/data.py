@@ -134,6 +134,7 @@ def import_dataset(
         ),
     ] = None,
     latency_unit: options.LatencyUnit = "",
+    gpu_family: options.GpuFamilyName = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Read a published dataset, or what stock tools printed, into the one schema; what the store holds is not added again.

@@ -110,6 +110,7 @@ def add(
     ] = None,
     chip: Annotated[str, Option("--chip", help="Its chip, where the device's name does not say: 'snapdragon 8 gen 3'.")] = "",
     latency_unit: options.LatencyUnit = "",
+    gpu_family: options.GpuFamilyName = "",
     device_model: DeviceModelFile = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -31,6 +31,7 @@ def adapt(
     ] = None,
     budget: options.Budget = 5.0,
     rules: options.Rules = None,
+    gpu_family: options.GpuFamilyName = "",
     sampler: options.Sampler = "prior",
     seed: options.Seed = 0,
     cpus: options.Cpus = "",

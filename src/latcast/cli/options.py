@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,19 @@ def _learn_from() -> Sequence[str]:
 
 
 RENAMED_MODELS = {"physical": "analytical", "physical_residual": "analytical_gbdt, or with --learn-from networks analytical_gp"}
+
+
+def _gpu_family(value: str) -> str:
+    """Says it to all that is asked later, here and in workers."""
+    from latcast.kernels.selection import FAMILY_VARIABLE, family_named
+
+    if value:
+        try:
+            family_named(value)
+        except UnknownNameError as problem:
+            raise typer.BadParameter(str(problem)) from None
+        os.environ[FAMILY_VARIABLE] = value
+    return value
 
 
 def _model(value: str | None) -> str | None:
@@ -186,6 +200,16 @@ Rules = Annotated[
         help="Fusion rules by which networks fall into kernels: shipped, detected (what latcast device fusion detect found "
         "here), or a file. [default: shipped]",
         metavar="shipped|detected|FILE",
+    ),
+]
+GpuFamilyName = Annotated[
+    str,
+    Option(
+        "--gpu-family",
+        help="The GPU of a device that latcast does not know: adreno-6xx, mali-valhall, powervr, apple, amd, or as a driver of "
+        "OpenGL, Vulkan or OpenCL calls it.",
+        metavar="NAME",
+        callback=_gpu_family,
     ),
 ]
 Sampler = Annotated[

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from latcast.chips.chip_table import Chip
 from latcast.cli.output import print_json, print_table
-from latcast.devices.chip_table import Chip
 from latcast.devices.device_search import FoundDevice, NearPlatform, find_devices, nearest_known
 from latcast.errors import LatcastError
 

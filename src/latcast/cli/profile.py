@@ -27,6 +27,7 @@ def command(
     learn_from: options.LearnFrom = None,
     model: options.KernelModel = None,
     rules: options.Rules = None,
+    gpu_family: options.GpuFamilyName = "",
     sampler: options.Sampler = None,
     target_error: Annotated[
         float | None,

@@ -22,6 +22,7 @@ def train(
     learn_from: options.LearnFrom = "operators",
     model: options.KernelModel = None,
     rules: options.Rules = None,
+    gpu_family: options.GpuFamilyName = "",
     leave_out: Annotated[str, Option("--leave-out", help="Families, spaces or lineages to leave out, with commas.")] = "",
     licence: Annotated[str | None, Option("--licence", help="Of the measurements, for the bundle's card.")] = None,
     tune: Annotated[bool, Option("--tune", help="Choose hyper-parameters by cross-validation; takes longer.")] = False,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from latcast.chips.chip_names import chip_of, nearest, silicon
+from latcast.chips.chip_table import chips
 from latcast.datasets.splits import lineage_of
-from latcast.devices.chip_table import chips
-from latcast.devices.chips import chip_of, nearest, silicon
 from latcast.devices.device_model import Described, DeviceModel
 from latcast.devices.known_platforms import RULES, covariates_of, kind_of
 from latcast.devices.latency_units import UnitMismatch

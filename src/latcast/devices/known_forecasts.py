@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from latcast.chips.chip_table import chips
 from latcast.datasets.splits import lineage_of
 from latcast.devices.added_device import typical_interval
 from latcast.devices.arbitration import (
@@ -32,7 +33,6 @@ from latcast.devices.arbitration import (
     mixed,
     try_members,
 )
-from latcast.devices.chip_table import chips
 from latcast.devices.device_model import Arbitration, Described, DeviceModel, KnownPlatform, arbitration_at
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 from latcast.devices.known_platforms import RULES, KnownPlatforms

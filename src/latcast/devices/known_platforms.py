@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from latcast.chips.chip_names import chip_of, facts, named_in, silicon
 from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.splits import lineage_of
-from latcast.devices.chips import chip_of, facts, named_in, silicon
 from latcast.devices.device_model import INTERCEPT, KINDS, KnownPlatform
 from latcast.errors import DatasetError, LatcastError
 from latcast.kernels.rules import load_rules, unit_kind
@@ -75,7 +75,7 @@ def covariates_of(platform: Platform, kind: str, device_text: str = "", chip_tex
     Args:
         platform: Its device is looked up in the table of chips where no text is given.
         kind: Of its unit.
-        device_text, chip_text: What it is called, for :func:`latcast.devices.chips.chip_of`.
+        device_text, chip_text: What it is called, for :func:`latcast.chips.chip_names.chip_of`.
     """
     backend = platform.unit.partition("+")[2].split("+")[0]
     runtime = f"{platform.runtime} {backend}" if kind == "npu" and backend else platform.runtime

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from latcast.chips.chip_names import devices_named, find
 from latcast.datasets.importers.latency_tables import slug
 from latcast.devices.added_device import add_device
-from latcast.devices.chips import devices_named, find
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_networks import MeasuredNetworks
 from latcast.errors import LatcastError

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from latcast.devices.chips import silicon
+from latcast.chips.chip_names import silicon
 from latcast.devices.device_model import INTERCEPT, Described, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.known_platforms import RULES, covariates_of, kind_of

@@ -19,7 +19,14 @@ from typing import Any
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
-from latcast.kernels.selection import SELECTIONS, GpuFamily, family_named, family_names, family_of_device, selection_of
+from latcast.kernels.selection import (
+    MOST_COMMON_FAMILY,
+    SELECTIONS,
+    family_named,
+    family_names,
+    family_of_device,
+    selection_of,
+)
 from latcast.reading import read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry
@@ -53,6 +60,7 @@ class FusionRules:
         evidence: Times, margin and confidence behind each detected rule; empty for shipped rules.
         selection: Which kernels the backend chooses, ``backend:family`` or ``backend`` ("tflite_gpu:adreno6xx"); empty
             where fusion alone decides.
+        assumed: What was taken for granted, as nothing is known: which GPU it is. Predictions say so, in wider intervals.
     """
 
     runtime: str
@@ -64,6 +72,7 @@ class FusionRules:
     multi_outbound: int = 0
     evidence: Mapping[str, Any] = field(default_factory=dict)
     selection: str = ""
+    assumed: str = ""
 
     def fuses(self, first: str, second: str) -> bool:
         return second in self.pairs.get(first, ()) or second in self.pairs.get(ANY_CLASS, ())
@@ -83,6 +92,8 @@ class FusionRules:
             data["evidence"] = dict(self.evidence)
         if self.selection:
             data["selection"] = self.selection
+        if self.assumed:
+            data["assumed"] = self.assumed
         return data
 
     @classmethod
@@ -108,6 +119,7 @@ class FusionRules:
                 multi_outbound=int(data.get("multi_outbound", 0)),
                 evidence=dict(data.get("evidence", {})),
                 selection=str(data.get("selection", "")),
+                assumed=str(data.get("assumed", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem
@@ -204,32 +216,34 @@ def rules_for(runtime: str, precision: str, unit: str = "cpu1", device: str = ""
         device: As in platform ids; tells the family of a GPU.
         gpu_family: The family of the GPU, for a device that latcast does not know.
 
+    Returns:
+        The rules. Where they depend on the GPU's family, and nothing tells it, those of most GPUs, with ``assumed`` set.
+
     Raises:
-        UnknownNameError: No rules are shipped for the runtime; or they depend on the GPU family, and neither the device nor
-            ``gpu_family`` tells it.
+        UnknownNameError: No rules are shipped for the runtime, or no GPU family has the name.
     """
-    special = f"{runtime}-{unit_kind(unit)}"
+    kind = unit_kind(unit)
+    special = f"{_SAME_DELEGATE.get((runtime, kind), runtime)}-{kind}"
     names = [f"{special}-{precision}", special, f"{runtime}-{precision}"]
-    family = None
+    family, assumed = None, ""
     if special in shipped_rules() and load_rules(special).selection:
-        family = _family(runtime, device, gpu_family)
+        family = family_named(gpu_family) if gpu_family else family_of_device(device)
+        if family is None:
+            family = family_named(MOST_COMMON_FAMILY)
+            which = f"'{device}' has" if device else "it is"
+            assumed = (
+                f"which GPU {which} is not known, so its kernels are taken for those of most "
+                f"GPUs; name it with --gpu-family: {', '.join(family_names())}, or an architecture such as mali-valhall"
+            )
         names = [f"{special}-{family.name}-{precision}", f"{special}-{family.name}", *names]
     rules = load_rules(next((name for name in names if name in shipped_rules()), runtime))
     if family is None:
         return rules
-    return replace(rules, selection=f"{rules.selection.partition(':')[0]}:{family.name}")
+    return replace(rules, selection=f"{rules.selection.partition(':')[0]}:{family.name}", assumed=assumed)
 
 
-def _family(runtime: str, device: str, gpu_family: str) -> GpuFamily:
-    """The family that was named, or else the device's."""
-    if gpu_family:
-        return family_named(gpu_family)
-    if not device:
-        raise UnknownNameError(
-            f"which kernels {runtime} runs on a GPU depends on the GPU; expected a device or one of the GPU families "
-            f"{', '.join(family_names())}"
-        )
-    return family_of_device(device)
+_SAME_DELEGATE = {("litert", "gpu"): "tflite"}
+"""Runtimes whose delegate is another's, whose rules count."""
 
 
 def platform_rules(platform: Platform, gpu_family: str = "") -> FusionRules:

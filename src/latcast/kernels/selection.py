@@ -8,6 +8,8 @@ names the kernels, the GPU family is data (``gpu_families/``), the thresholds th
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,10 +18,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from latcast.chips.chip_names import chip_of
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.types.kernel_type import FUSED_FIELDS, Columns, kernel_type
 from latcast.registry import Registry, nearest_names
+
+FAMILY_VARIABLE = "LATCAST_GPU_FAMILY"
+"""Environment variable with the GPU family of devices that latcast does not list; ``--gpu-family`` sets it."""
+
+MOST_COMMON_FAMILY = "other"
+"""What an unknown GPU is taken for: the path that the GPUs of most vendors take."""
 
 _FOLDER = resources.files("latcast.kernels")
 
@@ -51,11 +60,13 @@ class GpuFamily:
     Attributes:
         name: As in ``backend:family`` ("adreno6xx").
         title: For people.
+        names: How its GPUs are called, as regular expressions: by drivers of OpenGL, Vulkan and OpenCL, by the table of chips.
         thresholds: Backend to its numbers.
     """
 
     name: str
     title: str
+    names: tuple[str, ...]
     thresholds: Mapping[str, Thresholds]
 
 
@@ -67,16 +78,35 @@ def family_names() -> list[str]:
 
 @cache
 def family_named(name: str) -> GpuFamily:
-    """A family by its name.
+    """A family by its name, or by that of a GPU or an architecture in it.
+
+    Args:
+        name: ``adreno6xx``; ``adreno-6xx``, ``mali-valhall``; or what a driver calls the GPU: ``Adreno (TM) 640``.
 
     Raises:
         UnknownNameError: No such family.
     """
-    if name not in family_names():
+    if name in family_names():
+        data: dict[str, Any] = json.loads(_FOLDER.joinpath("gpu_families").joinpath(f"{name}.json").read_text())
+        return GpuFamily(name, data["title"], tuple(data["names"]), data["thresholds"])
+    found = family_in(name)
+    if found is None:
         near = nearest_names(name, family_names()) or family_names()
         raise UnknownNameError(f"no GPU family is called '{name}'; known: {', '.join(near)}")
-    data: dict[str, Any] = json.loads(_FOLDER.joinpath("gpu_families").joinpath(f"{name}.json").read_text())
-    return GpuFamily(name, data["title"], data["thresholds"])
+    return found
+
+
+@cache
+def family_in(text: str) -> GpuFamily | None:
+    """The family of the GPU that a text names, the most special one; None where it names none.
+
+    Example:
+        >>> from latcast.kernels.selection import family_in
+        >>> family_in("Qualcomm, Adreno (TM) 640, OpenGL ES 3.2 V@0502.0").name, family_in("Immortalis-G720").name
+        ('adreno6xx', 'mali')
+    """
+    families = sorted((family_named(name) for name in family_names()), key=lambda family: -len(family.name))
+    return next((each for each in families if any(re.search(name, text, re.IGNORECASE) for name in each.names)), None)
 
 
 @cache
@@ -86,19 +116,25 @@ def device_families() -> Mapping[str, str]:
     return families
 
 
-def family_of_device(device: str) -> GpuFamily:
-    """The family of a device's GPU.
+def family_of_device(device: str) -> GpuFamily | None:
+    """The family of a device's GPU, None where it is not known.
+
+    It is as ``gpu_devices.json`` lists it; else as the user says (:data:`FAMILY_VARIABLE`); else as the table of chips has it for
+    the device, or for the chip that its name is.
 
     Raises:
-        UnknownNameError: The device is not in the table; the message lists devices and families.
+        UnknownNameError: The user named no family.
     """
-    found = device_families().get(device)
-    if found is None:
-        raise UnknownNameError(
-            f"the GPU family of the device '{device}' is not known; name one of {', '.join(family_names())}, "
-            f"or a known device: {', '.join(sorted(device_families()))}"
-        )
-    return family_named(found)
+    listed = device_families().get(device)
+    if listed is not None:
+        return family_named(listed)
+    said = os.environ.get(FAMILY_VARIABLE)
+    if said:
+        return family_named(said)
+    chip = chip_of(device, unit_kind="gpu")
+    if chip is None:
+        return None
+    return next((found for text in (chip.gpu_family, chip.gpu) if text and (found := family_in(text)) is not None), None)
 
 
 # Backends

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from latcast.errors import RuntimeFailure, UnknownNameError
+from latcast.errors import RuntimeFailure
 from latcast.graph.importers.tflite_conversion import node_stem
 from latcast.graph.importers.tflite_file import TfliteFile
 from latcast.graph.ir import Graph
@@ -226,10 +226,9 @@ def _of_gpu(inside: Sequence[ProfiledOperator], graph: Graph, platform: Platform
     Which kernels a GPU runs depends on its family: where the device does not tell it, the one counts that agrees best.
     """
     labels = [LINK.join(_ORDINAL.sub("", part) for part in line.kind.split(LINK)) for line in inside]
-    try:
-        beside = [_beside(labels, graph, platform_rules(platform))]
-    except UnknownNameError:
-        beside = [_beside(labels, graph, platform_rules(platform, family)) for family in family_names()]
+    rules = platform_rules(platform)
+    families = family_names() if rules.assumed else ()
+    beside = [_beside(labels, graph, each) for each in (rules, *(platform_rules(platform, family) for family in families))]
     _, nodes = max(beside, key=lambda each: each[0])
     return tuple(_kernel(line, names) for line, names in zip(inside, nodes, strict=True))
 

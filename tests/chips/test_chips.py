@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from latcast.devices.chip_table import chips, devices, spellings
-from latcast.devices.chips import chip_of, facts, find, named_in, nearest, silicon
-from latcast.devices.name_matching import is_telling, joined
+from latcast.chips.chip_names import chip_of, facts, find, named_in, nearest, silicon
+from latcast.chips.chip_table import chips, devices, spellings
+from latcast.chips.name_matching import is_telling, joined
 from latcast.errors import LatcastError
 
-DATA = json.loads(resources.files("latcast.devices").joinpath("chips.json").read_text(encoding="utf-8"))
+DATA = json.loads(resources.files("latcast.chips").joinpath("chips.json").read_text(encoding="utf-8"))
 
 FEATURES = set(
     "neon helium fp16 dotprod i8mm bf16 sve sve2 sme sse avx avx2 avx512 vnni amx rvv msa lsx lasx".split()  # noqa: SIM905
@@ -44,7 +44,7 @@ def test_an_entry_has_the_keys_that_are_needed_and_no_unknown_ones_each_of_its_t
 
 @pytest.mark.parametrize("part", ["cores", "gpus", "npus", "chips", "devices"])
 def test_entries_are_sorted_a_line_each(part: str) -> None:
-    text = resources.files("latcast.devices").joinpath("chips.json").read_text(encoding="utf-8").splitlines()
+    text = resources.files("latcast.chips").joinpath("chips.json").read_text(encoding="utf-8").splitlines()
 
     assert list(DATA[part]) == sorted(DATA[part])
     begin = text.index(f'"{part}": {{')

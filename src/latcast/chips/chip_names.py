@@ -1,6 +1,6 @@
 """Which chip a text means, what is known of it as numbers, and which chips are like it.
 
-The facts are those of :mod:`latcast.devices.chip_table`.
+The facts are those of :mod:`latcast.chips.chip_table`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from latcast.devices.chip_table import Chip, Device, chips, devices, spellings
-from latcast.devices.name_matching import Words, is_telling, joined, ways_to_write, words_of
+from latcast.chips.chip_table import Chip, Device, chips, devices, spellings
+from latcast.chips.name_matching import Words, is_telling, joined, ways_to_write, words_of
 from latcast.errors import LatcastError
 
 UNIT_KINDS = ("cpu", "gpu", "npu")
@@ -108,7 +108,7 @@ def find(text: str) -> tuple[Found, ...]:
         text: A name in any case, with blanks, hyphens, underscores or none: "pi5", "snapdragon 855", "SM8150", "cortex-a76".
 
     Example:
-        >>> from latcast.devices.chips import find
+        >>> from latcast.chips.chip_names import find
         >>> [(found.name, found.chips[0].name) for found in find("redmi note8")][:2]
         [('Redmi Note 8', 'Snapdragon 665'), ('Redmi Note 8 Pro', 'Helio G90T')]
     """

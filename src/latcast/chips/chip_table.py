@@ -152,7 +152,7 @@ class _Made(Mapping[str, Entry]):
 
 @cache
 def _data() -> dict[str, Any]:
-    return json.loads(resources.files("latcast.devices").joinpath("chips.json").read_text(encoding="utf-8"))
+    return json.loads(resources.files("latcast.chips").joinpath("chips.json").read_text(encoding="utf-8"))
 
 
 @cache
