@@ -22,8 +22,8 @@ from latcast.records import ExecutedKernel, Platform
 from latcast.runtimes.adb import quoted
 from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader
 from latcast.runtimes.benchmark_tools.readers import NcnnReader, OnnxruntimeReader
-from latcast.runtimes.benchmark_tools.tflite import TfliteReader
-from latcast.runtimes.benchmark_tools.tflite_nodes import executed_in
+from latcast.runtimes.benchmark_tools.tflite import INSIDE, TfliteReader
+from latcast.runtimes.benchmark_tools.tflite_nodes import WHOLE_DELEGATE, executed_in
 from latcast.runtimes.kernel_assignment import joined
 from latcast.runtimes.session import checked_inputs
 
@@ -247,6 +247,9 @@ class _TfliteNetwork:
         (timing,) = TfliteReader().read(section(TfliteTool.program, printed))
         if not timing.profile:
             raise RuntimeFailure("benchmark_model printed no profile; it must take --enable_op_profiling (TFLite 2.1 and newer)")
+        whole = next((line for line in timing.profile if WHOLE_DELEGATE.fullmatch(line.kind)), None)
+        if whole is not None and not any(line.name.startswith(INSIDE) for line in timing.profile):
+            raise RuntimeFailure(f"benchmark_model prints one line for all that {whole.kind} runs, and no kernel of it")
         unit = f"cpu{self._setting.threads}" if self._setting.unit == "cpu" else self._setting.unit
         where = Platform("phone", TfliteTool.runtime, "0", unit, self._setting.precision)
         return joined(self._graph, executed_in(timing.profile, self._graph, self._network.model, where))

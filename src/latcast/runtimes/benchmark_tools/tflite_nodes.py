@@ -32,7 +32,7 @@ from latcast.runtimes.benchmark_tools.tflite import INSIDE
 from latcast.runtimes.litert_kernels import Aligned, align, partitions
 from latcast.spaces.catalogue import build
 
-_WHOLE = re.compile(r"TfLite\w*Delegate\w*")
+WHOLE_DELEGATE = re.compile(r"TfLite\w*Delegate\w*")
 _ORDINAL = re.compile(r"[ _]\d+$")
 
 _FUSED_ACTIVATION: Mapping[str, str] = {
@@ -86,14 +86,14 @@ def _is_of_gpu(profile: Sequence[ProfiledOperator], platform: Platform) -> bool:
 
 def _on_cpu(profile: Sequence[ProfiledOperator], model: TfliteModel) -> tuple[ExecutedKernel, ...]:
     inside = _inside(profile)
-    own = [line for line in profile if not line.name.startswith(INSIDE) and not _WHOLE.fullmatch(line.kind)]
+    own = [line for line in profile if not line.name.startswith(INSIDE) and not WHOLE_DELEGATE.fullmatch(line.kind)]
     line_of = dict(zip(_operators(own, model), own, strict=True))
     parts = list(partitions(model, set(line_of)))
     if inside:
         # Where a delegate tells of its inside, a line of all of it repeats that.
         of_parts = _of_xnnpack(inside, [line for line in profile if line in inside or line in own], model, parts)
     else:
-        of_parts = _of_whole([line for line in profile if _WHOLE.fullmatch(line.kind)], model, parts)
+        of_parts = _of_whole([line for line in profile if WHOLE_DELEGATE.fullmatch(line.kind)], model, parts)
     waiting = iter(of_parts)
     kernels: list[ExecutedKernel] = []
     for delegated, indices in parts:
