@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.hub import upload_under_fire
+from benchmarks.hub.serving import upload_under_fire
 
 pytestmark = pytest.mark.slow
 

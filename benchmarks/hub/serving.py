@@ -1,7 +1,8 @@
-"""The shared hub under load: nothing lost or doubled while its server is killed, and how many reads it answers."""
+"""A server under load: nothing lost or doubled while it is killed, and how many reads it answers."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,10 +13,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
+from benchmarks.hub.made_up import fill, made_up
 from latcast.datasets.store import measurement_id
 from latcast.hub.database import HubDatabase
 from latcast.hub.sharing import HubClient, UploadBatch, json_line
@@ -26,7 +30,7 @@ KILLS = (1 / 3, 2 / 3)
 """Shares of the uploads after which the server is killed."""
 
 DEVICES = 32
-READERS, READ_SECONDS = 8, 10.0
+READ_SECONDS = 5.0
 
 
 def records(upload: int, count: int = RECORDS) -> list[Measurement]:
@@ -85,10 +89,9 @@ class Server:
         raise RuntimeError(f"the server does not listen; see {self.log}")
 
     def cpu_seconds(self) -> float:
-        """Processor time of the server, its finished fits left out."""
+        """Processor time of the server and its workers; fits and forecasts of strangers' models are left out."""
         assert self.process is not None
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(_cpu_seconds(each) for each in (self.process.pid, *_workers(self.process.pid)))
 
     def kill(self) -> None:
         assert self.process is not None
@@ -99,6 +102,20 @@ class Server:
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
         self.process.wait(timeout=60)
+
+
+def _cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _workers(process: int) -> list[int]:
+    found = []
+    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        with suppress(OSError):
+            if b"latcast-hub-worker" in Path(f"/proc/{child}/environ").read_bytes():
+                found.append(int(child))
+    return found
 
 
 def free_port() -> int:
@@ -167,75 +184,139 @@ def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clien
     }
 
 
-def read_rate(seconds: float = READ_SECONDS, readers: int = READERS, cpus: tuple[str, str] = ("", "")) -> dict[str, float]:
-    """Reads of one device's page as JSON, a second; ``cpus`` are those of the server and of the readers."""
-    with hub_location(None) as (location, folder):
+@dataclass(frozen=True)
+class Reads:
+    """Figures of one page at one number of connections.
+
+    Attributes:
+        path: What is read.
+        connections: At once, each asking again as soon as it is answered.
+        answer_bytes: Of one answer.
+        reads: Answered.
+        reads_a_cpu_second: Of the server, whatever else the host does.
+        p50_ms, p99_ms: Of the time until an answer is there, as clients on the same host see it.
+    """
+
+    path: str
+    connections: int
+    answer_bytes: int
+    reads: int
+    reads_a_cpu_second: float
+    p50_ms: float
+    p99_ms: float
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def read_rates(
+    connections: Sequence[int] = (1, 16, 64),
+    seconds: float = READ_SECONDS,
+    devices: int = 100,
+    networks: int = 50,
+    database: str | None = None,
+    workers: int = 1,
+) -> list[Reads]:
+    """Reads of a filled hub while others upload once a second, so that answers become stale now and then.
+
+    Args:
+        connections: Numbers of connections.
+        seconds: For each page and number.
+        devices, networks: In the hub.
+        database: URL of a PostgreSQL database, which several workers need; a SQLite file of its own where None.
+        workers: Processes of the server.
+    """
+    found = made_up(devices, networks)
+    name = found.platforms[0]
+    rates = []
+    with hub_location(database) as (location, folder):
         with HubDatabase(location) as opened:
-            token, _ = opened.issue_token("Ann")
-        server = Server(location, free_port(), folder / "server.log", cpus[0])
+            fill(opened, found)
+            token, _ = opened.issue_token("Ann", trusted=True)
+        options = ["--workers", str(workers)] if workers > 1 else []
+        server = Server(location, free_port(), folder / "server.log", options=options)
         server.start()
-        server.wait()
-        client = HubClient(server.url, token)
-        for index in range(4):
-            client.send(UploadBatch(b"".join(map(json_line, records(index, 80 if index else 20))), 80))
-        time.sleep(8)  # until the model is fitted
-        if cpus[1]:
-            os.sched_setaffinity(0, {int(cpu) for cpu in cpus[1].split(",")})
-        counts = [0] * readers
-        cpu_s = server.cpu_seconds()
-        end = time.perf_counter() + seconds
-        threads = [threading.Thread(target=_read, args=(server.port, end, counts, index)) for index in range(readers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        cpu_s = server.cpu_seconds() - cpu_s
-        size = _answer_size(server.port)
-        server.stop()
-    return {
-        "readers": readers,
-        "seconds": seconds,
-        "answer bytes": size,
-        "reads a second": sum(counts) / seconds,
-        "reads a second of one core": sum(counts) / cpu_s,  # whatever else the host does
-    }
+        try:
+            server.wait()
+            until_ready(server.port, f"/api/platforms/{name}")
+            for path in ("/api/devices?limit=50", f"/api/platforms/{name}", "/api/networks?limit=50"):
+                for count in connections:
+                    rates.append(_reads(server, path, count, seconds, HubClient(server.url, token)))
+        finally:
+            server.stop()
+    return rates
 
 
-_REQUEST = b"GET /api/platforms/device-0/onnxruntime-1.31/cpu1/fp32 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+def until_ready(port: int, path: str, limit_s: float = 300.0) -> None:
+    """Until a platform has predictions or has nothing to predict."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        head, body = fetch(port, path)
+        if head.startswith(b"HTTP/1.1 200") and json.loads(body).get("not_predicted") == 0:
+            return
+        time.sleep(0.5)
+    raise RuntimeError("the hub has no predictions")
 
 
-def _read(port: int, end: float, counts: list[int], index: int) -> None:
+def _reads(server: Server, path: str, connections: int, seconds: float, client: HubClient) -> Reads:
+    size = len(fetch(server.port, path)[1])
+    times: list[list[float]] = [[] for _ in range(connections)]
+    cpu_s = server.cpu_seconds()
+    end = time.perf_counter() + seconds
+    threads = [threading.Thread(target=_read, args=(server.port, path, end, each)) for each in times]
+    for thread in threads:
+        thread.start()
+    uploads = 0
+    while time.perf_counter() < end:
+        batch = records(1000 + uploads, 1)
+        client.send(UploadBatch(b"".join(map(json_line, batch)), 1))
+        uploads += 1
+        time.sleep(1.0)
+    for thread in threads:
+        thread.join()
+    cpu_s = server.cpu_seconds() - cpu_s
+    all_ms = 1000 * np.concatenate(times)
+    p50_ms, p99_ms = np.percentile(all_ms, [50, 99]).tolist()
+    return Reads(path, connections, size, len(all_ms), len(all_ms) / cpu_s, p50_ms, p99_ms)
+
+
+def _request(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+def _read(port: int, path: str, end: float, times: list[float]) -> None:
+    request = _request(path)
     with socket.create_connection(("127.0.0.1", port)) as connection:
         while time.perf_counter() < end:
-            connection.sendall(_REQUEST)
-            if not _answer(connection).startswith(b"HTTP/1.1 200"):
+            began = time.perf_counter()
+            connection.sendall(request)
+            if not _answer(connection)[0].startswith(b"HTTP/1.1 200"):
                 raise RuntimeError("a read was refused")
-            counts[index] += 1
+            times.append(time.perf_counter() - began)
 
 
-def _answer(connection: socket.socket) -> bytes:
+def fetch(port: int, path: str) -> tuple[bytes, bytes]:
+    """Head and body of an answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(_request(path))
+        return _answer(connection)
+
+
+def _answer(connection: socket.socket) -> tuple[bytes, bytes]:
     content = b""
     while b"\r\n\r\n" not in content:
-        content += connection.recv(65536)
+        content += _received(connection)
     head, _, body = content.partition(b"\r\n\r\n")
     length = int(next(item for item in head.lower().split(b"\r\n") if item.startswith(b"content-length:")).split(b":")[1])
-    while len(body) < length:
-        body += connection.recv(65536)
-    return head + b"\r\n\r\n" + body
+    parts, got = [body], len(body)
+    while got < length:
+        parts.append(_received(connection))
+        got += len(parts[-1])
+    return head, b"".join(parts)
 
 
-def _answer_size(port: int) -> int:
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(_REQUEST)
-        return len(_answer(connection))
-
-
-def main() -> None:
-    """``python -m benchmarks.hub``: both, as JSON."""
-    import json
-
-    print(json.dumps({"uploads": upload_under_fire(), "reads": read_rate()}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+def _received(connection: socket.socket) -> bytes:
+    found = connection.recv(262_144)
+    if not found:
+        raise RuntimeError("the server closed a connection")
+    return found

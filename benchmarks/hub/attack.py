@@ -1,0 +1,198 @@
+"""What fake devices and false records change of what a hub says: everything goes through the same door as honest uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select
+
+from benchmarks.hub.made_up import MadeUp, content, made_up, record
+from latcast.hub.database import HubDatabase
+from latcast.hub.model import HubModel
+from latcast.hub.queries import HubReader
+from latcast.hub.refitting import ServedModel, refit
+from latcast.hub.schema import ContributorRow
+from latcast.predictors.metrics import judge
+from latcast.records import Measurement
+
+SIGNATURE = 10
+"""Networks that a judged device has measured."""
+
+FACTOR = 1.3
+"""By which half of the fake devices are slower than they say, on half of their networks."""
+
+SHOWN_FACTOR = 4.0
+"""By which three records try to move what is shown for a network."""
+
+FAKES_A_TOKEN = 17
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Figures of one attack.
+
+    Attributes:
+        name: Who attacks.
+        fakes: Devices that it tries to bring.
+        accepted: Those of which something was believed.
+        mape_before, mape_after: Of other devices that the hub did not see, from ten of their networks.
+        coverage_before, coverage_after: Percent of their networks in the 90 % interval.
+        published_before, published_after: The error that the hub says it has.
+    """
+
+    name: str
+    fakes: int
+    accepted: int
+    mape_before: float
+    mape_after: float
+    coverage_before: float
+    coverage_after: float
+    published_before: float | None
+    published_after: float | None
+
+    @property
+    def moved_points(self) -> float:
+        """By which the others' MAPE moved."""
+        return abs(self.mape_after - self.mape_before)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "moved_points": self.moved_points}
+
+
+def fake_devices(honest: int = 66, fakes: int = 66, networks: int = 60, nameless: int = 20, seed: int = 0) -> list[Attack]:
+    """Fake devices beside honest ones: copies of honest ones, half of them with half of their latencies 1.3 times too long.
+
+    Half of the honest devices are of trusted contributors, one each.
+
+    Args:
+        honest: Devices.
+        fakes: Devices.
+        networks: Of known kernels.
+        nameless: Of which nothing but a name is known.
+        seed: Of all drawing.
+    """
+    judged = max(4, honest // 4)
+    found = made_up(honest + judged, networks, nameless, seed)
+    rng = np.random.default_rng([seed, 1])
+    attacks = []
+    for name, trusted, per_token in (
+        ("one stranger", None, fakes),
+        (f"strangers with a token for {FAKES_A_TOKEN} devices each", None, FAKES_A_TOKEN),
+        ("trusted contributors", True, FAKES_A_TOKEN),
+    ):
+        with TemporaryDirectory() as folder, HubDatabase(str(Path(folder) / "hub.sqlite")) as database:
+            for index in range(honest):
+                _send(database, f"honest {index}", found.records(index, range(len(found.references))), None, index % 2 == 0)
+            served = ServedModel()
+            before = _judged(database, served, found, honest)
+            for index in range(fakes):
+                factor = np.ones(len(found.references))
+                if index % 2:
+                    factor[rng.permutation(len(factor))[: len(factor) // 2]] = FACTOR
+                copied = found.records(index % honest, range(len(found.references)), factor)
+                records = [_moved(item, f"fake-{index}") for item in copied]
+                _send(database, f"attacker {index // per_token}", records, served.model, trusted)
+            after = _judged(database, served, found, honest)
+            accepted = sum(1 for each in HubReader(database).platforms() if each["device"].startswith("fake-"))
+        attacks.append(Attack(name, fakes, accepted, *(value for pair in zip(before, after, strict=True) for value in pair)))
+    return attacks
+
+
+def _moved(item: Measurement, device: str) -> Measurement:
+    return record(f"{device}/{item.platform.partition('/')[2]}", item.reference, float(item.latency_ms or 0.0))
+
+
+def _send(
+    database: HubDatabase, who: str, records: Sequence[Measurement], model: HubModel | None, trusted: bool | None
+) -> dict[str, Any]:
+    """As the API does, each contributor with one token."""
+    known = next((each for each in database.tokens() if each.contributor == who), None)
+    if known is not None:
+        with database._reading() as session:
+            number = session.scalars(select(ContributorRow.id).where(ContributorRow.name == who)).one()
+        return database.receive(number, content(records), records, model, known)
+    text, _ = database.issue_token(who, trusted=trusted)
+    number, token = database.check_token(text)
+    return database.receive(number, content(records), records, model, token)
+
+
+def _judged(database: HubDatabase, served: ServedModel, found: MadeUp, first: int) -> tuple[float, float, float | None]:
+    """MAPE and coverage on devices that the hub has not seen, and the error that it publishes."""
+    version = refit(database, served)
+    model = served.model
+    assert version is not None
+    assert model is not None
+    rows = []
+    for index in range(first, len(found.platforms)):
+        known = {found.references[place].key: float(found.latency_ms[index, place]) for place in range(SIGNATURE)}
+        forecasts = model.predict(found.references[SIGNATURE:], known, found.platforms[index])
+        for place, reference in enumerate(found.references[SIGNATURE:], start=SIGNATURE):
+            if reference.key in forecasts:
+                each = forecasts[reference.key]
+                rows.append((found.latency_ms[index, place], each.latency_ms, each.low_ms, each.high_ms))
+    actual_ms, latency_ms, low_ms, high_ms = np.array(rows).T
+    figures = judge(latency_ms, actual_ms, low_ms, high_ms).to_json()
+    published = (version.held_out or {}).get("mape")
+    return float(figures["mape"]), float(figures["interval_coverage"]), published
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a few records of a stranger moved of what is shown for a network.
+
+    Attributes:
+        name: How they were sent.
+        records: How many.
+        believed: How many of them were.
+        factor: The largest by which a figure of the network moved: on a platform, or the fastest, median, slowest over platforms.
+    """
+
+    name: str
+    records: int
+    believed: int
+    factor: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def few_records(honest: int = 6, networks: int = 20, seed: int = 0) -> list[Shown]:
+    """Three records by which a stranger tries to move what is shown for one network by a factor of four, either way."""
+    found = made_up(honest, networks, 0, seed)
+    target = found.references[0]
+    shown = []
+    for name, platforms, places, factor in (
+        ("on a known platform, longer", [found.platforms[0]] * 3, [0, 0, 0], SHOWN_FACTOR),
+        ("on a known platform, shorter", [found.platforms[0]] * 3, [0, 0, 0], 1 / SHOWN_FACTOR),
+        ("on three known platforms", list(found.platforms[:3]), [0, 0, 0], SHOWN_FACTOR),
+        ("on three new platforms, longer", [f"fake-{i}/onnxruntime-1.31/cpu1/fp32" for i in range(3)], [0, 0, 0], 100.0),
+        ("on three new platforms, shorter", [f"fake-{i}/onnxruntime-1.31/cpu1/fp32" for i in range(3)], [0, 0, 0], 0.01),
+        ("on one new platform", ["fake-0/onnxruntime-1.31/cpu1/fp32"] * 3, [0, 1, 2], 100.0),
+    ):
+        with TemporaryDirectory() as folder, HubDatabase(str(Path(folder) / "hub.sqlite")) as database:
+            for index in range(honest):
+                _send(database, f"honest {index}", found.records(index, range(networks)), None, None)
+            served = ServedModel()
+            refit(database, served)
+            before = _shown(database, target.key, found.platforms)
+            records = [
+                record(platform, found.references[place], float(found.latency_ms[row % honest, place]) * factor, day=2 + row)
+                for row, (platform, place) in enumerate(zip(platforms, places, strict=True))
+            ]
+            answer = _send(database, "stranger", records, served.model, None)
+            after = _shown(database, target.key, found.platforms)
+            moved = np.exp(np.abs(np.log(np.array(after) / np.array(before))).max())
+            shown.append(Shown(name, len(records), int(answer["accepted"]), float(moved)))
+    return shown
+
+
+def _shown(database: HubDatabase, key: str, platforms: Sequence[str]) -> list[float]:
+    reader = HubReader(database)
+    listed = next(item for item in reader.networks() if item["key"] == key)
+    cells = {item["platform"]: item["latency_ms"] for item in reader.network(key)["latencies"]}
+    return [listed["fastest_ms"], listed["median_ms"], listed["slowest_ms"], *(cells[name] for name in platforms)]
