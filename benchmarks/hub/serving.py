@@ -72,7 +72,7 @@ class Server:
     def start(self) -> None:
         pinned = ["taskset", "-c", self.cpus] if self.cpus else []
         command = [sys.executable, "-m", "latcast", "hub", "serve", "--database", self.database, "--port", str(self.port)]
-        limits = ["--reads-per-minute", "0", "--writes-per-minute", "0", *self.options]
+        limits = ["--reads-per-minute", "0", "--writes-per-minute", "0", "--connections", "0", *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*pinned, *command, *limits], stdout=log, stderr=log)
         self.restarts += 1

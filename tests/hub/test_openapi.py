@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 EXAMPLES = 25
 """Requests of each operation, right ones and wrong ones each."""
 
-OPERATIONS = 13
+OPERATIONS = 14
 
 
 @pytest.fixture(params=["empty", "filled"])

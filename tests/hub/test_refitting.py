@@ -226,7 +226,7 @@ def test_the_fit_of_a_killed_server_ends(tmp_path: Path, sqlite: HubDatabase) ->
     program = (
         "import multiprocessing, os, time\n"
         "from latcast.hub import refitting\n"
-        "def fit(path):\n    refitting._end_with_parent()\n    open(path, 'w').write(str(os.getpid()))\n    time.sleep(60)\n"
+        "def fit(path):\n    refitting.end_with_parent()\n    open(path, 'w').write(str(os.getpid()))\n    time.sleep(60)\n"
         "if __name__ == '__main__':\n"
         f"    multiprocessing.get_context('spawn').Process(target=fit, args=({str(tmp_path / 'child')!r},)).start()\n"
         "    time.sleep(60)\n"

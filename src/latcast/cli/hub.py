@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -25,7 +26,9 @@ from latcast.extras import require
 from latcast.records import Measurement
 
 if TYPE_CHECKING:
+    from latcast.hub.connections import Door
     from latcast.hub.database import HubDatabase
+    from latcast.hub.site import ServerSettings
 
 app = command_group("""A shared hub of measurements: serve it, contribute to it, administer it.
 
@@ -79,6 +82,7 @@ def serve(
         str, Option("--access-log", metavar="FILE", help="A JSON line for each request; - for standard output.")
     ] = "",
     refit: Annotated[bool, Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
+    workers: Annotated[int, Option("--workers", help="Processes; more than one needs PostgreSQL.", min=1, max=64)] = 1,
 ) -> None:
     """The hub: upload, query, predictions, pages.
 
@@ -92,12 +96,9 @@ def serve(
       latcast hub serve --proxy 127.0.0.1 --url https://latcast.example --access-log /var/log/latcast.jsonl
     """
     require("latcast hub serve", "uvicorn", "alembic", "fastapi", "jinja2", "prometheus_client", "segno", "sqlalchemy", "scipy")
-    import uvicorn
-
-    from latcast.hub.app import make_app
-    from latcast.hub.connections import Door, server_options
-    from latcast.hub.observing import log_access
+    from latcast.hub.connections import Door
     from latcast.hub.site import ServerSettings
+    from latcast.hub.workers import Serving, needs_server, run_workers
 
     if (certificate is None) != (key is None):
         raise HubError("TLS needs both --certificate and --key")
@@ -106,9 +107,9 @@ def serve(
             raise HubError(f"there is no file {file}")
     listening = _listen(host, port)
     settings = ServerSettings(
-        reads_per_minute=reads_per_minute,
-        writes_per_minute=writes_per_minute,
-        models_per_minute=models_per_minute,
+        reads_per_minute=-(-reads_per_minute // workers),
+        writes_per_minute=-(-writes_per_minute // workers),
+        models_per_minute=-(-models_per_minute // workers),
         preload=True,
         refit=refit,
     )
@@ -118,23 +119,76 @@ def serve(
         except ValueError as problem:
             raise HubError(f"--proxy '{each}' is no address or network ({problem}); expected such as 127.0.0.1") from problem
     door = Door(connections, tuple(proxy or ()))
-    if access_log:
-        try:
-            log_access(access_log)
-        except OSError as problem:
-            raise HubError(f"cannot write the access log {access_log}: {problem.strerror}; name another file") from problem
     base = (url or f"{'https' if certificate else 'http'}://{_shown_host(host)}:{port}").rstrip("/")
-    logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
     with listening, open_hub(database) as hub:
+        needs_server(hub.url, workers)
+        worker = _Worker(hub.url, settings, door, certificate, key, access_log)
+        if workers == 1:
+            worker.log()
         if invite:
             _show_invitation(hub, base)
         warn(f"serving {hub.location} at {base}; Ctrl-C stops")
+        if workers == 1:
+            worker.run(hub, listening)
+        else:
+            run_workers(Serving(worker, workers), listening)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """What one process of a server does.
+
+    Attributes:
+        url: Of the database.
+        settings: Limits and refitting.
+        door: Who may connect.
+        certificate, key: For TLS.
+        access_log: File for a line for each request; none where empty.
+    """
+
+    url: str
+    settings: ServerSettings
+    door: Door
+    certificate: Path | None
+    key: Path | None
+    access_log: str
+
+    def __call__(self, listening: socket.socket) -> None:
+        """In a process of its own."""
+        self.log()
+        with open_hub(self.url) as hub:
+            self.run(hub, listening)
+
+    def log(self) -> None:
+        """Where messages and requests are written.
+
+        Raises:
+            HubError: The access log cannot be written.
+        """
+        from latcast.hub.observing import log_access
+
+        if self.access_log:
+            try:
+                log_access(self.access_log)
+            except OSError as problem:
+                raise HubError(
+                    f"cannot write the access log {self.access_log}: {problem.strerror}; name another file"
+                ) from problem
+        logging.basicConfig(level=logging.WARNING, format="latcast: %(message)s")
+
+    def run(self, hub: HubDatabase, listening: socket.socket) -> None:
+        """Until it is told to end."""
+        import uvicorn
+
+        from latcast.hub.app import make_app
+        from latcast.hub.connections import server_options
+
         server = uvicorn.Server(
             uvicorn.Config(
-                make_app(hub, settings, __version__, door),
-                ssl_certfile=certificate,
-                ssl_keyfile=key,
-                **server_options(door),
+                make_app(hub, self.settings, __version__, self.door),
+                ssl_certfile=self.certificate,
+                ssl_keyfile=self.key,
+                **server_options(self.door),
             )
         )
         server.run(sockets=[listening])

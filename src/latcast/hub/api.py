@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -12,6 +12,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from latcast.hub import browser
+from latcast.hub.listing import DEVICES, NETWORKS, PLATFORMS, Cursor, Find, Limit, Listing, Row, SortBy
 from latcast.hub.queries import NotFoundError, network_json
 from latcast.hub.site import Site, as_json
 from latcast.hub.tokens import Token
@@ -62,9 +63,10 @@ class Api:
         """All routes, below ``/api``."""
         router = APIRouter(prefix="/api")
         reading: tuple[tuple[str, Callable[..., Any], str, tuple[int, ...]], ...] = (
-            ("/devices", self.devices, "Devices with their platforms", ()),
+            ("/devices", self.devices, "Devices with their platforms", (422,)),
+            ("/platforms", self.platforms, "Platforms: those measured here, and those that come with latcast", (422,)),
             ("/platforms/" + PLATFORM_PATH, self.platform, "What is measured and predicted of a platform", (404, 422)),
-            ("/networks", self.networks, "Networks with their range of latencies", ()),
+            ("/networks", self.networks, "Networks with their range of latencies", (422,)),
             ("/networks/{key}", self.network, "A network with its latency on each platform", (404, 422)),
             ("/networks/{key}/onnx", self.onnx, "A signature network as an ONNX file", (404, 422)),
             ("/measurements", self.measurements, "Measurements, in portions", (422,)),
@@ -92,17 +94,35 @@ class Api:
         content = await self.site.cache.answer(key, lambda: as_json(make()))
         return Response(content, media_type="application/json")
 
-    async def devices(self) -> Response:
-        return await self._cached(("devices",), lambda: {"devices": self.site.reader.devices()})
+    async def _listed(
+        self, what: str, listing: Listing, rows: Callable[[], Sequence[Row]], asked: tuple[str, str, int | None, str]
+    ) -> Response:
+        def made() -> dict[str, Any]:
+            found = listing.portion(rows(), *asked)
+            return {what: found["rows"], "total": found["total"], "next": found["next"]}
 
-    async def networks(self) -> Response:
-        return await self._cached(("networks",), lambda: {"networks": self.site.reader.networks()})
+        return await self._cached((what, *map(str, asked)), made)
+
+    async def devices(self, find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
+        return await self._listed("devices", DEVICES, self.site.reader.devices, (find, sort, limit, cursor))
+
+    async def platforms(self, find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
+        return await self._listed("platforms", PLATFORMS, self.site.reader.all_platforms, (find, sort, limit, cursor))
+
+    async def networks(self, find: Find = "", sort: SortBy = "", limit: Limit = None, cursor: Cursor = "") -> Response:
+        return await self._listed("networks", NETWORKS, self.site.reader.networks, (find, sort, limit, cursor))
 
     async def contributors(self) -> Response:
         return await self._cached(("contributors",), lambda: {"contributors": self.site.reader.contributors()})
 
     async def models(self) -> Response:
-        return await self._cached(("models",), lambda: {"models": self.site.reader.models()})
+        refit = self.site.refitter.state.to_json()
+        version = self.site.served.version
+        serving = None if version is None else version.number
+        return await self._cached(
+            ("models", json.dumps(refit), str(serving)),
+            lambda: {"models": self.site.reader.models(), "serving": serving, "refit": refit},
+        )
 
     async def platform(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
         name = f"{device}/{runtime}/{unit}/{precision}"

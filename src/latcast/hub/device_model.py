@@ -152,6 +152,11 @@ class HubDeviceModel:
         """See :class:`~latcast.hub.model.HubModel`."""
         return key in self.networks.row
 
+    def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
+        """See :class:`~latcast.hub.model.HubModel`."""
+        known = [key for key in keys if key in self.networks.row]
+        return _forecasts(forecast, known, self._rows(known))
+
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`; of a platform without a measured network of known kernels nothing is said of
         other such networks."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from latcast.errors import TrainingError
 from latcast.records import Reference
+
+if TYPE_CHECKING:
+    from latcast.predictors.device_forecast import DeviceForecast
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,9 @@ class HubModel(Protocol):
 
     def connected(self, key: str) -> bool:
         """Whether the kernels of a network are known, through which it compares with every other such network."""
+
+    def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
+        """What a platform of the pool says of networks; of those whose kernels are known."""
 
     def to_json(self) -> dict[str, Any]:
         """The model as JSON values, from which its fitter's ``load`` makes it again."""
@@ -139,6 +145,10 @@ class LogScaleModel:
     def connected(self, key: str) -> bool:
         """See :class:`~latcast.hub.model.HubModel`: no kernels are known here."""
         return False
+
+    def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
+        """See :class:`~latcast.hub.model.HubModel`."""
+        return {}
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`."""

@@ -21,6 +21,8 @@ from latcast.hub.cells import Cells, read_cells
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import Forecast, connected_groups
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
+from latcast.predictors.bundle_index import shipped_pool
+from latcast.predictors.pool_file import Pool
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import network_named
 from latcast.spaces.models import models
@@ -81,11 +83,13 @@ class HubReader:
     Args:
         database: Open.
         served: The model that answers; None for a reader of measurements alone.
+        seeded: Whether platforms of the pool that comes with latcast are among those that it knows.
     """
 
-    def __init__(self, database: HubDatabase, served: ServedModel | None = None) -> None:
+    def __init__(self, database: HubDatabase, served: ServedModel | None = None, *, seeded: bool = False) -> None:
         self._database = database
         self._served = served
+        self._seeded = seeded
         self._computing = threading.RLock()
         self._computed: tuple[int, dict[str, Any]] = (-1, {})
 
@@ -156,6 +160,19 @@ class HubReader:
                 }
                 for row, count, networks, last in session.execute(query)
             ]
+
+    def all_platforms(self) -> list[dict[str, Any]]:
+        """Those of :meth:`platforms`, and those of the pool that comes with latcast: ``source`` is "hub" or "shipped"."""
+        measured = {item["id"]: {**item, "source": "hub"} for item in self.platforms()}
+        pool = self._pool()
+        return (
+            [*measured.values(), *(_shipped(pool, name) for name in pool.platforms if name not in measured)]
+            if pool
+            else [*measured.values()]
+        )
+
+    def _pool(self) -> Pool | None:
+        return shipped_pool() if self._seeded else None
 
     def devices(self) -> list[dict[str, Any]]:
         """Each device with its platforms."""
@@ -230,6 +247,9 @@ class HubReader:
             NotFoundError: The hub has no good measurement of it.
         """
         cells = self.cells(platform=platform) if _storable(platform) else None
+        pool = self._pool()
+        if (cells is None or not cells.platforms) and pool is not None and platform in pool:
+            return self._pool_page(pool, platform)
         if cells is None or not cells.platforms:
             raise NotFoundError(f"the hub has no measurement of '{platform[:200]}'; /api/devices lists what it has")
         references = self.references()
@@ -258,6 +278,24 @@ class HubReader:
             ],
             "not_predicted": len(missing),
             "would_connect": [network_json(item) for item in self._would_connect(known, missing)],
+        }
+
+    def _pool_page(self, pool: Pool, platform: str) -> dict[str, Any]:
+        """As :meth:`device_page`, of a platform that others measured and nobody here: all is predicted."""
+        forecast = pool.predictor(platform).device
+        model = self._served.model if self._served is not None else None
+        references = {**browser.served_networks(), **self.references()}
+        forecasts = model.by(forecast, list(references)) if forecast is not None and model is not None else {}
+        return {
+            "platform": platform,
+            "device": Platform.parse(platform).device,
+            "measured": [],
+            "predicted": [
+                {**network_json(references[key]), **forecast_json(found)}
+                for key, found in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
+            ],
+            "not_predicted": len(references) - len(forecasts),
+            "would_connect": [],
         }
 
     def _would_connect(self, measured: Mapping[str, float], missing: Sequence[Reference]) -> list[Reference]:
@@ -360,6 +398,25 @@ def _count(session: Session, query: Select[Any]) -> int:
 def _storable(text: str) -> bool:
     """Whether a database can hold a text at all: asking PostgreSQL for one with a NUL is an error."""
     return text.isprintable() and len(text) <= 200
+
+
+def _shipped(pool: Pool, name: str) -> dict[str, Any]:
+    """A platform of the pool as lists show it."""
+    parts, card = Platform.parse(name), pool.card(name)
+    return {
+        "id": name,
+        "device": parts.device,
+        "runtime": parts.runtime,
+        "runtime_version": parts.runtime_version,
+        "unit": parts.unit,
+        "precision": parts.precision,
+        "networks": int(card.get("measurements", 0)),
+        "measurements": 0,
+        "last_taken_at": None,
+        "trusted": True,
+        "group": MAIN_GROUP,
+        "source": "shipped",
+    }
 
 
 @cache

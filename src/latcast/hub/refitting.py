@@ -281,7 +281,7 @@ def _in_own_process(url: str) -> int | None:
 
 def _fit_for_parent(url: str, answer: Connection) -> None:
     """What the process of a fit does; it never outlives the server that began it."""
-    _end_with_parent()
+    end_with_parent()
     _limit_memory()
     try:
         with HubDatabase(url) as database:
@@ -298,7 +298,8 @@ def _fit_for_parent(url: str, answer: Connection) -> None:
         answer.send({"problem": str(problem)})
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Ends this process as soon as the one that started it is gone, however that ended."""
     parent = parent_process()
     assert parent is not None, "this is a child"
 

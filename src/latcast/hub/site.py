@@ -64,7 +64,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self._asking_health, self._health = threading.Lock(), (float("-inf"), False)
-        self.reader = HubReader(self.database, self.served)
+        self.reader = HubReader(self.database, self.served, seeded=self.settings.seed)
         self.forecaster = Forecaster(self.served)
         self.models = IsolatedForecasts(most_platforms=self.settings.most_platforms)
         self.refitter = Refitter(

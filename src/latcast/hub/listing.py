@@ -1,0 +1,89 @@
+"""Lists as the interface gives them: found in, sorted, and in portions that a cursor goes on from."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from latcast.errors import HubError
+
+Row = Mapping[str, Any]
+Sort = Callable[[Row], Any]
+
+Find = Annotated[str, Query(max_length=100, description="Only what has each of these words in its name.")]
+SortBy = Annotated[str, Query(max_length=20, pattern=r"^-?[a-z_]*$", description="A field; with - before it, falling.")]
+Limit = Annotated[int | None, Query(ge=1, le=1000, description="At most so many; all where left out.")]
+Cursor = Annotated[str, Query(max_length=400, description="What `next` of the answer before said.")]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """How a list can be sorted.
+
+    Attributes:
+        name: Field that identifies a row, and decides where others are equal.
+        sorts: Field names to sort by to what is compared.
+    """
+
+    name: str
+    sorts: Mapping[str, Sort]
+
+    def portion(self, rows: Sequence[Row], find: str, sort: str, limit: int | None, cursor: str) -> dict[str, Any]:
+        """A portion of the rows: ``rows``, ``total`` (of those found) and ``next`` (a cursor, None at the end).
+
+        Rows that come or go between two requests are neither repeated nor do others get lost: a cursor names the last row.
+
+        Raises:
+            HubError: There is nothing of that name to sort by, or the cursor is none of this list.
+        """
+        words = find.lower().split()
+        found = [row for row in rows if all(word in str(row[self.name]).lower() for word in words)]
+        falling, field = sort.startswith("-"), sort.lstrip("-") or self.name
+        if field != self.name and field not in self.sorts:
+            raise HubError(f"'{field}' is nothing to sort by; expected one of {', '.join([self.name, *self.sorts])}")
+        value: Sort = self.sorts.get(field, lambda row: row[self.name])
+
+        def place(row: Row) -> tuple[Any, str]:
+            return value(row), str(row[self.name])
+
+        found.sort(key=place, reverse=falling)
+        total = len(found)
+        if cursor:
+            last = _place(cursor, sort)
+            try:
+                found = [row for row in found if (place(row) < last if falling else place(row) > last)]
+            except TypeError as problem:
+                raise HubError("the cursor is none of this list; begin without one") from problem
+        more = limit is not None and len(found) > limit
+        found = found[:limit]
+        return {"rows": found, "total": total, "next": _cursor(place(found[-1]), sort) if more else None}
+
+
+def _cursor(place: tuple[Any, str], sort: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([sort, *place]).encode()).decode().rstrip("=")
+
+
+def _place(cursor: str, sort: str) -> tuple[Any, str]:
+    try:
+        by, value, name = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise HubError("the cursor is none of this list; begin without one") from problem
+    if by != sort or not isinstance(name, str):
+        raise HubError("the cursor is of a list sorted otherwise; begin without one")
+    return value, name
+
+
+def _field(name: str) -> Sort:
+    return lambda row: row[name]
+
+
+DEVICES = Listing("device", {"measurements": _field("measurements"), "platforms": lambda row: len(row["platforms"])})
+PLATFORMS = Listing("id", {name: _field(name) for name in ("networks", "measurements", "source")})
+NETWORKS = Listing(
+    "name", {"key": _field("key")} | {name: _field(name) for name in ("platforms", "fastest_ms", "median_ms", "slowest_ms")}
+)
