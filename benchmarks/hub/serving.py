@@ -30,7 +30,7 @@ KILLS = (1 / 3, 2 / 3)
 """Shares of the uploads after which the server is killed."""
 
 DEVICES = 32
-READ_SECONDS = 5.0
+READS, LONGEST_READING_S = 3000, 60.0
 
 
 def records(upload: int, count: int = RECORDS) -> list[Measurement]:
@@ -211,17 +211,17 @@ class Reads:
 
 def read_rates(
     connections: Sequence[int] = (1, 16, 64),
-    seconds: float = READ_SECONDS,
+    reads: int = READS,
     devices: int = 100,
     networks: int = 50,
     database: str | None = None,
     workers: int = 1,
 ) -> list[Reads]:
-    """Reads of a filled hub while others upload once a second, so that answers become stale now and then.
+    """Reads of a filled hub half of them before somebody uploads, so that every answer becomes stale once.
 
     Args:
         connections: Numbers of connections.
-        seconds: For each page and number.
+        reads: For each page and number.
         devices, networks: In the hub.
         database: URL of a PostgreSQL database, which several workers need; a SQLite file of its own where None.
         workers: Processes of the server.
@@ -241,7 +241,7 @@ def read_rates(
             until_ready(server.port, f"/api/platforms/{name}")
             for path in ("/api/devices?limit=50", f"/api/platforms/{name}", "/api/networks?limit=50"):
                 for count in connections:
-                    rates.append(_reads(server, path, count, seconds, HubClient(server.url, token)))
+                    rates.append(_reads(server, path, count, reads, HubClient(server.url, token)))
         finally:
             server.stop()
     return rates
@@ -258,20 +258,18 @@ def until_ready(port: int, path: str, limit_s: float = 300.0) -> None:
     raise RuntimeError("the hub has no predictions")
 
 
-def _reads(server: Server, path: str, connections: int, seconds: float, client: HubClient) -> Reads:
+def _reads(server: Server, path: str, connections: int, reads: int, client: HubClient) -> Reads:
     size = len(fetch(server.port, path)[1])
     times: list[list[float]] = [[] for _ in range(connections)]
     cpu_s = server.cpu_seconds()
-    end = time.perf_counter() + seconds
-    threads = [threading.Thread(target=_read, args=(server.port, path, end, each)) for each in times]
+    end = time.perf_counter() + LONGEST_READING_S
+    threads = [threading.Thread(target=_read, args=(server.port, path, reads // connections, end, each)) for each in times]
     for thread in threads:
         thread.start()
-    uploads = 0
-    while time.perf_counter() < end:
-        batch = records(1000 + uploads, 1)
-        client.send(UploadBatch(b"".join(map(json_line, batch)), 1))
-        uploads += 1
-        time.sleep(1.0)
+    while any(thread.is_alive() for thread in threads) and sum(map(len, times)) < reads / 2:
+        time.sleep(0.01)
+    batch = records(1000 + connections, 1)
+    client.send(UploadBatch(b"".join(map(json_line, batch)), 1))
     for thread in threads:
         thread.join()
     cpu_s = server.cpu_seconds() - cpu_s
@@ -284,10 +282,10 @@ def _request(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
-def _read(port: int, path: str, end: float, times: list[float]) -> None:
+def _read(port: int, path: str, reads: int, end: float, times: list[float]) -> None:
     request = _request(path)
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        while time.perf_counter() < end:
+        while len(times) < reads and time.perf_counter() < end:
             began = time.perf_counter()
             connection.sendall(request)
             if not _answer(connection)[0].startswith(b"HTTP/1.1 200"):
