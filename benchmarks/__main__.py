@@ -1,6 +1,7 @@
 """``python -m benchmarks``: every table of the README, by piece.
 
 accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
+outsiders RUNTIME  the same on 60 networks drawn from timm, torchvision and transformers, after a profile of five minutes
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
 tables             print the Markdown tables of all platforms
@@ -95,6 +96,34 @@ def accuracy(
         take_labels(bench, count, rounds, Reporter(f"{bench.name} labels {count}").campaign)
     if judge:
         table(runtime, precision)
+
+
+@app.command()
+def outsiders(
+    runtime: str,
+    precision: str = "fp32",
+    cpu: Cpu = None,
+    seed: Annotated[int, typer.Option(help="Of the profile; the labels are taken once.", min=0)] = 0,
+    minutes: Minutes = 5.0,
+    processes: Annotated[int, typer.Option(help="Passes over the networks, a process each.", min=1)] = LABEL_PROCESSES,
+    rounds: Annotated[int, typer.Option(help="Rounds in each pass.", min=1)] = LABEL_ROUNDS,
+    judge: Annotated[bool, typer.Option(help="Judge at the end.")] = True,
+) -> None:
+    """Profiles one platform and judges it on networks of 60 designs that latcast does not build; resumable.
+
+    The first pass over the networks comes before the profile, the others after it.
+    """
+    from benchmarks import outsiders as judged
+
+    bench, first = (judged.outsiders_bench(runtime, precision, cpu, each) for each in (seed, 0))
+    for count in range(1, processes + 1):
+        if count == 2 or processes == 1:
+            take_profile(bench, minutes, seed)
+        take_labels(first, count, rounds, Reporter(f"{first.name} labels {count}").campaign, judged.outsiders())
+    if judge:
+        found = judged.judge_outsiders(bench, first)
+        judged.write(bench, found)
+        print(judged.outsiders_table({bench.name: found}))
 
 
 @app.command()

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -62,10 +62,11 @@ class Bench:
     runtime: str
     precision: str = "fp32"
     cpu: int | None = None
+    suffix: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.runtime}-{self.precision}"
+        return f"{self.runtime}-{self.precision}{self.suffix}"
 
     @property
     def settings(self) -> WorkerSettings:
@@ -149,14 +150,16 @@ def is_published(reference: Reference) -> bool:
     return reference.key in {each.key for each in published_networks((reference.space,))}
 
 
-def take_labels(bench: Bench, processes: int, rounds: int, watch: Callable[[Progress], None]) -> None:
-    """Brings every test network to this many processes of measurements."""
-    items = [CampaignItem(reference, plan=label_plan(rounds)) for reference in test_networks()]
+def take_labels(
+    bench: Bench, processes: int, rounds: int, watch: Callable[[Progress], None], networks: Sequence[Reference] | None = None
+) -> None:
+    """Brings every test network, by default those of :func:`test_networks`, to this many processes of measurements."""
+    items = [CampaignItem(reference, plan=label_plan(rounds)) for reference in networks or test_networks()]
     with bench.store("labels") as store:
         Campaign(store, bench.settings, items, processes=processes, progress=watch).run()
 
 
-def take_profile(bench: Bench, minutes: float) -> dict[str, Any]:
+def take_profile(bench: Bench, minutes: float, seed: int = 0) -> dict[str, Any]:
     """Runs ``latcast profile`` in an empty home, unless that was done; what :func:`profile_taken` gives.
 
     One that was cut off begins again: how long it had measured would not be known.
@@ -167,6 +170,8 @@ def take_profile(bench: Bench, minutes: float) -> dict[str, Any]:
     path.unlink(missing_ok=True)
     shutil.rmtree(bench.home, ignore_errors=True)
     arguments = ["profile", "--runtime", bench.runtime, "--precision", bench.precision, "--budget", f"{minutes:g}"]
+    if seed:
+        arguments += ["--seed", str(seed)]
     if bench.cpu is not None:
         arguments += ["--cpus", str(bench.cpu)]
     start = time.monotonic()

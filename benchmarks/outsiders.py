@@ -1,0 +1,138 @@
+"""Networks that nobody here chose: one of each design in timm's, torchvision's and transformers' registries, drawn by a seed.
+
+No family or space of latcast builds them; their graphs are those of the published modules. Half of them, by a checksum of their
+names, are there to be looked at while predictors are worked on; the other half is what is reported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from benchmarks.campaigns import Bench, profile_taken
+from latcast.datasets.store import Store
+from latcast.measure.labels import label_error_of_halves, label_error_to_json
+from latcast.predictors.metrics import judge
+from latcast.records import Reference
+from latcast.spaces.catalogue import FAMILY_NAMES
+from latcast.spaces.named_graphs import all_networks, reference_of
+
+RESULTS = Path(__file__).parent / "results" / "outsiders"
+
+REGISTRIES = ("timm", "torchvision", "huggingface")
+
+COUNT, SEED = 60, 0
+
+LEAST_MACS, MOST_MACS, MOST_WEIGHTS = 50e6, 5e9, 60e6
+
+MINUTES = 5.0
+"""Budget of the profile that is judged."""
+
+HALVES = ("looked at", "reported")
+
+_ORIGIN = re.compile(r"^(tf|dm|gluon|legacy)_")
+_DESIGN = re.compile(r"[a-z]+")
+
+
+def design(name: str) -> str:
+    """What networks of one design have in common: the letters that a name begins with, less who published it."""
+    own = _ORIGIN.sub("", name.partition("/")[2].lower())
+    found = _DESIGN.match(own)
+    return found.group() if found else own
+
+
+@cache
+def outsiders() -> tuple[Reference, ...]:
+    """One network of each of :data:`COUNT` designs, the same for everybody, the smallest first."""
+    known = {found.group() for name in FAMILY_NAMES if (found := _DESIGN.match(name))}
+    by_design: dict[str, list[str]] = defaultdict(list)
+    networks = all_networks()
+    for name, found in networks.items():
+        fits = LEAST_MACS <= found.macs <= MOST_MACS and found.parameters <= MOST_WEIGHTS
+        if name.partition("/")[0] in REGISTRIES and fits and design(name) not in known:
+            by_design[design(name)].append(name)
+    random = Random(SEED)
+    chosen = [random.choice(sorted(by_design[each])) for each in random.sample(sorted(by_design), COUNT)]
+    return tuple(reference_of(name) for name in sorted(chosen, key=lambda name: networks[name].macs))
+
+
+def half_of(name: str) -> str:
+    """Which of :data:`HALVES` a network is in."""
+    return HALVES[zlib.crc32(name.encode()) % 2]
+
+
+def outsiders_bench(runtime: str, precision: str, cpu: int | None, seed: int) -> Bench:
+    """Where its measurements are; every seed is a profile of its own, all are judged on the same labels."""
+    return Bench(runtime, precision, cpu, f"-outsiders{f'-{seed}' if seed else ''}")
+
+
+def judge_outsiders(bench: Bench, labels_of: Bench) -> dict[str, Any]:
+    """Judges the bench's profile by ``latcast evaluate`` on labels, both halves and all, and the baselines on all.
+
+    Raises:
+        MeasurementError: Something is not measured yet.
+    """
+    profiled = profile_taken(bench)
+    path = str((labels_of.folder / "labels.sqlite").absolute())
+    with Store(profiled["store"]) as learned, labels_of.store("labels") as labels:
+        # The predictor speaks of the quiet state as it was known when it was trained.
+        labels.take_quiet_times(learned)
+        halves_ms = {each.reference.name: each.halves_ms for each in labels.labels(platform=profiled["platform"])}
+    found = bench.latcast("evaluate", profiled["platform"], path, profiled["store"], "--families", ",".join(REGISTRIES))
+    rows = found["per_network"]
+    parts = {half: [row for row in rows if half_of(row["model"]) == half] for half in HALVES}
+    return {
+        "platform": found["platform"], "command": profiled["command"], "wall_seconds": profiled["wall_seconds"],
+        "failed": sorted({each.name or "" for each in outsiders()} - {row["model"] for row in rows}),
+        **{name: _figures(part, halves_ms) for name, part in {"all": rows, **parts}.items()},
+        "baselines": found["baselines"], "per_network": rows,
+    }  # fmt: skip
+
+
+def _figures(rows: Sequence[Mapping[str, Any]], halves_ms: Mapping[str | None, tuple[float, float] | None]) -> dict[str, Any]:
+    columns = ("latency_ms", "measured_ms", "low_ms", "high_ms")
+    halves = [found for row in rows if (found := halves_ms.get(row["model"])) is not None]
+    error = label_error_of_halves(*np.array(halves).T) if halves else None
+    wide = [row["high_ms"] / row["low_ms"] for row in rows]
+    judged = judge(*(np.array([row[column] for row in rows]) for column in columns)).to_json()
+    return {**judged, **label_error_to_json(error), "median_high_over_low": float(np.median(wide))}
+
+
+def write(bench: Bench, found: Mapping[str, Any]) -> None:
+    """Keeps what was judged in :data:`RESULTS`."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{bench.name.replace('-outsiders', '')}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def outsiders_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """A line for each platform and half."""
+    lines = [
+        "| platform | networks | label error % | MAPE % | ±5 % | ±10 % | RMSPE % | Spearman | interval coverage % | high/low "
+        "| FLOPs MAPE % | FLOPs+MAC MAPE % |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, found in documents.items():
+        for half in HALVES:
+            part = found[half]
+            base = [f"{found['baselines'][each]['mape']:.0f}" for each in ("flops", "flops_mac")]
+            seed = f", seed {name.rpartition('-')[2]}" if name.rpartition("-")[2].isdigit() else ""
+            lines.append(
+                f"| {found['platform']}{seed} | {part['networks']} {half} | {part['label_error']:.1f} | {part['mape']:.1f} "
+                f"| {part['within_5']:.0f} | {part['within_10']:.0f} | {part['rmspe']:.1f} | {part['spearman']:.3f} "
+                f"| {part['interval_coverage']:.0f} | {part['median_high_over_low']:.2f} | {' | '.join(base)} |"
+            )
+    return "\n".join(lines)
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """Every platform's document that was written so far."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
