@@ -13,6 +13,7 @@ from latcast.predictors.intervals import (
     SIZES,
     HeldOut,
     Interval,
+    Length,
     calibration_networks,
     conformal_interval,
     conformal_quantile,
@@ -54,12 +55,13 @@ def test_more_than_half_of_all_is_spread_over_all_folds() -> None:
     assert fold[24] != fold[20]
 
 
-def test_a_synthetic_space_larger_than_a_fold_is_spread() -> None:
-    groups = ["random_mixed"] * 10 + [f"lineage {index}" for index in range(20)]
+def test_a_synthetic_space_is_spread_however_small() -> None:
+    groups = ["random_mixed"] * 10 + ["random_small"] * 5 + [f"lineage {index}" for index in range(20)]
 
     fold = group_folds(groups, 5, seed=0)
 
     assert np.bincount(fold[:10]).tolist() == [2, 2, 2, 2, 2]
+    assert sorted(fold[10:15].tolist()) == [0, 1, 2, 3, 4]
 
 
 def test_a_seed_gives_the_same_folds_and_another_other_ones() -> None:
@@ -315,3 +317,36 @@ def test_a_bundle_that_names_no_novelty_means_the_range() -> None:
     assert Interval.from_json(written).novelty == RANGE
     with pytest.raises(ValueError, match="grows by 'taste', expected range or sizes"):
         Interval.from_json({**written, "novelty": "taste"})
+
+
+def test_an_interval_narrows_with_the_length_as_errors_do() -> None:
+    # Errors of 40 % at 1 ms that halve with each four times the length: a power of -0.5. The middle of 1 to 256 ms is 16 ms.
+    latency_ms = np.repeat(4.0 ** np.arange(5), 40)
+    error = np.tile([0.4, -0.4], 100) * latency_ms**-0.5
+    held_out = HeldOut(latency_ms, np.zeros(200))
+
+    found = conformal_interval(latency_ms * np.exp(error), held_out, by_length=True)
+
+    assert found.length == Length(pytest.approx(0.5), 1.0, 256.0)
+    assert np.log([found.low, found.high]) == pytest.approx([-0.1, 0.1])
+    low_ms, high_ms = found.bounds_ms(np.array([0.1, 1.0, 16.0, 256.0, 9999.0]), np.zeros(5))
+    assert np.log(high_ms / low_ms) == pytest.approx([0.8, 0.8, 0.2, 0.05, 0.05])
+    assert found.in_words() == (
+        "0.670 to 1.492 times the prediction up to 1 ms, narrowing to 0.975 to 1.025 times the prediction from 256 ms on"
+    )
+    assert Interval.from_json(found.to_json()) == found
+
+
+def test_long_networks_are_never_taken_for_less_sure() -> None:
+    latency_ms = np.repeat(4.0 ** np.arange(5), 40)
+    error = np.tile([0.01, -0.01], 100) * latency_ms**0.5
+
+    found = conformal_interval(latency_ms * np.exp(error), HeldOut(latency_ms, np.zeros(200)), by_length=True)
+
+    assert found.length == Length()
+
+
+@pytest.mark.parametrize("length", [{"exponent": 0.9}, {"exponent": -0.1}, {"exponent": 0.2, "shortest_ms": 0.0}])
+def test_a_length_that_no_fit_gives_is_refused(length: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="changes with the length"):
+        Interval.from_json({"low": 0.9, "high": 1.1, "networks": 3, "outside_growth": 1.0, "length": length})

@@ -210,7 +210,7 @@ def _print_one(predictor: PlatformPredictor) -> None:
         f"\nOverhead: {milliseconds(predictor.network.constant_ms)} ms a network and "
         f"{1e3 * predictor.network.per_kernel_ms:.2f} µs a kernel, beyond what kernels take by themselves\n"
         f"{_short_networks(predictor)}"
-        f"{interval.kind.capitalize()} interval: {interval.low:.3f} to {interval.high:.3f} times the prediction"
+        f"{interval.kind.capitalize()} interval: {interval.in_words()}"
     )
 
 

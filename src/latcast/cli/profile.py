@@ -138,7 +138,7 @@ def summarise(predictor: PlatformPredictor, bundle: Path) -> None:
             f"{percent(card['within_5'], 0)} % within ±5 %, {percent(card['within_10'], 0)} % within ±10 %"
         )
     interval = predictor.interval
-    print(f"{interval.kind} interval: {interval.low:.2f} to {interval.high:.2f} times the prediction")
+    print(f"{interval.kind} interval: {interval.in_words()}")
     print(f"bundle: {bundle}")
 
 

@@ -194,6 +194,11 @@ class CalibrationTerms:
         factor = np.array([self.weights.get(name, 1.0) for name in types])
         return factor * latency_ms + self.per_kernel_ms
 
+    def long_network_ms(self, sums: np.ndarray, types: Sequence[str]) -> np.ndarray:
+        """What networks would take if they were long, (networks,), from what :func:`sums_by_type` gives."""
+        weights = [self.weights.get(name, 1.0) for name in types]
+        return np.asarray(sums @ np.array([*weights, self.per_kernel_ms]) + self.constant_ms)
+
     def short_network_factor(self, kernels_ms: np.ndarray) -> np.ndarray:
         """Short-network correction of each network, (networks,).
 

@@ -162,7 +162,7 @@ def card_text(predictor: PlatformPredictor) -> str:
     )
     lines += [
         "",
-        f"The {interval.kind} interval is {interval.low:.3f} to {interval.high:.3f} times the prediction, {calibration}; "
+        f"The {interval.kind} interval is {interval.in_words()}, {calibration}; "
         f"a constant overhead of {predictor.network.constant_ms:.4g} ms is part of it." + _short_networks(predictor),
         "",
         "## Kernel predictors",

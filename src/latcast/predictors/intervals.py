@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,8 @@ def held_out_by(groups: Sequence[str], parts: int, seed: int) -> str:
 def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     """Fold of each network, (networks,). Groups stay whole, so that a fold is as large as the largest lineage in it.
 
-    Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space larger than a fold, whose
-    networks are each drawn anew and share no blocks.
+    Two kinds are split instead: more than :data:`LARGEST_SHARE` of all networks, and a synthetic space, whose networks are each
+    drawn anew and share no blocks.
     """
     rng = np.random.default_rng(seed)
     names, counts = np.unique(groups, return_counts=True)
@@ -40,8 +40,7 @@ def group_folds(groups: Sequence[str], parts: int, seed: int) -> np.ndarray:
     labels = np.array(groups)
     for index in np.argsort(-counts, kind="stable"):
         members = np.flatnonzero(labels == names[index])
-        largest = len(groups) / parts if names[index] in SYNTHETIC_NAMES else LARGEST_SHARE * len(groups)
-        if counts[index] > largest:
+        if names[index] in SYNTHETIC_NAMES or counts[index] > LARGEST_SHARE * len(groups):
             fold[members] = rng.permutation(np.arange(len(members)) % parts)
             load += len(members) / parts
         else:
@@ -88,15 +87,63 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
+class Length:
+    """How much farther off short networks are than long ones, whose kernels' errors are many and cancel.
+
+    Attributes:
+        exponent: In logarithms an interval reaches ``(latency / middle) ^ -exponent`` times as far; 0 where all reach alike.
+        shortest_ms, longest_ms: Latencies beyond which it does not change; the middle is their geometric mean.
+    """
+
+    exponent: float = 0.0
+    shortest_ms: float = 1.0
+    longest_ms: float = 1.0
+
+    def factor(self, latency_ms: np.ndarray) -> np.ndarray:
+        """How many times as far as in the middle an interval reaches, (networks,)."""
+        if not self.exponent:
+            return np.ones(len(latency_ms))
+        middle = np.sqrt(self.shortest_ms * self.longest_ms)
+        return np.asarray((np.clip(latency_ms, self.shortest_ms, self.longest_ms) / middle) ** -self.exponent)
+
+
+LONGEST_EXPONENT = 0.5
+"""That of errors which are independent kernel by kernel."""
+
+LENGTH_QUANTILES = (0.1, 0.9)
+"""Of the calibration networks' latencies: between them an interval changes with the length."""
+
+
+def fitted_length(score: np.ndarray, latency_ms: np.ndarray, weights: np.ndarray) -> Length:
+    """Least squares of the errors' logarithms over those of the latencies; longer networks are never taken for less sure.
+
+    Args:
+        score: (networks,) errors, in logarithms.
+        latency_ms: (networks,) predicted.
+        weights: (networks,).
+    """
+    shortest, longest = np.quantile(latency_ms, LENGTH_QUANTILES)
+    place = np.log(np.clip(latency_ms, shortest, longest))
+    size = np.log(np.maximum(np.abs(score), LEAST_REACH))
+    away = place - np.average(place, weights=weights)
+    spread = float((weights * away**2).sum())
+    if spread <= 0:
+        return Length()
+    exponent = float(np.clip(-(weights * away * size).sum() / spread, 0.0, LONGEST_EXPONENT))
+    return Length(exponent, float(shortest), float(longest)) if exponent else Length()
+
+
+@dataclass(frozen=True)
 class Interval:
     """Factors around a prediction.
 
     Attributes:
-        low, high: The interval is ``[low · latency, high · latency]``.
+        low, high: The interval is ``[low · latency, high · latency]``, of networks of middle length.
         networks: How many held-out networks calibrated it.
         outside_growth: How much wider (in logarithms) a prediction gets whose latency rests entirely on novel kernels or such
             without a predictor; in proportion for less.
         novelty: What makes a kernel novel, :data:`RANGE` or :data:`SIZES`.
+        length: How the length of a network widens or narrows it.
     """
 
     low: float = 0.5
@@ -104,6 +151,7 @@ class Interval:
     networks: int = 0
     outside_growth: float = OUTSIDE_GROWTH
     novelty: str = RANGE
+    length: Length = Length()
 
     @property
     def level(self) -> float | None:
@@ -117,20 +165,39 @@ class Interval:
 
     def bounds_ms(self, latency_ms: np.ndarray, outside_share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound, each (networks,), for latencies and the shares of them that are novel."""
-        growth = 1 + self.outside_growth * outside_share
+        growth = (1 + self.outside_growth * outside_share) * self.length.factor(latency_ms)
         return latency_ms * np.exp(np.log(self.low) * growth), latency_ms * np.exp(np.log(self.high) * growth)
 
-    def to_json(self) -> dict[str, float | str | None]:
-        return {"level": LEVEL if self.networks else None, "low": self.low, "high": self.high, "networks": self.networks,
-                "outside_growth": self.outside_growth, "novelty": self.novelty}  # fmt: skip
+    def in_words(self) -> str:
+        """The factors, of short and of long networks where these differ."""
+
+        def factors(reach: float = 1.0) -> str:
+            return f"{self.low**reach:.3f} to {self.high**reach:.3f} times the prediction"
+
+        if not self.length.exponent:
+            return factors()
+        ends = np.array([self.length.shortest_ms, self.length.longest_ms])
+        short, long = self.length.factor(ends).tolist()
+        return f"{factors(short)} up to {ends[0]:.3g} ms, narrowing to {factors(long)} from {ends[1]:.3g} ms on"
+
+    def to_json(self) -> dict[str, Any]:
+        found = {"level": LEVEL if self.networks else None, "low": self.low, "high": self.high, "networks": self.networks,
+                 "outside_growth": self.outside_growth, "novelty": self.novelty}  # fmt: skip
+        return {**found, "length": asdict(self.length)} if self.length.exponent else found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Interval:
-        """Raises ValueError where novelty is of an unknown kind; bundles that do not name it mean the range."""
+        """Raises ValueError for a novelty of an unknown kind or a length that no fit gives; bundles that name neither mean the
+        range, and that all lengths are alike."""
         novelty = data.get("novelty", RANGE)
         if novelty not in (RANGE, SIZES):
             raise ValueError(f"found an interval that grows by '{novelty}', expected {RANGE} or {SIZES}")
-        return cls(float(data["low"]), float(data["high"]), int(data["networks"]), float(data["outside_growth"]), str(novelty))
+        length = Length(**{name: float(value) for name, value in data.get("length", {}).items()})
+        if not (0 <= length.exponent <= LONGEST_EXPONENT and 0 < length.shortest_ms <= length.longest_ms < np.inf):
+            raise ValueError(f"found an interval that changes with the length by {length}, expected an exponent from 0 to 0.5")
+        return cls(
+            float(data["low"]), float(data["high"]), int(data["networks"]), float(data["outside_growth"]), str(novelty), length
+        )
 
 
 STEADY_PROCESSES = 3
@@ -187,10 +254,12 @@ def conformal_interval(
     *,
     level: float = LEVEL,
     outside_growth: float = OUTSIDE_GROWTH,
+    by_length: bool = False,
 ) -> Interval:
     """An interval from held-out networks: signed log errors, each side at half of what may miss.
 
-    The error of a network of which a part was outside the training range counts for as much less as its interval will be wider.
+    The error of a network of which a part was outside the training range, or of a short one, counts for as much less as its
+    interval will be wider.
 
     Networks of one lineage err alike, so that an interval of networks would keep its level on new members of these lineages and
     miss it on a new lineage. With lineages given, each has the same say, however many its networks; each is held against the
@@ -203,12 +272,15 @@ def conformal_interval(
         lineages: (networks,) from :func:`lineages_of`.
         level: Share to be covered.
         outside_growth: Of the interval, see :class:`Interval`.
+        by_length: Whether it changes with the length of a network, as is fitted.
     """
     if len(latency_ms) == 0:
         return Interval(outside_growth=outside_growth)
     weights, growth = np.ones(len(latency_ms)) if lineages is None else _equal_say(lineages), 1.0
     error = np.log(latency_ms / held_out.latency_ms)
     score = error / (1 + outside_growth * held_out.outside_share)
+    length = fitted_length(score, held_out.latency_ms, weights) if by_length else Length()
+    score = score / length.factor(held_out.latency_ms)
     if lineages is not None and len(set(lineages)) > 1:
         wanted = np.empty(len(score))
         for rows, others in _each_lineage(lineages):
@@ -217,7 +289,7 @@ def conformal_interval(
         growth = max(growth, conformal_quantile(wanted, level, weights))
     largest = float(np.abs(score).max())
     low, high = (max(reach, min(growth * reach, largest)) for reach in _reach(score, weights, level))
-    return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms), outside_growth)
+    return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms), outside_growth, length=length)
 
 
 def learned_growth(
@@ -266,11 +338,12 @@ def unseen_bounds_ms(
     *,
     outside_growth: float = OUTSIDE_GROWTH,
     with_relatives: HeldOut | None = None,
+    by_length: bool = False,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Bounds of each network by an interval calibrated on the other lineages, each (networks,): what a coverage is judged by.
 
     Args:
-        latency_ms, held_out, lineages, outside_growth: As for :func:`conformal_interval`.
+        latency_ms, held_out, lineages, outside_growth, by_length: As for :func:`conformal_interval`.
         with_relatives: As for :func:`learned_growth`: the interval is then :func:`interval_with_relatives` of the other lineages.
 
     Returns:
@@ -282,7 +355,9 @@ def unseen_bounds_ms(
     for rows, others in _each_lineage(lineages):
         names = [name for name, kept in zip(lineages, others, strict=True) if kept]
         if with_relatives is None:
-            found = conformal_interval(latency_ms[others], held_out[others], names, outside_growth=outside_growth)
+            found = conformal_interval(
+                latency_ms[others], held_out[others], names, outside_growth=outside_growth, by_length=by_length
+            )
         else:
             found = interval_with_relatives(latency_ms[others], held_out[others], with_relatives[others], names)
         low_ms[rows], high_ms[rows] = found.bounds_ms(held_out.latency_ms[rows], held_out.outside_share[rows])

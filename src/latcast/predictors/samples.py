@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -350,7 +351,7 @@ def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, Kerne
     return {
         name: KernelSamples(
             np.array(list(rows), dtype=np.int64),
-            np.array([float(np.median(values)) for values in rows.values()]),
+            np.array([median(values) for values in rows.values()]),
             np.array([numbers[network_of[name][row]] for row in rows]),
         )
         for name, rows in found.items()

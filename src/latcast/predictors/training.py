@@ -7,8 +7,9 @@ its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from latcast.kernels.rules import FusionRules, unit_kind
 from latcast.predictors.analytical import (
     DEPTH,
     TERMS,
-    AnalyticalTerms,
     fit_from_kernels,
     fit_from_networks,
     network_design,
@@ -45,7 +45,6 @@ from latcast.predictors.kernel_predictor import (
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import (
-    KernelObservation,
     NetworkSample,
     TrainingData,
     kernel_samples,
@@ -56,6 +55,9 @@ from latcast.records import Platform
 
 CORRECTION_FOLDS = 3
 """Parts of the training networks whose kernels are predicted by the others, for the short-network correction."""
+
+FEWEST_KERNELS, FEWEST_TO_CALIBRATE, FEWEST_TO_HOLD_OUT = 10, 5, 10
+"""Timed kernels to train on, networks for calibration terms, and networks of which some can be held out."""
 
 LEARN_FROM = ("operators", "kernels", "networks")
 
@@ -108,79 +110,191 @@ def fit_predictor(
         MissingExtraError: A package of the extra ``local`` is not installed.
     """
     require("training", "lightgbm", "scipy")
-    model = chosen_model(learn_from, model)
     if learn_from == "networks":
-        return _fit_from_networks(data.networks, platform, rules, model)
-    # The correction is of a CPU's caches. A GPU's kernels take as long in short networks as in long ones.
-    correct = unit_kind(platform.unit) != "gpu"
-    return _fit_from_observations(data, platform, rules, learn_from, model, seed, tune, correct=correct)
+        return _fit_from_networks(data.networks, platform, rules, chosen_model(learn_from, model))
+    return _from_observations(platform, rules, learn_from, model, seed, tune).fit(data)
 
 
-def _fit_from_observations(
+def fit_with_held_out(
     data: TrainingData,
     platform: Platform,
     rules: FusionRules,
-    learn_from: str,
-    model: str,
-    seed: int,
-    tune: bool,
     *,
-    correct: bool,
-) -> PlatformPredictor:
-    """From timed kernels; ``correct`` tells whether to look for a short-network correction."""
-    observations = data.isolated if learn_from == "kernels" else data.profiled
-    if len(observations) < 10:
-        needed = "isolated kernels" if learn_from == "kernels" else "profiled operators"
-        raise TrainingError(
-            f"learning from {learn_from} needs at least 10 {needed} of {platform}, found {len(observations)}; "
-            "measure more (latcast profile)"
-        )
-    analytical, kernels = _fit_kernels(observations, model, seed, tune, kernel_term_names(platform))
-    predictor = PlatformPredictor(platform, rules, analytical, kernels)
-    if len(data.networks) < 5:
-        return predictor
-    predictor = replace(
-        predictor, network=fit_calibration(predictor, data.networks, seed, None if correct else ShortNetworkCorrection())
-    )
-    if correct and learn_from == "operators" and len(data.networks) >= FEWEST_FOR_CORRECTION:
-        predictor = replace(predictor, network=_with_unseen_correction(predictor, data, model, seed, tune))
-    return predictor
+    learn_from: str = "operators",
+    model: str | None = None,
+    seed: int = 0,
+    tune: bool = False,
+    groups: Sequence[str],
+) -> tuple[PlatformPredictor, HeldOut | None]:
+    """A predictor as :func:`fit_predictor` trains it, and its networks as :func:`cross_predict` predicts them.
 
-
-def _with_unseen_correction(
-    predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool
-) -> CalibrationTerms:
-    """Calibration terms with the short-network correction that kernel predictors show which did not see the networks.
-
-    In the networks that its kernels were timed in, a kernel predictor holds part of the correction already, so that the factor
-    found with them is too weak; the weights of types that come with it are kept, but for one level.
+    Both at once take less time than one after the other. None in place of the second where the networks are too few.
     """
-    unseen_ms = _unseen_sums_ms(predictor, data, model, seed, tune)
-    latency_ms = np.array([sample.latency_ms for sample in data.networks])
-    correction = confirmed_short_network_correction(
-        unseen_ms, latency_ms, [sample.lineage for sample in data.networks], seed=seed
-    )
-    if not correction.exponents:
-        return fit_calibration(predictor, data.networks, seed, correction)
-    return replace(predictor.network, short_networks=correction).scaled(correction_level(unseen_ms, latency_ms, correction))
+    few = len(data.networks) < FEWEST_TO_HOLD_OUT
+    fit = partial(fit_predictor, data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+    try:
+        if few or learn_from == "networks":
+            hold_out = partial(cross_predict, data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+            return fit(), None if few else hold_out(groups=groups)
+        return _from_observations(platform, rules, learn_from, model, seed, tune).fit_with_held_out(data, groups, FOLDS)
+    except TrainingError:
+        # Enough to train on all, perhaps, but not on all but a part.
+        return fit(), None
+
+
+def _from_observations(
+    platform: Platform, rules: FusionRules, learn_from: str, model: str | None, seed: int, tune: bool
+) -> _FromObservations:
+    require("training", "lightgbm", "scipy")
+    return _FromObservations(platform, rules, learn_from, chosen_model(learn_from, model), seed, tune)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Kernel predictors that did not see some of the networks.
+
+    Attributes:
+        rows: (unseen,) these.
+        seen: What they were trained on.
+        predictor: They, without calibration terms.
+    """
+
+    rows: np.ndarray
+    seen: TrainingData
+    predictor: PlatformPredictor
+
+
+@dataclass(frozen=True)
+class _FromObservations:
+    """How predictors are trained from timed kernels.
+
+    Attributes:
+        platform, rules, learn_from, model, seed, tune: As of :func:`fit_predictor`.
+    """
+
+    platform: Platform
+    rules: FusionRules
+    learn_from: str
+    model: str
+    seed: int
+    tune: bool
+
+    @property
+    def correct(self) -> bool:
+        """Whether short networks are corrected for: a GPU's kernels take as long in short networks as in long ones."""
+        return unit_kind(self.platform.unit) != "gpu"
+
+    def kernels(self, data: TrainingData) -> PlatformPredictor:
+        """A predictor without calibration terms.
+
+        Raises:
+            TrainingError: Too few kernels were timed.
+        """
+        observations = data.isolated if self.learn_from == "kernels" else data.profiled
+        if len(observations) < FEWEST_KERNELS:
+            needed = "isolated kernels" if self.learn_from == "kernels" else "profiled operators"
+            raise TrainingError(
+                f"learning from {self.learn_from} needs at least {FEWEST_KERNELS} {needed} of {self.platform}, "
+                f"found {len(observations)}; measure more (latcast profile)"
+            )
+        samples = kernel_samples(observations)
+        timed = {name: (found.configurations, found.latency_ms) for name, found in samples.items()}
+        analytical = fit_from_kernels(timed, terms=kernel_term_names(self.platform))
+        kernels = {
+            name: fit_kernel_predictor(
+                name, found.configurations, found.latency_ms, analytical, model=self.model, seed=self.seed, tune=self.tune
+            )
+            for name, found in samples.items()
+        }
+        return PlatformPredictor(self.platform, self.rules, analytical, kernels)
+
+    def parts(self, data: TrainingData, groups: Sequence[str], count: int) -> Iterator[_Part]:
+        """For each of so many parts of the networks, predictors that saw nothing of it; groups, (networks,), stay whole."""
+        fold = group_folds(groups, count, self.seed)
+        for part in np.unique(fold):
+            kept = {sample.reference.key for sample, each in zip(data.networks, fold, strict=True) if each != part}
+            rest = restrict(data, lambda sample, kept=kept: sample.reference.key in kept)  # type: ignore[misc]
+            yield _Part(np.flatnonzero(fold == part), rest, self.kernels(rest))
+
+    def calibrated(
+        self, predictor: PlatformPredictor, data: TrainingData, sums: np.ndarray, names: Sequence[str], unseen: np.ndarray | None
+    ) -> PlatformPredictor:
+        """With calibration terms.
+
+        Where kernel predictors are known that did not see the networks, the short-network correction is what these show: in the
+        networks that its kernels were timed in, a kernel predictor holds part of the correction already, so that the factor found
+        with them is too weak. The weights of types that come with that are kept, but for one level.
+
+        Args:
+            predictor: From :meth:`kernels`.
+            data: With the networks.
+            sums: (networks, types + 1) from :func:`latcast.predictors.calibration_terms.sums_by_type`, by the predictor.
+            names: The types.
+            unseen: The same by predictors that did not see each network; None where there are none.
+        """
+        if len(data.networks) < FEWEST_TO_CALIBRATE:
+            return predictor
+        latency_ms = np.array([sample.latency_ms for sample in data.networks])
+        lineages = [sample.lineage for sample in data.networks]
+        fit = partial(fit_calibration_terms, sums, names, latency_ms, lineages, seed=self.seed)
+        terms = fit(correction=None if self.correct else ShortNetworkCorrection())
+        if unseen is not None:
+            unseen_ms = terms.long_network_ms(unseen, names)
+            correction = confirmed_short_network_correction(unseen_ms, latency_ms, lineages, seed=self.seed)
+            if correction.exponents:
+                level = correction_level(unseen_ms, latency_ms, correction)
+                terms = replace(terms, short_networks=correction).scaled(level)
+            else:
+                terms = fit(correction=correction)
+        return replace(predictor, network=terms)
+
+    def corrects(self, data: TrainingData) -> bool:
+        """Whether the short-network correction is learned from predictors that did not see the networks."""
+        return self.correct and self.learn_from == "operators" and len(data.networks) >= FEWEST_FOR_CORRECTION
+
+    def fit(self, data: TrainingData) -> PlatformPredictor:
+        """A predictor of all."""
+        predictor, table = self.kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
+        sums, names = _sums(predictor, table)
+        unseen = None
+        if self.corrects(data):
+            unseen = sums.copy()
+            for part in self.parts(data, [sample.lineage for sample in data.networks], CORRECTION_FOLDS):
+                unseen[part.rows] = _sums(part.predictor, table)[0][part.rows]
+        return self.calibrated(predictor, data, sums, names, unseen)
+
+    def fit_with_held_out(self, data: TrainingData, groups: Sequence[str], count: int) -> tuple[PlatformPredictor, HeldOut]:
+        """A predictor of all, and each network predicted by one that saw nothing of its part.
+
+        Each part is trained on once. Its kernel predictors serve the prediction of its networks, and, as they did not see these,
+        the short-network correction of all others.
+        """
+        table = KernelTable.of([sample.kernels for sample in data.networks])
+        predictor = self.kernels(data)
+        sums, names = _sums(predictor, table)
+        parts = list(self.parts(data, groups, count))
+        by_part = [_sums(part.predictor, table)[0] for part in parts]
+        unseen = sums.copy()
+        for part, own in zip(parts, by_part, strict=True):
+            unseen[part.rows] = own[part.rows]
+        held_out = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
+        for part, own in zip(parts, by_part, strict=True):
+            seen = np.setdiff1d(np.arange(len(data.networks)), part.rows)
+            blind = unseen[seen] if self.corrects(part.seen) else None
+            trained = self.calibrated(part.predictor, part.seen, own[seen], names, blind)
+            found = trained.estimate([data.networks[row].kernels for row in part.rows])
+            held_out.latency_ms[part.rows], held_out.outside_share[part.rows] = found.latency_ms, found.outside_share
+        return self.calibrated(predictor, data, sums, names, unseen if self.corrects(data) else None), held_out
+
+
+def _sums(predictor: PlatformPredictor, table: KernelTable) -> tuple[np.ndarray, list[str]]:
+    """What the kernels of each network add up to by type, without calibration terms."""
+    return sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
 
 
 def kernel_term_names(platform: Platform) -> tuple[str, ...]:
     """The analytical terms that timed kernels of a platform teach."""
     return (*TERMS, DEPTH) if unit_kind(platform.unit) == "gpu" else TERMS
-
-
-def _fit_kernels(
-    observations: Sequence[KernelObservation], model: str, seed: int, tune: bool, terms: Sequence[str]
-) -> tuple[AnalyticalTerms, Mapping[str, KernelPredictor]]:
-    samples = kernel_samples(observations)
-    timed = {name: (found.configurations, found.latency_ms) for name, found in samples.items()}
-    analytical = fit_from_kernels(timed, terms=terms)
-    kernels = {
-        name: fit_kernel_predictor(name, found.configurations, found.latency_ms, analytical, model=model, seed=seed, tune=tune)
-        for name, found in samples.items()
-    }
-    return analytical, kernels
 
 
 def fit_calibration(
@@ -200,27 +314,6 @@ def fit_calibration(
     return fit_calibration_terms(
         sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed, correction=correction
     )
-
-
-def _unseen_sums_ms(predictor: PlatformPredictor, data: TrainingData, model: str, seed: int, tune: bool) -> np.ndarray:
-    """What each network's kernels and overhead add up to by kernel predictors that did not see it, (networks,).
-
-    Nor its lineage, unless that is larger than half of all. Where all kernels were timed in one part, it is predicted by what
-    saw it.
-    """
-    predictor = replace(predictor, network=replace(predictor.network, short_networks=ShortNetworkCorrection()))
-    fold = group_folds([sample.lineage for sample in data.networks], CORRECTION_FOLDS, seed)
-    fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
-    sums_ms = np.zeros(len(fold))
-    for part in np.unique(fold):
-        rows = np.flatnonzero(fold == part)
-        seen = [each for each in data.profiled if fold_of.get(each.network) != part]
-        blind = predictor
-        if seen:
-            analytical, kernels = _fit_kernels(seen, model, seed, tune, predictor.analytical.terms)
-            blind = replace(predictor, analytical=analytical, kernels=kernels)
-        sums_ms[rows] = blind.estimate([data.networks[row].kernels for row in rows]).latency_ms
-    return sums_ms
 
 
 def _fit_from_networks(
@@ -264,13 +357,14 @@ def cross_predict(
     Args:
         groups: What is held out together, (networks,); the lineages where None.
     """
-    fold = group_folds([sample.lineage for sample in data.networks] if groups is None else groups, parts, seed)
+    groups = [sample.lineage for sample in data.networks] if groups is None else groups
+    if learn_from != "networks":
+        return _from_observations(platform, rules, learn_from, model, seed, tune).fit_with_held_out(data, groups, parts)[1]
+    fold = group_folds(groups, parts, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     predicted = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
-    for part in range(parts):
+    for part in np.unique(fold):
         rows = np.flatnonzero(fold == part)
-        if not len(rows):
-            continue
         rest = restrict(data, lambda sample, part=part: fold_of[sample.reference.key] != part)  # type: ignore[misc]
         trained = fit_predictor(rest, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
         estimates = trained.estimate([data.networks[row].kernels for row in rows])

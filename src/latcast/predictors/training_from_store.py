@@ -31,7 +31,7 @@ from latcast.predictors.intervals import (
 from latcast.predictors.metrics import Metrics, judge
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import NetworkSample, TrainingData, collect, restrict
-from latcast.predictors.training import chosen_model, cross_predict, fit_predictor
+from latcast.predictors.training import chosen_model, cross_predict, fit_with_held_out
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
 
@@ -150,7 +150,10 @@ def trained_with_card(
 
     Both rest on the networks that several processes measured, where there are enough of them.
     """
-    predictor = fit_predictor(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+    groups = [sample.lineage for sample in data.networks]
+    predictor, held_out = fit_with_held_out(
+        data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups
+    )
     card: dict[str, Any] = {
         "trained_on": _what(data, learn_from),
         "learn_from": learn_from,
@@ -162,21 +165,20 @@ def trained_with_card(
         "licence": OWN_MEASUREMENTS,
         "environment": environment or {},
     }
-    held_out = _held_out(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
     if held_out is not None:
         rough = learn_from == "networks" or unit_kind(platform.unit) == "gpu"
         growth = NETWORKS_OUTSIDE_GROWTH if rough else OUTSIDE_GROWTH
         with_relatives = None
         if predictor.interval.novelty == SIZES:
             alone = [sample.reference.key for sample in data.networks]
-            with_relatives = _held_out(
+            with_relatives = cross_predict(
                 data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone
             )
         predictor, figures = calibrated(predictor, data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
         card["lineages"] = judged_by_lineage(data.networks, held_out, growth, with_relatives)
         if with_relatives is not None:
             card["random_networks"] = judged_at_random(predictor, data.networks, with_relatives)
-        held_out_groups = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
+        held_out_groups = held_out_by(groups, FOLDS, seed)
         card |= {**figures.to_json(), "held_out_by": f"{held_out_groups}, within the training networks"}
     return predictor.with_card(card)
 
@@ -198,10 +200,10 @@ def calibrated(
     judged, found = [sample for sample, kept in zip(networks, chosen, strict=True) if kept], held_out[chosen]
     actual, lineages = np.array([sample.latency_ms for sample in judged]), lineages_of(judged)
     relatives = None if with_relatives is None else with_relatives[chosen]
-    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives)
+    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives, by_length=True)
     figures = judge(found.latency_ms, actual, *(bounds_ms or (None, None)))
     if relatives is None:
-        interval = conformal_interval(actual, found, lineages, outside_growth=outside_growth)
+        interval = conformal_interval(actual, found, lineages, outside_growth=outside_growth, by_length=True)
     else:
         interval = interval_with_relatives(actual, found, relatives, lineages)
     return replace(predictor, interval=replace(interval, novelty=predictor.interval.novelty)), figures
@@ -215,7 +217,7 @@ def judged_by_lineage(
     judged = [sample for sample, kept in zip(networks, chosen, strict=True) if kept]
     actual, lineages, found = np.array([sample.latency_ms for sample in judged]), lineages_of(judged), held_out[chosen]
     relatives = None if with_relatives is None else with_relatives[chosen]
-    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives)
+    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives, by_length=True)
     labels = np.array([sample.lineage if sample.designed else "" for sample in judged])
     figures = {}
     for name in sorted(set(labels.tolist()) - {""}):
@@ -239,29 +241,6 @@ def judged_at_random(
 
 AT_RANDOM = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
 """Figures of random networks on a card."""
-
-
-def _held_out(
-    data: TrainingData,
-    platform: Platform,
-    rules: FusionRules,
-    *,
-    learn_from: str,
-    model: str | None,
-    seed: int,
-    tune: bool,
-    groups: Sequence[str] | None = None,
-) -> HeldOut | None:
-    """Predictions of the training networks by predictors that saw nothing of their lineage, or of their group.
-
-    None where the networks are too few.
-    """
-    if len(data.networks) < 10:
-        return None
-    try:
-        return cross_predict(data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups)
-    except TrainingError:
-        return None  # enough to train on all, not enough to train on all but a part; the card then has no figures
 
 
 def _what(data: TrainingData, learn_from: str) -> str:

@@ -29,7 +29,7 @@ def trained(leaves: int, rounds: int, **settings: Any) -> tuple[lightgbm.Booster
 @pytest.mark.parametrize(("leaves", "rounds"), [(2, 5), (15, 60), (31, 40), (64, 10), (200, 5)])
 def test_an_ensemble_predicts_what_lightgbm_does(leaves: int, rounds: int) -> None:
     booster, features = trained(leaves, rounds)
-    ensemble = TreeEnsemble.from_lightgbm(booster.dump_model())
+    ensemble = TreeEnsemble.from_lightgbm(booster.model_to_string())
     expected = booster.predict(features)
 
     np.testing.assert_allclose(ensemble.sum(features), expected, rtol=1e-9, atol=1e-9)
@@ -39,7 +39,7 @@ def test_an_ensemble_predicts_what_lightgbm_does(leaves: int, rounds: int) -> No
 
 def test_a_forest_of_lightgbm_is_the_mean_of_the_trees() -> None:
     booster, features = trained(40, 7, boosting="rf", bagging_freq=1, bagging_fraction=0.7)
-    ensemble = TreeEnsemble.from_lightgbm(booster.dump_model())
+    ensemble = TreeEnsemble.from_lightgbm(booster.model_to_string())
 
     np.testing.assert_allclose(ensemble.sum(features) / 7, booster.predict(features), rtol=1e-9, atol=1e-9)
 
@@ -66,14 +66,14 @@ def test_trees_go_left_up_to_and_with_the_threshold(copies: int) -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20))
 def test_many_rows_at_once_are_as_row_by_row(rows: list[tuple[int, int]]) -> None:
     booster, _ = trained(20, 15)
-    ensemble = TreeEnsemble.from_lightgbm(booster.dump_model())
+    ensemble = TreeEnsemble.from_lightgbm(booster.model_to_string())
     features = np.array([[a, b, a, b, b, a, 1, a] for a, b in rows] * MANY_ROWS, dtype=np.float64)
 
     np.testing.assert_allclose(ensemble.sum(features)[: len(rows)], [ensemble.sum(row[None])[0] for row in features[: len(rows)]])
 
 
 def test_no_trees_and_no_rows_sum_to_nothing() -> None:
-    nothing = TreeEnsemble.from_lightgbm({"tree_info": []})
+    nothing = TreeEnsemble.of_values([])
 
     assert nothing.sum(np.ones((3, 2))).tolist() == [0.0, 0.0, 0.0]
     assert TreeEnsemble.from_arrays(HAND).sum(np.ones((0, 2))).tolist() == []

@@ -31,7 +31,7 @@ def train_trees(
     }  # fmt: skip
     data = lightgbm.Dataset(features, target, weight=weight, params={"verbosity": -1, "min_data_in_bin": 1})
     booster = lightgbm.train(settings, data, num_boost_round=rounds)
-    return TreeEnsemble.from_lightgbm(booster.dump_model())
+    return TreeEnsemble.from_lightgbm(booster.model_to_string())
 
 
 Forest = TypeVar("Forest", bound="_Trees")
@@ -84,7 +84,7 @@ class RandomForest(_Trees):
             ensemble = replace(ensemble, roots=grown)
         else:
             mean = float(np.average(latency_ms, weights=weight))
-            ensemble = TreeEnsemble.from_lightgbm({"tree_info": [{"tree_structure": {"leaf_value": mean}}]})
+            ensemble = TreeEnsemble.of_values([mean])
         return cls(ensemble, 1.0 / len(ensemble.roots), float(latency_ms.min()) / 2)
 
 

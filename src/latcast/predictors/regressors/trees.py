@@ -7,7 +7,7 @@ that library is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -153,38 +153,54 @@ class TreeEnsemble:
         return None if self.depth <= count else f"its stated depth of {self.depth} is more than it has nodes"
 
     @classmethod
-    def from_lightgbm(cls, dump: Mapping[str, Any]) -> TreeEnsemble:
-        """From ``Booster.dump_model()``; numerical splits only, no missing values (features are always finite)."""
-        feature: list[int] = []
-        threshold: list[float] = []
-        left: list[int] = []
-        right: list[int] = []
-        value: list[float] = []
-        roots: list[int] = []
-        deepest = 0
+    def from_lightgbm(cls, text: str) -> TreeEnsemble:
+        """From ``Booster.model_to_string()``; numerical splits only, no missing values (features are always finite).
 
-        def add(node: Mapping[str, Any], depth: int) -> int:
-            nonlocal deepest
-            deepest = max(deepest, depth)
-            index = len(feature)
-            leaf = "split_feature" not in node
-            feature.append(0 if leaf else int(node["split_feature"]))
-            threshold.append(np.inf if leaf else float(node["threshold"]))
-            value.append(float(node["leaf_value"]) if leaf else 0.0)
-            left.append(index)
-            right.append(index)
-            if not leaf:
-                left[index] = add(node["left_child"], depth + 1)
-                right[index] = add(node["right_child"], depth + 1)
-            return index
+        A tree's inner nodes come first, in the order in which they were split, then its leaves. The text is read, as LightGBM's
+        nested dictionary takes longer to make than the trees take to train.
+        """
+        trees = [_fields_of(block) for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]]
+        return cls._joined(
+            [
+                (
+                    np.array(tree.get("split_feature", "").split(), dtype=np.int32),
+                    np.array(tree.get("threshold", "").split(), dtype=np.float64),
+                    np.array(tree.get("left_child", "").split(), dtype=np.int32),
+                    np.array(tree.get("right_child", "").split(), dtype=np.int32),
+                    np.array(tree["leaf_value"].split(), dtype=np.float64),
+                )
+                for tree in trees
+            ]
+        )
 
-        trees: Sequence[Mapping[str, Any]] = dump["tree_info"]
-        for tree in trees:
-            roots.append(add(tree["tree_structure"], 0))
-        return cls(
-            np.array(feature, dtype=np.int32), np.array(threshold), np.array(left, dtype=np.int32),
-            np.array(right, dtype=np.int32), np.array(value), np.array(roots, dtype=np.int32), deepest,
-        )  # fmt: skip
+    @classmethod
+    def of_values(cls, values: Sequence[float]) -> TreeEnsemble:
+        """Trees of one leaf each."""
+        none = np.zeros(0, dtype=np.int32)
+        return cls._joined([(none, np.zeros(0), none, none, np.array([value])) for value in values])
+
+    @classmethod
+    def _joined(cls, trees: Sequence[tuple[np.ndarray, ...]]) -> TreeEnsemble:
+        """Of trees: columns, thresholds and children of the inner nodes, a leaf as ~its number; and values of the leaves."""
+        sizes = [(len(tree[0]), len(tree[4])) for tree in trees]
+        starts = np.cumsum([0, *(inner + leaves for inner, leaves in sizes)])
+        count = int(starts[-1])
+        feature, threshold, value = np.zeros(count, dtype=np.int32), np.full(count, np.inf), np.zeros(count)
+        left = np.arange(count, dtype=np.int32)
+        right = left.copy()
+        for start, (inner, _), (columns, thresholds, lefts, rights, leaves) in zip(starts.tolist(), sizes, trees, strict=False):
+            own = slice(start, start + inner)
+            feature[own], threshold[own] = columns, thresholds
+            for side, children in ((left, lefts), (right, rights)):
+                side[own] = start + np.where(children < 0, inner + ~children, children)
+            value[start + inner : start + inner + len(leaves)] = leaves
+        found = cls(feature, threshold, left, right, value, starts[:-1].astype(np.int32), 0)
+        return replace(found, depth=sum(1 for nodes, _ in found.levels() if len(nodes)))
+
+
+def _fields_of(block: str) -> dict[str, str]:
+    """Name to value of the lines of a tree."""
+    return dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
 
 
 @dataclass(frozen=True)
