@@ -1,15 +1,14 @@
 """Networks that nobody here chose: one of each design in timm's, torchvision's and transformers' registries, drawn by a seed.
 
-No family or space of latcast builds them; their graphs are those of the published modules. Half of them, by a checksum of their
-names, are there to be looked at while predictors are worked on; the other half is what is reported.
+No family of latcast builds them, and no segment of their designs is trained on
+(:data:`latcast.spaces.published_segments.HELD_OUT_DESIGNS`); their graphs are those of the published modules. Half of them, by a
+checksum of their names, are there to be looked at while predictors are worked on; the other half is what is reported.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import zlib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,45 +22,25 @@ from latcast.datasets.store import Store
 from latcast.measure.labels import label_error_of_halves, label_error_to_json
 from latcast.predictors.metrics import judge
 from latcast.records import Reference
-from latcast.spaces.catalogue import FAMILY_NAMES
 from latcast.spaces.named_graphs import all_networks, reference_of
+from latcast.spaces.published_segments import REGISTRIES, networks_by_design
 
 RESULTS = Path(__file__).parent / "results" / "outsiders"
 
-REGISTRIES = ("timm", "torchvision", "huggingface")
-
 COUNT, SEED = 60, 0
-
-LEAST_MACS, MOST_MACS, MOST_WEIGHTS = 50e6, 5e9, 60e6
 
 MINUTES = 5.0
 """Budget of the profile that is judged."""
 
 HALVES = ("looked at", "reported")
 
-_ORIGIN = re.compile(r"^(tf|dm|gluon|legacy)_")
-_DESIGN = re.compile(r"[a-z]+")
-
-
-def design(name: str) -> str:
-    """What networks of one design have in common: the letters that a name begins with, less who published it."""
-    own = _ORIGIN.sub("", name.partition("/")[2].lower())
-    found = _DESIGN.match(own)
-    return found.group() if found else own
-
 
 @cache
 def outsiders() -> tuple[Reference, ...]:
     """One network of each of :data:`COUNT` designs, the same for everybody, the smallest first."""
-    known = {found.group() for name in FAMILY_NAMES if (found := _DESIGN.match(name))}
-    by_design: dict[str, list[str]] = defaultdict(list)
+    random, by_design = Random(SEED), networks_by_design()
+    chosen = [random.choice(by_design[each]) for each in random.sample(list(by_design), COUNT)]
     networks = all_networks()
-    for name, found in networks.items():
-        fits = LEAST_MACS <= found.macs <= MOST_MACS and found.parameters <= MOST_WEIGHTS
-        if name.partition("/")[0] in REGISTRIES and fits and design(name) not in known:
-            by_design[design(name)].append(name)
-    random = Random(SEED)
-    chosen = [random.choice(sorted(by_design[each])) for each in random.sample(sorted(by_design), COUNT)]
     return tuple(reference_of(name) for name in sorted(chosen, key=lambda name: networks[name].macs))
 
 

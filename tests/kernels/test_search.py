@@ -447,3 +447,37 @@ def test_the_multiply_accumulates_of_resnet18_survive_fusion() -> None:
     kernels = find_kernels(build(model("resnet18")), load_rules("onnxruntime"))
 
     assert matrix_flops(kernels) / 2e6 == pytest.approx(1814, rel=1e-3)
+
+
+class TestLayouts:
+    """Transposes between images and rows of channels, of a runtime that keeps channels last."""
+
+    def block(self, last: str) -> Graph:
+        b = GraphBuilder("tokens")
+        x = b.conv(b.input((1, 8, 4, 4)), 16, 1)
+        x = b.layer_norm(b.transpose(b.reshape(x, (1, 16, 16)), (0, 2, 1)))
+        x = b.transpose(b.linear(x, 16), (0, 2, 1))
+        return b.finish(b.conv(b.reshape(x, (1, 16, 4, 4)), 8, 1) if last == "conv" else b.relu(x))
+
+    def busy(self, graph: Graph, chosen: FusionRules) -> list[str]:
+        return [kernel.kernel_type for kernel in find_kernels(graph, chosen) if not kernel.free]
+
+    def test_those_next_to_convolutions_cost_nothing_where_the_rules_say_so(self) -> None:
+        kinds = ["conv", "layer_norm", "linear", "conv"]
+
+        assert self.busy(self.block("conv"), rules_for("openvino", "fp32")) == kinds
+        assert self.busy(self.block("conv"), rules_for("onnxruntime", "fp32")) == [
+            "conv", "transpose", "layer_norm", "linear", "transpose", "conv",
+        ]  # fmt: skip
+
+    def test_one_of_rows_that_no_convolution_reads_costs_what_it_moves(self) -> None:
+        kinds = ["conv", "layer_norm", "linear", "transpose", "activation"]
+
+        assert self.busy(self.block("relu"), rules_for("openvino", "fp32")) == kinds
+
+    def test_an_image_that_gets_its_channels_last_is_moved_and_the_way_back_is_free(self) -> None:
+        b = GraphBuilder("image")
+        x = b.transpose(b.conv(b.input((1, 8, 4, 4)), 16, 1), (0, 2, 3, 1))
+        graph = b.finish(b.relu(b.transpose(b.relu(x), (0, 3, 1, 2))))
+
+        assert self.busy(graph, rules_for("openvino", "fp32")) == ["conv", "transpose", "activation", "activation"]

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from latcast.errors import DatasetError
 from latcast.records import Platform, Reference
+from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.pytorchcv import NAME as PYTORCHCV
 from latcast.spaces.pytorchcv import family_of as family_by_name
 
@@ -89,7 +90,9 @@ class Split:
 
 
 def family_of(reference: Reference) -> str:
-    """The family of a network: its space, or for collections the family that its name begins with."""
+    """The family of a network: its space, or for collections that which its name begins with; a segment's is its network's."""
+    if reference.space == SEGMENTS:
+        return family_by_name(str(reference.parameters["network"]).partition("/")[2])
     if reference.space in SPACES_OF_NAMES:
         return family_by_name(str(reference.parameters.get("name", reference.name)))
     return reference.space

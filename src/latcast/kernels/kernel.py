@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -144,3 +144,37 @@ def operator_class(graph: Graph, node: Node) -> str:
             values = [float(node.attributes.get("min", "-inf")), float(node.attributes["max"])]  # type: ignore[arg-type]
         return "relu6" if values == [0.0, 6.0] else "clip"
     return "silu" if op_type == "Swish" else snake_case(op_type)
+
+
+TO_CHANNELS_FIRST, FROM_IMAGE = "transpose_to_channels_first", "transpose_from_image"
+"""Transposes between an image and rows of channels, which a runtime that keeps images with their channels last has nothing to
+do for: see :func:`layout_class`."""
+
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def layout_class(graph: Graph, node: Node) -> str | None:
+    """What a transpose does to the layout of images, or None.
+
+    :data:`TO_CHANNELS_FIRST`: channels from last to second, of an image, or of rows that a convolution reads as an image;
+    :data:`FROM_IMAGE`: what a convolution made becomes rows of channels.
+    """
+    order = node.attributes.get("perm")
+    if node.op_type != "Transpose" or order not in ((0, 3, 1, 2), (0, 2, 1)):
+        return None
+    if order == (0, 3, 1, 2) or any(reader.op_type == "Conv" for reader in _readers(graph, node)):
+        return TO_CHANNELS_FIRST
+    maker = graph.producers.get(node.inputs[0])
+    while maker is not None and maker.op_type in _VIEWS:
+        maker = graph.producers.get(maker.inputs[0])
+    return FROM_IMAGE if maker is not None and maker.op_type == "Conv" else None
+
+
+def _readers(graph: Graph, node: Node) -> Iterator[Node]:
+    """Operators that read a result, as it is or through views of it."""
+    for output in node.outputs:
+        for reader in graph.consumers.get(output, ()):
+            if reader.op_type in _VIEWS:
+                yield from _readers(graph, reader)
+            else:
+                yield reader

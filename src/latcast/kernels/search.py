@@ -15,7 +15,7 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
-from latcast.kernels.kernel import Configuration, Kernel, operator_class
+from latcast.kernels.kernel import Configuration, Kernel, layout_class, operator_class
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
 from latcast.kernels.selection import Selection, selection_of
 from latcast.kernels.types import describe, kernel_graph, kernel_type
@@ -72,7 +72,7 @@ class _Search:
         for order, node in enumerate(graph.nodes):
             idiom = idiom_of.get(node.name)
             if idiom is None:
-                second, members = operator_class(graph, node), [node]
+                second, members = _class_of(graph, rules, node), [node]
             elif node is idiom.nodes[-1]:
                 second, members = idiom.name, list(idiom.nodes)
             else:
@@ -231,7 +231,7 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
     """
     wanted = frozenset(names)
     nodes = [node for node in graph.nodes if node.name in wanted]
-    classes = [operator_class(graph, node) for node in nodes]
+    classes = [_class_of(graph, rules, node) for node in nodes]
     if not nodes or sum(name in HEAVY for name in classes) > 1:
         return None
     first, own = classes[0], nodes[:1]
@@ -263,6 +263,12 @@ def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
         tuple([node.op_type for node in nodes]),
         free=group.first in rules.free and len(nodes) == group.own_count,
     )
+
+
+def _class_of(graph: Graph, rules: FusionRules, node: Node) -> str:
+    """As the operator's class, but for transposes that the rules call free by what they do to the layout of images."""
+    layout = layout_class(graph, node) if node.op_type == "Transpose" else None
+    return layout if layout is not None and layout in rules.free else operator_class(graph, node)
 
 
 class SingleKernels:

@@ -205,6 +205,8 @@ class _FromObservations:
                 name, found.configurations, found.latency_ms, analytical, model=self.model, seed=self.seed, tune=self.tune
             )
             for name, found in samples.items()
+            # Operators of no type have nothing in common that a regressor could learn.
+            if name != "other"
         }
         return PlatformPredictor(self.platform, self.rules, analytical, kernels)
 

@@ -98,6 +98,7 @@ SPACES: Registry[Space] = Registry(
     | {"nas_bench_201": "latcast.spaces.nas.nas_bench_201:SPACE"}
     | {"pytorchcv": "latcast.spaces.pytorchcv:SPACE"}
     | {"iiswc20": "latcast.spaces.iiswc20:SPACE"}
+    | {"published_segments": "latcast.spaces.published_segments:SPACE"}
     | {"operator_pairs": "latcast.spaces.operator_pairs:SPACE"}
     | dict(MEASURED_ONLY),
     group="latcast.spaces",

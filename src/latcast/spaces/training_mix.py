@@ -14,7 +14,9 @@ TRAINING_FAMILIES = (
 )  # fmt: skip
 """Families whose variants are profiled: ``Random(0).sample(sorted(families), 8)``, drawn before any result was known."""
 
-SHARES: Mapping[str, float] = {"random_mixed": 0.5, "block_sequence": 0.1, "random_mobile": 0.1, "random_small": 0.1}
+SHARES: Mapping[str, float] = {
+    "random_mixed": 0.3, "published_segments": 0.3, "block_sequence": 0.05, "random_mobile": 0.05, "random_small": 0.1,
+}  # fmt: skip
 """Shares of synthetic spaces in the mix; variants of the training families have the rest."""
 
 

@@ -12,6 +12,7 @@ from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.selection import neighbours
 from latcast.graph.operators.table import PICKING, node_flops
+from latcast.kernels.kernel import FROM_IMAGE, TO_CHANNELS_FIRST
 from latcast.kernels.types.elementwise import square
 from latcast.kernels.types.kernel_type import (
     Columns,
@@ -244,7 +245,8 @@ SPLIT = add_kernel_type(
 )  # fmt: skip
 TRANSPOSE = add_kernel_type(
     KernelType(
-        "transpose", ("elements", "last_in", "last_out", "run"), ("transpose",), extract_transpose, move_quantities,
+        "transpose", ("elements", "last_in", "last_out", "run"), ("transpose", TO_CHANNELS_FIRST, FROM_IMAGE),
+        extract_transpose, move_quantities,
         one_class("transpose"), no_features, build_transpose,
     )
 )  # fmt: skip

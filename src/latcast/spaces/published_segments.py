@@ -1,0 +1,152 @@
+"""Segments of published networks: what lies between two places where a single tensor leads from one part to the next.
+
+Random networks of latcast's own blocks hold what its authors thought of. What networks really hold (attention on windows,
+transposes between images and tokens, normalisation over channels) is taken from the graphs that come with latcast
+(:mod:`latcast.spaces.named_graphs`): kernels in the company that they keep. Designs are drawn alike, however many networks they
+have; those of :data:`HELD_OUT_DESIGNS` are never drawn, so that predictors can be judged on them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import accumulate
+from random import Random
+from typing import Any
+
+from latcast.errors import ModelError
+from latcast.graph.ir import Graph
+from latcast.graph.operators.table import lookup, view_of
+from latcast.spaces.catalogue import FAMILY_NAMES
+from latcast.spaces.catalogue import build as build_reference
+from latcast.spaces.families.variants import DrawnSpace
+from latcast.spaces.named_graphs import all_networks, reference_of
+
+NAME = "published_segments"
+
+REGISTRIES = ("timm", "torchvision", "huggingface")
+
+HELD_OUT_DESIGNS = (
+    "bat", "coat", "coatnet", "convnext", "cspnext", "darknet", "deit", "densenetblur", "dla", "dpn", "ecaresnet", "ecaresnext",
+    "edgenext", "efficientvim", "efficientvit", "ese", "fbnetv", "focalnet", "gc", "gcresnext", "gcvit", "gernet", "gmlp",
+    "hardcorenas", "hgnet", "hrnet", "inception", "lcnet", "lcnetv", "lraspp", "mambaout", "maxxvit", "mixer", "mobilenetv",
+    "mobileone", "pit", "poolformer", "poolformerv", "pvt", "regnetv", "regnety", "regnetz", "repghostnet", "repvgg", "repvit",
+    "resnest", "resnetaa", "resnetblur", "resnetrs", "rexnet", "selecsls", "seresnext", "shvit", "spnasnet", "ssdlite", "starnet",
+    "swinv", "twins", "van", "visformer",
+)  # fmt: skip
+"""``Random(0).sample(designs, 60)`` of those of which no member is built by a family, drawn before any result was known."""
+
+NETWORK_MACS, NETWORK_WEIGHTS = (50e6, 5e9), 60e6
+"""Of the networks that segments are drawn from."""
+
+SEGMENT_MACS = (10e6, 500e6)
+"""A segment goes on until it has a number of multiply-accumulates that is drawn from here, the logarithm evenly."""
+
+MOST_SEGMENT_MACS = 1.2e9
+
+FEWEST_OPERATORS = 4
+
+_PUBLISHER = re.compile(r"^(tf|dm|gluon|legacy)_")
+_LETTERS = re.compile(r"[a-z]+")
+
+
+def design_of(name: str) -> str:
+    """What published networks of one design have in common: the letters that a name begins with, less who published it."""
+    own = _PUBLISHER.sub("", name.partition("/")[2].lower())
+    found = _LETTERS.match(own)
+    return found.group() if found else own
+
+
+@cache
+def networks_by_design() -> Mapping[str, Sequence[str]]:
+    """Names of published networks of a usual size by design, but for designs of which latcast builds members itself."""
+    own = {letters.group() for name in FAMILY_NAMES if (letters := _LETTERS.match(name))}
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, network in all_networks().items():
+        fits = NETWORK_MACS[0] <= network.macs <= NETWORK_MACS[1] and network.parameters <= NETWORK_WEIGHTS
+        if name.partition("/")[0] in REGISTRIES and fits and design_of(name) not in own:
+            found[design_of(name)].append(name)
+    return {name: sorted(found[name]) for name in sorted(found)}
+
+
+def build(network: str, first: str, last: str) -> Graph:
+    """A segment.
+
+    Args:
+        network: Name of a published network.
+        first: The tensor that enters it.
+        last: The tensor that leaves it.
+
+    Raises:
+        ModelError: The tensors are no two places of the network, in this order, where a single tensor leads on.
+    """
+    graph = _graph(network)
+    places = {tensor: place for place, tensor in _cuts(network)}
+    if first not in places or last not in places or places[first] >= places[last]:
+        raise ModelError(
+            f"found no segment of {network} from '{first}' to '{last}'; expected two of its cuts, one after the other"
+        )
+    nodes = graph.nodes[places[first] : places[last]]
+    kept = {first, *(name for node in nodes for name in (*node.inputs, *node.outputs) if name)}
+    return Graph(
+        name=NAME, nodes=nodes, inputs=(first,), outputs=(last,),
+        tensors={name: tensor for name, tensor in graph.tensors.items() if name in kept},
+        weights=frozenset(graph.weights) & kept,
+        constants={name: value for name, value in graph.constants.items() if name in kept},
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def _graph(network: str) -> Graph:
+    return build_reference(reference_of(network))
+
+
+@lru_cache(maxsize=4)
+def _cuts(network: str) -> tuple[tuple[int, str], ...]:
+    """Places between operators that one activation alone crosses, each with it; place p is before operator p."""
+    graph = _graph(network)
+    last_read = {name: place for place, node in enumerate(graph.nodes) for name in node.inputs}
+    last_read |= dict.fromkeys(graph.outputs, len(graph.nodes))
+    alive = {name for name in graph.inputs if name in last_read}
+    found = []
+    for place in range(len(graph.nodes) + 1):
+        if len(alive) == 1:
+            found.append((place, next(iter(alive))))
+        if place < len(graph.nodes):
+            node = graph.nodes[place]
+            alive |= {name for name in node.outputs if name in last_read}
+            alive -= {name for name in alive if last_read[name] <= place}
+    return tuple(found)
+
+
+@lru_cache(maxsize=4)
+def _macs_before(network: str) -> tuple[int, ...]:
+    """Multiply-accumulates of the operators before each place."""
+    graph = _graph(network)
+    each = []
+    for node in graph.nodes:
+        operator = lookup(node.op_type)
+        each.append(0 if operator is None else operator.macs(view_of(graph, node)))
+    return tuple(accumulate(each, initial=0))
+
+
+def draw(rng: Random) -> dict[str, Any]:
+    by_design = networks_by_design()
+    while True:
+        design = rng.choice([name for name in by_design if name not in HELD_OUT_DESIGNS])
+        network = rng.choice(by_design[design])
+        cuts, macs = _cuts(network), _macs_before(network)
+        start = rng.randrange(len(cuts))
+        wanted = SEGMENT_MACS[0] * (SEGMENT_MACS[1] / SEGMENT_MACS[0]) ** rng.random()
+        end = bisect_left([macs[place] for place, _ in cuts], macs[cuts[start][0]] + wanted)
+        end = min(end, len(cuts) - 1)
+        (first_place, first), (last_place, last) = cuts[start], cuts[end]
+        long_enough = last_place - first_place >= FEWEST_OPERATORS
+        if long_enough and SEGMENT_MACS[0] <= macs[last_place] - macs[first_place] <= MOST_SEGMENT_MACS:
+            return {"network": network, "first": first, "last": last}
+
+
+SPACE = DrawnSpace(NAME, build, draw)
