@@ -193,3 +193,15 @@ def test_what_was_uploaded_is_taken_back_and_brought_back(latcast: Any, sqlite: 
     assert len(sqlite) == 20
     assert latcast("hub", "trust", "Ann", *where)[1] == "Ann is trusted\n"
     assert latcast("hub", "trust", "nobody", *where)[0] == 1
+
+
+def test_a_hub_is_backed_up_and_restored_by_one_command_each(latcast: Any, sqlite: HubDatabase, tmp_path: Path) -> None:
+    upload(sqlite, device("a", 1.0))
+    file, again = tmp_path / "hub.gz", tmp_path / "again.sqlite"
+
+    code, out, _ = latcast("hub", "backup", file, "--database", sqlite.location)
+    restored = json.loads(latcast("hub", "restore", file, "--database", again, "--json")[1])
+
+    assert (code, restored["rows"]["measurements"]) == (0, 20)
+    assert ": 20 measurements, " in out
+    assert "is not empty" in latcast("hub", "restore", file, "--database", again)[2]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from latcast.cli import options
-from latcast.cli.output import print_json, print_table
+from latcast.cli.output import console, print_json, print_table
 from latcast.errors import HubError
 from latcast.extras import require
 from latcast.folders import data_folder, made
 
 if TYPE_CHECKING:
+    from latcast.hub.backup import Backup
     from latcast.hub.database import HubDatabase
 
 Database = Annotated[
@@ -188,5 +191,59 @@ def audit(
     print_table("", ("entry", "at", "action", "subject", "details"), rows)
 
 
-COMMANDS = (trust, uploads, undo, redo, audit)
+def backup(
+    file: Annotated[Path, Argument(metavar="FILE", help="Where to; a file of this name is replaced.")],
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """The whole hub in one file, from one moment, while it is served. It holds hashes of tokens: keep it to yourself.
+
+    \b
+    Examples:
+      latcast hub backup hub-2026-01-31.gz
+    """
+    from latcast.hub.backup import back_up
+
+    with open_hub(database) as hub:
+        found = back_up(hub, file, _rows_done("written"))
+    _said(found, f"{file}, {file.stat().st_size / 1e6:.1f} MB", as_json)
+
+
+def restore(
+    file: Annotated[Path, Argument(metavar="FILE", help="A backup.")],
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Fill an empty database, SQLite or PostgreSQL, from a backup; all of it or nothing.
+
+    \b
+    Examples:
+      latcast hub restore hub-2026-01-31.gz --database again.sqlite
+    """
+    from latcast.hub.backup import restore as fill
+
+    with open_hub(database) as hub:
+        found = fill(file, hub, _rows_done("read"))
+        _said(found, hub.location, as_json)
+
+
+def _rows_done(verb: str) -> Callable[[int], None]:
+    """A line that counts, on a terminal."""
+    terminal = console(stderr=True)
+
+    def watch(done: int) -> None:
+        if terminal.is_terminal:
+            terminal.print(f"{done} rows {verb}", end="\r")
+
+    return watch
+
+
+def _said(found: Backup, where: str, as_json: bool) -> None:
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print(f"{where}: {found.rows.get('measurements', 0)} measurements, {sum(found.rows.values())} rows in all")
+
+
+COMMANDS = (trust, uploads, undo, redo, audit, backup, restore)
 """Commands of ``latcast hub``."""
