@@ -41,6 +41,14 @@ class TestMnn(RuntimeContract):
         return session.threads
 
 
+class TestMnnOnAGpu(RuntimeContract):
+    """By OpenCL; skipped where the installed MNN has no backend for it, as pip's has none."""
+
+    runtime_name = "mnn"
+    unit = "gpu"
+    tolerance = 1e-3
+
+
 needs_mnn = pytest.mark.skipif(Mnn().available() is not None, reason=Mnn().available() or "mnn is installed")
 
 known_fusions = pytest.mark.skipif(

@@ -30,6 +30,14 @@ class TestOnnxRuntime(RuntimeContract):
         return session._session.get_session_options().intra_op_num_threads  # type: ignore[attr-defined]
 
 
+class TestOnnxRuntimeOnCuda(RuntimeContract):
+    """By CUDA; skipped where there is no card."""
+
+    runtime_name = "onnxruntime"
+    unit = "gpu"
+    tolerance = 1e-3
+
+
 def executed(graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...]:
     with loaded(OnnxRuntime(), graph, precision=precision, profile=True) as session:
         return session.executed_kernels(runs=2)

@@ -27,6 +27,14 @@ class TestOpenVino(RuntimeContract):
         return session.threads  # type: ignore[attr-defined]
 
 
+class TestOpenVinoOnAGpu(RuntimeContract):
+    """By the plugin for Intel's GPUs; skipped where there is none."""
+
+    runtime_name = "openvino"
+    unit = "gpu"
+    tolerance = 1e-3
+
+
 needs_openvino = pytest.mark.skipif(OpenVino().available() is not None, reason=OpenVino().available() or "openvino is installed")
 
 known_fusions = pytest.mark.skipif(

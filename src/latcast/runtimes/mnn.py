@@ -1,4 +1,4 @@
-"""MNN on the CPU, through its Python module and its own converter from ONNX files (:mod:`latcast.runtimes.mnn_native`)."""
+"""MNN on the CPU, or on a GPU by OpenCL, through its Python module and its own converter (:mod:`latcast.runtimes.mnn_native`)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import RuntimeFailure
+from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import ExecutedKernel
@@ -26,14 +27,39 @@ SKIPPED_RUNS = 5
 """Runs in which every operator is passed over: what telling the time of one costs by itself."""
 
 
+BACKENDS = {"cpu": "CPU", "gpu": "OPENCL"}
+"""Kind of unit to MNN's backend."""
+
+_PRECISIONS = {"fp32": "high", "fp16": "low"}
+
+
 class Mnn:
-    """The installed MNN, with everything that its converter and its CPU backend do by default, in full precision."""
+    """The installed MNN, with everything that its converter and its backend do by default; on the CPU in full precision."""
 
     name = "mnn"
-    precisions: tuple[str, ...] = ("fp32",)
+    units = ("cpu", "gpu")
+
+    def __init__(self, unit: str = "cpu") -> None:
+        self._unit = unit
+
+    def on(self, unit: str) -> Mnn:
+        """The same on another kind of unit."""
+        return Mnn(unit)
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        return ("fp32",) if self._unit == "cpu" else ("fp32", "fp16")
 
     def available(self) -> str | None:
-        return not_available()
+        missing = not_available()
+        if missing is not None or self._unit == "cpu":
+            return missing
+        b = GraphBuilder("trial")
+        try:
+            self.load(b.finish(b.relu(b.input((1, 4, 8, 8))))).close()
+        except RuntimeFailure as problem:
+            return str(problem)
+        return None
 
     def version(self) -> str:
         return installed_version(LIBRARY)
@@ -49,7 +75,8 @@ class Mnn:
         check_setting(self, graph, threads, precision)
         model = to_onnx(graph)
         with tempfile.TemporaryDirectory(prefix="latcast-") as folder:
-            return MnnSession(graph, convert(graph, model, Path(folder)), threads=threads, profile=profile)
+            converted = convert(graph, model, Path(folder))
+            return MnnSession(graph, converted, threads=threads, profile=profile, unit=self._unit, precision=precision)
 
 
 class MnnSession:
@@ -61,9 +88,14 @@ class MnnSession:
         threads: Of one inference.
         profile: Whether :meth:`executed_kernels` may be asked.
         hints: MNN's numbers of hints to their values, set before the session is made.
+        unit: Kind of unit.
+        precision: "fp32" or "fp16".
     """
 
-    def __init__(self, graph: Graph, model: Path, *, threads: int, profile: bool, hints: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self, graph: Graph, model: Path, *, threads: int, profile: bool, hints: Sequence[tuple[int, int]] = (), unit: str = "cpu",
+        precision: str = "fp32",
+    ) -> None:  # fmt: skip
         self.graph = graph
         self._library = imported(LIBRARY)
         self._profile = profile
@@ -73,11 +105,17 @@ class MnnSession:
                 self._interpreter.setSessionHint(hint, value)
             try:
                 self._session: Any = self._interpreter.createSession(
-                    {"backend": "CPU", "numThread": threads, "precision": "high"}
+                    {"backend": BACKENDS[unit], "numThread": threads, "precision": _PRECISIONS[precision]}
                 )
             except Exception as problem:  # MNN raises nothing more special
                 text = " ".join(printed().split())
                 raise RuntimeFailure(f"MNN failed to load '{graph.name}': {problem} {text}") from problem
+            if "Can't Find type=" in printed():
+                # It would run on the CPU instead.
+                raise RuntimeFailure(
+                    f"the installed MNN has no backend {BACKENDS[unit]}, as pip's wheel has none for GPUs: "
+                    "build MNN with -DMNN_OPENCL=ON and install its Python package"
+                )
             self._inputs: list[tuple[Any, Any, np.ndarray]] = []
             self._outputs = self._interpreter.getSessionOutputAll(self._session)
             self.set_inputs(random_inputs(graph))

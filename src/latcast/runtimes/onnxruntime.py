@@ -1,4 +1,4 @@
-"""ONNX Runtime on the CPU."""
+"""ONNX Runtime on the CPU, or on a GPU by CUDA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from latcast.runtimes.session import check_profiling, check_setting, checked_inp
 
 _PURPOSE = "measuring with ONNX Runtime"
 
-PROVIDERS = ["CPUExecutionProvider"]
+CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 PROFILE_WARMUPS = 2
 """Runs before the profiled ones: the first allocates memory."""
@@ -45,13 +45,14 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
     return RuntimeFailure(f"onnxruntime failed {doing} '{graph.name}': {text}")
 
 
-def _new_session(graph: Graph, model: bytes, threads: int, entries: Mapping[str, Any]) -> Any:
+def _new_session(graph: Graph, model: bytes, threads: int, provider: str, entries: Mapping[str, Any]) -> Any:
     """A native session at the default optimisation level.
 
     Args:
         graph: For error messages.
         model: The file.
         threads: Of the one inference that runs at a time.
+        provider: What computes; the CPU takes what a GPU's cannot.
         entries: Further properties of the session's options.
     """
     import onnxruntime
@@ -69,20 +70,26 @@ def _new_session(graph: Graph, model: bytes, threads: int, entries: Mapping[str,
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     for name, value in entries.items():
         setattr(options, name, value)
+    # By default CUDA multiplies in TF32 what the platform id calls fp32.
+    cuda = [(CUDA_PROVIDER, {"use_tf32": "0"})] if provider == CUDA_PROVIDER else []
     try:
-        return onnxruntime.InferenceSession(model, options, providers=PROVIDERS)
+        return onnxruntime.InferenceSession(model, options, providers=[*cuda, CPU_PROVIDER])
     except _library_errors() as problem:
         raise _translated(problem, graph, "to load") from problem
 
 
 class OnnxRuntimeSession:
-    """A network in ONNX Runtime, its inputs and outputs bound to memory that does not move."""
+    """A network in ONNX Runtime, its inputs and outputs bound to memory that does not move.
 
-    def __init__(self, graph: Graph, model: bytes, *, threads: int, profile: bool) -> None:
+    A GPU's inference contains the copies of inputs and outputs, as an application that has them in its memory sees it.
+    """
+
+    def __init__(self, graph: Graph, model: bytes, *, threads: int, profile: bool, provider: str = CPU_PROVIDER) -> None:
         self.graph = graph
         self.threads = threads
+        self._provider = provider
         self._model = model if profile else None
-        self._session = _new_session(graph, model, threads, {})
+        self._session = _new_session(graph, model, threads, provider, {})
         self._inputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.inputs]
         self._outputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.outputs]
         self._binding = self._bind(self._session)
@@ -95,6 +102,11 @@ class OnnxRuntimeSession:
         for name, array in zip(self.graph.outputs, self._outputs, strict=True):
             binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         return binding
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """What computes: those that could be loaded."""
+        return tuple(self._session.get_providers())
 
     def run(self) -> None:
         try:
@@ -131,7 +143,7 @@ class OnnxRuntimeSession:
             "optimized_model_filepath": str(model_path),
         }
         assert self._model is not None
-        session = _new_session(self.graph, self._model, self.threads, entries)
+        session = _new_session(self.graph, self._model, self.threads, self._provider, entries)
         binding = self._bind(session)
         try:
             for _ in range(PROFILE_WARMUPS + runs):
@@ -156,13 +168,31 @@ def _read_model(path: Path) -> list[OptimisedNode]:
 
 
 class OnnxRuntime:
-    """ONNX Runtime's CPU provider at its default optimisation level."""
+    """ONNX Runtime's provider for a kind of unit at its default optimisation level: the CPU, or CUDA."""
 
     name = "onnxruntime"
-    precisions: tuple[str, ...] = ("fp32", "int8")
+    units = ("cpu", "gpu")
+
+    def __init__(self, unit: str = "cpu") -> None:
+        self._unit = unit
+
+    def on(self, unit: str) -> OnnxRuntime:
+        """The same on another kind of unit."""
+        return OnnxRuntime(unit)
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        return ("fp32", "int8") if self._unit == "cpu" else ("fp32",)
 
     def available(self) -> str | None:
-        return unavailable(_PURPOSE, "onnxruntime")
+        missing = unavailable(_PURPOSE, "onnxruntime")
+        if missing is not None or self._unit == "cpu":
+            return missing
+        import onnxruntime
+
+        if CUDA_PROVIDER in onnxruntime.get_available_providers():
+            return None
+        return "the installed ONNX Runtime has no CUDA provider; on a machine with an NVIDIA card: pip install onnxruntime-gpu"
 
     def version(self) -> str:
         return installed_version("onnxruntime")
@@ -171,4 +201,13 @@ class OnnxRuntime:
         """Loads a network as an ONNX file; int8 as quantise-dequantise pairs of uint8 activations and int8 weights."""
         check_setting(self, graph, threads, precision)
         require(_PURPOSE, "onnxruntime")
-        return OnnxRuntimeSession(graph, to_onnx(graph, precision=precision), threads=threads, profile=profile)
+        if (reason := self.available()) is not None:
+            raise RuntimeFailure(reason)
+        provider = CPU_PROVIDER if self._unit == "cpu" else CUDA_PROVIDER
+        session = OnnxRuntimeSession(
+            graph, to_onnx(graph, precision=precision), threads=threads, profile=profile, provider=provider
+        )
+        if provider not in session.providers:
+            session.close()
+            raise RuntimeFailure(f"ONNX Runtime found no card that its CUDA provider can use for '{graph.name}'")
+        return session

@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU."""
+"""OpenVINO on the CPU, or on Intel's GPUs by its plugin for them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from latcast.runtimes.session import check_profiling, check_setting, checked_inp
 
 _PURPOSE = "measuring with OpenVINO"
 
-DEVICE = "CPU"
+DEVICES = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU"}
+"""Kind of unit to what OpenVINO calls it."""
 
 PROFILE_WARMUPS = 3
 """Runs before the profiled ones: the first generates code."""
 
-_PRECISION_HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
+_PRECISION_HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
 """What is computed in where the file says float32. Without a hint, a CPU that has bfloat16 uses it."""
 
 
@@ -48,19 +49,16 @@ def _translated(problem: Exception, graph: Graph, doing: str) -> RuntimeFailure 
     return RuntimeFailure(f"openvino failed {doing} '{graph.name}': {text}")
 
 
-def _compile(graph: Graph, model: bytes, threads: int, precision: str, *, profile: bool) -> Any:
+def _compile(graph: Graph, model: bytes, threads: int, precision: str, unit: str, *, profile: bool) -> Any:
     """A compiled model for one inference at a time."""
     properties = {
-        "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": _PRECISION_HINTS[precision],
+        "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": _PRECISION_HINTS[precision], "PERF_COUNT": profile,
+    }  # fmt: skip
+    if unit == "cpu":
         # The worker pins the process.
-        "ENABLE_CPU_PINNING": False,
-        "PERF_COUNT": profile,
-    }
+        properties |= {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
     try:
-        return _core().compile_model(_core().read_model(model), DEVICE, properties)
+        return _core().compile_model(_core().read_model(model), DEVICES[unit], properties)
     except RuntimeError as problem:
         raise _translated(problem, graph, "to load") from problem
 
@@ -68,7 +66,7 @@ def _compile(graph: Graph, model: bytes, threads: int, precision: str, *, profil
 class OpenVinoSession:
     """A network in OpenVINO, its inputs in memory that does not move."""
 
-    def __init__(self, graph: Graph, model: bytes, *, threads: int, precision: str, profile: bool) -> None:
+    def __init__(self, graph: Graph, model: bytes, *, threads: int, precision: str, unit: str, profile: bool) -> None:
         import openvino
 
         self.graph = graph
@@ -76,7 +74,7 @@ class OpenVinoSession:
         self._runs = 0
         # The native tensors share these arrays: freeing one while a request lives is a segmentation fault.
         self._inputs = [np.zeros(graph.shape(name), graph.tensors[name].dtype) for name in graph.inputs]
-        self._compiled = _compile(graph, model, threads, precision, profile=profile)
+        self._compiled = _compile(graph, model, threads, precision, unit, profile=profile)
         self._request = self._compiled.create_infer_request()
         for name, array in zip(graph.inputs, self._inputs, strict=True):
             self._request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
@@ -84,7 +82,7 @@ class OpenVinoSession:
 
     @property
     def threads(self) -> int:
-        """The number of threads that the compiled model says it uses."""
+        """The number of threads that the compiled model says it uses; of a CPU."""
         return int(self._compiled.get_property("INFERENCE_NUM_THREADS"))
 
     def run(self) -> None:
@@ -145,20 +143,36 @@ class OpenVinoSession:
 
 
 class OpenVino:
-    """OpenVINO's CPU plugin, tuned for the latency of one inference."""
+    """OpenVINO's plugin for a kind of unit, tuned for the latency of one inference."""
 
     name = "openvino"
+    units = ("cpu", "gpu", "npu")
+
+    def __init__(self, unit: str = "cpu") -> None:
+        self._unit = unit
+
+    def on(self, unit: str) -> OpenVino:
+        """The same on another kind of unit."""
+        return OpenVino(unit)
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """fp32 and int8, and bf16 where the CPU computes in it."""
+        """fp32 and int8, and bf16 where the CPU computes in it; fp16 on GPUs and NPUs."""
+        if self._unit != "cpu":
+            return ("fp32", "fp16", "int8") if self._unit == "gpu" else ("fp16", "int8")
         if self.available() is not None:
             return ("fp32", "int8")
-        native = "BF16" in _core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
+        native = "BF16" in _core().get_property(DEVICES["cpu"], "OPTIMIZATION_CAPABILITIES")
         return ("fp32", "bf16", "int8") if native else ("fp32", "int8")
 
     def available(self) -> str | None:
-        return unavailable(_PURPOSE, "openvino")
+        missing = unavailable(_PURPOSE, "openvino")
+        if missing is not None or self._unit == "cpu":
+            return missing
+        found = [str(name) for name in _core().available_devices]
+        if any(name.partition(".")[0] == DEVICES[self._unit] for name in found):
+            return None
+        return f"OpenVINO finds no {DEVICES[self._unit]} here (only {', '.join(found)}): it knows Intel's, with their drivers"
 
     def version(self) -> str:
         return installed_version("openvino")
@@ -167,5 +181,7 @@ class OpenVino:
         """Loads a network as an ONNX file; int8 as quantise-dequantise pairs where integers are read, as NNCF places them."""
         require(_PURPOSE, "openvino")
         check_setting(self, graph, threads, precision)
+        if self._unit != "cpu" and (reason := self.available()) is not None:
+            raise RuntimeFailure(reason)
         model = to_qdq(graph, style=INPUT_STYLE) if precision == "int8" else to_onnx(graph)
-        return OpenVinoSession(graph, model, threads=threads, precision=precision, profile=profile)
+        return OpenVinoSession(graph, model, threads=threads, precision=precision, unit=self._unit, profile=profile)
