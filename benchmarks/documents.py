@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import choose, decisions, memory, phones, pool
+from benchmarks import choose, decisions, memory, outsiders, phones, pool
 from benchmarks import devices as unknown_devices
 from benchmarks.accuracy import RESULTS, results
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
@@ -33,9 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "measured.png"
 
 PROFILED = ("openvino-fp32", "onnxruntime-fp32", "litert-fp32")
-"""Results of what `latcast profile` makes, judged by `python -m benchmarks accuracy`."""
-
-UNSEEN = "lineages not trained on"
+"""Results of what `latcast profile` makes, judged by `python -m benchmarks outsiders` and by `accuracy`."""
 
 MEASURED = 10
 """Networks of a new device, in the overview."""
@@ -62,12 +60,12 @@ def overview_table() -> str:
     """This machine, the shipped phones and new devices: figures of lineages that nothing was learned from, and of the others."""
     head = ["what is predicted", "label error %", "unseen lineages: MAPE %", "±5 %", "±10 %", "in the 90 % interval %",
             "easier test: MAPE %"]  # fmt: skip
-    found = results()
+    found, strange = results(), outsiders.results()
     rows = []
     for name in PROFILED:
-        document = found[name]
-        what = f"this machine, {document['platform'].split('/', 1)[1]}"
-        rows.append([what, f"{document['label_error']:.1f}", *_cells(document["kinds"][UNSEEN]), f"{document['mape']:.1f}"])
+        judged, easier = strange[name]["reported"], found[name]["mape"]
+        what = f"this machine, {strange[name]['platform'].split('/', 1)[1]}"
+        rows.append([what, f"{judged['label_error']:.1f}", *_cells(judged), f"{easier:.1f}"])
     for row in phones.summary():
         what = f"phones, {row['group']} ({row['platforms']} platforms)"
         rows.append([what, "not known", *_cells(row, "lineage_"), f"{row['random_mape']:.1f}"])
@@ -185,6 +183,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "pool-sources": pool.sources_table,
     "ratios": decisions.ratios_table,
     "reliability": decisions.reliability_table,
+    "outsiders": lambda: outsiders.outsiders_table(outsiders.results()),
     "accuracy": lambda: summary_table(results()),
     "blocks": lambda: blocks_table(results()),
     "learn-from": lambda: learn_from_table(results()),
@@ -248,12 +247,12 @@ def made_anew(path: Path) -> str:
 
 
 def draw(path: Path = PICTURE) -> Path:
-    """Predicted against measured latencies of the networks that `python -m benchmarks accuracy` judged, with 90 % intervals."""
+    """Predicted against measured latencies of the networks that `python -m benchmarks outsiders` judged, with 90 % intervals."""
     from matplotlib.ticker import FormatStrFormatter
 
     from latcast import drawing
 
-    found = results()
+    found = outsiders.results()
     figure = drawing.new_figure(9.0, 3.5)
     panels = figure.subplots(1, len(PROFILED), sharex=True, sharey=True)
     shown = [each for name in PROFILED for each in found[name]["per_network"]]
@@ -275,7 +274,8 @@ def draw(path: Path = PICTURE) -> Path:
         axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         drawing.plain(axes, "measured, ms", "predicted, ms" if place == 0 else "")
         axes.set_title(
-            f"{document['platform'].split('/')[1]}: MAPE {document['mape']:.1f} %,\nlabel error {document['label_error']:.1f} %",
+            f"{document['platform'].split('/')[1]}: MAPE {document['all']['mape']:.1f} %,\n"
+            f"label error {document['all']['label_error']:.1f} %",
             fontsize="small",
         )
         axes.legend(fontsize="x-small", frameon=False, loc="upper left")

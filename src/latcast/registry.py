@@ -52,6 +52,27 @@ def matching(pattern: str | None, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if pattern in name)
 
 
+def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list[str]:
+    """The names that a pattern stands for: see :func:`matching`.
+
+    Args:
+        pattern: Part of a name, or a glob.
+        names: All of them.
+        kind: What they are, in the singular: "platform".
+        listing: The command that lists them.
+
+    Raises:
+        UnknownNameError: There is none; the message lists the nearest.
+    """
+    known = list(names)
+    found = matching(pattern, known)
+    if not found:
+        near = nearest_names(pattern, known)
+        nearest = f"nearest: {', '.join(near)}; " if near else ""
+        raise UnknownNameError(f"no {kind} matches '{pattern}'; {nearest}all: {listing}")
+    return found
+
+
 @cache
 def _all_entry_points() -> Any:
     """Those of every installed distribution, read once: it takes milliseconds, whatever the group."""

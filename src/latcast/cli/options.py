@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from typer import Argument, Option
 
-from latcast.errors import DatasetError, LatcastError, UnknownNameError, UnknownPlatformError
+from latcast.errors import DatasetError, LatcastError, UnknownNameError
 from latcast.measure.settings import WorkerSettings
 from latcast.records import PRECISIONS, Unit
-from latcast.registry import matching, nearest_names
 
 if TYPE_CHECKING:
     from latcast.devices.latency_units import UnitMismatch
@@ -291,59 +290,19 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def matched(pattern: str, names: Iterable[str], kind: str, listing: str) -> list[str]:
-    """The names that a pattern stands for: see :func:`latcast.registry.matching`.
-
-    Args:
-        pattern: Part of a name, or a glob.
-        names: All of them.
-        kind: What they are, in the singular: "platform".
-        listing: The command that lists them.
-
-    Raises:
-        UnknownNameError: There is none; the message lists the nearest.
-    """
-    known = list(names)
-    found = matching(pattern, known)
-    if not found:
-        near = nearest_names(pattern, known)
-        nearest = f"nearest: {', '.join(near)}; " if near else ""
-        raise UnknownNameError(f"no {kind} matches '{pattern}'; {nearest}all: {listing}")
-    return found
-
-
 def platforms_in(on: str) -> list[str | PlatformPredictor]:
-    """The platforms that ``--on`` names, each once: patterns stand for the ids that match them.
-
-    Of a device that nobody measured under a runtime, and whose chip is known, it is the predictor from the chip alone.
+    """The platforms that ``--on`` names: see :func:`latcast.devices.unmeasured.named_platforms`.
 
     Raises:
         LatcastError: None is named, or a pattern matches none.
         UnknownPlatformError: There is no such platform, and its device is not known either.
     """
-    from latcast.predictors.bundle_index import find_platform, platform_ids
+    from latcast.devices.unmeasured import named_platforms
 
-    found: dict[str, None] = {}
-    for name in names_in(on):
-        if any(sign in name for sign in "*?[") and not Path(name).exists():
-            found.update(dict.fromkeys(matched(name, platform_ids(), "platform", "latcast platforms")))
-        else:
-            found[name] = None
-    if not found:
+    names = names_in(on)
+    if not names:
         raise LatcastError(f"--on '{on}' names no platform; latcast platforms lists them")
-    listed: list[str | PlatformPredictor] = []
-    for name in found:
-        try:
-            find_platform(name)
-            listed.append(name)
-        except UnknownPlatformError:
-            from latcast.devices.unmeasured import unmeasured_platform
-
-            predictor = unmeasured_platform(name)
-            if predictor is None:
-                raise
-            listed.append(predictor)
-    return listed
+    return named_platforms(names)
 
 
 def parse_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:

@@ -11,6 +11,7 @@ from latcast.cli import options
 from latcast.cli.lazy_group import CommandGroup, command_group
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
+from latcast.registry import matched
 
 if TYPE_CHECKING:
     from latcast.predictors.analytical import ClassThroughput
@@ -82,7 +83,7 @@ def list_platforms(
     for problem in scan_bundles().problems:
         warn(problem)
     if pattern and found:
-        chosen = options.matched(pattern, [each.id for each in found], "platform", "latcast platforms")
+        chosen = matched(pattern, [each.id for each in found], "platform", "latcast platforms")
         found = [each for each in found if each.id in chosen]
     if as_json:
         print_json([each.to_json() for each in found])
@@ -314,7 +315,7 @@ def models(
     from latcast.spaces import models as named
 
     networks = {network.name: network for network in named.models()}
-    found = [networks[name] for name in options.matched(pattern, networks, "published network", "latcast models")]
+    found = [networks[name] for name in matched(pattern, networks, "published network", "latcast models")]
     if as_json:
         print_json([asdict(network) for network in found])
         return

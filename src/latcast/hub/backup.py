@@ -14,13 +14,13 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
-from latcast import __version__
 from latcast.errors import HubError
 from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
@@ -82,7 +82,7 @@ def back_up(database: HubDatabase, path: Path, watch: Watch = lambda done: None)
         with replacing(path) as draft:
             draft.touch(mode=0o600)
             with gzip.open(draft, "wb", compresslevel=6) as file:
-                head = {"latcast_hub_backup": SCHEMA, "tables": newest(), "latcast": __version__, "made_at": made_at}
+                head = {"latcast_hub_backup": SCHEMA, "tables": newest(), "latcast": version("latcast"), "made_at": made_at}
                 file.write(json.dumps(head).encode() + b"\n")
                 for name, line in _lines(database):
                     digest.update(line)
@@ -95,7 +95,7 @@ def back_up(database: HubDatabase, path: Path, watch: Watch = lambda done: None)
     except OSError as problem:
         raise HubError(f"cannot write the backup {path}: {problem.strerror or problem}") from problem
     watch(sum(counts.values()))
-    return Backup(made_at, __version__, counts, digest.hexdigest())
+    return Backup(made_at, version("latcast"), counts, digest.hexdigest())
 
 
 def _lines(database: HubDatabase) -> Iterator[tuple[str, bytes]]:

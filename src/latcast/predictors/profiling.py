@@ -159,18 +159,6 @@ def network_items(
     Raises:
         TrainingError: Nothing known to learn from.
     """
-    from latcast.spaces import build
-
-    def networks(plan: MeasurePlan, part_s: float) -> tuple[list[CampaignItem], float]:
-        count = max(30, round(NETWORKS_PER_SECOND * part_s))
-        chosen = training_mix(count, seed, runtime=rules.runtime)
-        if budget_s < WHOLE_MIX_SECONDS:
-            most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
-            chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
-        batch_size = min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size)
-        small = dataclasses.replace(plan, batch_size=batch_size)
-        return [CampaignItem(reference, "network", small) for reference in chosen], part_s
-
     chosen_model(learn_from)
     plan = OPERATOR_PLAN if learn_from == "operators" else WHOLE_PLAN
     part_s = WHOLE_NETWORKS_SHARE * budget_s if learn_from == "kernels" else budget_s

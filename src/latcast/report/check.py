@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from latcast.devices.unmeasured import named_platforms
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
-from latcast.predictors.bundle_index import find_platform, platform_ids
+from latcast.predictors.bundle_index import find_platform
 from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import error_correlation, joint_of, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -312,18 +313,12 @@ def _known(tiers: Sequence[Tier]) -> str:
     return "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
 
 
-def _named(tier: Tier) -> Iterable[str]:
+def _named(tier: Tier) -> list[str | PlatformPredictor]:
     """The platforms of a tier, each once."""
-    found: dict[str, None] = {}
-    for name in tier.platforms:
-        if any(sign in name for sign in "*?[") and not Path(name).exists():
-            matching = [each for each in platform_ids() if fnmatchcase(each, name)]
-            if not matching:
-                raise LatcastError(f"tier {tier.name}: no platform matches '{name}'; latcast platforms lists them")
-            found.update(dict.fromkeys(matching))
-        else:
-            found[name] = None
-    return found
+    try:
+        return named_platforms(tier.platforms)
+    except LatcastError as problem:
+        raise type(problem)(f"tier {tier.name}: {problem}") from problem
 
 
 def _of_tier(graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above: float) -> Iterable[Check]:
