@@ -21,7 +21,6 @@ from latcast.measure.labels import label_error_of_halves, label_error_to_json
 from latcast.predictors.metrics import judge
 from latcast.records import Reference
 from latcast.spaces.named_graphs import reference_of
-from latcast.spaces.published_segments import REGISTRIES
 
 RESULTS = Path(__file__).parent / "results" / "outsiders"
 
@@ -75,8 +74,10 @@ def judge_outsiders(bench: Bench, labels_of: Bench) -> dict[str, Any]:
     with Store(profiled["store"]) as learned, labels_of.store("labels") as labels:
         # The predictor speaks of the quiet state as it was known when it was trained.
         labels.take_quiet_times(learned)
-        halves_ms = {each.reference.name: each.halves_ms for each in labels.labels(platform=profiled["platform"])}
-    found = bench.latcast("evaluate", profiled["platform"], path, profiled["store"], "--families", ",".join(REGISTRIES))
+        found_labels = labels.labels(platform=profiled["platform"])
+    halves_ms = {each.reference.name: each.halves_ms for each in found_labels}
+    spaces = ",".join(sorted({each.reference.space for each in found_labels}))
+    found = bench.latcast("evaluate", profiled["platform"], path, profiled["store"], "--families", spaces)
     rows = found["per_network"]
     parts = {half: [row for row in rows if half_of(row["model"]) == half] for half in HALVES}
     return {
