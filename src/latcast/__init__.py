@@ -31,6 +31,7 @@ _WHERE = {
     "find_devices": "latcast.devices.device_search",
     "find_kernels": "latcast.kernels.search",
     "from_torch": "latcast.graph.importers",
+    "hub": "latcast.hub.client",
     "load": "latcast.predictors.forecast",
     "load_graph": "latcast.graph.importers",
     "load_rules": "latcast.kernels.rules",
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from latcast.graph.importers import from_torch as from_torch
     from latcast.graph.importers import load_graph as load_graph
     from latcast.graph.ir import Graph as Graph
+    from latcast.hub.client import hub as hub
     from latcast.kernels.kernel import Kernel as Kernel
     from latcast.kernels.memory import Memory as Memory
     from latcast.kernels.rules import FusionRules as FusionRules
@@ -147,7 +149,7 @@ class _CalledRoom(ModuleType):
         return inspect.signature(_found(self.__name__.rpartition(".")[2]))
 
 
-for _room in ("measure", "report", "search"):
+for _room in ("hub", "measure", "report", "search"):
     # Importing a room binds its name here, over that of the function.
     importlib.import_module(f"latcast.{_room}").__class__ = _CalledRoom
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 EXAMPLES = 25
 """Requests of each operation, right ones and wrong ones each."""
 
-OPERATIONS = 14
+OPERATIONS = 17
 
 
 @pytest.fixture(params=["empty", "filled"])

@@ -82,6 +82,7 @@ def serve(
         str, Option("--access-log", metavar="FILE", help="A JSON line for each request; - for standard output.")
     ] = "",
     refit: Annotated[bool, Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
+    snapshots: Annotated[Path | None, Option("--snapshots", help="Folder of those of latcast hub snapshot.")] = None,
     workers: Annotated[int, Option("--workers", help="Processes; more than one needs PostgreSQL.", min=1, max=64)] = 1,
 ) -> None:
     """The hub: upload, query, predictions, pages.
@@ -112,6 +113,7 @@ def serve(
         models_per_minute=-(-models_per_minute // workers),
         preload=True,
         refit=refit,
+        snapshots=snapshots or hub_admin.snapshots_folder(),
     )
     for each in proxy or ():
         try:

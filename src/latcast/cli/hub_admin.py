@@ -245,5 +245,49 @@ def _said(found: Backup, where: str, as_json: bool) -> None:
         print(f"{where}: {found.rows.get('measurements', 0)} measurements, {sum(found.rows.values())} rows in all")
 
 
-COMMANDS = (trust, uploads, undo, redo, audit, backup, restore)
+def snapshots_folder() -> Path:
+    """Where versions are, unless said otherwise."""
+    return data_folder() / "hub-snapshots"
+
+
+Folder = Annotated[Path | None, Option("--folder", help="Of all versions. [default: hub-snapshots in the user's folder]")]
+
+
+def snapshot(
+    folder: Folder = None,
+    licence: Annotated[str, Option("--licence", help="SPDX identifier of what contributors agreed to.")] = "CC-BY-4.0",
+    url: Annotated[str, Option("--url", help="Where the hub is, for the citation.")] = "",
+    parquet: Annotated[bool | None, Option("--parquet/--no-parquet", help="Beside JSON Lines; where it is installed.")] = None,
+    drop: Annotated[str, Option("--drop", metavar="VERSION", help="Remove a version instead.")] = "",
+    yes: Yes = False,
+    database: Database = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Publish all measurements as a version that stays as it is: JSON Lines, Parquet, licence, citation.
+
+    A server offers those of its --snapshots at /api/snapshots.
+
+    \b
+    Examples:
+      latcast hub snapshot --url https://latcast.example
+      latcast hub snapshot --drop 2026-01-31 --yes
+    """
+    from latcast.hub.snapshot import drop_snapshot, make_snapshot
+
+    where = folder or snapshots_folder()
+    if drop:
+        agreed(f"Remove the version {drop} for good?", yes)
+        drop_snapshot(where, drop)
+        print(f"removed {drop}")
+        return
+    with open_hub(database) as hub:
+        found = make_snapshot(hub, where, licence=licence, url=url, parquet=parquet)
+    if as_json:
+        print_json({"folder": str(where / found.version), **found.to_json()})
+    else:
+        size_mb = sum(each["size_bytes"] for each in found.files.values()) / 1e6
+        print(f"{where / found.version}: {found.measurements} measurements, {size_mb:.1f} MB, {found.licence}")
+
+
+COMMANDS = (trust, uploads, undo, redo, audit, backup, restore, snapshot)
 """Commands of ``latcast hub``."""

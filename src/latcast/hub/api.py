@@ -11,10 +11,12 @@ from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
+from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.listing import DEVICES, NETWORKS, PLATFORMS, Cursor, Find, Limit, Listing, Row, SortBy
 from latcast.hub.queries import NotFoundError, network_json
 from latcast.hub.site import Site, as_json
+from latcast.hub.snapshot import list_snapshots, snapshot_file
 from latcast.hub.tokens import Token
 from latcast.hub.uploads import MAX_BODY_BYTES, MAX_RECORDS, parse_upload, read_body
 
@@ -66,6 +68,9 @@ class Api:
             ("/devices", self.devices, "Devices with their platforms", (422,)),
             ("/platforms", self.platforms, "Platforms: those measured here, and those that come with latcast", (422,)),
             ("/platforms/" + PLATFORM_PATH, self.platform, "What is measured and predicted of a platform", (404, 422)),
+            ("/bundles/" + PLATFORM_PATH, self.bundle, "The predictor of a platform, for latcast predict --on hub:", (404, 422)),
+            ("/snapshots", self.snapshots, "Versions of all measurements that stay as they are", ()),
+            ("/snapshots/{version}/{name}", self.snapshot, "A file of such a version", (404, 422)),
             ("/networks", self.networks, "Networks with their range of latencies", (422,)),
             ("/networks/{key}", self.network, "A network with its latency on each platform", (404, 422)),
             ("/networks/{key}/onnx", self.onnx, "A signature network as an ONNX file", (404, 422)),
@@ -127,6 +132,22 @@ class Api:
     async def platform(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
         name = f"{device}/{runtime}/{unit}/{precision}"
         return await self._cached(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
+
+    async def bundle(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
+        name = f"{device}/{runtime}/{unit}/{precision}"
+        content = await self.site.cache.answer(("bundle", name), lambda: self.site.reader.bundle(name))
+        return Response(content, media_type="application/zip")
+
+    async def snapshots(self) -> Response:
+        found = await run_in_threadpool(list_snapshots, self.site.settings.snapshots)
+        return Response(as_json({"snapshots": [each.to_json() for each in found]}), media_type="application/json")
+
+    async def snapshot(self, version: Key, name: Key) -> Response:
+        try:
+            path = snapshot_file(self.site.settings.snapshots, version, name)
+        except HubError as problem:
+            raise NotFoundError(str(problem)) from problem
+        return FileResponse(path, media_type="application/octet-stream", filename=f"{version}-{name}")
 
     async def network(self, key: Key) -> Response:
         return await self._cached(("network", key), lambda: self.site.reader.network(key))

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from latcast.chips.chip_names import silicon
+from latcast.datasets.splits import lineage_of
+from latcast.devices.added_device import typical_interval
 from latcast.devices.device_model import INTERCEPT, Described, DeviceModel, KnownPlatform
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.known_platforms import RULES, covariates_of, kind_of
@@ -34,9 +36,12 @@ from latcast.hub import browser
 from latcast.hub.model import LOG_SCALE, UNKNOWN_DEVIATION, Forecast, HubModel, LogScaleModel, Observation
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import load_rules
+from latcast.predictors.calibration_terms import CalibrationTerms
+from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast
 from latcast.predictors.network_features import ADDED, NetworkFeatures, network_place, network_terms, network_totals
 from latcast.predictors.platform_posterior import posterior
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import network_named
 from latcast.spaces.measured_only import can_build
@@ -156,6 +161,26 @@ class HubDeviceModel:
         """See :class:`~latcast.hub.model.HubModel`."""
         known = [key for key in keys if key in self.networks.row]
         return _forecasts(forecast, known, self._rows(known))
+
+    def predictor(self, platform: str, measured: Mapping[str, float]) -> PlatformPredictor | None:
+        """See :class:`~latcast.hub.model.HubModel`."""
+        given = {key: latency_ms for key, latency_ms in measured.items() if key in self.networks.row}
+        about = _without_latencies(platform)
+        if not given or about is None:
+            return None
+        forecast = self.forecast(self._rows(given), np.log(list(given.values())), platform)
+        card = {
+            "trained_on": f"{len(given)} networks measured on a hub, and {len(self.model.platforms)} other platforms",
+            "learn_from": "networks",
+            "model": POSTERIOR,
+            "measurements": len(given),
+            TRAINING_KEYS: sorted(given),
+            TRAINING_LINEAGES: sorted({lineage_of(self.networks.references[key]) for key in given}),
+        }
+        return PlatformPredictor(
+            Platform.parse(platform), load_rules(RULES), forecast.analytical(), {},
+            CalibrationTerms(constant_ms=forecast.constant_ms), typical_interval(self.pool, forecast, about.kind), card, forecast,
+        )  # fmt: skip
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`; of a platform without a measured network of known kernels nothing is said of

@@ -19,6 +19,7 @@ from latcast.records import Reference
 
 if TYPE_CHECKING:
     from latcast.predictors.device_forecast import DeviceForecast
+    from latcast.predictors.platform_predictor import PlatformPredictor
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,9 @@ class HubModel(Protocol):
 
     def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
         """What a platform of the pool says of networks; of those whose kernels are known."""
+
+    def predictor(self, platform: str, measured: Mapping[str, float]) -> PlatformPredictor | None:
+        """That of a platform by some latencies (ms); None where no kernels are known of what it ran."""
 
     def to_json(self) -> dict[str, Any]:
         """The model as JSON values, from which its fitter's ``load`` makes it again."""
@@ -149,6 +153,10 @@ class LogScaleModel:
     def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`."""
         return {}
+
+    def predictor(self, platform: str, measured: Mapping[str, float]) -> PlatformPredictor | None:
+        """See :class:`~latcast.hub.model.HubModel`."""
+        return None
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`."""

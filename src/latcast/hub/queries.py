@@ -8,6 +8,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from latcast.hub.cells import Cells, read_cells
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import Forecast, connected_groups
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
+from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import shipped_pool
+from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.pool_file import Pool
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import network_named
@@ -279,6 +283,25 @@ class HubReader:
             "not_predicted": len(missing),
             "would_connect": [network_json(item) for item in self._would_connect(known, missing)],
         }
+
+    def bundle(self, platform: str) -> bytes:
+        """The predictor of a platform, as a bundle: from its latencies, or that of the pool where nobody measured it here.
+
+        Raises:
+            NotFoundError: The hub knows no such platform, or nothing tells its scale.
+        """
+        cells = self.cells(platform=platform) if _storable(platform) else None
+        model = self._served.model if self._served is not None else None
+        predictor: PlatformPredictor | None = None
+        if cells is not None and cells.platforms and model is not None:
+            predictor = model.predictor(platform, cells.by_platform()[platform])
+        pool = self._pool()
+        if predictor is None and pool is not None and platform in pool:
+            predictor = pool.predictor(platform)
+        if predictor is None:
+            raise NotFoundError(f"the hub has no predictor of '{platform[:200]}'; /api/platforms lists what it knows")
+        with TemporaryDirectory(prefix="latcast-") as folder:
+            return save_bundle(predictor, Path(folder) / "bundle.zip", compressed=True).read_bytes()
 
     def _pool_page(self, pool: Pool, platform: str) -> dict[str, Any]:
         """As :meth:`device_page`, of a platform that others measured and nobody here: all is predicted."""

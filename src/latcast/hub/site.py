@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Gt, Le, Len
@@ -37,6 +38,7 @@ class ServerSettings:
         preload: Whether to load the platforms when the server starts, rather than for the first model.
         most_platforms: Platforms that models are predicted on; all where None.
         seed: Whether what comes with latcast answers before anything was contributed.
+        snapshots: Folder of the versions of all measurements that are offered.
     """
 
     reads_per_minute: int = 3000
@@ -48,6 +50,7 @@ class ServerSettings:
     preload: bool = False
     most_platforms: int | None = None
     seed: bool = True
+    snapshots: Path = Path("snapshots")
 
 
 HEALTH_S = 1.0

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
 from latcast.errors import HubError
 from latcast.hub.refitting import end_with_parent
+
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable under which workers keep their metrics together; see :mod:`latcast.hub.observing`."""
 
 MARK = "LATCAST_HUB_WORKER"
 """Environment variable of a worker."""
@@ -58,6 +62,8 @@ def run_workers(serving: Serving, listening: socket.socket) -> None:
     """
     context = get_context("spawn")
     os.environ[MARK] = "latcast-hub-worker"
+    metrics = TemporaryDirectory(prefix="latcast-metrics-")
+    os.environ.setdefault(SHARED_FOLDER, metrics.name)
     ending: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -90,6 +96,7 @@ def run_workers(serving: Serving, listening: socket.socket) -> None:
             process.kill()
         for number, handler in before.items():
             signal.signal(number, handler)
+        metrics.cleanup()
 
 
 def _work(serve: Callable[[socket.socket], Any], listening: socket.socket) -> None:

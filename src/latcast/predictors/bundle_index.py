@@ -15,6 +15,7 @@ from latcast.folders import bundles_folder
 from latcast.predictors.bundle import BundleSummary, read_summary, save_bundle
 from latcast.predictors.bundle_files import is_bundle
 from latcast.predictors.card import SUMMARY, is_better
+from latcast.predictors.hub_bundles import hub_bundle, is_on_hub
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.pool_file import POOL_FILE, Pool
 from latcast.records import Platform
@@ -262,15 +263,17 @@ def find_platform(id_or_path: str | Path) -> Path | PooledPlatform:
     Args:
         id_or_path: A bundle's path; a platform id; or the beginning of one where a single platform begins so
             (``local/onnxruntime``). ``local/...`` also stands for a bundle that was measured on a machine like this one
-            (same CPU model), whatever name its device has.
+            (same CPU model), whatever name its device has. ``hub:https://host/ID`` is a platform of a hub.
 
     Raises:
         UnknownPlatformError: There is none, or several begin so; the message lists the nearest names.
     """
+    text = str(id_or_path)
+    if is_on_hub(text):
+        return hub_bundle(text)
     path = Path(id_or_path).expanduser()
     if is_bundle(path):
         return path
-    text = str(id_or_path)
     if path.suffix == ".zip" or text.startswith((".", "/", "~")):
         raise UnknownPlatformError(f"found no bundle at '{text}', expected a bundle (a folder or a .zip); check the path")
     wanted = text.rstrip("/")

@@ -1,0 +1,266 @@
+"""Open data: all measurements of a hub as a version that stays as it is, with a licence and a citation."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version as installed_version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from latcast.errors import HubError
+from latcast.extras import require, unavailable
+from latcast.folders import replacing
+from latcast.hub.database import HubDatabase
+from latcast.hub.queries import HubReader, named
+from latcast.measure.environment import utc_now
+from latcast.reading import parse_json
+from latcast.records import Measurement, Platform
+
+DEFAULT_LICENCE = "CC-BY-4.0"
+"""SPDX identifier of what contributors agree to unless a hub says otherwise."""
+
+MANIFEST = "manifest.json"
+MEASUREMENTS, PARQUET = "measurements.jsonl.gz", "measurements.parquet"
+FILES = (MEASUREMENTS, PARQUET, "CITATION.cff", "README.md", MANIFEST)
+
+PORTION = 2000
+"""Records written at once."""
+
+_VERSION = re.compile(r"\d{4}-\d\d-\d\d(?:\.\d{1,4})?")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a version holds.
+
+    Attributes:
+        version: The day, with a number behind it from the second one of a day on.
+        made_at: When.
+        licence: SPDX identifier.
+        measurements, platforms, networks, contributors: How many.
+        model: Number of the hub's model, and its error on held-out devices.
+        files: Name to size in bytes and SHA-256.
+    """
+
+    version: str
+    made_at: str
+    licence: str
+    measurements: int
+    platforms: int
+    networks: int
+    contributors: int
+    model: dict[str, Any] | None
+    files: dict[str, dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def make_snapshot(
+    database: HubDatabase, folder: Path, *, licence: str = DEFAULT_LICENCE, url: str = "", parquet: bool | None = None
+) -> Snapshot:
+    """Writes a new version below a folder.
+
+    Args:
+        database: Open.
+        folder: Of all versions.
+        licence: SPDX identifier.
+        url: Where the hub is, for the citation.
+        parquet: Whether to write Parquet beside JSON Lines; where it is installed where None.
+
+    Raises:
+        MissingExtraError: Parquet is asked for and not installed.
+        HubError: There is nothing to publish, or the folder cannot be written.
+    """
+    if parquet:
+        require("Parquet", "pyarrow")
+    if parquet is None:
+        parquet = unavailable("Parquet", "pyarrow") is None
+    reader = HubReader(database)
+    counts = reader.counts()
+    if not counts["measurements"]:
+        raise HubError("there is nothing to publish; upload measurements first")
+    made_at = utc_now()
+    version = _free_version(folder, made_at[:10])
+    newest = next(iter(reader.models()), None)
+    names = [item["name"] for item in reader.contributors()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / version) as draft:
+            draft.mkdir()
+            written = _write_records(database, draft, parquet)
+            (draft / "CITATION.cff").write_text(_citation(version, made_at, licence, url, names), encoding="utf-8")
+            (draft / "README.md").write_text(_readme(version, licence, url, written, parquet), encoding="utf-8")
+            files = {file.name: {"size_bytes": file.stat().st_size, "sha256": _sha256(file)} for file in sorted(draft.iterdir())}
+            found = Snapshot(
+                version,
+                made_at,
+                licence,
+                written,
+                counts["platforms"],
+                counts["networks"],
+                len(names),
+                None if newest is None else {"number": newest["number"], "held_out": newest["held_out"]},
+                files,
+            )
+            (draft / MANIFEST).write_text(json.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise HubError(f"cannot write the snapshot {folder / version}: {problem.strerror or problem}") from problem
+    return found
+
+
+def list_snapshots(folder: Path) -> list[Snapshot]:
+    """Versions below a folder, the newest first."""
+    found = []
+    for path in folder.glob(f"*/{MANIFEST}") if folder.is_dir() else ():
+        if _VERSION.fullmatch(path.parent.name):
+            found.append(Snapshot(**parse_json(path.read_bytes(), str(path), error=HubError)))
+    return sorted(found, key=lambda each: each.made_at, reverse=True)
+
+
+def snapshot_file(folder: Path, version: str, name: str) -> Path:
+    """A file of a version.
+
+    Raises:
+        HubError: There is none of this name.
+    """
+    path = folder / version / name
+    if not _VERSION.fullmatch(version) or name not in FILES or not path.is_file():
+        raise HubError(f"no snapshot '{version[:20]}' has a file '{name[:40]}'; /api/snapshots lists them")
+    return path
+
+
+def drop_snapshot(folder: Path, version: str) -> None:
+    """Removes a version, where someone asked for measurements to be removed that it holds.
+
+    Raises:
+        HubError: There is none of this name.
+    """
+    snapshot_file(folder, version, MANIFEST)
+    shutil.rmtree(folder / version)
+
+
+def _free_version(folder: Path, day: str) -> str:
+    number, found = 1, day
+    while (folder / found).exists():
+        number, found = number + 1, f"{day}.{number + 1}"
+    return found
+
+
+def _write_records(database: HubDatabase, folder: Path, parquet: bool) -> int:
+    records = database.measurements(failed=True, as_taken=True)
+    written = 0
+    writer: Any = None
+    with gzip.GzipFile(folder / MEASUREMENTS, "wb", mtime=0) as file:
+        while portion := [_with_name(item) for item in islice(records, PORTION)]:
+            for item in portion:
+                file.write(json.dumps(item.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n")
+            if parquet:
+                writer = _write_parquet(writer, folder / PARQUET, portion)
+            written += len(portion)
+    if writer is not None:
+        writer.close()
+    return written
+
+
+def _with_name(item: Measurement) -> Measurement:
+    return replace(item, reference=named(item.reference))
+
+
+def _write_parquet(writer: Any, path: Path, portion: Sequence[Measurement]) -> Any:
+    import pyarrow
+    from pyarrow import parquet
+
+    text, number = pyarrow.string(), pyarrow.float64()
+    schema = pyarrow.schema(
+        [
+            *((name, text) for name in ("platform", "device", "runtime", "runtime_version", "unit", "precision")),
+            *((name, text) for name in ("network", "key", "space", "parameters", "role")),
+            *((name, number) for name in ("latency_ms", "raw_latency_ms", "variation")),
+            ("runs_ms", pyarrow.list_(number)),
+            ("statistic", text),
+            ("warmup_runs", pyarrow.int64()),
+            ("taken_at", text),
+            ("error", text),
+            ("environment", text),
+        ]
+    )
+    if writer is None:
+        writer = parquet.ParquetWriter(path, schema, compression="zstd")
+    writer.write_table(pyarrow.Table.from_pylist(list(_flat(portion)), schema=schema))
+    return writer
+
+
+def _flat(portion: Sequence[Measurement]) -> Iterator[dict[str, Any]]:
+    for item in portion:
+        parts = Platform.parse(item.platform)
+        yield {
+            "platform": item.platform,
+            "device": parts.device,
+            "runtime": parts.runtime,
+            "runtime_version": parts.runtime_version,
+            "unit": parts.unit,
+            "precision": parts.precision,
+            "network": item.reference.name,
+            "key": item.reference.key,
+            "space": item.reference.space,
+            "parameters": json.dumps(dict(item.reference.parameters), sort_keys=True),
+            "role": item.role,
+            "latency_ms": item.latency_ms,
+            "raw_latency_ms": item.raw_latency_ms,
+            "variation": item.variation,
+            "runs_ms": list(item.runs_ms),
+            "statistic": item.statistic,
+            "warmup_runs": item.warmup_runs,
+            "taken_at": item.taken_at,
+            "error": item.error,
+            "environment": json.dumps(dict(item.environment), sort_keys=True),
+        }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _citation(version: str, made_at: str, licence: str, url: str, names: Sequence[str]) -> str:
+    lines = [
+        "cff-version: 1.2.0",
+        "message: If you use these measurements, please cite this version of them.",
+        'title: "Latencies of neural networks on devices, a snapshot of a latcast hub"',
+        "type: dataset",
+        f'version: "{version}"',
+        f"date-released: {made_at[:10]}",
+        f"license: {licence}",
+        *([f"url: {json.dumps(url)}"] if url else []),
+        "authors:",
+        *(f"  - name: {json.dumps(name, ensure_ascii=False)}" for name in names or ["The contributors"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _readme(version: str, licence: str, url: str, measurements: int, parquet: bool) -> str:
+    columns = (
+        f"\n`{PARQUET}` has a row for each record; runs are a list, parameters and environment JSON texts." if parquet else ""
+    )
+    return f"""# Latencies of neural networks on devices, {version}
+
+{measurements} measurements of a latcast hub{f" ({url})" if url else ""}, as they were taken, failed ones too. Licence: {licence}.
+Cite it as `CITATION.cff` says; `{MANIFEST}` has the size and the SHA-256 of every file.
+
+`{MEASUREMENTS}` has a measurement on each line, as `latcast data` reads it:
+
+    latcast data merge all.sqlite {MEASUREMENTS}
+{columns}
+Made by latcast {installed_version("latcast")}.
+"""
