@@ -202,6 +202,32 @@ def test_sizes_that_a_file_leaves_open_are_asked_for(browser: Any, sqlite: HubDa
         watched.close()
 
 
+def test_measuring_can_be_cancelled_and_begun_again_in_int8(browser: Any, sqlite: HubDatabase) -> None:
+    if find_assets() is None:
+        pytest.skip(MISSING)
+    with listening(sqlite, QUICK) as url:
+        watched = Watched(browser, PHONE, url)
+        page = watched.page
+        page.goto(f"{url}/add")
+        page.fill("#device", "Test Browser")
+        page.click("#start")
+        page.wait_for_selector("#cancel:focus")
+        page.click("#cancel")
+        page.wait_for_selector("#problem:not(:empty)")
+        assert page.inner_text("#problem") == "Cancelled; nothing was sent."
+        assert page.evaluate("document.activeElement.id") == "start"
+        page.uncheck("input[value=fp32]")
+        page.check("input[value=int8]")
+        page.click("#start")
+        page.wait_for_selector("#send", state="visible", timeout=280_000)
+        content = str(page.text_content("#content"))
+        assert content.count('/int8"') == len(SIGNATURE)
+        assert '"error": null' in content
+        assert "failed" not in page.inner_text("#measured")
+        watched.close()
+    assert watched.problems == []
+
+
 def test_a_browser_measures_shows_asks_sends_and_is_predicted(
     browser: Any, sqlite: HubDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +247,11 @@ def test_a_browser_measures_shows_asks_sends_and_is_predicted(
         page.wait_for_selector("#send", state="visible", timeout=280_000)
         assert len(sqlite) == 5 * len(SIGNATURE)  # nothing is sent before the click
         shown = page.text_content("#content")
+        assert barriers(page) == []
         page.click("#send")
+        if page.inner_text("#send") == "Send as they are":  # other work on this host made latencies vary
+            assert page.is_visible("#spread")
+            page.click("#send")
         page.wait_for_selector("#predictions", state="visible", timeout=60_000)
         page.click("#check")
         page.wait_for_selector("#checked:not(:empty)", timeout=280_000)

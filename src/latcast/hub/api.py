@@ -27,6 +27,7 @@ Part = Annotated[str, Path(max_length=100, description="A part of a platform id:
 Key = Annotated[str, Path(max_length=64, description="A network's key.")]
 MaybePlatform = Annotated[str | None, Query(max_length=200, description="Only of this platform id.")]
 MaybeNetwork = Annotated[str | None, Query(max_length=64, description="Only of the network with this key.")]
+NetworkPrecision = Annotated[str, Query(pattern="^(fp32|int8)$", description='"fp32" or "int8", quantised.')]
 MaybeRole = Annotated[str | None, Query(pattern="^(network|kernel)$", description='"network" or "kernel".')]
 
 _SAID: dict[str, Any] = {
@@ -156,19 +157,23 @@ class Api:
         def listed(names: tuple[str, ...]) -> list[dict[str, Any]]:
             # The text too: a reader that is not Python may write 1.0 as 1, and a key is a hash of the text.
             return [
-                {**network_json(item), "reference": item.to_json(), "reference_text": json.dumps(item.to_json())}
+                {
+                    **network_json(item),
+                    "reference": item.to_json(),
+                    "reference_text": json.dumps(item.to_json()),
+                    "integrity": browser.known_integrity(item),
+                }
                 for item in browser.networks(names).values()
             ]
 
-        return await self._cached(
-            ("signature",), lambda: {"signature": listed(browser.SIGNATURE), "check": listed(browser.CHECK)}
-        )
+        found = await run_in_threadpool(lambda: {"signature": listed(browser.SIGNATURE), "check": listed(browser.CHECK)})
+        return Response(as_json(found), media_type="application/json")
 
-    async def onnx(self, key: Key) -> Response:
+    async def onnx(self, key: Key, precision: NetworkPrecision = "fp32") -> Response:
         reference = browser.served_networks().get(key)
         if reference is None:
             raise NotFoundError(f"'{key}' is no signature network; /api/signature lists them")
-        file = await run_in_threadpool(browser.onnx_file, reference)
+        file = await run_in_threadpool(browser.onnx_file, reference, precision)
         return FileResponse(
             file, media_type="application/octet-stream", headers={"content-encoding": "gzip", "cache-control": "max-age=86400"}
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from latcast.errors import DatasetError, LatcastError
+from latcast.hub import browser
 from latcast.hub.api import Api
 from latcast.hub.cache import follow
 from latcast.hub.connections import Door
@@ -66,9 +68,11 @@ def make_app(
         if site.settings.refit:
             site.refitter.start()
         following = asyncio.create_task(follow(database.revision, site.take_up))
-        loading = asyncio.get_running_loop().run_in_executor(None, _preload, site) if site.settings.preload else None
+        closing = threading.Event()
+        loading = asyncio.get_running_loop().run_in_executor(None, _preload, site, closing) if site.settings.preload else None
         yield
         following.cancel()
+        closing.set()
         if loading is not None:
             await loading
         await asyncio.get_running_loop().run_in_executor(None, site.models.stop)
@@ -113,10 +117,15 @@ def make_app(
     return app
 
 
-def _preload(site: Site) -> None:
+def _preload(site: Site, closing: threading.Event) -> None:
     try:
         site.models.start()
-    except LatcastError as problem:
+        if browser.find_assets() is not None:
+            # Their hashes are known once they are there; the first device need not wait for them either.
+            for reference in browser.served_networks().values():
+                if not closing.is_set():
+                    browser.onnx_file(reference)
+    except (LatcastError, OSError) as problem:
         _LOG.error("%s", problem)
 
 

@@ -11,12 +11,14 @@ built with them, and in the user's cache otherwise; where they are missing, the 
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import subprocess
 import tarfile
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -53,22 +55,38 @@ def served_networks() -> dict[str, Reference]:
     return networks(SIGNATURE + CHECK)
 
 
-def onnx_file(reference: Reference) -> Path:
+def _network_file(reference: Reference, precision: str) -> Path:
+    kind = "" if precision == "fp32" else f"-{precision}"
+    return cache_folder() / "repository" / f"onnx-{_WEIGHTS_VERSION}" / f"{reference.key}{kind}.onnx.gz"
+
+
+def onnx_file(reference: Reference, precision: str = "fp32") -> Path:
     """The compressed ONNX file of a network, written to the user's cache where it is not there yet.
 
     Raises:
         LatcastError: The network cannot be built or written.
     """
-    folder = cache_folder() / "repository" / f"onnx-{_WEIGHTS_VERSION}"
-    file = folder / f"{reference.key}.onnx.gz"
+    file = _network_file(reference, precision)
     if not file.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as draft:
-            draft.write_bytes(gzip.compress(onnx_bytes(reference), compresslevel=6, mtime=0))
+            draft.write_bytes(gzip.compress(onnx_bytes(reference, precision), compresslevel=6, mtime=0))
     return file
 
 
-def onnx_bytes(reference: Reference) -> bytes:
+@lru_cache(maxsize=256)
+def integrity(file: Path) -> str:
+    """The hash of what a compressed file holds, as browsers compare it."""
+    return f"sha384-{base64.b64encode(hashlib.sha384(gzip.decompress(file.read_bytes())).digest()).decode()}"
+
+
+def known_integrity(reference: Reference) -> dict[str, str | None]:
+    """The hash of a network's file by precision; None where the file is not made yet."""
+    files = {precision: _network_file(reference, precision) for precision in PRECISIONS}
+    return {precision: integrity(file) if file.is_file() else None for precision, file in files.items()}
+
+
+def onnx_bytes(reference: Reference, precision: str = "fp32") -> bytes:
     """A network as an ONNX file whose weights compress well.
 
     Raises:
@@ -80,7 +98,7 @@ def onnx_bytes(reference: Reference) -> bytes:
     from latcast.graph.writers.onnx import to_onnx
     from latcast.spaces.catalogue import build
 
-    model = onnx.load_from_string(to_onnx(build(reference)))
+    model = onnx.load_from_string(to_onnx(build(reference), precision=precision))
     for tensor in model.graph.initializer:
         values = numpy_helper.to_array(tensor)
         if values.dtype == np.float32 and values.size > 1:
@@ -103,6 +121,9 @@ WEBGPU_FILES = ("ort.webgpu.min.mjs", "ort-wasm-simd-threaded.asyncify.mjs", "or
 
 PACKAGED = Path(__file__).parent / "static" / PACKAGE
 """Where a wheel has them that was built with them."""
+
+PRECISIONS = ("fp32", "int8")
+"""Of the networks that browsers fetch."""
 
 MISSING = "onnxruntime-web is not installed here; add it with: latcast hub assets"
 

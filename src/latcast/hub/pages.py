@@ -146,6 +146,17 @@ def _published_names() -> list[str]:
     return sorted(name for each in FAMILY_NAMES for name in family(each).published)
 
 
+def _wasm(assets: browser.Assets) -> dict[str, dict[str, str]]:
+    """The WebAssembly that each provider runs, with its hash."""
+    names = {"wasm": browser.WASM_FILES[-1], **({"webgpu": browser.WEBGPU_FILES[-1]} if assets.webgpu else {})}
+    found = {}
+    for provider, name in names.items():
+        file = assets.file(name)
+        assert file is not None
+        found[provider] = {"name": name, "integrity": browser.integrity(file)}
+    return found
+
+
 class Pages:
     """The routes of one site's pages."""
 
@@ -273,7 +284,7 @@ class Pages:
                 "missing": browser.MISSING,
                 "package": browser.PACKAGE,
                 "package_version": browser.VERSION,
-                "size_mb": found.size_bytes / 1e6 if found else 0,
+                "wasm": json.dumps(_wasm(found)) if found else "",
             },
         )
 

@@ -51,7 +51,11 @@ function browser() {
 const slug = (text) => text.toLowerCase().normalize("NFKD").replace(/[^a-z0-9.]+/g, "-").replace(/^[-.]+|-+$/g, "").slice(0, 60);
 const system = () => navigator.userAgentData?.platform || (navigator.userAgent.match(/\(([^;)]+)/) || ["", "unknown"])[1];
 
-const state = { networks: [], check: [], records: [], latencies: {}, predictions: [], settings: null };
+// Of latencies that vary by more than this share, the page asks for another try.
+const WIDE = 0.15;
+
+// A run is what one platform measured: {settings, networks, found}.
+const state = { check: [], runs: [], predictions: [], worker: null, wakeLock: null, hidden: false, asked: false };
 
 async function json(path, options) {
   const answer = await fetch(path, options);
@@ -64,33 +68,58 @@ async function json(path, options) {
   return data;
 }
 
+function choice(name, value, text, checked) {
+  const box = Object.assign(document.createElement("input"), { type: "checkbox", name, value, checked });
+  const label = document.createElement("label");
+  label.className = "choice";
+  label.append(box, ` ${text}`);
+  $(name).append(label);
+}
+
 async function offerUnits() {
-  const unit = $("unit");
   const cores = navigator.hardwareConcurrency || 1;
-  const offer = (value, text) => unit.append(new Option(text, value));
-  offer("wasm1", "CPU, one thread (WebAssembly)");
+  choice("units", "wasm1", "CPU, one thread (WebAssembly)", true);
   if (self.crossOriginIsolated) {
-    for (let threads = 2; threads <= Math.min(cores, 8); threads *= 2) offer(`wasm${threads}`, `CPU, ${threads} threads (WebAssembly)`);
-    $("isolation").textContent = `${cores} cores can be used.`;
+    for (let threads = 2; threads <= Math.min(cores, 8); threads *= 2) choice("units", `wasm${threads}`, `CPU, ${threads} threads (WebAssembly)`, false);
+    $("isolation").textContent = cores === 1 ? "1 core can be used." : `${cores} cores can be used.`;
   } else {
     $("isolation").textContent = "One thread only: browsers allow more over HTTPS or on localhost, not over plain HTTP.";
   }
   if (form.dataset.webgpu === "yes" && navigator.gpu) {
     const adapter = await navigator.gpu.requestAdapter().catch(() => null);
-    if (adapter) offer("webgpu", "GPU (WebGPU)");
+    if (adapter) choice("units", "webgpu", "GPU (WebGPU)", false);
   }
 }
 
-function measure(networks, rounds) {
+const chosen = (name) => [...document.querySelectorAll(`input[name=${name}]:checked`)].map((box) => box.value);
+
+// A screen that goes dark slows a phone down, or stops it.
+async function stayAwake() {
+  state.wakeLock = await navigator.wakeLock?.request("screen").catch(() => null);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!state.worker) return;
+  if (document.hidden) state.hidden = true;
+  else stayAwake();
+});
+
+class Cancelled extends Error {}
+
+async function measure(settings, networks, rounds) {
   $("running").hidden = false;
-  const gpu = state.settings.unit === "webgpu";
-  const worker = new Worker("/static/measure.worker.js", { type: "module" });
+  $("cancel").focus();
+  await stayAwake();
+  const gpu = settings.unit === "webgpu";
+  const worker = new Worker(form.dataset.worker, { type: "module" });
+  state.worker = worker;
   return new Promise((resolve, reject) => {
+    state.cancel = () => reject(new Cancelled("cancelled; nothing was sent"));
     worker.onerror = (event) => reject(new Error(event.message || "the worker could not start"));
     worker.onmessage = ({ data }) => {
       if (data.kind === "progress") {
         $("progress").value = data.share;
-        $("state").textContent = `Running ${data.name} …`;
+        $("state").textContent = `Running ${data.name} (${settings.unit}, ${settings.precision}) …`;
       } else if (data.kind === "done") {
         resolve(data.found);
       } else {
@@ -101,18 +130,42 @@ function measure(networks, rounds) {
       networks,
       rounds,
       provider: gpu ? "webgpu" : "wasm",
-      threads: gpu ? 1 : state.settings.threads,
+      precision: settings.precision,
+      threads: settings.threads,
       base: new URL(form.dataset.package, location.href).href,
+      wasm: JSON.parse(form.dataset.wasm)[gpu ? "webgpu" : "wasm"],
     });
   }).finally(() => {
     worker.terminate();
+    state.worker = null;
+    state.wakeLock?.release();
+    state.wakeLock = null;
     $("running").hidden = true;
   });
 }
 
+function settingsOf(device, unit, precision) {
+  const gpu = unit === "webgpu";
+  const threads = gpu ? 1 : Number(unit.slice(4));
+  const seen = browser();
+  const version = form.dataset.version;
+  const qualifiers = gpu ? [unit, seen.id] : [unit, "simd", seen.id];
+  return {
+    unit,
+    threads,
+    precision,
+    platform: `${device}/onnxruntime-web-${version.split(".").slice(0, 2).join(".")}/${qualifiers.join("+")}/${precision}`,
+    environment: {
+      host: { system: system(), cpus: navigator.hardwareConcurrency ?? null, memory_gib_at_most: navigator.deviceMemory ?? null },
+      software: { "onnxruntime-web": version, browser: seen.name, browser_version: seen.version },
+      settings: { provider: gpu ? "webgpu" : "wasm", threads, simd: !gpu, isolated: self.crossOriginIsolated },
+      moment: { worker: crypto.getRandomValues(new Uint32Array(2)).join("-") },
+    },
+  };
+}
+
 // One line of JSON. The reference is put in as the server wrote it: its key is a hash of that text's numbers.
-function record(network, found) {
-  const { platform, environment } = state.settings;
+function record({ platform, environment }, network, found) {
   const ok = !found.error;
   const latency = ok ? median(found.runs) : null;
   const rest = {
@@ -126,74 +179,133 @@ function record(network, found) {
     variation: ok ? quartileVariation(found.runs) : null,
     statistic: "median of runs",
     warmup_runs: found.warmUps,
-    taken_at: new Date().toISOString(),
+    taken_at: found.takenAt,
     error: found.error,
     environment,
   };
   return `${JSON.stringify(rest).slice(0, -1)},"reference":${network.reference_text}}`;
 }
 
+const records = () => state.runs.flatMap((run) => run.found.map((item, index) => record(run.settings, run.networks[index], item)));
+const variation = (item) => (item.error ? 0 : (quartileVariation(item.runs) ?? 0));
+const wide = () => state.runs.flatMap((run) => run.found.filter((item) => variation(item) > WIDE));
+
+// The latencies that predictions are made from: those of the first platform.
+function latencies() {
+  const [run] = state.runs;
+  const good = run.found.map((item, index) => [run.networks[index].key, item]).filter(([, item]) => !item.error);
+  return Object.fromEntries(good.map(([key, item]) => [key, median(item.runs)]));
+}
+
+function stamped(found) {
+  const takenAt = new Date().toISOString();
+  return found.map((item) => ({ ...item, takenAt }));
+}
+
 async function start(event) {
   event.preventDefault();
   const device = slug($("device").value);
+  const [units, precisions] = [chosen("units"), chosen("precisions")];
   if (!device || device === "local") {
     $("isolation").textContent = "Please name your device, with letters or digits.";
+    $("device").focus();
+    return;
+  }
+  if (!units.length || !precisions.length) {
+    $("isolation").textContent = "Please choose what to run on, and a precision.";
     return;
   }
   $("start").disabled = true;
+  state.hidden = false;
   try {
     const listed = await json("/api/signature");
-    state.networks = listed.signature;
     state.check = listed.check;
-    const unit = $("unit").value;
-    const threads = unit === "webgpu" ? 1 : Number(unit.slice(4));
-    const seen = browser();
-    const version = form.dataset.version;
-    const qualifiers = unit === "webgpu" ? [unit, seen.id] : [unit, "simd", seen.id];
-    state.settings = {
-      unit,
-      threads,
-      platform: `${device}/onnxruntime-web-${version.split(".").slice(0, 2).join(".")}/${qualifiers.join("+")}/fp32`,
-      environment: {
-        host: { system: system(), cpus: navigator.hardwareConcurrency ?? null, memory_gib_at_most: navigator.deviceMemory ?? null },
-        software: { "onnxruntime-web": version, browser: seen.name, browser_version: seen.version },
-        settings: { provider: unit === "webgpu" ? "webgpu" : "wasm", threads, simd: unit !== "webgpu", isolated: self.crossOriginIsolated },
-        moment: { worker: crypto.getRandomValues(new Uint32Array(2)).join("-") },
-      },
-    };
-    const found = await measure(state.networks, ROUNDS);
-    state.records = [];
-    state.latencies = {};
-    $("measured").replaceChildren();
-    found.forEach((item, index) => {
-      const network = state.networks[index];
-      state.records.push(record(network, item));
-      if (item.error) {
-        $("measured").append(cells([network.name, "failed", "", item.error]));
-      } else {
-        state.latencies[network.key] = median(item.runs);
-        $("measured").append(cells([network.name, shown(median(item.runs)), percent(quartileVariation(item.runs)), item.runs.length]));
+    const runs = [];
+    for (const unit of units) {
+      for (const precision of precisions) {
+        const settings = settingsOf(device, unit, precision);
+        runs.push({ settings, networks: listed.signature, found: stamped(await measure(settings, listed.signature, ROUNDS)) });
       }
-    });
-    if (!Object.keys(state.latencies).length) throw new Error(`no network ran here: ${found[0].error}`);
-    $("where").textContent = location.host;
-    $("platform").textContent = state.settings.platform;
-    $("content").textContent = state.records.map((line) => JSON.stringify(JSON.parse(line), null, 1)).join("\n");
+    }
+    state.runs = runs;
+    if (!Object.keys(latencies()).length) throw new Error(`no network ran here: ${runs[0].found[0].error}`);
+    showMeasured();
     $("results").hidden = false;
-    $("results").scrollIntoView({ behavior: "smooth" });
+    $("measured-title").focus();
   } catch (problem) {
-    $("running").hidden = false;
-    $("state").textContent = `Something went wrong: ${problem.message}`;
+    said(problem);
   } finally {
     $("start").disabled = false;
   }
 }
 
+function said(problem) {
+  $("problem").textContent = problem instanceof Cancelled ? "Cancelled; nothing was sent." : `Something went wrong: ${problem.message}`;
+  $("start").disabled = false;
+  $("start").focus();
+}
+
+function showMeasured() {
+  $("problem").textContent = "";
+  const rows = state.runs.flatMap((run) =>
+    run.found.map((item, index) => {
+      const { unit, precision } = run.settings;
+      const texts = item.error
+        ? [run.networks[index].name, unit, precision, "failed", "", item.error]
+        : [run.networks[index].name, unit, precision, shown(median(item.runs)), percent(quartileVariation(item.runs)), item.runs.length];
+      const row = cells(texts);
+      if (variation(item) > WIDE) row.className = "warning";
+      return row;
+    }),
+  );
+  $("measured").replaceChildren(...rows);
+  const count = wide().length;
+  $("spread").hidden = !count && !state.hidden;
+  const networks = count === 1 ? "1 latency varies" : `${count} latencies vary`;
+  $("spread-text").textContent =
+    (count ? `${networks} by more than ${100 * WIDE} %: something else was running, or the device was hot. ` : "") +
+    (state.hidden ? "This page was hidden meanwhile, and browsers slow hidden pages down. " : "") +
+    "Plug the device in, close what else runs, and try again.";
+  state.asked = false;
+  $("send").textContent = "Send";
+  $("where").textContent = location.host;
+  $("platform").textContent = state.runs.map((run) => run.settings.platform).join(", ");
+  $("content").textContent = records().map((line) => JSON.stringify(JSON.parse(line), null, 1)).join("\n");
+}
+
+// Runs again what varied (all of it where the page was hidden) and keeps what varies less.
+async function again() {
+  const all = state.hidden;
+  state.hidden = false;
+  try {
+    for (const run of state.runs) {
+      const places = run.found.map((item, index) => index).filter((index) => all || variation(run.found[index]) > WIDE);
+      if (!places.length) continue;
+      const found = stamped(await measure(run.settings, places.map((index) => run.networks[index]), ROUNDS));
+      found.forEach((item, index) => {
+        const place = places[index];
+        if (!item.error && (all || variation(item) < variation(run.found[place]))) run.found[place] = item;
+      });
+    }
+  } catch (problem) {
+    said(problem);
+  }
+  showMeasured();
+  $("measured-title").focus();
+}
+
 async function send() {
+  const count = wide().length;
+  if (count && !state.asked) {
+    state.asked = true;
+    $("answer").textContent = `${count} of them vary by more than ${100 * WIDE} %. Measure those again, or press the button once more to send them as they are.`;
+    $("send").textContent = "Send as they are";
+    return;
+  }
   $("send").disabled = true;
   $("answer").textContent = "Sending …";
   try {
-    const body = `${state.records.join("\n")}\n`;
+    const body = `${records().join("\n")}\n`;
     const headers = { "content-type": "application/x-ndjson", authorization: `Bearer ${$("token").value.trim()}` };
     const answer = await json("/api/measurements", { method: "POST", headers, body });
     const held = answer.quarantined.map((item) => ` ${item.network}: held back, ${item.reason}.`).join("");
@@ -202,16 +314,17 @@ async function send() {
   } catch (problem) {
     $("answer").textContent = `Not sent: ${problem.message}`;
     $("send").disabled = false;
+    $("send").focus();
   }
 }
 
 async function predict() {
-  const body = JSON.stringify({ measured: state.latencies });
+  const body = JSON.stringify({ measured: latencies() });
   for (let attempt = 0; ; attempt += 1) {
     try {
       const answer = await json("/api/predict", { method: "POST", headers: { "content-type": "application/json" }, body });
       state.predictions = answer.predictions.filter((item) => item.latency_ms !== null).sort((a, b) => a.latency_ms - b.latency_ms);
-      $("model").textContent = `By version ${answer.model} of the hub's model.`;
+      $("model").textContent = `For ${state.runs[0].settings.platform}, by version ${answer.model} of the hub's model.`;
       break;
     } catch (problem) {
       if (problem.status !== 409 || attempt >= 20) {
@@ -225,6 +338,7 @@ async function predict() {
   const known = new Set(state.predictions.map((item) => item.key));
   $("check").hidden = !state.check.some((item) => known.has(item.key));
   $("predictions").hidden = false;
+  $("predicted-title").focus();
 }
 
 function showPredictions(measured) {
@@ -242,7 +356,7 @@ async function check() {
   try {
     const known = new Map(state.predictions.map((item) => [item.key, item.latency_ms]));
     const networks = state.check.filter((item) => known.has(item.key));
-    const found = await measure(networks, ROUNDS);
+    const found = await measure(state.runs[0].settings, networks, ROUNDS);
     const measured = {};
     found.forEach((item, index) => {
       if (!item.error) measured[networks[index].key] = median(item.runs);
@@ -253,9 +367,10 @@ async function check() {
     $("checked").textContent = `Off by ${mape.toFixed(1)} % on average of ${errors.length} networks.`;
     $("checked").dataset.mape = String(mape);
   } catch (problem) {
-    $("checked").textContent = `Something went wrong: ${problem.message}`;
+    $("checked").textContent = problem instanceof Cancelled ? "Cancelled." : `Something went wrong: ${problem.message}`;
   } finally {
     $("check").disabled = false;
+    $("check").focus();
   }
 }
 
@@ -270,6 +385,8 @@ if (form) {
     if (model && !$("device").value) $("device").value = model;
   });
   form.addEventListener("submit", start);
+  $("cancel").addEventListener("click", () => state.cancel?.());
+  $("again").addEventListener("click", again);
   $("send").addEventListener("click", send);
   $("keep").addEventListener("click", predict);
   $("check").addEventListener("click", check);

@@ -11,13 +11,17 @@ async function load(settings) {
   const file = settings.provider === "webgpu" ? "ort.webgpu.min.mjs" : "ort.wasm.min.mjs";
   ort = await import(new URL(file, settings.base).href);
   ort.env.wasm.wasmPaths = settings.base;
+  // Fetched here, so that the browser holds it to the hash that the page came with.
+  const wasm = await fetch(new URL(settings.wasm.name, settings.base), { integrity: settings.wasm.integrity });
+  ort.env.wasm.wasmBinary = await wasm.arrayBuffer();
   ort.env.wasm.numThreads = settings.threads;
   ort.env.logLevel = "error";
 }
 
-async function fetched(key) {
-  const answer = await fetch(`/api/networks/${key}/onnx`);
-  if (!answer.ok) throw new Error(`network ${key}: the server answered ${answer.status}`);
+async function fetched(network, precision) {
+  const integrity = network.integrity[precision] ?? ""; // none where the file is made for this request
+  const answer = await fetch(`/api/networks/${network.key}/onnx?precision=${precision}`, { integrity });
+  if (!answer.ok) throw new Error(`network ${network.key}: the server answered ${answer.status}`);
   return new Uint8Array(await answer.arrayBuffer());
 }
 
@@ -68,7 +72,7 @@ async function measure(settings) {
       done += 1;
       if (into.error) continue;
       try {
-        const session = await ort.InferenceSession.create(await fetched(network.key), {
+        const session = await ort.InferenceSession.create(await fetched(network, settings.precision), {
           executionProviders: [settings.provider],
           graphOptimizationLevel: "all",
         });
