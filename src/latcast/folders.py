@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from latcast.errors import LatcastError
@@ -83,3 +83,22 @@ def measurements_folder() -> Path:
 def rules_folder() -> Path:
     """Fusion rules that were detected on this machine."""
     return data_folder() / "rules"
+
+
+def remember_measurements(place: str | os.PathLike[str]) -> None:
+    """Notes where measurements were kept last; without a word where the user's folder cannot be written."""
+    with suppress(LatcastError, OSError):
+        note = made(data_folder()) / _LAST
+        with replacing(note) as draft:
+            draft.write_text(f"{os.path.abspath(place)}\n", encoding="utf-8")
+
+
+def last_measurements() -> Path | None:
+    """Where measurements were kept last; None where none were, or they are gone."""
+    with suppress(OSError, UnicodeDecodeError):
+        found = Path((data_folder() / _LAST).read_text(encoding="utf-8").rstrip("\n"))
+        return found if found.is_file() else None
+    return None
+
+
+_LAST = "last_measurements.txt"

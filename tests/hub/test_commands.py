@@ -75,6 +75,34 @@ def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run
     assert "20 measurements" in err
 
 
+def test_what_was_measured_last_is_shared_without_naming_a_file(latcast: Any, sqlite: HubDatabase, tmp_path: Path) -> None:
+    token, _ = sqlite.issue_token("Ann")
+    with listening(sqlite, QUICK) as url:
+        code, _, err = latcast("hub", "share", "--to", url, "--device", "ThinkPad T14", "--token", token, "--yes")
+        assert (code, "nothing was measured here yet" in err) == (1, True)
+        quick = ("--rounds", "1", "--runs-per-round", "2", "--warmup-runs", "1")
+        printed = latcast("measure", "mobilenet_v1_0_25", *quick, "--json")[1]
+        latcast("measure", "squeezenet1_1", *quick)
+        code, out, err = latcast("hub", "share", "--to", url, "--device", "ThinkPad T14", "--token", token, "--yes")
+        assert code == 0, err
+        assert out.startswith("2 accepted, 0 known")
+        (tmp_path / "run.json").write_text(printed)
+        again = latcast("hub", "share", tmp_path / "run.json", "--to", url, "--device", "thinkpad-t14", "--token", token, "--yes")
+        assert again[1].startswith("0 accepted, 1 known")
+
+    found = list(sqlite.measurements())
+    assert {item.platform.partition("/")[0] for item in found} == {"thinkpad-t14"}
+    assert sorted(item.reference.name for item in found) == ["mobilenet_v1_0_25", "squeezenet1_1"]
+
+
+def test_a_document_that_is_no_measurement_is_refused_in_one_line(latcast: Any, tmp_path: Path) -> None:
+    for content in ("{\n}", '{\n"measurements": [1]}', '{\n"measurements": [{}]}', "{\n"):
+        (tmp_path / "run.json").write_text(content)
+        code, _, err = latcast("hub", "share", tmp_path / "run.json", "--to", "http://127.0.0.1:1", "--dry-run")
+        assert code == 1
+        assert len(err.splitlines()) == 1
+
+
 def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, sqlite: HubDatabase) -> None:
     token, _ = sqlite.issue_token("Ann")
     with listening(sqlite, QUICK) as url:

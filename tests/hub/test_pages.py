@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from base64 import b64encode
 from collections.abc import Iterator
@@ -158,7 +159,7 @@ def test_the_page_for_devices_offers_to_measure_where_the_runtime_is_installed(h
     folder = browser.cached_folder()
     folder.mkdir(parents=True)
     for name in browser.WASM_FILES:
-        (folder / f"{name}.gz").write_bytes(b"x")
+        (folder / f"{name}.gz").write_bytes(gzip.compress(b"x"))
     (folder / "VERSION").write_text(browser.VERSION)
 
     text = http.get("/add").text

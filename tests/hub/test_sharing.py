@@ -15,7 +15,7 @@ import pytest
 from latcast.errors import HubError, LatcastError
 from latcast.hub import sharing
 from latcast.hub.database import HubDatabase
-from latcast.hub.sharing import HubClient, ShareReport, UploadBatch, shareable, upload_batches
+from latcast.hub.sharing import HubClient, ShareReport, UploadBatch, device_name, shareable, upload_batches
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
 from tests.hub.serving import QUICK, listening
@@ -26,10 +26,25 @@ def test_local_becomes_the_name_of_the_device() -> None:
     assert shareable(record(1, device="pixel4"), "thinkpad-t14").platform == "pixel4/onnxruntime-1.31/cpu1/fp32"
 
 
-@pytest.mark.parametrize(("name", "reason"), [("", "--device"), ("local", "cannot be called"), ("My Phone", "not a platform id")])
+@pytest.mark.parametrize(("name", "reason"), [("", "--device"), ("local", "cannot be called"), ("***", "letters or digits")])
 def test_a_device_needs_a_name_that_others_understand(name: str, reason: str) -> None:
     with pytest.raises(LatcastError, match=reason):
         shareable(record(1, device="local"), name)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ThinkPad T14", "thinkpad-t14"),
+        ("  Café  3.5 ", "cafe-3.5"),
+        ("Pixel 7 (Pro)", "pixel-7-pro"),
+        ("..a..", "a"),
+        ("ﬁne²", "fine2"),
+        ("x" * 70, "x" * 60),
+    ],
+)
+def test_names_of_devices_are_made_as_the_page_makes_them(text: str, name: str) -> None:
+    assert device_name(text) == name
 
 
 def test_no_path_of_this_machine_leaves_it() -> None:

@@ -23,6 +23,7 @@ from latcast.cli.lazy_group import command_group
 from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import HubError
 from latcast.extras import require
+from latcast.folders import last_measurements
 from latcast.records import Measurement
 
 if TYPE_CHECKING:
@@ -234,8 +235,14 @@ def _show_invitation(hub: HubDatabase, base: str) -> None:
 @app.command()
 @kept_when_interrupted("what was sent is kept there; run the same command again to go on")
 def share(
-    measurements: Annotated[Path, Argument(metavar="STORE", help="JSON Lines file, or a store such as latcast profile keeps.")],
-    to: Annotated[str, Option("--to", metavar="URL", help="The hub: https://host.")],
+    measurements: Annotated[
+        Path | None,
+        Argument(
+            metavar="[STORE]",
+            help="JSON Lines, what measure --json printed, or what profile keeps. [default: what was measured last]",
+        ),
+    ] = None,
+    to: Annotated[str, Option("--to", metavar="URL", envvar="LATCAST_HUB", help="The hub: https://host.")] = "",
     token: Annotated[
         str, Option("--token", envvar="LATCAST_TOKEN", help="From its administrator; better in LATCAST_TOKEN.")
     ] = "",
@@ -249,14 +256,24 @@ def share(
 
     \b
     Examples:
-      latcast hub share run.jsonl --to https://latcast.example --device thinkpad-t14
+      latcast measure resnet18 && latcast hub share --to https://latcast.example
+      latcast hub share run.jsonl --to https://latcast.example --device "ThinkPad T14"
       latcast hub share run.jsonl --to https://latcast.example --dry-run
     """
     from latcast.datasets.opening import open_measurements
-    from latcast.hub.sharing import HubClient, ShareReport, shareable, upload_batches
+    from latcast.hub.sharing import HubClient, ShareReport, shareable, suggested_device_name, upload_batches
 
+    if not to:
+        raise HubError("which hub? name it with --to https://host, or in LATCAST_HUB")
+    if measurements is None:
+        measurements = last_measurements()
+        if measurements is None:
+            raise HubError("nothing was measured here yet; run latcast measure MODEL or latcast profile, or name a file")
+        warn(f"sharing {measurements}, which was measured last")
     with open_measurements(measurements) as store:
         found = list(store.measurements(failed=failed, as_taken=True))
+    if not device and sys.stdin.isatty() and any(item.platform.startswith("local/") for item in found):
+        device = typer.prompt("What is this machine", default=suggested_device_name(found) or None, err=True)
     records = [shareable(item, device) for item in found]
     if not records:
         raise HubError(f"{measurements} holds no measurements that could be sent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,8 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import for_each, milliseconds, percent, print_json, print_table, warn
-from latcast.errors import MeasurementError
+from latcast.errors import LatcastError, MeasurementError
+from latcast.folders import made, measurements_folder, remember_measurements
 from latcast.records import Measurement
 
 
@@ -57,6 +59,7 @@ def command(
         return measurement
 
     found = for_each(models, measured)
+    _keep([measurement for _, measurement in found])
     if as_json:
         print_json({"measurements": [_json(*each, breakdown=breakdown) for each in found]})
     elif found:
@@ -74,6 +77,17 @@ def command(
         raise typer.Exit(1)
 
 
+def _keep(measurements: list[Measurement]) -> None:
+    """Adds them to those of the user's folder, where latcast hub share finds them."""
+    from latcast.datasets import jsonlines
+
+    if measurements:
+        with suppress(LatcastError):
+            path = made(measurements_folder()) / "measured.jsonl"
+            jsonlines.append(path, measurements)
+            remember_measurements(path)
+
+
 def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
     return (
         model,
@@ -89,7 +103,10 @@ def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str,
     from latcast.measure.statistics import stability_warnings
 
     record = measurement.to_json()
-    kept = ("platform", "latency_ms", "raw_latency_ms", "variation", "statistic", "runs_ms", "rounds", "taken_at", "environment")
+    kept = (
+        "platform", "role", "reference", "latency_ms", "raw_latency_ms", "variation", "statistic", "runs_ms", "rounds",
+        "warmup_runs", "taken_at", "environment",
+    )  # fmt: skip
     executed = {"kernels": record["executed"]} if breakdown else {}
     return {"model": model, **{name: record[name] for name in kept}, "warnings": stability_warnings(measurement), **executed}
 

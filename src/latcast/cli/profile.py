@@ -11,6 +11,7 @@ from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn, warn_of_failures
+from latcast.folders import remember_measurements
 
 if TYPE_CHECKING:
     from latcast.predictors.bundle_index import IndexedBundle
@@ -76,6 +77,7 @@ def command(
             sampler=sampler or DEFAULT_SAMPLER, target_error=None if target_error is None else target_error / 100, seed=seed,
             store=store, output=output, replace=replace, watch=progress,
         )  # fmt: skip
+    remember_measurements(found.store)
     bundle = found.bundle.path
     say_which_was_kept(found.predictor, found.bundle)
     warn_of_failures(found.failures)

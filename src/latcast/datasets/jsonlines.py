@@ -11,7 +11,7 @@ from typing import IO
 
 from latcast.errors import DatasetError, LatcastError
 from latcast.folders import replacing
-from latcast.reading import parse_json, read_lines
+from latcast.reading import parse_json, read_json, read_lines
 from latcast.records import Measurement
 
 
@@ -33,6 +33,43 @@ def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> 
     return count
 
 
+def append(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> None:
+    """Adds measurements to the end of a file, which is made where there is none.
+
+    Raises:
+        DatasetError: The file cannot be written.
+    """
+    lines = "".join(json.dumps(item.to_json(), separators=(",", ":")) + "\n" for item in measurements)
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(lines)
+    except OSError as problem:
+        raise DatasetError(f"cannot write {path}: {problem.strerror}") from problem
+
+
+def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
+    """The measurements of what ``latcast measure --json`` printed; None of a file that begins otherwise.
+
+    Raises:
+        DatasetError: It begins so and is none.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            if file.readline(3).rstrip() != b"{":
+                return None
+    except OSError as problem:
+        raise DatasetError(f"cannot read measurements from {path}: {problem.strerror}") from problem
+    document = read_json(Path(path), error=DatasetError)
+    listed = document.get("measurements") if isinstance(document, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise DatasetError(f"{path}: found JSON without 'measurements'; expected what measure --json prints, or JSON Lines")
+    found = []
+    for number, each in enumerate(listed, start=1):
+        record = {name: value for name, value in each.items() if name not in ("model", "warnings", "kernels")}
+        found.append(_parsed({**record, "executed": each.get("kernels", [])}, f"{path}: measurement {number}"))
+    return found
+
+
 def read(path: str | os.PathLike[str]) -> Iterator[Measurement]:
     """Measurements of a file, one after the other; empty lines are skipped.
 
@@ -49,7 +86,10 @@ def _open_draft(draft: Path, *, compressed: bool) -> IO[str]:
 
 
 def _measurement(line: bytes, place: str) -> Measurement:
-    data = parse_json(line, place, error=DatasetError)
+    return _parsed(parse_json(line, place, error=DatasetError), place)
+
+
+def _parsed(data: object, place: str) -> Measurement:
     if not isinstance(data, dict):
         raise DatasetError(f"{place}: a {type(data).__name__} where a measurement, a JSON object, was expected")
     try:

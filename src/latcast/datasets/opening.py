@@ -28,7 +28,8 @@ def open_measurements(location: str | os.PathLike[str]) -> Store:
     """A store that exists, or the records of a JSON Lines file in a store in memory.
 
     Args:
-        location: A SQLite file, a JSON Lines file (``.gz`` where compressed), or a database URL.
+        location: A SQLite file, a JSON Lines file (``.gz`` where compressed), what ``latcast measure --json`` printed, or a
+            database URL.
 
     Raises:
         DatasetError: There is no such file, or it is neither.
@@ -79,7 +80,8 @@ def default_store_path(settings: WorkerSettings, kind: str = "") -> Path:
 def _in_memory(path: Path) -> Store:
     from latcast.datasets.store import Store
 
-    records = list(jsonlines.read(path))
+    document = jsonlines.read_document(path)
+    records = list(jsonlines.read(path)) if document is None else document
     if not records:
         raise DatasetError(f"{path} holds no measurements")
     store = Store(":memory:")

@@ -9,10 +9,13 @@ import json
 import random
 import re
 import time
+import unicodedata
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -70,19 +73,16 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
 
     Args:
         measurement: As it was taken.
-        device: Name for the device of local measurements.
+        device: Name for the device of local measurements; made such as platform ids have (:func:`device_name`).
 
     Raises:
         HubError: The measurement is local and no name was given, or its file has no hash.
-        LatcastError: The name is not one that platform ids allow.
     """
     platform = Platform.parse(measurement.platform)
     if platform.device == "local":
         if not device:
             raise HubError("the measurements are of 'local', which is another machine everywhere; name it with --device")
-        platform = Platform.parse(replace(platform, device=device).id)
-        if platform.device == "local":
-            raise HubError("the device cannot be called 'local'; choose a name that tells which machine it is")
+        platform = Platform.parse(replace(platform, device=device_name(device)).id)
     return replace(
         measurement,
         platform=platform.id,
@@ -90,6 +90,35 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
         error=None if measurement.error is None else _PATH.sub(PATH_REMOVED, measurement.error)[:2000],
         environment=_scrubbed(dict(measurement.environment)),
     )
+
+
+def device_name(text: str) -> str:
+    """A device's name as it stands in platform ids, as the page "add your device" makes it: "ThinkPad T14" is thinkpad-t14.
+
+    Raises:
+        HubError: There is no letter or digit in it, or it is 'local'.
+    """
+    found = re.sub(r"[^a-z0-9.]+", "-", unicodedata.normalize("NFKD", text.lower()))
+    found = re.sub(r"^[-.]+|[-.]+$", "", found)[:60]
+    if not found:
+        raise HubError(f"'{text[:60]}' is no name for a device; expected letters or digits, such as thinkpad-t14")
+    if found == "local":
+        raise HubError("the device cannot be called 'local'; choose a name that tells which machine it is")
+    return found
+
+
+def suggested_device_name(measurements: Iterable[Measurement]) -> str:
+    """What this machine calls itself, or the CPU that measurements were taken on; empty where neither is known."""
+    with suppress(OSError, HubError):
+        return device_name(Path("/sys/class/dmi/id/product_name").read_text(encoding="utf-8", errors="replace"))
+    for measurement in measurements:
+        host = measurement.environment.get("host")
+        cpu = host.get("cpu") if isinstance(host, Mapping) else None
+        model = cpu.get("model") if isinstance(cpu, Mapping) else None
+        if isinstance(model, str):
+            with suppress(HubError):
+                return device_name(model)
+    return ""
 
 
 def _with_plain_name(reference: Reference) -> Reference:
