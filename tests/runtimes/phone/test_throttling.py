@@ -16,7 +16,7 @@ RECORDED: list[list[float]] = json.loads((Path(__file__).parent / "recorded" / "
 
 INJECTED = 200
 FROM, TO = 1.25, 2.0
-"""The slowdowns; of those by 15 to 25 % two thirds are found in these series, whose bursts scatter by 6 %."""
+"""The slowdowns; of those by 15 to 25 % half are found in these series, whose bursts scatter by 6 %."""
 
 
 def slowed(series: list[float], rng: random.Random) -> tuple[list[float], int]:
