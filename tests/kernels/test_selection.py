@@ -98,6 +98,7 @@ def test_the_measured_phones_have_the_gpus_that_the_paper_lists() -> None:
     ("text", "family"),
     [
         ("Qualcomm, Adreno (TM) 640, OpenGL ES 3.2 V@0502.0", "adreno6xx"),
+        ("Qualcomm,_Adreno_(TM)_640,_OpenGL_ES_3.2", "adreno6xx"),
         ("QUALCOMM Adreno(TM) 740", "adreno"),
         ("adreno-6xx", "adreno6xx"),
         ("adreno-7xx", "adreno"),

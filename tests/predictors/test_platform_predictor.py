@@ -14,7 +14,7 @@ from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.predictors.analytical import term_values
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import KernelPredictor, Seen
-from latcast.predictors.platform_predictor import PlatformPredictor
+from latcast.predictors.platform_predictor import ASSUMED_SPREAD, PlatformPredictor
 from latcast.records import Platform
 from latcast.spaces.catalogue import build, model
 from tests.predictors.made_up_platform import RULES, TRUTH, graphs_of
@@ -288,3 +288,12 @@ class TestFallback:
         assert one.fallback is not None
         assert (one.fallback.partitions, one.fallback.operators_on_cpu) == (1, 0)
         assert one.warnings == predictor.predict(conv_net()).warnings
+
+
+def test_an_assumed_gpu_widens_the_interval_and_is_said(predictor: PlatformPredictor, others: list[Graph]) -> None:
+    told = predictor.predict(others[0])
+    assumed = replace(predictor, rules=replace(predictor.rules, assumed="which GPU it has is not known")).predict(others[0])
+    assert assumed.latency_ms == told.latency_ms
+    assert assumed.low_ms == pytest.approx(told.low_ms / ASSUMED_SPREAD)
+    assert assumed.high_ms == pytest.approx(told.high_ms * ASSUMED_SPREAD)
+    assert "which GPU it has is not known" in assumed.warnings

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
+from latcast.kernels.rules import platform_rules
 from latcast.predictors.analytical import term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
-from latcast.predictors.training_from_store import _what, trained_with_card
+from latcast.predictors.training_from_store import _what, trained_with_card, with_gpu_of
 from latcast.records import Platform
 from latcast.spaces import SPACES, build
 
@@ -69,3 +70,15 @@ def test_what_was_trained_on_is_counted_by_family_and_by_what_is_learned_from(le
     seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
 
     assert _what(TrainingData(seen[:2], seen, networks), learn_from) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"
+
+
+def test_a_measured_device_says_by_its_driver_which_gpu_it_has() -> None:
+    platform = Platform.parse("somephone/tflite-2.10/gpu/fp16")
+    assumed = platform_rules(platform)
+    said = {"device": {"gpu": "Qualcomm,_Adreno_(TM)_640,_OpenGL_ES_3.2_V@0502.0"}}
+    assert with_gpu_of(said, platform, assumed).selection == "tflite_gpu:adreno6xx"
+    assert with_gpu_of(said, platform, assumed).assumed == ""
+    assert with_gpu_of({"host": {"gpu": "unheard of"}}, platform, assumed) == assumed
+    assert with_gpu_of({}, platform, assumed) == assumed
+    known = platform_rules(Platform.parse("s10/tflite-2.10/gpu/fp16"))
+    assert with_gpu_of(said, platform, known) == known

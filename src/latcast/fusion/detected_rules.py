@@ -100,7 +100,12 @@ def chosen_rules(source: FusionRules | str | None, of: Platform | WorkerSettings
     if isinstance(source, FusionRules):
         return source
     if source is None or source == SHIPPED:
-        return platform_rules(of) if isinstance(of, Platform) else rules_for(of.runtime, of.precision, of.unit_name)
+        if isinstance(of, Platform):
+            return platform_rules(of)
+        if of.unit_kind == "gpu":
+            # Which kernels a GPU selects depends on the device, which may name itself.
+            return platform_rules(opened_platform(of))
+        return rules_for(of.runtime, of.precision, of.unit_name)
     if source == DETECTED:
         return detected_rules(of if isinstance(of, Platform) else opened_platform(of))
     return load_rules(source)

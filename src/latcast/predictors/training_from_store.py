@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ import numpy as np
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.graph.ir import Graph
-from latcast.kernels.rules import FusionRules, unit_kind
+from latcast.kernels.rules import FusionRules, platform_rules, unit_kind
 from latcast.kernels.search import SingleKernels
+from latcast.kernels.selection import family_in
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import (
     FOLDS,
@@ -111,9 +112,9 @@ def train(
 
     with opened(store) as kept:
         chosen = only_platform(kept, None if platform is None else str(platform))
-        known_rules = chosen_rules(rules, chosen)
-        data = collect_stored(kept, chosen, known_rules)
         environment = environment_of(kept, chosen)
+        known_rules = with_gpu_of(environment, chosen, chosen_rules(rules, chosen))
+        data = collect_stored(kept, chosen, known_rules)
     groups = {name for sample in data.networks for name in (sample.family, sample.lineage)}
     unknown = sorted(set(leave_out) - groups)
     if unknown:
@@ -124,6 +125,13 @@ def train(
         learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment,
     )  # fmt: skip
     return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
+
+
+def with_gpu_of(environment: Mapping[str, Any], platform: Platform, rules: FusionRules) -> FusionRules:
+    """Rules that assume a GPU, as those of the one that the measured device said it has: what its driver calls it."""
+    parts = (environment.get("host"), environment.get("device"))
+    said = next((str(part["gpu"]) for part in parts if isinstance(part, Mapping) and part.get("gpu")), "")
+    return platform_rules(platform, said) if rules.assumed and said and family_in(said) is not None else rules
 
 
 def environment_of(store: Store, platform: Platform) -> dict[str, Any]:

@@ -71,9 +71,13 @@ tool() { # the path of a tool, or nothing
     fi
 }
 
+# What the driver calls the GPU, where the system tells it.
+gpu_name=$( (dumpsys SurfaceFlinger | grep -m 1 GLES: || cat /sys/class/kgsl/kgsl-3d0/gpu_model) 2> /dev/null |
+    sed 's/.*GLES: *//' | tr ' /' '__' | head -n 1)
+
 announce() { # network version
     echo "# latcast network=$1 device=$device threads=$threads precision=$precision unit=$place version=$2 cpus=$cpus" \
-        "abi=$(uname -m) system=$(uname -s)-$(uname -r) taken_at=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+        "gpu=$gpu_name abi=$(uname -m) system=$(uname -s)-$(uname -r) taken_at=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
 }
 
 missed=0

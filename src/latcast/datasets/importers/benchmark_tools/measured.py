@@ -111,7 +111,7 @@ def tool_measurement(
     where = _checked_platform(reader, section, timing, platform) if platform else _stated_platform(reader, section, timing)
     reference = networks.reference(reader, section, timing)
     moment = {"row": f"{section.file.name}:{timing.line.number}", "runs": timing.runs, "figures_ms": dict(timing.figures_ms)}
-    told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus") if header.get(name)}
+    told = {name: header[name] for name in ("model", "soc", "abi", "system", "cpus", "gpu") if header.get(name)}
     return Measurement(
         where.id,
         reference,
