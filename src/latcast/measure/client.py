@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -122,6 +123,11 @@ class WorkerProcess:
 
     def __init__(self, wire: Wire, settings: WorkerSettings) -> None:
         self._wire = wire
+        if sys.platform == "win32":
+            raise MeasurementError(
+                "measuring does not work on Windows: its pipes cannot be waited for, nor its processes pinned to CPUs; measure in "
+                "WSL, or from Linux or macOS with --device ssh://user@host"
+            )
         command = list(wire.command(settings))
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="latcast-worker-")  # noqa: SIM115 - lives as the process does
         self._process = subprocess.Popen(
