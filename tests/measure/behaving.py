@@ -35,7 +35,7 @@ def settings(**changes: Any) -> WorkerSettings:
         "runtime": "behaving",
         "probe": False,
         "imports": ("tests.measure.behaving",),
-        "variables": {"PYTHONPATH": str(REPOSITORY_ROOT)},
+        "variables": {"PYTHONPATH": os.pathsep.join([str(REPOSITORY_ROOT / "src"), str(REPOSITORY_ROOT)])},
     }
     return WorkerSettings(**{**given, **changes})
 

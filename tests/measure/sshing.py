@@ -21,7 +21,8 @@ import pytest
 
 from tests.measure.behaving import REPOSITORY_ROOT
 
-ACCOUNT = "latcast-board"
+ACCOUNT = f"latcast-board-{os.getpid()}"
+"""Of this process: several may test at a time."""
 
 SSHD = shutil.which("sshd", path=os.defpath + ":/usr/sbin:/usr/local/sbin")
 
@@ -151,7 +152,8 @@ def board(python_path: Sequence[str] = PYTHON_PATH) -> Iterator[Board]:
             f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nUsePAM no\nStrictModes no\n"
             f"AuthorizedKeysFile {keys}\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
             f"AllowUsers {user}\nLogLevel ERROR\n"
-            f"SetEnv PATH={bin_folder}:{os.defpath}:/usr/bin:/bin PYTHONPATH={':'.join(python_path)} PYTHONDONTWRITEBYTECODE=1\n"
+            f"SetEnv HOME={home} PATH={bin_folder}:{os.defpath}:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 "
+            f"PYTHONPATH={':'.join(python_path)}\n"
         )
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
@@ -172,14 +174,13 @@ def board(python_path: Sequence[str] = PYTHON_PATH) -> Iterator[Board]:
 def _account(opened: ExitStack, folder: Path) -> tuple[str, Path, str]:
     """Another user with a home and a Python that can run latcast where that can be had, else the one who runs the tests."""
     own = pwd.getpwuid(os.geteuid())
-    if os.geteuid() != 0 or shutil.which("useradd") is None:
-        return own.pw_name, Path(own.pw_dir), sys.executable
     home = folder / "home"
     home.mkdir()
-    subprocess.run(["userdel", ACCOUNT], capture_output=True, check=False)
+    if os.geteuid() != 0 or shutil.which("useradd") is None:
+        return own.pw_name, home, sys.executable
     made = ["useradd", "--no-create-home", "--home-dir", str(home), "--shell", "/bin/sh", "--password", "*", ACCOUNT]
     if subprocess.run(made, capture_output=True, check=False).returncode != 0:
-        return own.pw_name, Path(own.pw_dir), sys.executable
+        return own.pw_name, home, sys.executable
     opened.callback(subprocess.run, ["userdel", ACCOUNT], capture_output=True, check=False)
     account = pwd.getpwnam(ACCOUNT)
     os.chown(home, account.pw_uid, account.pw_gid)
@@ -187,7 +188,8 @@ def _account(opened: ExitStack, folder: Path) -> tuple[str, Path, str]:
     for python in (sys.executable, *filter(None, [shutil.which(version, path="/usr/bin:/usr/local/bin")])):
         if _runs_latcast(python, account):
             return ACCOUNT, home, python
-    return own.pw_name, Path(own.pw_dir), sys.executable
+    os.chown(home, own.pw_uid, own.pw_gid)
+    return own.pw_name, home, sys.executable
 
 
 def _runs_latcast(python: str, account: pwd.struct_passwd) -> bool:

@@ -31,6 +31,7 @@ def command(
     library_path: options.LibraryPath = None,
     trust: options.Trust = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
+    energy: Annotated[bool, Option("--energy", help="Also the energy of the processor's packages, where it is counted.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """The real latency, here or on a device, as it is when the host is quiet, with the raw figure beside it.
@@ -50,7 +51,7 @@ def command(
     settings = options.worker_settings(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )
-    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
+    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown, energy=energy)
 
     def measured(model: str) -> Measurement:
         measurement = measure(model_reference(model, shapes), settings, plan)
@@ -65,8 +66,8 @@ def command(
     elif found:
         print_table(
             "",
-            ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
-            [_row(model, measurement) for model, measurement in found],
+            ("model", "platform", "latency ms", "raw ms", "variation %", "runs", *(("mJ",) if energy else ())),
+            [_row(model, measurement, energy=energy) for model, measurement in found],
         )
         for model, measurement in found if breakdown else ():
             _print_kernels(model, measurement)
@@ -88,7 +89,8 @@ def _keep(measurements: list[Measurement]) -> None:
             remember_measurements(path)
 
 
-def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
+def _row(model: str, measurement: Measurement, *, energy: bool) -> tuple[str, ...]:
+    used = () if not energy else ("-" if measurement.energy_mj is None else f"{measurement.energy_mj:.3g}",)
     return (
         model,
         measurement.platform,
@@ -96,6 +98,7 @@ def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
         milliseconds(measurement.raw_latency_ms or 0.0),
         percent(None if measurement.variation is None else 100 * measurement.variation),
         str(len(measurement.runs_ms)),
+        *used,
     )
 
 
@@ -108,7 +111,14 @@ def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str,
         "warmup_runs", "taken_at", "environment",
     )  # fmt: skip
     executed = {"kernels": record["executed"]} if breakdown else {}
-    return {"model": model, **{name: record[name] for name in kept}, "warnings": stability_warnings(measurement), **executed}
+    energy = {} if measurement.energy_mj is None else {"energy_mj": measurement.energy_mj}
+    return {
+        "model": model,
+        **{name: record[name] for name in kept},
+        "warnings": stability_warnings(measurement),
+        **executed,
+        **energy,
+    }
 
 
 def _print_kernels(model: str, measurement: Measurement) -> None:

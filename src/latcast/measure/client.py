@@ -25,9 +25,9 @@ from typing import IO, Any
 from latcast.errors import LatcastError, MeasurementError, RuntimeFailure
 from latcast.graph.compact import pack
 from latcast.measure import messages
-from latcast.measure.environment import MOMENT, shifted
+from latcast.measure.environment import shifted
 from latcast.measure.probe import QuietTimes, settle
-from latcast.measure.record import failed
+from latcast.measure.record import failed, with_moment
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.wires import Wire, wire_of
 from latcast.records import Measurement, Platform, Reference
@@ -104,13 +104,8 @@ class FarClock:
 
     def corrected(self, measurement: Measurement) -> Measurement:
         """A record with its time of day as this machine's clock has it, and with what the other's was off by."""
-        moment = {
-            **measurement.environment.get(MOMENT, {}),
-            "clock_offset_ms": round(self.offset_ms, 3),
-            "clock_round_trip_ms": round(self.round_trip_ms, 3),
-        }
-        taken_at = shifted(measurement.taken_at, -self.offset_ms)
-        return replace(measurement, taken_at=taken_at, environment={**measurement.environment, MOMENT: moment})
+        clock = {"clock_offset_ms": round(self.offset_ms, 3), "clock_round_trip_ms": round(self.round_trip_ms, 3)}
+        return with_moment(replace(measurement, taken_at=shifted(measurement.taken_at, -self.offset_ms)), clock)
 
 
 class WorkerProcess:
@@ -125,8 +120,8 @@ class WorkerProcess:
         self._wire = wire
         if sys.platform == "win32":
             raise MeasurementError(
-                "measuring does not work on Windows: its pipes cannot be waited for, nor its processes pinned to CPUs; measure in "
-                "WSL, or from Linux or macOS with --device ssh://user@host"
+                "measuring does not work on Windows: its pipes cannot be waited for, nor its processes pinned; measure in WSL, "
+                "or from Linux or macOS with --device ssh://user@host"
             )
         command = list(wire.command(settings))
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="latcast-worker-")  # noqa: SIM115 - lives as the process does

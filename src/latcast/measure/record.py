@@ -79,9 +79,14 @@ def finished(
     )
 
 
-def with_moment(measurement: Measurement, session: Session) -> Measurement:
-    """The measurement with what a session of another device saw of it: its clock, bursts that were taken again for heat."""
+def seen_by(session: Session) -> dict[str, Any]:
+    """What a session of another device saw of a measurement: its clock, bursts that were taken again for heat."""
     seen: dict[str, Any] = getattr(session, "moment", dict)()
+    return seen
+
+
+def with_moment(measurement: Measurement, seen: Mapping[str, Any]) -> Measurement:
+    """The measurement with more that is known of its moment."""
     if not seen:
         return measurement
     environment = dict(measurement.environment)
