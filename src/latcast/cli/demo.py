@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @kept_when_interrupted("what was measured is kept: latcast demo --resume goes on with it")
 def command(
-    budget: options.Budget = 5.0,
+    budget: options.Budget = 3.0,
     runtime: options.Runtime = "onnxruntime",
     realtime: options.Realtime = None,
     device: options.Device = "local",
