@@ -29,8 +29,8 @@ from latcast.spaces.training_mix import TRAINING_FAMILIES
 
 RESULTS = Path(__file__).parent / "results"
 
-MIXED_BLOCKS = ("random_mixed", "random_small", "random_mobile")
-"""Spaces of the training mix whose random networks are made of the blocks of all published families, the tested ones included."""
+MIXED_BLOCKS = ("random_mixed", "random_small", "random_mobile", "published_segments")
+"""Spaces of the training mix whose networks are made of the blocks of all published families, the tested ones included."""
 
 WITHOUT: Mapping[str, Callable[[Sequence[Reference]], list[str]]] = {
     "random networks of mixed blocks": lambda trained: _spaces(trained, MIXED_BLOCKS),

@@ -169,3 +169,9 @@ class TestLineages:
     def test_a_family_is_of_one_lineage(self) -> None:
         families = [family for members in LINEAGES.values() for family in members]
         assert len(families) == len(set(families))
+
+
+def test_a_segment_is_of_the_family_and_lineage_of_its_network() -> None:
+    segment = Reference("published_segments", {"network": "timm/seresnet50", "first": "a", "last": "b"})
+
+    assert (family_of(segment), lineage_of(segment)) == ("seresnet", "residual")

@@ -115,13 +115,13 @@ def train(
         environment = environment_of(kept, chosen)
         known_rules = with_gpu_of(environment, chosen, chosen_rules(rules, chosen))
         data = collect_stored(kept, chosen, known_rules)
-    groups = {name for sample in data.networks for name in (sample.family, sample.lineage)}
+    groups = {name for sample in data.networks for name in _names_of(sample)}
     unknown = sorted(set(leave_out) - groups)
     if unknown:
         known = ", ".join(sorted(groups)) or "none"
         raise TrainingError(f"found no networks of '{unknown[0]}' to leave out; there are {known}")
     predictor = trained_with_card(
-        restrict(data, lambda sample: not {sample.family, sample.lineage} & set(leave_out)), chosen, known_rules,
+        restrict(data, lambda sample: not _names_of(sample) & set(leave_out)), chosen, known_rules,
         learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment,
     )  # fmt: skip
     return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
@@ -132,6 +132,11 @@ def with_gpu_of(environment: Mapping[str, Any], platform: Platform, rules: Fusio
     parts = (environment.get("host"), environment.get("device"))
     said = next((str(part["gpu"]) for part in parts if isinstance(part, Mapping) and part.get("gpu")), "")
     return platform_rules(platform, said) if rules.assumed and said and family_in(said) is not None else rules
+
+
+def _names_of(sample: NetworkSample) -> set[str]:
+    """What a network can be left out by."""
+    return {sample.family, sample.lineage, sample.reference.space}
 
 
 def environment_of(store: Store, platform: Platform) -> dict[str, Any]:
