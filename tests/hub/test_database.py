@@ -324,3 +324,11 @@ def test_a_trusted_contributor_brings_as_many_platforms_as_there_are(sqlite: Hub
 
     assert sqlite.receive(who, lines(records), records, None, token)["accepted"] == 30
     assert (token.trusted, sqlite.tokens()[0].trusted) == (True, True)
+
+
+def test_a_new_platform_of_which_everything_was_held_back_may_come_again(database: HubDatabase) -> None:
+    text_, _ = database.issue_token("Ann")
+    who, token = database.check_token(text_)
+    for day, accepted in ((1, 0), (2, 0), (3, 1)):
+        records = [record(1, day=day, latency_ms=1.0 if accepted else 0.0001)]
+        assert database.receive(who, lines(records), records, None, token)["accepted"] == accepted

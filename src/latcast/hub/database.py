@@ -243,6 +243,8 @@ class HubDatabase(ModeratedStore, SharedModelStore):
         """Which platforms of an upload are new, and whose records are too many for the token."""
         names = sorted({item.platform for item in measurements})
         known = set(session.scalars(select(PlatformRow.id).where(PlatformRow.id.in_(names))))
+        # One of which everything was held back so far has an origin already.
+        known |= set(session.scalars(select(PlatformOriginRow.platform_id).where(PlatformOriginRow.platform_id.in_(names))))
         new = [name for name in names if name not in known]
         if token is None or not new:
             return _Origins("", (), {})

@@ -1,0 +1,87 @@
+"""``python -m benchmarks.hub COMMAND``: a hub under load, attack and faults. Every command ends by itself; --json for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from latcast.cli.output import print_table
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Url = Annotated[str, typer.Option("--database", help="URL of an empty PostgreSQL database; a SQLite file of its own otherwise.")]
+
+
+def _show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(list(rows), indent=1))
+        return
+    names = list(rows[0])
+    print_table("", names, [[_text(row[name]) for name in names] for row in rows])
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@app.command()
+def uploads(database: Url = "", count: int = 512, clients: int = 16, as_json: AsJson = False) -> None:
+    """Uploads while the server is killed twice with SIGKILL: what is lost, doubled or strange afterwards."""
+    from benchmarks.hub.serving import upload_under_fire
+
+    _show([upload_under_fire(database or None, count, clients)], as_json)
+
+
+@app.command()
+def reads(database: Url = "", workers: int = 1, count: int = 3000, as_json: AsJson = False) -> None:
+    """Reads a CPU-second at 1, 16 and 64 connections, with one upload in between."""
+    from benchmarks.hub.serving import read_rates
+
+    _show([each.to_json() for each in read_rates(reads=count, database=database or None, workers=workers)], as_json)
+
+
+@app.command()
+def fit(devices: int = 1000, networks: int = 500, as_json: AsJson = False) -> None:
+    """Time and memory of a fit, of a new device's upload afterwards, and of the next fit."""
+    from benchmarks.hub.fitting import fitting
+
+    _show([fitting(devices, networks).to_json()], as_json)
+
+
+@app.command()
+def attack(honest: int = 66, fakes: int = 66, as_json: AsJson = False) -> None:
+    """What fake devices move of others' errors, and three records of what is shown for a network."""
+    from benchmarks.hub.attack import fake_devices, few_records
+
+    devices, shown = fake_devices(honest, fakes), few_records()
+    if as_json:
+        print(
+            json.dumps({"devices": [each.to_json() for each in devices], "shown": [each.to_json() for each in shown]}, indent=1)
+        )
+        return
+    _show([each.to_json() for each in devices], False)
+    _show([each.to_json() for each in shown], False)
+
+
+@app.command()
+def faults(as_json: AsJson = False) -> None:
+    """A full disk, a locked database, wrong clocks, and processes that a killed server leaves; 1 where one of them does harm."""
+    from benchmarks.hub.faults import clocks, disk_full, locked, orphans
+
+    found = [disk_full(), locked(), clocks()]
+    left = orphans()
+    if as_json:
+        print(json.dumps([*(each.to_json() for each in found), left], indent=1))
+    else:
+        _show([each.to_json() for each in found], False)
+        _show([left], False)
+    if left["left"] or not all(each.passed for each in found):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    app()

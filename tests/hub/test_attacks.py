@@ -1,0 +1,35 @@
+"""Fake devices and false records move little; faults lose nothing. The figures of the README are those of benchmarks/hub."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.hub.attack import SHOWN_FACTOR, fake_devices, few_records
+from benchmarks.hub.faults import clocks, disk_full, locked, orphans
+
+
+def test_three_records_of_a_stranger_do_not_move_what_is_shown_for_a_network() -> None:
+    found = few_records(honest=4, networks=10)
+
+    assert len(found) == 6
+    assert max(each.factor for each in found) < SHOWN_FACTOR
+    assert [each.believed for each in found[:3]] == [0, 0, 0]
+
+
+def test_fake_devices_of_strangers_move_the_error_of_others_little() -> None:
+    one, many, trusted = fake_devices(honest=8, fakes=24, networks=20, nameless=5)
+
+    assert (one.accepted, many.accepted) == (20, 24)
+    for attack in (one, many):
+        assert attack.moved_points <= 0.3
+        assert attack.coverage_after >= attack.coverage_before - 2
+        assert attack.published_after == pytest.approx(attack.published_before, abs=0.3)
+    assert trusted.accepted == 24
+
+
+@pytest.mark.slow
+def test_faults_lose_and_double_nothing() -> None:
+    for fault in (disk_full(), locked(), clocks()):
+        assert fault.passed, fault
+    found = orphans()
+    assert (found["processes"] > 0, found["left"]) == (True, 0)

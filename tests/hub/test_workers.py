@@ -1,0 +1,71 @@
+"""Several processes serve one PostgreSQL database: one fits, all answer, and one that dies is replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.hub.serving import Server, free_port
+from latcast.cli.main import run
+from latcast.hub.database import HubDatabase
+from latcast.hub.workers import MARK
+from tests.hub.made_up import device, lines
+from tests.hub.serving import wait_for
+
+pytestmark = pytest.mark.slow
+
+
+def fetched(url: str, content: bytes | None = None, token: str = "") -> Any:
+    request = urllib.request.Request(url, data=content, headers={"authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
+
+
+def workers(process: int) -> list[int]:
+    found = []
+    for each in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        with suppress(OSError):  # it may end meanwhile
+            ours = MARK.encode() in Path(f"/proc/{each}/environ").read_bytes()
+            if ours and b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes():
+                found.append(int(each))
+    return found
+
+
+def test_workers_share_a_database_and_a_dead_one_is_replaced(new_postgresql: str, tmp_path: Path) -> None:
+    with HubDatabase(new_postgresql) as database:
+        token, _ = database.issue_token("Ann", trusted=True)
+    server = Server(new_postgresql, free_port(), tmp_path / "log", options=["--workers", "2"])
+    server.start()
+    try:
+        server.wait()
+        assert server.process is not None
+        wait_for(lambda: fetched(f"{server.url}/api/health"), 120)
+        first = wait_for(lambda: len(found := workers(server.process.pid)) == 2 and found, 60)
+        records = [*device("a", 1.0), *device("b", 2.0), *device("c", 3.0)]
+        assert fetched(f"{server.url}/api/measurements", lines(records), token)["accepted"] == 60
+        answers = [wait_for(lambda: (fetched(f"{server.url}/api/models") or {}).get("serving") or None, 120) for _ in range(8)]
+        assert set(answers) == {1}
+        os.kill(first[0], signal.SIGKILL)
+        wait_for(lambda: len(found := workers(server.process.pid)) == 2 and first[0] not in found, 60)
+        assert len(wait_for(lambda: fetched(f"{server.url}/api/devices"), 60)["devices"]) == 3
+        left = workers(server.process.pid)
+    finally:
+        server.stop()
+
+    assert not any(Path(f"/proc/{each}").exists() for each in left)
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_several_workers_of_a_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["hub", "serve", "--workers", "2", "--database", str(tmp_path / "hub.sqlite"), "--port", str(free_port())]) == 1
+    assert "2 workers need PostgreSQL" in capsys.readouterr().err
