@@ -17,7 +17,7 @@ REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
 
 ENVIRONMENT = {
     **os.environ,
-    "PYTHONPATH": str(REPOSITORY_ROOT),
+    "PYTHONPATH": os.pathsep.join([str(REPOSITORY_ROOT / "src"), str(REPOSITORY_ROOT)]),
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
     "OMP_NUM_THREADS": "1",
 }

@@ -13,11 +13,17 @@ from latcast import cluster as module
 from latcast.cluster import PREDICTS, connected, map_over_workers, require_offer
 from latcast.datasets.store import Store
 from latcast.errors import ClusterError, MissingExtraError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.writers.onnx import to_onnx
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
+from latcast.measure.client import Item
+from latcast.measure.probe import QuietTimesFile
+from latcast.measure.remote import open_measurer
 from latcast.measure.settings import MeasurePlan
 from latcast.predictors import on_workers
 from latcast.predictors.forecast import load
 from latcast.spaces.catalogue import SPACES, build, model
+from latcast.spaces.models import file_reference
 from tests.cluster.clustering import Cluster, cluster
 from tests.measure.behaving import reference, settings
 
@@ -131,6 +137,21 @@ def test_a_campaign_measures_everything_once_though_a_worker_is_killed(tmp_path:
         assert Counter(record.reference.key for record in records) == {item.reference.key: 2 for item in items}
         assert seen[-1].done == seen[-1].total == 24
         assert found.workers[0].wait(10) == -signal.SIGKILL
+
+
+def test_a_file_travels_to_a_worker_as_a_graph(tmp_path: Path) -> None:
+    b = GraphBuilder("only_here")
+    file = tmp_path / "only_here.onnx"
+    file.write_bytes(to_onnx(b.finish(b.relu(b.input((1, 3, 4, 4))))))
+    with cluster(tmp_path) as found:
+        found.add(module="tests.cluster.behaving_worker")
+        remote = settings(address=f"dask:{found.address}")
+        found.wait_for(remote.offer, 1)
+        with open_measurer(remote, QuietTimesFile(tmp_path / "quiet.json")) as client:
+            measured = client.measure([Item(file_reference(file))], PLAN, lambda item, stage: file.unlink(missing_ok=True))
+            ((_, record),) = measured
+    assert record.ok, record.error
+    assert not file.exists()
 
 
 def test_a_campaign_that_nobody_can_measure_ends_with_a_reason(tmp_path: Path) -> None:

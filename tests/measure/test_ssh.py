@@ -240,7 +240,8 @@ def test_what_stands_in_the_way_is_said_in_one_line(
     assert f"has no latcast; put it there with: latcast device prepare {board.address}" in refused(
         there(board, variables={"PYTHONPATH": "/nowhere"})
     )
-    assert "absent is not installed" in refused(there(board, runtime="absent"))
+    mend = f"latcast device prepare {board.address} --runtime absent"
+    assert f"absent is not installed; add it with: {mend}" in refused(there(board, runtime="absent"))
     unused = f"ssh://{board.user}@127.0.0.1:9"
     assert "lost" in refused(there(board, address=unused))
     assert "Connection refused" in refused(there(board, address=unused))

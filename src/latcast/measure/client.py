@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import IO, Any
 
@@ -64,10 +64,25 @@ class Item:
 
     reference: Reference
     role: str = "network"
+    packed: bytes | None = field(default=None, repr=False, compare=False, kw_only=True)
+    """The graph of a file, where the worker's machine does not have the file."""
 
     @property
     def name(self) -> str:
         return self.reference.name or f"{self.reference.space} {self.reference.key}"
+
+
+def packed_file(reference: Reference, *, trust: bool = False) -> bytes | None:
+    """What another machine needs of a file that it does not have: shapes, a few kilobytes, without weights.
+
+    None of what is no file, and where the file cannot be read: the record from there will say so.
+    """
+    if reference.space != "file":
+        return None
+    try:
+        return pack(build(reference, trust=trust))
+    except LatcastError:
+        return None
 
 
 class WorkerDied(RuntimeFailure):
@@ -402,20 +417,15 @@ class MeasuringClient:
                 "number": number,
                 "reference": items[number].reference.to_json(),
                 "role": items[number].role,
-                **self._carried(items[number].reference),
+                **self._carried(items[number]),
             }
             for number in group
         ]
         return {"request": "measure", "plan": plan.to_json(), "quiet_ms": list(self.quiet_ms), "subjects": subjects}
 
-    def _carried(self, reference: Reference) -> dict[str, str]:
-        """The graph of a file that the worker's machine does not have: its shapes, a few kilobytes, without its weights."""
-        if not self._wire.far or reference.space != "file":
-            return {}
-        try:
-            return {"graph": base64.b64encode(pack(build(reference, trust=self.settings.trust))).decode()}
-        except LatcastError:
-            return {}  # the worker will find no file either, and its record says so
+    def _carried(self, item: Item) -> dict[str, str]:
+        packed = packed_file(item.reference, trust=self.settings.trust) if self._wire.far else item.packed
+        return {} if packed is None else {"graph": base64.b64encode(packed).decode()}
 
     def _living_process(self) -> WorkerProcess:
         """The process, started again where it died; a device that was lost is waited for."""
@@ -464,6 +474,13 @@ class MeasuringClient:
             if death.wire:
                 raise RuntimeFailure(str(death)) from None
             raise RuntimeFailure(f"{self.settings.runtime} could not be started: {death}") from None
+        except RuntimeFailure as problem:
+            process.kill()
+            said, missing, _ = str(problem).partition("; add it with: pip install ")
+            if not self._wire.far or not missing:
+                raise
+            mend = f"latcast device prepare {self.settings.address} --runtime {self.settings.runtime}"
+            raise RuntimeFailure(f"{self._wire.where}: {said}; add it with: {mend}") from problem
         except BaseException:
             process.kill()
             raise

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from latcast.cluster import connected, map_over_workers, require_offer
 from latcast.errors import MeasurementError
-from latcast.measure.client import Item, MeasuringClient
+from latcast.measure.client import Item, MeasuringClient, packed_file
 from latcast.measure.probe import QuietTimes, QuietTimesFile
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.measure.wires import DASK, scheme_of
@@ -114,7 +114,8 @@ class RemoteClient:
         starts = range(0, len(items), plan.batch_size)
         parts = [
             Batch(_bare(self.settings), self._turn, plan.to_json(), tuple(
-                (item.reference.to_json(), item.role) for item in items[start : start + plan.batch_size]
+                (item.reference.to_json(), item.role, packed_file(item.reference))
+                for item in items[start : start + plan.batch_size]
             ))
             for start in starts
         ]  # fmt: skip
@@ -144,13 +145,13 @@ class Batch:
         settings: The platform.
         turn: Batches of different turns are measured by different processes.
         plan: As JSON.
-        items: Reference as JSON, and role, of each.
+        items: Reference as JSON, role, and of a file its packed graph, of each.
     """
 
     settings: WorkerSettings
     turn: int
     plan: Mapping[str, Any]
-    items: tuple[tuple[Mapping[str, Any], str], ...]
+    items: tuple[tuple[Mapping[str, Any], str, bytes | None], ...]
 
 
 @dataclass
@@ -189,6 +190,6 @@ def platform_of(settings: WorkerSettings) -> str:
 
 def measure_batch(batch: Batch) -> list[tuple[int, dict[str, Any]]]:
     """Measures a batch on the worker's machine: index in the batch and record of each item."""
-    items = [Item(Reference.from_json(reference), role) for reference, role in batch.items]
+    items = [Item(Reference.from_json(reference), role, packed=packed) for reference, role, packed in batch.items]
     client = _HOST.client(batch.settings, batch.turn)
     return [(number, record.to_json()) for number, record in client.measure(items, MeasurePlan.from_json(batch.plan))]
