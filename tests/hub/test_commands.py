@@ -95,6 +95,16 @@ def test_what_was_measured_last_is_shared_without_naming_a_file(latcast: Any, sq
     assert sorted(item.reference.name for item in found) == ["mobilenet_v1_0_25", "squeezenet1_1"]
 
 
+def test_a_shared_model_is_forgotten_by_its_link(latcast: Any, sqlite: HubDatabase) -> None:
+    sqlite.share_model("eeebe2175ed51b33", b"x")
+    command = ("hub", "unlink", "https://latcast.example/model/eeebe2175ed51b33", "--database", sqlite.location)
+
+    assert latcast(*command)[:2] == (0, "forgot eeebe2175ed51b33\n")
+    assert sqlite.shared_model("eeebe2175ed51b33") is None
+    code, _, err = latcast(*command)
+    assert (code, "no shared model has the key 'eeebe2175ed51b33'" in err) == (1, True)
+
+
 def test_a_document_that_is_no_measurement_is_refused_in_one_line(latcast: Any, tmp_path: Path) -> None:
     for content in ("{\n}", '{\n"measurements": [1]}', '{\n"measurements": [{}]}', "{\n"):
         (tmp_path / "run.json").write_text(content)

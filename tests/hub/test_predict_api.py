@@ -246,7 +246,7 @@ def test_more_than_can_wait_are_told_to_come_again() -> None:
 
 
 def test_what_is_left_when_the_time_is_over_is_said(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_forecasts, "PREDICTING_S", -1.0)
+    monkeypatch.setattr(model_forecasts, "PREDICTING_CPU_S", 0.0)
     monkeypatch.setattr(model_forecasts, "AT_ONCE", 2)
     known = model_forecasts.Known.loaded(5)
     answer = model_forecasts.answered(ModelRequest("squeezenet1_1", "name").to_json(), 0, known)

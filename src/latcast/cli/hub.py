@@ -491,6 +491,23 @@ def refit(database: Database = "", as_json: options.AsJson = False) -> None:
 
 
 @app.command()
+def unlink(
+    link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")],
+    database: Database = "",
+) -> None:
+    """Forget a model that somebody made a link to; the link leads nowhere then.
+
+    \b
+    Examples:
+      latcast hub unlink https://latcast.example/model/eeebe2175ed51b33
+    """
+    key = link.rstrip("/").rpartition("/")[2]
+    with open_hub(database) as hub:
+        hub.remove_shared_model(key)
+    print(f"forgot {key}")
+
+
+@app.command()
 def assets(
     package: Annotated[Path | None, Argument(metavar="[PACKAGE]", help="The package, if it lies here already.")] = None,
     webgpu: Annotated[bool, Option("--webgpu/--no-webgpu", help="Also what runs on GPUs, twice as large.")] = True,

@@ -147,6 +147,8 @@ class IsolatedForecasts:
 
     def _started(self) -> socket.socket:
         if self._control is None:
+            if not hasattr(os, "fork"):
+                raise UnavailableError("models are not read here: this system cannot fork a process with limits")
             mine, theirs = socket.socketpair()
             with theirs:
                 environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -85,7 +85,7 @@ function showModel() {
   $("title").textContent = model.name;
   $("facts").textContent =
     `${inputs}; ${model.operators} operators, ${(model.parameters / 1e6).toPrecision(3)} million parameters, ${flops(model.flops)}.` +
-    (left ? ` ${left} platforms were left out, as the model takes long to predict.` : "");
+    (left ? ` ${left} platforms were left out, as predicting took too long.` : "");
   $("link").replaceChildren();
   $("share").hidden = Boolean(state.source.shared);
 }
