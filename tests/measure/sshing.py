@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ ACCOUNT = f"latcast-board-{os.getpid()}"
 
 SSHD = shutil.which("sshd", path=os.defpath + ":/usr/sbin:/usr/local/sbin")
 
-PYTHON_PATH = (str(REPOSITORY_ROOT / "src"), str(REPOSITORY_ROOT), sysconfig.get_paths()["purelib"])
+PYTHON_PATH = (str(REPOSITORY_ROOT / "src"), str(REPOSITORY_ROOT), *(each for each in sys.path if each.endswith("-packages")))
 """What the account's Python finds: latcast as it is here, the tests' runtime, and the libraries."""
 
 

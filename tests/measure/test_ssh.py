@@ -189,6 +189,17 @@ def test_a_worker_whose_client_has_fallen_silent_ends(
             board.link.cut()
 
 
+def test_a_client_that_was_stopped_for_long_goes_on(
+    board: Board, quiet_times: QuietTimesFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "SILENCE_S", 1.2)
+    with MeasuringClient(there(board), quiet_times) as client:
+        monkeypatch.setattr(messages, "SILENCE_S", 3600.0)  # what it said to the worker holds, and it says no more
+        board.wait_for_no_worker()
+        ((_, found),) = client.measure([Item(reference())], PLAN)
+    assert found.ok, found.error
+
+
 def test_a_file_travels_without_its_weights(board: Board, tmp_path: Path) -> None:
     b = GraphBuilder("wide")
     x = b.input((1, 256, 4, 4))

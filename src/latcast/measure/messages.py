@@ -28,6 +28,9 @@ Message = Mapping[str, Any]
 SILENCE_S = 60.0
 """After which a worker on another machine takes its client for lost; the client says something every sixth of it."""
 
+SILENCE_STATUS = 96
+"""With which a worker ends then, should the client be there after all."""
+
 
 @cache
 def code_id() -> str:
@@ -86,9 +89,13 @@ class LineReader:
         return line
 
     def receive(self, patience_s: float | None = None) -> bool:
-        """Waits for more bytes; False at the end of the stream, or where none came in this time."""
+        """Waits for more bytes; False at the end of the stream.
+
+        Raises:
+            TimeoutError: None came in this time.
+        """
         if patience_s is not None and not select.select([self._descriptor], [], [], patience_s)[0]:
-            return False
+            raise TimeoutError
         chunk = os.read(self._descriptor, 1 << 16)
         self._buffer += chunk
         return bool(chunk)

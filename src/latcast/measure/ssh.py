@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from latcast.errors import MeasurementError, RuntimeFailure
+from latcast.measure.messages import SILENCE_STATUS
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.wires import WORKER_MODULE, Ending
 
@@ -159,6 +160,8 @@ class SshHost:
                     f"the Python at {self.python} on {self.target} has no latcast; install it there, or leave ?python= out"
                 )
             return Ending(f"{self.target} has no latcast; put it there with: {prepare}")
+        if status == SILENCE_STATUS:
+            return Ending(f"{self.target} heard nothing from here for too long", lost=True)
         if status < 0:
             return Ending(f"the ssh client to {self.target} was killed", lost=True)
         if status != _SSH_ITSELF:

@@ -266,6 +266,8 @@ def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
                     request = messages.decode(line)
                     patience_s = request.get("silence_s", patience_s)
                     requests.put(request)
+    except TimeoutError:
+        os._exit(messages.SILENCE_STATUS)
     finally:
         os._exit(0)
 
