@@ -12,7 +12,8 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -53,7 +54,7 @@ RETAKES = 2
 
 ANCHOR_BURST_RUNS = 5
 ANCHOR_EVERY_S = 10.0
-"""The anchor runs again before a burst, where it last ran so long ago."""
+"""The anchor runs before a burst, where it last ran, or the runtime was made, so long ago."""
 
 COOLING_S = 5.0
 MOST_COOLING_S = 40.0
@@ -94,7 +95,7 @@ class PhoneRuntime:
         self.sleep = sleep
         self.turn: PhoneSession | None = None
         self._anchor: PhoneSession | None = None
-        self._anchored_at_s = -ANCHOR_EVERY_S
+        self._anchored_at_s = time.monotonic()
         self._tool = tool
         self._tools = tools or tools_folder()
         self._unit = "cpu"
@@ -382,15 +383,13 @@ class PhoneSession:
             return  # it is removed when the phone is next used
 
 
-class _readable:
+@contextmanager
+def _readable() -> Iterator[None]:
     """Turns what readers of output refuse into a runtime's failure."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        if isinstance(problem, DatasetError):
-            raise RuntimeFailure(f"the tool's output cannot be read: {problem}") from problem
+    try:
+        yield
+    except DatasetError as problem:
+        raise RuntimeFailure(f"the tool's output cannot be read: {problem}") from problem
 
 
 def anchor_network() -> Graph:

@@ -7,7 +7,7 @@ it was pushed there and made executable, asks the same server to run its network
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import re
 import shutil
@@ -35,21 +35,24 @@ PROPERTIES = {
     "ro.serialno": SERIAL, "gsm.operator.alpha": "Operator",
 }  # fmt: skip
 
-_CLIENT = """#!{python} -SE
-import json, os, socket, sys
-with socket.socket(socket.AF_UNIX) as link:
-    link.connect({address!r})
-    link.sendall(json.dumps([{role!r}, sys.argv, os.getcwd(), dict(os.environ)]).encode())
-    link.shutdown(socket.SHUT_WR)
-    answer = b""
-    while part := link.recv(65536):
-        answer += part
-printed, said, status = json.loads(answer)
+_CLIENT = """#!{python} -ISE
+import _socket, marshal, posix, sys
+link = _socket.socket(_socket.AF_UNIX)
+link.connect({address!r})
+variables = [each.decode() for pair in posix.environ.items() for each in pair]
+link.sendall(marshal.dumps([{role!r}, sys.argv, posix.getcwd(), variables]))
+link.shutdown(_socket.SHUT_WR)
+answer = b""
+while part := link.recv(65536):
+    answer += part
+printed, said, status = marshal.loads(answer)
 sys.stdout.write(printed)
 sys.stderr.write(said)
 sys.stdout.flush()
-sys.exit(status)
+sys.stderr.flush()
+posix._exit(status)
 """
+"""Starts in a hundredth of a second, as it imports what is built in alone."""
 
 
 @dataclass
@@ -131,12 +134,13 @@ class Android:
             asked = b""
             while part := link.recv(65536):
                 asked += part
-            role, arguments, folder, variables = json.loads(asked)
+            role, arguments, folder, told = marshal.loads(asked)
+            variables = dict(zip(told[::2], told[1::2], strict=True))
             try:
                 answer = self._do(role, arguments[1:], Path(folder), variables)
             except Exception as problem:
                 answer = ("", f"the double failed: {problem!r}\n", 70)
-            link.sendall(json.dumps(answer).encode())
+            link.sendall(marshal.dumps(answer))
 
     def _do(self, role: str, words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> tuple[str, str, int]:
         if role == "adb":

@@ -66,11 +66,10 @@ def test_a_run_is_one_of_a_burst_on_a_clock_that_stands_still_otherwise(phone: P
     session.run()
     first_ms = phone.clock.now_ms() - before
     assert first_ms > 0
-    ran = len(commands(android))
-    assert ran == count + 3  # the anchor is loaded and runs a burst, then the network does
+    assert len(commands(android)) == count + 1
     session.run()
     assert phone.clock.now_ms() - before == pytest.approx(2 * first_ms)  # the tool prints the median of a burst
-    assert len(commands(android)) == ran
+    assert len(commands(android)) == count + 1
 
 
 def test_when_networks_take_turns_each_turn_begins_with_a_burst_of_its_own(phone: PhoneRuntime, android: Android) -> None:
