@@ -1,8 +1,8 @@
 """A phone as a runtime: the stock benchmark tools that the user points to, driven over ``adb``.
 
 A session's runs come in bursts: the tool is started once for many inferences, and each call of ``run`` hands out one of them, on
-a clock that stands still otherwise. Between two bursts the phone rests as long as it worked; a burst that ran while it was held
-back by heat is taken again after a longer rest. When networks take turns, each turn begins with a burst of its own.
+a clock that stands still otherwise. Networks that take turns share the phone burst by burst. Between two bursts it rests as long
+as it worked; a burst that ran while it was held back by heat is taken again after a longer rest.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ UNSTATED = "unstated"
 BURST_MS = 150.0
 LEAST_RUNS, MOST_RUNS = 5, 40
 """A burst takes about so long, and has so many runs; of a network of a second it is five."""
+
+STALE_S = 120.0
+"""What is left of a burst counts so long. A plan of many short rounds would start the tool for each run otherwise."""
 
 WARMUP_RUNS = 2
 
@@ -93,7 +96,6 @@ class PhoneRuntime:
         self.adb = Adb(serial)
         self.watch = ThrottleWatch()
         self.sleep = sleep
-        self.turn: PhoneSession | None = None
         self._anchor: PhoneSession | None = None
         self._anchored_at_s = time.monotonic()
         self._tool = tool
@@ -246,6 +248,7 @@ class PhoneSession:
         self._profile = profile
         self._folder = folder_name()
         self._waiting: deque[float] = deque()
+        self._taken_at_s = 0.0
         self._typical_ms = 0.0
         self._inputs: Mapping[str, bytes] = {}
         self._pushed = False
@@ -275,12 +278,9 @@ class PhoneSession:
         """
         if self._closed:
             raise RuntimeFailure(f"the session of '{self._graph.name}' is closed; load the network again")
-        if self._runtime.turn is not self:
-            # What is left of a burst of an earlier turn tells nothing of this moment.
-            self._waiting.clear()
-            self._runtime.turn = self
-        if not self._waiting:
-            self._waiting.extend(self._burst())
+        if not self._waiting or time.monotonic() - self._taken_at_s > STALE_S:
+            self._waiting = deque(self._burst())
+            self._taken_at_s = time.monotonic()
         self._made = None
         self._runtime.clock.advance(self._waiting.popleft())
 
@@ -375,8 +375,6 @@ class PhoneSession:
             return
         self._closed = True
         self._waiting.clear()
-        if self._runtime.turn is self:
-            self._runtime.turn = None
         try:
             self._runtime.adb.shell(f"rm -rf {quoted(self._folder)}")
         except RuntimeFailure:

@@ -72,13 +72,16 @@ def test_a_run_is_one_of_a_burst_on_a_clock_that_stands_still_otherwise(phone: P
     assert len(commands(android)) == count + 1
 
 
-def test_when_networks_take_turns_each_turn_begins_with_a_burst_of_its_own(phone: PhoneRuntime, android: Android) -> None:
+def test_what_is_left_of_a_burst_counts_for_a_while(
+    phone: PhoneRuntime, android: Android, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = loaded(phone), loaded(phone, CONTRACT_NETWORKS["linear_head"]())
-    first.run()
     count = len(commands(android))
-    for session in (second, first, second):
+    for session in (first, second, first, second):
         session.run()
-        session.run()
+    assert len(commands(android)) == count + 2
+    monkeypatch.setattr("latcast.runtimes.phone.STALE_S", 0.0)
+    first.run()
     assert len(commands(android)) == count + 3
 
 
