@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
@@ -17,7 +19,7 @@ from latcast.hub.api import JSON_LINES
 from latcast.hub.database import HubDatabase
 from latcast.hub.refitting import ServedModel, refit
 from tests.hub.made_up import device
-from tests.hub.serving import listening
+from tests.hub.serving import QUICK, listening
 from tests.hub.test_database import upload
 from tests.hub.test_device_model import RUNTIMES
 
@@ -37,7 +39,9 @@ def served(
     if request.param == "filled":
         upload(database, [*jsonlines.read(RUNTIMES), *device("phone", 2.0)])
         refit(database, ServedModel())
-    with listening(database) as url:
+    with listening(database, replace(QUICK, models_per_minute=0, most_platforms=3)) as url:
+        # The first model waits for the platforms, longer than a request is given below.
+        assert httpx.post(f"{url}/api/predict?model=mobilenet_v2", timeout=120).status_code == 200
         yield url
 
 

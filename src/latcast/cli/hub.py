@@ -256,7 +256,7 @@ def share(
 
     \b
     Examples:
-      latcast measure resnet18 && latcast hub share --to https://latcast.example
+      latcast hub share --to https://latcast.example
       latcast hub share run.jsonl --to https://latcast.example --device "ThinkPad T14"
       latcast hub share run.jsonl --to https://latcast.example --dry-run
     """
