@@ -121,12 +121,16 @@ def _virtualisation() -> list[str]:
     return hints
 
 
-def device_name() -> str:
+def device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> str:
     """What this machine is called in platform ids elsewhere: a board by its model (``raspberry-pi-5-model-b``), else by its host
     name.
+
+    Args:
+        model_file: Where a board's model stands.
+        host: Its host name; empty asks the system.
     """
-    model = (_read("/proc/device-tree/model") or "").strip("\0")
-    text = re.sub(r" rev\b.*", "", model.lower()) or platform.node().lower().partition(".")[0]
+    model = (_read(model_file) or "").strip("\0")
+    text = re.sub(r" rev\b.*", "", model.lower()) or (host or platform.node()).lower().partition(".")[0]
     return re.sub(r"[^a-z0-9._]+", "-", text).strip("-._") or "device"
 
 
