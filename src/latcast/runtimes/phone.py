@@ -233,7 +233,7 @@ class PhoneRuntime:
             self.sleep(COOLING_S)
             waited_s += COOLING_S
             if not self.watch.signs(self.adb.state()):
-                self.watch.rising.forget_rise()
+                self.watch.forget()
                 return True
         return False
 

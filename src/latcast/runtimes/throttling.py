@@ -21,8 +21,11 @@ LEAST_STATUS = 1
 LEAST_LIMIT = 0.95
 """A CPU that may have less of its highest clock is held back."""
 
-LEAST_CLOCK = 0.93
-"""Share of the highest clock seen under load, below which a burst did not run at full speed."""
+LEAST_CLOCK = 0.9
+"""Share of the highest clock seen, below which the phone does not run at full speed."""
+
+CLOCK_READINGS = 5
+"""The middle one of so many counts: a governor may already have let the clock go when it is read."""
 
 LEAST_RISE = 0.05
 """A slowdown by less is not told from what caches and neighbours do."""
@@ -104,6 +107,7 @@ class ThrottleWatch:
 
     cpus: Sequence[int] = ()
     rising: RisingLatencies = field(default_factory=RisingLatencies)
+    _clocks_mhz: deque[float] = field(default_factory=lambda: deque(maxlen=CLOCK_READINGS))
     _highest_mhz: float = 0.0
 
     def reasons(self, state: PhoneState) -> tuple[str, ...]:
@@ -115,12 +119,20 @@ class ThrottleWatch:
         found = list(self.signs(state))
         clock_mhz = state.clock_mhz(self.cpus)
         if clock_mhz is not None:
-            self._highest_mhz = max(self._highest_mhz, clock_mhz)
-            if clock_mhz < LEAST_CLOCK * self._highest_mhz and not found:
-                found.append(f"the clock fell to {clock_mhz:.0f} of {self._highest_mhz:.0f} MHz")
+            self._clocks_mhz.append(clock_mhz)
+        if len(self._clocks_mhz) == CLOCK_READINGS:
+            usual_mhz = median(self._clocks_mhz)
+            self._highest_mhz = max(self._highest_mhz, usual_mhz)
+            if usual_mhz < LEAST_CLOCK * self._highest_mhz and not found:
+                found.append(f"the clock fell to {usual_mhz:.0f} of {self._highest_mhz:.0f} MHz")
         if self.rising.slow and not found:
             found.append("latencies rise")
         return tuple(found)
+
+    def forget(self) -> None:
+        """Begins anew after a rest, but for how fast the phone was."""
+        self.rising.forget_rise()
+        self._clocks_mhz.clear()
 
     def signs(self, state: PhoneState) -> tuple[str, ...]:
         """What the phone says itself."""

@@ -68,5 +68,13 @@ def test_the_signs_that_a_phone_gives_are_read_for_the_cores_that_ran() -> None:
     assert watch.reasons(calm) == ()
     assert watch.reasons(PhoneState(2)) == ("thermal status 2",)
     assert watch.reasons(PhoneState(0, {4: 2400.0, 5: 2400.0}, {4: 0.7, 5: 1.0})) == ("clocks are limited to 70%",)
-    assert watch.reasons(PhoneState(None, {4: 1200.0, 5: 1200.0})) == ("the clock fell to 1200 of 2400 MHz",)
     assert watch.reasons(PhoneState()) == ()
+
+
+def test_a_clock_that_stays_low_is_a_sign_and_one_low_reading_is_none() -> None:
+    watch = ThrottleWatch()
+    fast, slow = PhoneState(None, {0: 2400.0}), PhoneState(None, {0: 1200.0})
+    assert [watch.reasons(each) for each in (fast, slow, fast, fast, fast, slow, fast, fast)] == [()] * 8
+    assert [watch.reasons(slow) for _ in range(3)][-1] == ("the clock fell to 1200 of 2400 MHz",)
+    watch.forget()
+    assert watch.reasons(slow) == ()
