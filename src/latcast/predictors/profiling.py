@@ -37,7 +37,7 @@ OPERATOR_PLAN = MeasurePlan(rounds=2, runs_per_round=6, warmup_runs=3, max_ms_pe
 WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_round=120.0)
 """For training on whole networks alone."""
 
-NETWORKS_PER_SECOND = 1.5
+NETWORKS_PER_SECOND = 2.0
 """Networks that are drawn to begin with; more are drawn where these do not fill the budget."""
 
 WHOLE_MIX_SECONDS = 600.0
@@ -50,7 +50,7 @@ has more than 25 million, and these take half the time of all, for writing, load
 LONGEST_BATCH_SHARE = 1 / 12
 """Part of the budget that one batch of networks may take, at a second each: a campaign ends between batches only."""
 
-MORE_UNTIL_SHARE = 0.8
+MORE_UNTIL_SHARE = 0.92
 """Where everything drawn is measured before this part of the budget is spent, more is drawn."""
 
 WHOLE_NETWORKS_SHARE = 0.2
