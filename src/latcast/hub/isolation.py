@@ -194,7 +194,10 @@ def main(limits: Limits, most_platforms: int | None) -> None:
     # A first network, so that what the first one makes is there in every child.
     answered(ModelRequest("mobilenet_v2", "name").to_json(), 0, known)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
-    control.sendall(b"r")
+    try:
+        control.sendall(b"r")
+    except BrokenPipeError:
+        return  # the server ended meanwhile
     while True:
         said, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not said:
