@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from latcast.hub.database import HubDatabase
@@ -11,6 +13,7 @@ from latcast.hub.refitting import ServedModel, refit
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import model
 from tests.hub.made_up import NETWORKS, device, platform, record
+from tests.hub.serving import client
 from tests.hub.test_database import contributor, upload
 
 SQUEEZE, MOBILE = model("squeezenet1_1"), model("mobilenet_v2_0_75")
@@ -84,3 +87,22 @@ def test_published_networks_have_the_names_of_the_catalogue(sqlite: HubDatabase)
     names = {item["name"] for item in HubReader(sqlite).networks()}
 
     assert names == {"squeezenet1_1", f"squeezenet1_1 (resnet, {pretending.key[:6]})", "resnet-2"}
+
+
+def test_pages_say_what_is_not_connected(sqlite: HubDatabase) -> None:
+    who = contributor(sqlite, trusted=True)
+    apart = device("apart", 0.001, range(16, 21))
+    upload(sqlite, [*device("a", 1.0, range(1, 6)), *device("b", 2.0, range(1, 6)), *apart], who)
+    refit(sqlite, ServedModel())
+
+    with client(sqlite) as http:
+        devices = http.get("/devices").text
+        page = http.get(f"/platforms/{platform('apart')}").text
+        models = http.get("/models").text
+
+    order = re.findall(r'href="/platforms/([a-z]+)/', devices)
+    assert order == ["a", "b", "apart"]
+    assert devices.count("it is not compared with them") == 1
+    assert "would connect them" in page
+    assert ">resnet-1</a>" in page
+    assert "last fit failed" not in models

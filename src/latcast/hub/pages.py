@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -48,8 +49,8 @@ Orders = Mapping[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]
 """Name of an order to its label and the key that rows are sorted by; the first is the usual one."""
 
 _DEVICE_ORDERS: Orders = {
-    "fastest": ("fastest first", lambda row: (row["factor"], row["platform"])),
-    "slowest": ("slowest first", lambda row: (-row["factor"], row["platform"])),
+    "fastest": ("fastest first", lambda row: (row["factor"] is None, row["factor"] or 0.0, row["platform"])),
+    "slowest": ("slowest first", lambda row: (row["factor"] is None, -(row["factor"] or 0.0), row["platform"])),
     "name": ("by name", lambda row: row["platform"]),
     "networks": ("most networks first", lambda row: (-row["networks"], row["platform"])),
 }
@@ -238,7 +239,7 @@ class Pages:
         return {
             "counts": reader.counts(),
             "axis": vars(axis),
-            "rows": [{**row, **platforms[row["platform"]]} for row in rows if row["platform"] in platforms],
+            "rows": ranked([{**row, **platforms[row["platform"]]} for row in rows if row["platform"] in platforms]),
             "contributors": reader.contributors()[:12],
             "version": None if version is None else {"number": version.number, "held_out": version.held_out},
         }
@@ -271,7 +272,14 @@ class Pages:
         return HTMLResponse(self.rendered("platform.html", "/devices", values))
 
     async def models(self) -> Response:
-        return await self._page((), "models.html", "/models", lambda: {"models": self.site.reader.models()[:PAGE_ROWS]})
+        refit, version = self.site.refitter.state, self.site.served.version
+        serving = None if version is None else version.number
+        return await self._page(
+            (refit.problem, str(serving)),
+            "models.html",
+            "/models",
+            lambda: {"models": self.site.reader.models()[:PAGE_ROWS], "refit": refit, "serving": serving},
+        )
 
     async def add(self) -> Response:
         found = browser.find_assets()
@@ -311,3 +319,10 @@ class Pages:
             media_type=_MEDIA_TYPES["." + name.rpartition(".")[2]],
             headers={"content-encoding": "gzip", "cache-control": "max-age=31536000, immutable"},
         )
+
+
+def ranked(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Platforms' rows; without a rank those that nothing connects with most others, so that their scales do not compare."""
+    groups = Counter(row["group"] for row in rows)
+    most = max(groups, key=lambda group: (groups[group], -group)) if groups else 0
+    return [dict(row) if row["group"] == most else {**row, "cluster": "", "factor": None} for row in rows]
