@@ -150,7 +150,9 @@ class JointPlatforms:
         traits = [Traits.of(Platform.parse(each.platform)) for each in self.predictions]
         values, vectors = np.linalg.eigh(self.shared.correlations(traits))
         rng = np.random.default_rng(0)
-        normal = (vectors * np.sqrt(np.maximum(values, 0))) @ rng.standard_normal((len(traits), DRAWS // 2))
+        # The symmetric root: of eigenvectors libraries differ in the sign, and draws would too.
+        root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+        normal = root @ rng.standard_normal((len(traits), DRAWS // 2))
         scale = self.shared.widening / LEVEL_QUANTILE * np.sqrt(DEGREES / rng.chisquare(DEGREES, DRAWS // 2))
         score = np.hstack([normal * scale, -normal * scale])
         return np.array([latencies_ms(each, row) for each, row in zip(self.predictions, score, strict=True)])
