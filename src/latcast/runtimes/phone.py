@@ -41,8 +41,9 @@ VERSIONS_FILE = "versions.txt"
 UNSTATED = "unstated"
 
 BURST_MS = 150.0
-LEAST_RUNS, MOST_RUNS = 5, 40
-"""A burst takes about so long, and has so many runs; of a network of a second it is five."""
+LEAST_RUNS, FIRST_RUNS = 5, 15
+"""A burst takes about so long, or has so many runs: five of a slow network; of a fast one fifteen at first, and each further one
+twice as many, so that a few dozen runs are of several bursts, and some hundred do not take as many starts of the tool."""
 
 STALE_S = 120.0
 """What is left of a burst counts so long. A plan of many short rounds would start the tool for each run otherwise."""
@@ -286,7 +287,7 @@ class PhoneSession:
 
     def _burst(self) -> tuple[float, ...]:
         runtime = self._runtime
-        runs = int(min(max(BURST_MS / self._typical_ms, LEAST_RUNS), MOST_RUNS))
+        runs = int(max(LEAST_RUNS, min(BURST_MS / self._typical_ms, FIRST_RUNS * 2 ** self._seen["bursts"])))
         for attempt in range(RETAKES + 1):
             runtime.run_anchor()
             runtime.sleep(min(runs * self._typical_ms / 1e3, MOST_REST_S))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -85,12 +86,14 @@ def test_what_is_left_of_a_burst_counts_for_a_while(
     assert len(commands(android)) == count + 3
 
 
-def test_the_phone_rests_between_bursts(phone: PhoneRuntime, slept: list[float]) -> None:
-    session = loaded(phone)
-    for _ in range(90):
+def test_the_phone_rests_between_bursts_which_grow(phone: PhoneRuntime, android: Android, slept: list[float]) -> None:
+    session = loaded(phone, CONTRACT_NETWORKS["linear_head"]())
+    for _ in range(15 + 30 + 60):
         session.run()
     assert len(slept) == 3
     assert all(0 < seconds <= 3 for seconds in slept)
+    asked = [re.findall(r"--num_runs=(\d+)", command)[0] for command in commands(android)]
+    assert asked == ["1", "15", "30", "60"]
 
 
 def test_a_network_runs_on_the_cores_that_the_unit_names(phone: PhoneRuntime, android: Android) -> None:
