@@ -126,7 +126,7 @@ class CheckReport:
         >>> import latcast
         >>> found = latcast.check("resnet18", against="resnet34", on="pixel4/tflite-2.10/gpu/fp16")
         >>> found.passed, found.fail_above, found.checks[0].model
-        (True, 50.0, 'resnet18')
+        (True, 65.0, 'resnet18')
     """
 
     checks: tuple[Check, ...]
