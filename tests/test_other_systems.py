@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 SCRIPT = r"""
 import importlib, json, os, pkgutil, signal, sys
 
@@ -96,6 +98,7 @@ def on(system: str, folder: Path, *commands: tuple[str, ...]) -> tuple[dict[str,
     return json.loads(found), done.stdout, "\n".join(others)
 
 
+@pytest.mark.slow
 def test_on_macos_predicting_needs_nothing_that_linux_alone_has(tmp_path: Path) -> None:
     found, printed, said = on("darwin", tmp_path, *PREDICTING)
     assert found["problems"] == {}

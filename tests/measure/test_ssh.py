@@ -126,6 +126,7 @@ def test_what_takes_the_worker_down_there_is_blamed(board: Board, quiet_times: Q
     assert "was killed by SIGABRT while running" in str(found[0].error)
 
 
+@pytest.mark.slow
 def test_what_loses_the_link_again_and_again_is_blamed(
     board: Board, quiet_times: QuietTimesFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def test_a_worker_whose_client_has_fallen_silent_ends(
             board.link.cut()
 
 
+@pytest.mark.slow
 def test_a_client_that_was_stopped_for_long_goes_on(
     board: Board, quiet_times: QuietTimesFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
