@@ -97,7 +97,9 @@ def _latencies(pool: DeviceModel, known: KnownNetworks, keys: Sequence[str], nam
     kind = kind_of(platform, {})
     prior = pool.prior(kind, covariates_of(platform, kind))
     values, vectors = np.linalg.eigh(prior.covariance)
-    state = prior.mean + vectors @ (np.sqrt(np.maximum(values, 0)) * rng.normal(size=len(values)))
+    # The symmetric root: of eigenvectors libraries differ in the sign, and draws would too.
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    state = prior.mean + root @ rng.normal(size=len(values))
     described = known.described(pool, keys)
     log_ms = linearised(state, described.terms, described.basis)[0]
     left = np.sqrt(described.novelty(pool.kinds[kind]) + pool.kinds[kind].noise ** 2)
