@@ -6,6 +6,7 @@ when the runtime is done with it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -241,8 +242,32 @@ def missing_adb(executable: str) -> str:
 
 
 def folder_name() -> str:
-    """A folder of the phone that no other run uses."""
-    return f"{FOLDER}-{uuid.uuid4().hex[:8]}"
+    """A folder of the phone that no other run uses; it says whose it is."""
+    return f"{FOLDER}-{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def left_behind(folders: Sequence[str]) -> list[str]:
+    """Of such folders those of processes of this machine that have ended without removing them."""
+    found = []
+    for folder in folders:
+        owner = re.fullmatch(rf"{re.escape(FOLDER)}-{_machine()}-(\d+)-[0-9a-f]{{8}}", folder)
+        if owner is not None and not _lives(int(owner[1])):
+            found.append(folder)
+    return found
+
+
+def _machine() -> str:
+    return hashlib.sha256(str(uuid.getnode()).encode()).hexdigest()[:8]
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def quoted(*words: str) -> str:

@@ -26,7 +26,7 @@ from latcast.folders import data_folder
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.records import ExecutedKernel, Unit
-from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, folder_name, quoted
+from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, folder_name, left_behind, quoted
 from latcast.runtimes.cores import mask
 from latcast.runtimes.phone_tools import TOOLS, Burst, PhoneTool, Setting, ToolNetwork, attributed
 from latcast.runtimes.session import check_profiling, check_setting, checked_inputs, random_inputs
@@ -184,7 +184,10 @@ class PhoneRuntime:
         if there != "complete":
             self.adb.push_files(files, folder)
             self.adb.shell(f"chmod 755 {folder}/* && echo complete > {folder}/complete")
-        # What an interrupted run left a day ago or earlier.
+        # What interrupted runs left: of this machine now, of others after a day.
+        left = left_behind(self.adb.shell(f"ls -d {FOLDER}-* 2>/dev/null || true").split())
+        if left:
+            self.adb.shell(f"rm -rf {quoted(*left)}")
         self.adb.shell(f"find {FOLDER}-* -maxdepth 0 -mtime +0 -exec rm -r {{}} + 2>/dev/null || true")
         return folder
 
@@ -219,12 +222,15 @@ class PhoneRuntime:
         return session
 
     def run_anchor(self) -> None:
-        """Times the anchor where that was not done for a while."""
+        """Times the anchor where that was not done for a while; without it only what the phone says itself counts."""
         if time.monotonic() - self._anchored_at_s < ANCHOR_EVERY_S:
             return
-        if self._anchor is None:
-            self._anchor = self._opened(anchor_network(), Setting(self._unit, 1, self.precisions[0]))
-        self.watch.rising.add("anchor", self._anchor.anchor_ms())
+        try:
+            if self._anchor is None:
+                self._anchor = self._opened(anchor_network(), Setting(self._unit, 1, self.precisions[0]))
+            self.watch.rising.add("anchor", self._anchor.anchor_ms())
+        except RuntimeFailure:
+            self._anchor = None  # the network that is measured will say what is wrong with the phone
         self._anchored_at_s = time.monotonic()
 
     def cool_down(self) -> bool:

@@ -105,10 +105,14 @@ class Android:
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(self.address)
         self._server.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._serving = threading.Thread(target=self._serve, daemon=True)
+        self._serving.start()
         return self
 
     def __exit__(self, *of: object) -> None:
+        # A thread that still accepts would do so for the next double, whose socket may get the number of this one.
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._serving.join()
         self._server.close()
 
     def limit_clocks(self, share: float) -> None:

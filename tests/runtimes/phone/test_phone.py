@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ from latcast.errors import RuntimeFailure
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.runtimes import get_runtime
-from latcast.runtimes.adb import PhoneGone
+from latcast.runtimes.adb import PhoneGone, folder_name
 from latcast.runtimes.phone import RETAKES, PhoneRuntime, PhoneSession
 from latcast.runtimes.phone_tools import ATTRIBUTED, attributed
 from latcast.spaces import build
@@ -36,7 +39,9 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def phone(android: Android, slept: list[float]) -> PhoneRuntime:
+def phone(android: Android, slept: list[float], monkeypatch: pytest.MonkeyPatch) -> PhoneRuntime:
+    # The anchor runs by the clock, which on a busy machine would decide what these tests see.
+    monkeypatch.setattr("latcast.runtimes.phone.ANCHOR_EVERY_S", float("inf"))
     runtime = get_runtime("litert")
     assert isinstance(runtime, PhoneRuntime)
     runtime.sleep = slept.append
@@ -198,6 +203,18 @@ def test_the_tool_is_pushed_once_and_networks_are_removed(phone: PhoneRuntime, a
     session.close()
     left = [each.name for each in (android.root / "data/local/tmp").iterdir()]
     assert left == ["latcast"]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(phone: PhoneRuntime, android: Android) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    place = android.root / "data/local/tmp"
+    ours = Path(folder_name()).name
+    dead, foreign = ours.replace(f"-{os.getpid()}-", f"-{ended.pid}-"), "latcast-00000000-1-00000000"
+    for name in (ours, dead, foreign):
+        (place / name).mkdir()
+    loaded(phone).close()
+    assert {each.name for each in place.iterdir()} == {"latcast", ours, foreign}
 
 
 @pytest.mark.parametrize(
