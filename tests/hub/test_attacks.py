@@ -17,7 +17,7 @@ def test_three_records_of_a_stranger_do_not_move_what_is_shown_for_a_network() -
 
 
 def test_fake_devices_of_strangers_move_the_error_of_others_little() -> None:
-    one, many, trusted = fake_devices(honest=8, fakes=24, networks=20, nameless=5)
+    one, many, trusted = fake_devices(honest=16, fakes=24, networks=20, nameless=5)
 
     assert (one.accepted, many.accepted) == (20, 24)
     for attack in (one, many):
