@@ -270,3 +270,8 @@ def test_only_the_input_of_a_small_network_differs_from_the_mixed_one_of_the_sam
     first = next(node for node in small.nodes if node.op_type == "Conv")
     same = next(node for node in large.nodes if node.op_type == "Conv")
     assert first.attributes == same.attributes
+
+
+def test_a_map_of_one_column_is_pooled_by_nothing_larger() -> None:
+    # The 270 networks of a long profile under seed 5 hold a map of 2 x 1.
+    assert len(SPACE.sample(270, seed=5)) == 270

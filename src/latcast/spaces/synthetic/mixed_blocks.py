@@ -274,7 +274,8 @@ def pooling(b: MixedBuilder, x: str, width: int, stride: int, rng: Random) -> st
     if stride == 1:
         kernel = 5 if kernel == 5 else 3
     kernel = kernel if kernel_fits(b.size(x), kernel) else 2
-    x = pool(x, kernel, stride, 0 if kernel == 2 else kernel // 2)
+    if min(b.size(x)) >= kernel or kernel != 2:
+        x = pool(x, kernel, stride, 0 if kernel == 2 else kernel // 2)
     return b.conv_bn(x, width, activation=b.block_activation(rng)) if mixed else x
 
 
