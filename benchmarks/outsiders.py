@@ -42,9 +42,6 @@ NAMES = (
 )  # fmt: skip
 """A network of each held-out design, drawn by ``Random(0)`` before any result was known; the smallest first."""
 
-MINUTES = 5.0
-"""Budget of the profile that is judged."""
-
 HALVES = ("looked at", "reported")
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from latcast.errors import HubError
 from latcast.folders import replacing
-from latcast.predictors.hub_bundles import hub_bundle
+from latcast.predictors.hub_bundles import hub_bundle, refusal
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.reading import parse_json
 from latcast.records import Measurement, Reference
@@ -134,12 +134,7 @@ class Hub:
         try:
             found: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as problem:
-            with problem:
-                try:
-                    said = str(json.loads(problem.read(100_000))["detail"])
-                except (ValueError, KeyError, TypeError, OSError):
-                    said = problem.reason
-            raise HubError(f"{self.url}: {said} ({problem.code})") from problem
+            raise HubError(f"{self.url}: {refusal(problem)} ({problem.code})") from problem
         except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
             raise HubError(f"cannot reach {self.url}: {getattr(problem, 'reason', problem)}") from problem
         return found

@@ -20,14 +20,12 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from latcast.hub.connections import Door
 from latcast.hub.limits import Application, Receive, Scope, Send
 from latcast.hub.site import Site
+from latcast.hub.workers import SHARED_FOLDER
 from latcast.measure.environment import utc_now
 
 ACCESS_LOG = logging.getLogger("latcast.hub.access")
 
 BUCKETS_S = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
-
-SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable under which several processes of one server keep their metrics together."""
 
 
 class Metrics:

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from latcast.errors import HubError
 from latcast.hub.uploads import without_path
+from latcast.predictors.hub_bundles import refusal
 from latcast.records import Measurement, Platform, Reference
 
 BATCH_RECORDS = 200
@@ -239,10 +240,7 @@ class HubClient:
         return found
 
     def _refused(self, problem: urllib.error.HTTPError) -> NoReturn:
-        try:
-            said = str(json.loads(problem.read(100_000))["detail"])
-        except (ValueError, KeyError, TypeError, RecursionError, OSError):
-            said = problem.reason
+        said = refusal(problem)
         if problem.code == 429 or problem.code >= 500:
             stated = str(problem.headers.get("retry-after", ""))
             raise _TryAgainError(f"{problem.code}: {said}", min(float(stated), LONGEST_WAIT_S) if stated.isdecimal() else 0.0)

@@ -23,7 +23,7 @@ FRESH_S = 3600.0
 """For which a bundle is not asked for again."""
 
 TIMEOUT_S = 60.0
-MOST_BYTES = 20_000_000
+MOST_BYTES, MOST_REFUSAL_BYTES = 20_000_000, 100_000
 
 
 def is_on_hub(text: str) -> bool:
@@ -50,12 +50,7 @@ def hub_bundle(text: str) -> Path:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             content: bytes = answer.read(MOST_BYTES + 1)
     except urllib.error.HTTPError as problem:
-        with problem:
-            try:
-                said = str(json.loads(problem.read(100_000))["detail"])
-            except (ValueError, KeyError, TypeError, OSError):
-                said = problem.reason
-        raise UnknownPlatformError(f"{base} has no predictor for '{platform}' ({problem.code}): {said}") from problem
+        raise UnknownPlatformError(f"{base} has no predictor for '{platform}' ({problem.code}): {refusal(problem)}") from problem
     except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
         if path.is_file():
             return path
@@ -76,3 +71,12 @@ def _parts(address: str) -> tuple[str, str]:
         raise UnknownPlatformError(f"'{PREFIX}{address}' names no platform of a hub; expected hub:https://host/PLATFORM")
     before = "/".join(names[:-4])
     return f"{found.scheme}://{found.netloc}" + (f"/{before}" if before else ""), "/".join(names[-4:])
+
+
+def refusal(problem: urllib.error.HTTPError) -> str:
+    """Why a hub refused, as its answer says, or else the words of its status; the answer is closed."""
+    with problem:
+        try:
+            return str(json.loads(problem.read(MOST_REFUSAL_BYTES))["detail"])
+        except (ValueError, KeyError, TypeError, RecursionError, OSError):
+            return str(problem.reason)

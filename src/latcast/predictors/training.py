@@ -8,6 +8,7 @@ its terms are not. Each then fits calibration terms (:mod:`latcast.predictors.ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -132,13 +133,18 @@ def fit_with_held_out(
     """
     few = len(data.networks) < FEWEST_TO_HOLD_OUT
     fit = partial(fit_predictor, data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
+    if few or learn_from == "networks":
+        predictor, held_out = fit(), None
+        if not few:
+            # Enough to train on all, perhaps, but not on all but a part.
+            with suppress(TrainingError):
+                held_out = cross_predict(
+                    data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=groups
+                )
+        return predictor, held_out
     try:
-        if few or learn_from == "networks":
-            hold_out = partial(cross_predict, data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune)
-            return fit(), None if few else hold_out(groups=groups)
         return _from_observations(platform, rules, learn_from, model, seed, tune).fit_with_held_out(data, groups, FOLDS)
     except TrainingError:
-        # Enough to train on all, perhaps, but not on all but a part.
         return fit(), None
 
 
@@ -268,25 +274,34 @@ class _FromObservations:
     def fit_with_held_out(self, data: TrainingData, groups: Sequence[str], count: int) -> tuple[PlatformPredictor, HeldOut]:
         """A predictor of all, and each network predicted by one that saw nothing of its part.
 
-        Each part is trained on once. Its kernel predictors serve the prediction of its networks, and, as they did not see these,
-        the short-network correction of all others.
+        Each part is trained on once: what :meth:`held_out` finds also serves the short-network correction of the predictor.
         """
         table = KernelTable.of([sample.kernels for sample in data.networks])
         predictor = self.kernels(data)
         sums, names = _sums(predictor, table)
+        held_out, unseen = self.held_out(data, groups, count)
+        return self.calibrated(predictor, data, sums, names, unseen if self.corrects(data) else None), held_out
+
+    def held_out(self, data: TrainingData, groups: Sequence[str], count: int) -> tuple[HeldOut, np.ndarray]:
+        """Each network predicted by what saw nothing of its part, and its sums by type by the kernel predictors of that.
+
+        The kernel predictors of a part serve the prediction of its networks, and, as they did not see these, the short-network
+        correction of all others.
+        """
+        table = KernelTable.of([sample.kernels for sample in data.networks])
         parts = list(self.parts(data, groups, count))
-        by_part = [_sums(part.predictor, table)[0] for part in parts]
-        unseen = sums.copy()
-        for part, own in zip(parts, by_part, strict=True):
+        by_part = [_sums(part.predictor, table) for part in parts]
+        unseen = np.empty((len(data.networks), len(table.configurations) + 1))
+        for part, (own, _) in zip(parts, by_part, strict=True):
             unseen[part.rows] = own[part.rows]
         held_out = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
-        for part, own in zip(parts, by_part, strict=True):
+        for part, (own, names) in zip(parts, by_part, strict=True):
             seen = np.setdiff1d(np.arange(len(data.networks)), part.rows)
             blind = unseen[seen] if self.corrects(part.seen) else None
             trained = self.calibrated(part.predictor, part.seen, own[seen], names, blind)
             found = trained.estimate([data.networks[row].kernels for row in part.rows])
             held_out.latency_ms[part.rows], held_out.outside_share[part.rows] = found.latency_ms, found.outside_share
-        return self.calibrated(predictor, data, sums, names, unseen if self.corrects(data) else None), held_out
+        return held_out, unseen
 
 
 def _sums(predictor: PlatformPredictor, table: KernelTable) -> tuple[np.ndarray, list[str]]:
@@ -299,23 +314,17 @@ def kernel_term_names(platform: Platform) -> tuple[str, ...]:
     return (*TERMS, DEPTH) if unit_kind(platform.unit) == "gpu" else TERMS
 
 
-def fit_calibration(
-    predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int, correction: ShortNetworkCorrection | None = None
-) -> CalibrationTerms:
+def fit_calibration(predictor: PlatformPredictor, networks: Sequence[NetworkSample], seed: int) -> CalibrationTerms:
     """The calibration terms by which a predictor's kernels give the latencies of whole networks.
 
     Args:
         predictor: Its kernel predictors are used, its calibration terms are not.
         networks: Measured.
         seed: Of folds.
-        correction: As for :func:`latcast.predictors.calibration_terms.fit_calibration_terms`.
     """
-    table = KernelTable.of([sample.kernels for sample in networks])
-    sums, names = sums_by_type(table, predictor.raw_kernel_latency_ms(table.configurations))
+    sums, names = _sums(predictor, KernelTable.of([sample.kernels for sample in networks]))
     latency_ms = np.array([sample.latency_ms for sample in networks])
-    return fit_calibration_terms(
-        sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed, correction=correction
-    )
+    return fit_calibration_terms(sums, names, latency_ms, [sample.lineage for sample in networks], seed=seed)
 
 
 def _fit_from_networks(
@@ -361,7 +370,7 @@ def cross_predict(
     """
     groups = [sample.lineage for sample in data.networks] if groups is None else groups
     if learn_from != "networks":
-        return _from_observations(platform, rules, learn_from, model, seed, tune).fit_with_held_out(data, groups, parts)[1]
+        return _from_observations(platform, rules, learn_from, model, seed, tune).held_out(data, groups, parts)[0]
     fold = group_folds(groups, parts, seed)
     fold_of = {sample.reference.key: int(part) for sample, part in zip(data.networks, fold, strict=True)}
     predicted = HeldOut(np.full(len(data.networks), np.nan), np.zeros(len(data.networks)))
