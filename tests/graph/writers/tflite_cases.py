@@ -216,6 +216,12 @@ CASES: dict[str, Build] = {
     "layer_norm": lambda b: b.layer_norm(tokens(b)),
     "layer_norm_of_image": lambda b: b.layer_norm(b.transpose(image(b), (0, 2, 3, 1))),
     "instance_norm": lambda b: b.op("InstanceNormalization", [image(b), b.weight((6,)), b.weight((6,))])[0],
+    "instance_norm_of_groups": lambda b: b.op("InstanceNormalization", [tokens(b), b.weight((10,)), b.weight((10,))])[0],
+    "conv_of_sequence": lambda b: b.relu(b.op("Conv", [tokens(b), b.weight((4, 10, 3)), b.weight((4,))], {"pads": (1, 1)})[0]),
+    "strided_conv_of_sequence": lambda b: b.op(
+        "Conv", [tokens(b), b.weight((4, 10, 3))], {"pads": (2, 0), "strides": (2,), "dilations": (2,)})[0],
+    "depthwise_conv_of_sequence": lambda b: b.op(
+        "Conv", [tokens(b), b.weight((10, 1, 3))], {"pads": (1, 1), "group": 10})[0],
     "lrn": lambda b: b.op("LRN", [image(b)], {"size": 5, "alpha": 0.01, "beta": 0.75, "bias": 1.0})[0],
     "softmax": lambda b: b.softmax(tokens(b)),
     "softmax_of_channels": lambda b: b.softmax(image(b), axis=1),

@@ -160,6 +160,8 @@ CASES: dict[str, tuple[tuple[int, ...], Build]] = {
     "layer norm of five axes": ((1, 2, 3, 5, 12), lambda b, x: b.layer_norm(x)),
     "RMS norm": (TOKENS, lambda b, x: b.op("RMSNormalization", [x, b.weight((12,))], {"axis": -1})[0]),
     "instance norm": (MAP, lambda b, x: b.op("InstanceNormalization", [x, b.weight((6,)), b.weight((6,))])[0]),
+    "instance norm of groups": (
+        (1, 6, 40), lambda b, x: b.op("InstanceNormalization", [x, b.weight((6,)), b.weight((6,))])[0]),
     "group norm": (
         MAP, lambda b, x: b.op("GroupNormalization", [x, b.weight((6,)), b.weight((6,))], {"num_groups": 3})[0]),
     "LRN": (MAP, op("LRN", size=5, alpha=1e-2)),

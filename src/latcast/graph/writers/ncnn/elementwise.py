@@ -210,15 +210,15 @@ def lower_layer_norm(ctx: Lowering, node: Node) -> None:
 def lower_group_norm(ctx: Lowering, node: Node) -> None:
     shape = ctx.shape(node.inputs[0])
     scale, bias = ctx.weight(node, 1), ctx.weight(node, 2)
-    if scale is None or bias is None or len(shape) != 4 or scale.size != shape[1]:
-        raise failure(node, "it needs a (1, C, H, W) input, and a scale and a bias for each channel")
+    if scale is None or bias is None or len(shape) not in (3, 4) or scale.size != shape[1]:
+        raise failure(node, "it needs a (1, C, H, W) or (1, C, L) input, and a scale and a bias for each channel")
     epsilon = number_of(node, "epsilon", 1e-5)
     params: dict[int, ParamValue] = {0: shape[1], 1: epsilon, 2: 1}
     if node.op_type == "GroupNormalization":
         params = {0: ctx.view(node).int_attribute("num_groups", 1), 1: shape[1], 2: epsilon, 3: 1}
     kind = "InstanceNorm" if node.op_type == "InstanceNormalization" else "GroupNorm"
-    bottom = ctx.shaped(node.inputs[0], shape[1:])
-    ctx.emit(kind, [bottom], {node.outputs[0]: shape[1:]}, [node], params, [plain(scale), plain(bias)])
+    image = shape[1:] if len(shape) == 4 else (shape[1], 1, shape[2])
+    ctx.emit(kind, [ctx.shaped(node.inputs[0], image)], {node.outputs[0]: image}, [node], params, [plain(scale), plain(bias)])
 
 
 @lowers("LRN")

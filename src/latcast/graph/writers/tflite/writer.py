@@ -95,7 +95,7 @@ class GraphWriter:
             if rank == 4 and self.wishes.get(name) != order:
                 order = CHANNELS_LAST
             self.add_activation(name, physical_shape(self.graph.shape(name), order), self.type_of(name))
-            self._hold(name, order, len(self.model.tensors) - 1)
+            self.hold(name, order, len(self.model.tensors) - 1)
         self.model.inputs = tuple(range(len(self.graph.inputs)))
         for step in self.steps:
             self._step = step
@@ -222,14 +222,14 @@ class GraphWriter:
         name = step.output
         shape = physical_shape(self.shape(name), order)
         index = self.add(builtin, inputs, shape, name, options, nodes=step.names, kind=self.type_of(name))
-        self._hold(name, order, index)
+        self.hold(name, order, index)
 
     def finish_several(self, builtin: str, inputs: Sequence[int], step: Step, order: Order, **options: float) -> None:
         """The same for an operator with several outputs."""
         outputs = []
         for name in step.outputs:
             outputs.append(self.add_activation(name, physical_shape(self.shape(name), order), self.type_of(name)))
-            self._hold(name, order, outputs[-1])
+            self.hold(name, order, outputs[-1])
         self.model.operators.append(TfliteOperator(builtin, tuple(inputs), tuple(outputs), options, step.names))
 
     def split_evenly(self, index: int, count: int, axis: int, name: str) -> list[int]:
@@ -245,9 +245,9 @@ class GraphWriter:
     def alias(self, step: Step, order: Order) -> None:
         """Says that the step's output is its first input, byte for byte, seen in another order."""
         source = step.inputs[0]
-        self._hold(step.output, order, self._held[source, self.orders[source]])
+        self.hold(step.output, order, self._held[source, self.orders[source]])
 
-    def _hold(self, name: str, order: Order, index: int) -> None:
+    def hold(self, name: str, order: Order, index: int) -> None:
         self.orders[name] = order
         self._held[name, order] = index
 

@@ -251,11 +251,15 @@ def layer_normalization(writer: GraphWriter, step: Step) -> None:
 
 @emits("InstanceNormalization")
 def instance_normalization(writer: GraphWriter, step: Step) -> None:
-    if len(writer.shape(step.inputs[0])) != 4:
-        raise unsupported(step.node, "only 4-D inputs are normalised by instance")
-    source = writer.operand(step.inputs[0], CHANNELS_LAST)
+    """Images with their channels last; what is no image (the groups of a group normalisation) as it lies."""
+    rank = len(writer.shape(step.inputs[0]))
     scale, shift = (writer.weight(step, name) for name in step.inputs[1:3])
-    _normalise(writer, step, source, (1, 2), CHANNELS_LAST, scale, shift)
+    if rank == 4:
+        _normalise(writer, step, writer.operand(step.inputs[0], CHANNELS_LAST), (1, 2), CHANNELS_LAST, scale, shift)
+        return
+    order, by_channel = logical(rank), (-1, *(1,) * (rank - 2))
+    source = writer.operand(step.inputs[0], order)
+    _normalise(writer, step, source, tuple(range(2, rank)), order, scale.reshape(by_channel), shift.reshape(by_channel))
 
 
 def _normalise(

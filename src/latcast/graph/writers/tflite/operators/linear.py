@@ -51,26 +51,34 @@ def _folded(writer: GraphWriter, step: Step, weight: np.ndarray, channels: int, 
 
 @emits("Conv")
 def conv(writer: GraphWriter, step: Step) -> None:
-    """CONV_2D (grouped: fewer input channels in the filter) or DEPTHWISE_CONV_2D; padding SAME, or PAD and VALID."""
+    """CONV_2D (grouped: fewer input channels in the filter) or DEPTHWISE_CONV_2D; padding SAME, or PAD and VALID.
+
+    A convolution over a sequence is one over an image of height 1, between two views.
+    """
     view = writer.view(step)
     x, out = writer.shape(step.inputs[0]), writer.shape(step.output)
-    if len(x) != 4:
-        raise unsupported(step.node, f"its input has rank {len(x)}; only 2-D convolutions are written")
+    if len(x) not in (3, 4):
+        raise unsupported(step.node, f"its input has rank {len(x)}; convolutions of one and two dimensions are written")
     weight = writer.weight(step, step.inputs[1])
     groups = view.int_attribute("group", 1)
-    window = weight.shape[2:]
-    strides, dilations = view.ints("strides", (1, 1)), view.ints("dilations", (1, 1))
-    kernel = tuple((k - 1) * d + 1 for k, d in zip(window, dilations, strict=True))
-    pads = spatial_pads(view, x[2:], window, strides, dilations)
+    ones = (1,) * (4 - len(x))
+    strides, dilations = view.ints("strides", (1,) * (len(x) - 2)), view.ints("dilations", (1,) * (len(x) - 2))
+    pads = spatial_pads(view, x[2:], weight.shape[2:], strides, dilations)
+    begins, ends = (tuple(0 for _ in ones) + half for half in (pads[: len(x) - 2], pads[len(x) - 2 :]))
     weight, bias = _folded(writer, step, weight, out[1], 0)
+    weight, strides, dilations = weight.reshape(*weight.shape[:2], *ones, *weight.shape[2:]), ones + strides, ones + dilations
+    kernel = tuple((k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True))
 
-    source = writer.operand(step.inputs[0], CHANNELS_LAST)
+    order = CHANNELS_LAST if len(x) == 4 else (0, 2, 1)
+    source = writer.operand(step.inputs[0], order)
+    if len(x) == 3:
+        source = writer.reshaped(source, (x[0], 1, x[2], x[1]), f"{step.output}/image", nodes=())
     padding = Padding.VALID
     if any(pads):
-        if same_padding(x[2:], out[2:], kernel, strides, pads[:2]):
+        if same_padding(ones + x[2:], ones + out[2:], kernel, strides, begins):
             padding = Padding.SAME
         else:
-            source = pad_spatial(writer, source, pads[:2], pads[2:], f"{step.output}/padded")
+            source = pad_spatial(writer, source, begins, ends, f"{step.output}/padded")
     depthwise = groups == x[1] and groups > 1
     stored = weight[:, 0].transpose(1, 2, 0)[None] if depthwise else weight.transpose(0, 2, 3, 1)
     inputs = (
@@ -84,7 +92,12 @@ def conv(writer: GraphWriter, step: Step) -> None:
     }  # fmt: skip
     if depthwise:
         options["depth_multiplier"] = out[1] // x[1]
-    writer.finish("DEPTHWISE_CONV_2D" if depthwise else "CONV_2D", inputs, step, CHANNELS_LAST, **options)
+    builtin = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
+    if len(x) == 4:
+        writer.finish(builtin, inputs, step, CHANNELS_LAST, **options)
+        return
+    made = writer.add(builtin, inputs, (x[0], 1, out[2], out[1]), f"{step.output}/image_made", options, nodes=step.names)
+    writer.hold(step.output, order, writer.reshaped(made, (x[0], out[2], out[1]), step.output, nodes=()))
 
 
 @emits("ConvTranspose")
