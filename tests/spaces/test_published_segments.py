@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from random import Random
 
 import pytest
 
 from latcast.errors import ModelError
+from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces import published_segments
 from latcast.spaces.catalogue import build, model
-from latcast.spaces.published_segments import HELD_OUT_DESIGNS, MOST_SEGMENT_MACS, SEGMENT_MACS, SPACE, design_of
+from latcast.spaces.published_segments import (
+    HELD_OUT_DESIGNS,
+    MOST_SEGMENT_MACS,
+    NEAR_RELATIVES,
+    SEGMENT_MACS,
+    SPACE,
+    design_of,
+    networks_by_design,
+)
 from tests.spaces.families.running import image, run
 
 WHOLE = build(model("timm/vovnet39a"))
@@ -48,9 +59,50 @@ def test_drawn_segments_run_are_of_a_usual_size_and_of_no_held_out_design() -> N
 
     assert len({design_of(str(each.parameters["network"])) for each in drawn}) > 25
     for each in drawn:
-        assert design_of(str(each.parameters["network"])) not in HELD_OUT_DESIGNS
+        assert design_of(str(each.parameters["network"])) not in (*HELD_OUT_DESIGNS, *NEAR_RELATIVES)
         graph = build(Reference.from_json(each.to_json()))
         assert (len(graph.inputs), len(graph.outputs)) == (1, 1)
         assert SEGMENT_MACS[0] <= graph_macs(graph) <= MOST_SEGMENT_MACS
     chosen = build(Random(0).choice(drawn))
     assert run(chosen, image(chosen)).shape == chosen.shape(chosen.outputs[0])
+
+
+def test_no_drawn_design_is_made_of_blocks_of_held_out_ones_or_has_all_those_of_one() -> None:
+    blocks = {design: blocks_of(names) for design, names in networks_by_design().items()}
+    held_out = Counter[tuple[str, ...]]()
+    for design in HELD_OUT_DESIGNS:
+        held_out += blocks[design]
+
+    relatives = {
+        design
+        for design in sorted(set(blocks) - set(HELD_OUT_DESIGNS))
+        if share_in(held_out, blocks[design]) > 0.99
+        or any(share_in(blocks[design], blocks[other]) > 0.99 for other in HELD_OUT_DESIGNS)
+    }
+
+    assert relatives == set(NEAR_RELATIVES)
+
+
+def blocks_of(networks: Iterable[str]) -> Counter[tuple[str, ...]]:
+    """Multiply-accumulates of what stands between two cuts, where that is more than an operator."""
+    found = Counter[tuple[str, ...]]()
+    for network in networks:
+        graph, macs = published_segments._graph(network), published_segments._macs_before(network)
+        for (first, _), (last, _) in pairwise(published_segments._cuts(network)):
+            if last - first > 1:
+                found[tuple(operator_of(graph, node) for node in graph.nodes[first:last])] += macs[last] - macs[first]
+    return found
+
+
+def share_in(known: Counter[tuple[str, ...]], blocks: Counter[tuple[str, ...]]) -> float:
+    """Of the multiply-accumulates of blocks that have any."""
+    return sum(macs for block, macs in blocks.items() if block in known) / max(blocks.total(), 1)
+
+
+def operator_of(graph: Graph, node: Node) -> str:
+    """Its type, and the window and the kind of a convolution."""
+    if node.op_type != "Conv":
+        return node.op_type
+    _, inputs_of_group, *window = graph.shape(node.inputs[1])
+    groups = node.attributes.get("group", 1)
+    return f"Conv {window} {'dense' if groups == 1 else 'depthwise' if inputs_of_group == 1 else 'grouped'}"
