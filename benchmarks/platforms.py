@@ -32,7 +32,7 @@ from benchmarks.platforms_campaign import (
 )
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
-from latcast.devices.adaptation import transferred_predictor
+from latcast.devices.adaptation import fitting_rounds, transferred_predictor
 from latcast.devices.adaptation_rounds import AdaptationRounds
 from latcast.devices.pool import Pool
 from latcast.errors import MeasurementError
@@ -189,8 +189,7 @@ def trained(measured: Measured, pool: Pool, data: TrainingData | None = None) ->
         pool: Predictors of others.
         data: Part of it; all where None.
     """
-    # Only fits: what to measure was drawn before, of all kernel types.
-    rounds = AdaptationRounds(measured.rules, {}, 10, pool, sampler="random", types=("conv",))
+    rounds = fitting_rounds(measured.rules, pool)
     if data is None:
         data = TrainingData(isolated=measured.isolated, profiled=measured.profiled, networks=measured.training_networks)
     return transferred_predictor(data, measured.platform, measured.rules, rounds), rounds

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from latcast.datasets.opening import only_platform, open_measurements
 from latcast.datasets.store import Store
 from latcast.predictors.bundle import load_bundle
 from tests.cli.conftest import Latcast
+from tests.cli.dataset import DATASET
 
 
 def test_a_target_that_is_none_is_refused_before_anything_is_measured(latcast: Latcast) -> None:
@@ -32,6 +34,38 @@ def test_an_unknown_sampler_is_a_wrong_call(latcast: Latcast) -> None:
 
     assert found.code == 2
     assert "'nosuch' is none of adaptive, prior, random, vae" in " ".join(found.err.split())
+
+
+def test_a_stored_campaign_is_adapted_to_without_measuring(latcast: Latcast, tmp_path: Path) -> None:
+    (tmp_path / "pool").mkdir()
+
+    found = latcast("device", "adapt", DATASET, "--pool", tmp_path / "pool", "-o", tmp_path / "b.zip", "--json")
+
+    document = found.json
+    with open_measurements(DATASET) as store:
+        assert document["platform"] == only_platform(store).id
+    assert document["store"] == str(DATASET)
+    # Its networks are all profiled ones: some are set aside to be judged on.
+    assert re.search(r"timed inside \d+ networks, [1-9]\d whole networks", document["trained_on"])
+    assert document["mape"] > 0
+    assert document["transfer"]["conv"]["way"] == "from scratch"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((DATASET, "--target", "±10=95"), "--target and --store are for measuring"),
+        ((DATASET, "--store", "other.sqlite"), "--target and --store are for measuring"),
+        (("--on", "rpi5/tflite"), "--on names a platform of a STORE"),
+    ],
+)
+def test_options_of_measuring_and_of_stored_campaigns_do_not_go_together(
+    latcast: Latcast, arguments: tuple[str, ...], said: str
+) -> None:
+    found = latcast("device", "adapt", *arguments)
+
+    assert found.code == 2
+    assert said in " ".join(found.err.replace("│", " ").split())
 
 
 @pytest.mark.slow

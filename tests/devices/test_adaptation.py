@@ -177,3 +177,27 @@ class TestThePredictor:
             # And it is none to judge by.
             assert predictor.card[TRAINING_KEYS] == [network.reference.key]
             assert predictor.card["learn_from"] == "operators"
+
+    def test_some_networks_that_kernels_were_timed_in_are_set_aside_where_there_are_no_others(self, pool: Pool) -> None:
+        rounds = rounds_of(pool)
+        known = list(measured(rounds.beginning(), COMPUTE)["conv"].items())
+        networks, inside = [], []
+        for place in range(60):
+            pairs = [known[(place * 3 + each) % len(known)] for each in range(3)]
+            kernels = tuple(Kernel("conv", row, "conv", ("conv",), ("Conv",)) for row, _ in pairs)
+            # A network takes a millisecond more than its kernels.
+            network = NetworkSample(Reference(f"family{place}", {"n": 1}), kernels, 1.0 + sum(ms for _, ms in pairs))
+            networks.append(network)
+            inside += [
+                KernelObservation(*each, network.reference.key) for each in zip(kernels, (ms for _, ms in pairs), strict=True)
+            ]
+
+        predictor = transferred_predictor(TrainingData(profiled=tuple(inside), networks=tuple(networks)), PLATFORM, RULES, rounds)
+
+        # A fifth of 60, with three kernels each, is not learned from.
+        assert "144 timed inside 48 networks, 12 whole networks" in predictor.card["trained_on"]
+        assert predictor.interval.networks == 12
+        estimates = predictor.estimate([network.kernels for network in networks])
+        np.testing.assert_allclose(estimates.latency_ms, [network.latency_ms for network in networks], rtol=0.2)
+        # All 60 were seen, the ones that were set aside too.
+        assert len(predictor.card[TRAINING_KEYS]) == 60

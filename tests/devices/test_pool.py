@@ -48,6 +48,16 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
         open_pool([tmp_path / "nowhere"])
 
 
+def test_of_the_shipped_bundles_those_that_compute_alike_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path))
+    pool = open_pool(like=("cpu2", "int8"))
+
+    units = {each.platform.unit for each in pool.predictors.values()}
+    assert {"2large", "2small"} <= units
+    assert not units & {"1large", "gpu", "1large1med1small"}
+    assert {each.platform.precision for each in pool.predictors.values()} == {"int8"}
+
+
 def test_it_says_what_each_platform_that_knows_a_type_predicts() -> None:
     pool = Pool.of([platform_of("fast", COMPUTE, count=40), platform_of("slow", 3 * COMPUTE, count=40)])
     rows = convs(10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,21 +10,19 @@ import pytest
 
 from latcast.errors import BundleError
 from latcast.samplers import vae
-from latcast.samplers.vae import Decoder, VaeSampler, kl_divergence, train_decoder
+from latcast.samplers.vae import LATENT, Decoder, VaeSampler, _Autoencoder, kl_divergence, train_decoder
 from latcast.testing.contracts.kernels import SamplerContract, listed_in, space_of
-
-torch = pytest.importorskip("torch", reason="the sampler 'vae' learns with torch")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache of its own, kept for all tests of this file, and short trainings."""
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LATCAST_HOME", str(folder))
         patch.setattr(vae, "LEAST_STEPS", 30)
         patch.setattr(vae, "STEPS_PER_ROW", 1)
-        patch.setattr(vae, "HIDDEN", 48)
+        patch.setattr(vae, "FEWEST_WANTED", 1)
         vae._decoder.cache_clear()
         yield folder
         vae._decoder.cache_clear()
@@ -35,25 +34,53 @@ class TestVae(SamplerContract):
 
 def test_the_divergence_from_the_standard_normal_distribution_is_the_closed_form() -> None:
     # N(0, 1) is no distance away; N(1, 1) half a nat in each dimension; N(0, e) half of (e - 2).
-    mean, log_variance = torch.zeros(4, 3), torch.zeros(4, 3)
+    mean, log_variance = np.zeros((4, 3)), np.zeros((4, 3))
 
-    assert float(kl_divergence(mean, log_variance)) == pytest.approx(0.0)
-    assert float(kl_divergence(mean + 1, log_variance)) == pytest.approx(1.5)
-    assert float(kl_divergence(mean, log_variance + 1)) == pytest.approx(3 * (np.e - 2) / 2, rel=1e-5)
+    assert kl_divergence(mean, log_variance) == pytest.approx(0.0)
+    assert kl_divergence(mean + 1, log_variance) == pytest.approx(1.5)
+    assert kl_divergence(mean, log_variance + 1) == pytest.approx(3 * (np.e - 2) / 2, rel=1e-5)
 
 
-def test_training_takes_one_thread_and_leaves_the_others_to_who_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = torch.get_num_threads()
-    seen: list[int] = []
-    step = torch.optim.Adam.step
-    monkeypatch.setattr(torch.optim.Adam, "step", lambda *args: (seen.append(torch.get_num_threads()), step(*args))[1])
-    try:
-        torch.set_num_threads(2)
-        train_decoder(np.linspace(0, 1, 40).reshape(20, 2), np.full(20, 1 / 20), seed=0)
-        assert set(seen) == {1}
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
+def test_the_gradient_is_what_the_loss_changes_by() -> None:
+    rng = np.random.default_rng(0)
+    model = _Autoencoder(3, rng)
+    x = rng.random((8, 3), dtype=np.float32)
+    noise = rng.standard_normal((8, LATENT), dtype=np.float32)
+    model.loss(x, noise, 0.5)
+    gradient = model.gradient.copy()
+    way = gradient / np.linalg.norm(gradient)
+    start = model.parameters.copy()
+
+    def loss_at(distance: float) -> float:
+        model.parameters[:] = start + np.float32(distance) * way
+        return model.loss(x, noise, 0.5)
+
+    # Along the gradient the loss rises by the gradient's length.
+    assert (loss_at(1e-3) - loss_at(-1e-3)) / 2e-3 == pytest.approx(float(np.linalg.norm(gradient)), rel=0.02)
+    for part in (model.encoder, model.decoder):
+        for weight in (*part.weights, *part.biases):
+            assert np.shares_memory(weight, model.parameters)
+
+
+def test_no_decoder_is_trained_before_enough_kernels_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[str] = []
+    train = vae.trained_decoder
+
+    def noting(name: str, rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
+        trained.append(name)
+        return train(name, rows, importance, seed)
+
+    monkeypatch.setattr(vae, "trained_decoder", noting)
+    monkeypatch.setattr(vae, "FEWEST_WANTED", 20)
+    space = space_of("conv")
+    sampler = VaeSampler(space, listed_in(space), 11)
+
+    first = sampler.suggest(12)
+    assert not trained
+    second = sampler.suggest(12)
+
+    assert trained == ["conv"]
+    assert len({*first, *second}) == 24
 
 
 def test_what_is_drawn_is_spread_as_what_was_learned() -> None:

@@ -232,8 +232,6 @@ def sample(
     space.check_drawable()
     # Even sampling needs no networks to learn from.
     listed = {} if sampler == "random" and not test_set else kernel_zoo(rules, seed=seed).get(kernel, {})
-    if sampler == "vae" and not test_set:
-        warn("the autoencoder is trained on the kernels of networks, once for each type; that takes up to a minute")
     found = (
         fixed_test_set(space, listed, count, seed)
         if test_set

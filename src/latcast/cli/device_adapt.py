@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
+import typer
+from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import StageProgress, kept_when_interrupted, percent, print_json, print_table, warn, warn_of_failures
@@ -13,17 +16,28 @@ from latcast.cli.profile import described, keep, summarise
 
 if TYPE_CHECKING:
     from latcast.devices.adaptation import AdaptationResult
+    from latcast.devices.pool import Pool
 
 
 @kept_when_interrupted("what was measured is kept: the same command goes on with it")
 def adapt(
+    measured: Annotated[
+        str | None,
+        Argument(
+            metavar="[STORE]", help="Measured before: SQLite file, JSON Lines file or database URL. Nothing is measured then."
+        ),
+    ] = None,
+    on: Annotated[str | None, Option("--on", metavar="PLATFORM", help="Which of STORE; needed where there are several.")] = None,
     runtime: options.Runtime = "onnxruntime",
     threads: options.Threads = 1,
     unit: options.ComputeUnit = "",
     precision: options.Precision = "fp32",
     pool: Annotated[
         list[Path] | None,
-        Option("--pool", help="Folder of bundles to transfer from; repeatable. [default: all]"),
+        Option(
+            "--pool",
+            help="Folder of bundles to transfer from; repeatable. [default: your own, and the shipped ones of such a unit]",
+        ),
     ] = None,
     target: Annotated[
         str | None,
@@ -52,7 +66,9 @@ def adapt(
     Examples:
       latcast device adapt --runtime litert --pool bundles --budget 1
       latcast device adapt --runtime openvino --target '±10=95'
+      latcast device adapt measurements.sqlite --on rpi5/tflite
     """
+    start = time.monotonic()
     from latcast.datasets.opening import default_store_path
     from latcast.datasets.store import Store
     from latcast.devices.adaptation import adapt as adapt_predictors
@@ -61,21 +77,46 @@ def adapt(
     from latcast.fusion.detected_rules import chosen_rules
     from latcast.predictors.profiling import try_profiler
 
+    if measured is not None:
+        if target is not None or store is not None:
+            raise typer.BadParameter(f"--target and --store are for measuring, and {measured} holds what was measured")
+        _report(*_adapted_to(measured, on, pool, rules, seed), measured, output, replace, as_json)
+        return
+    if on is not None:
+        raise typer.BadParameter("--on names a platform of a STORE; to measure, give --runtime and --device")
     wanted = None if target is None else parse_target(target)
     settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit)
     if store is None:
         store = default_store_path(settings, "adapt")
     kernel_rules = chosen_rules(rules, settings)
-    with StageProgress() as progress:
-        known = open_pool(pool, watch=lambda _, share: progress.show("loading the pool", share))
+    known = open_pool(pool, like=(settings.unit_name, settings.precision))
     trial = try_profiler(settings)
     if trial.warning:
         warn(trial.warning)
     with StageProgress() as progress, Store(store) as kept:
         found = adapt_predictors(
             settings, kept, known, budget_s=60 * budget, target=wanted, rules=kernel_rules, sampler=sampler or "prior", seed=seed,
-            trial=trial, watch=progress,
+            trial=trial, start=start, watch=progress,
         )  # fmt: skip
+    _report(found, known, str(store), output, replace, as_json)
+
+
+def _adapted_to(
+    measured: str, on: str | None, pool: Sequence[Path] | None, rules: str | None, seed: int
+) -> tuple[AdaptationResult, Pool]:
+    """The pool adapted to a platform of a store."""
+    from latcast.datasets.opening import only_platform, opened
+    from latcast.devices.adaptation import adapt_stored
+    from latcast.devices.pool import open_pool
+
+    with opened(measured) as kept:
+        platform = only_platform(kept, on)
+        known = open_pool(pool, like=(platform.unit, platform.precision))
+        return adapt_stored(kept, platform, known, rules=rules, seed=seed), known
+
+
+def _report(found: AdaptationResult, known: Pool, store: str, output: Path | None, replace: bool, as_json: bool) -> None:
+    """Keeps the bundle and says what came of it."""
     for problem in known.problems[:3]:
         warn(f"not in the pool: {problem}")
     warn_of_failures(found.failures)
@@ -104,11 +145,11 @@ def _unlike(found: AdaptationResult) -> str:
     )
 
 
-def _document(found: AdaptationResult, bundle: Path, store: Path) -> dict[str, Any]:
+def _document(found: AdaptationResult, bundle: Path, store: str) -> dict[str, Any]:
     card = found.predictor.card
     return {
         **described(found.predictor, bundle),
-        "store": str(store),
+        "store": store,
         "failed": len(found.failures),
         "unlike": found.rounds.unlike,
         "pool": card["pool"],

@@ -35,7 +35,7 @@ from latcast.predictors.profiling import (
 )
 from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.training import fit_calibration
-from latcast.predictors.training_from_store import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of
+from latcast.predictors.training_from_store import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of, with_gpu_of
 from latcast.records import Platform
 
 INSIDE_SHARE = 0.6
@@ -55,7 +55,14 @@ FEWEST_NETWORKS = 5
 """Whole networks below which overhead is not fitted: a network is then the sum of its kernels."""
 
 FEWEST_CALIBRATION = 10
-"""Whole networks below which no interval is calibrated."""
+"""Whole networks below which no interval is calibrated. Where there are fewer, some of those in which kernels were timed are set
+aside for overhead and interval, by whole lineages, and their kernels are not learned from."""
+
+LEAST_MEASURING_S = 3.0
+"""Of each part, however late it is."""
+
+MOST_TRAINING_SHARE = 0.4
+"""Part of the budget that is kept for training on a host that is busy otherwise."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ def adapt(
     by: str = "divergence",
     seed: int = 0,
     trial: Trial | None = None,
+    start: float | None = None,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> AdaptationResult:
     """Measures a new platform within a budget and adapts the most similar predictors of a pool to it.
@@ -102,6 +110,7 @@ def adapt(
         rules: Fusion rules; the shipped ones of the runtime where None.
         sampler, by, seed: As for :class:`latcast.devices.adaptation_rounds.AdaptationRounds`.
         trial: What :func:`latcast.predictors.profiling.try_profiler` found, where it was asked before.
+        start: ``time.monotonic()`` from which the budget counts, where loading the pool is to count too; now where None.
         watch: Called at every step.
 
     Raises:
@@ -112,29 +121,35 @@ def adapt(
     require("adapting predictors", *LEARNING)
     from latcast.spaces.kernel_zoo import kernel_zoo
 
-    start = time.monotonic()
-    watch(Stage("choosing kernels", 0.0))
+    start = time.monotonic() if start is None else start
     rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
     trial = trial or try_profiler(settings)
-    inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
-    measuring_s = budget_s * (1 - TRAINING_SHARE)
-    count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * measuring_s)
     # Another version of the runtime is another platform; the same one would be its own source.
     others = pool.without(lambda platform: platform == trial.platform)
+
+    def left_s(kept_s: float) -> float:
+        return max(budget_s - kept_s - (time.monotonic() - start), LEAST_MEASURING_S)
+
+    kept_s = TRAINING_SHARE * budget_s
+    reports: tuple[CampaignReport, ...] = ()
+    inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
+    if inside_share:
+        reports += measure_for_training(
+            settings, store, budget_s=inside_share * left_s(kept_s), learn_from="operators", seed=seed + INSIDE_SEED, rules=rules,
+            calibrate=False, watch=watch,
+        )  # fmt: skip
+    watch(Stage("choosing kernels", 0.0))
+    choosing, computing = time.monotonic(), time.process_time()
+    count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * (1 - TRAINING_SHARE) * budget_s)
     rounds = AdaptationRounds(
         rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
     )
-    measuring_s -= min(time.monotonic() - start, measuring_s / 2)
-    reports: tuple[CampaignReport, ...] = ()
-    if inside_share:
-        reports += measure_for_training(
-            settings, store, budget_s=inside_share * measuring_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules,
-            calibrate=False, watch=watch,
-        )  # fmt: skip
+    # Training takes as much longer than on an idle host as choosing did.
+    busy = (time.monotonic() - choosing) / (time.process_time() - computing)
+    kept_s = min(max(busy, 1.0) * kept_s, MOST_TRAINING_SHARE * budget_s)
     reports += measure_for_training(
-        settings, store, budget_s=(1 - inside_share) * measuring_s, learn_from="kernels", seed=seed, rules=rules, rounds=rounds,
-        watch=watch,
-    )  # fmt: skip
+        settings, store, budget_s=left_s(kept_s), learn_from="kernels", seed=seed, rules=rules, rounds=rounds, watch=watch
+    )
     watch(Stage("transferring", 1.0))
     platform = reports[0].platform
     predictor = transferred_predictor(
@@ -152,6 +167,40 @@ def adapt(
     return AdaptationResult(predictor.with_card(card), rounds, reports, time.monotonic() - start, failures)
 
 
+def adapt_stored(
+    store: Any, platform: Platform, pool: Pool, *, rules: FusionRules | str | None = None, by: str = "divergence", seed: int = 0
+) -> AdaptationResult:
+    """Adapts the most similar predictors of a pool to what a store holds of a platform; nothing is measured.
+
+    Args:
+        store: A :class:`latcast.datasets.store.Store` that a profile, an adaptation or ``latcast measure`` filled.
+        platform: Which of its platforms.
+        pool, by, seed: As for :func:`adapt`.
+        rules: Fusion rules, or "shipped", "detected" or the path of a file; the shipped ones of the platform where None.
+
+    Raises:
+        TrainingError: It holds too little.
+        MissingExtraError: A package of the extra ``local`` is not installed.
+    """
+    require("adapting predictors", *LEARNING)
+    from latcast.fusion.detected_rules import chosen_rules
+
+    start = time.monotonic()
+    environment = environment_of(store, platform)
+    known_rules = with_gpu_of(environment, platform, chosen_rules(rules, platform))
+    others = pool.without(lambda each: each == platform)
+    rounds = fitting_rounds(known_rules, others, by=by, seed=seed)
+    predictor = transferred_predictor(collect_stored(store, platform, known_rules), platform, known_rules, rounds, seed=seed)
+    seconds = time.monotonic() - start
+    card = {"seconds": seconds, "environment": environment, "pool": sorted(others), "target": None}
+    return AdaptationResult(predictor.with_card({**predictor.card, **card}), rounds, (), seconds)
+
+
+def fitting_rounds(rules: FusionRules, pool: Pool, *, by: str = "divergence", seed: int = 0) -> AdaptationRounds:
+    """Rounds that only fit, for kernels that were measured before: of all types, whatever is planned."""
+    return AdaptationRounds(rules, {}, 10, pool, sampler="random", types=("conv",), by=by, seed=seed)
+
+
 def transferred_predictor(
     data: TrainingData, platform: Platform, rules: FusionRules, rounds: AdaptationRounds, *, seed: int = 0
 ) -> PlatformPredictor:
@@ -161,7 +210,8 @@ def transferred_predictor(
     from kernels timed alone or inside other networks, never from these networks.
 
     Args:
-        data: Samples of the platform. Networks inside which kernels were timed count for these alone.
+        data: Samples of the platform. Networks inside which kernels were timed count for these alone, but for those that are set
+            aside where there are fewer than :data:`FEWEST_CALIBRATION` others.
         platform, rules: What it is for.
         rounds: Adapts the pool to the samples; its ``errors``, from the last round, go into the card.
         seed: Of folds.
@@ -169,9 +219,10 @@ def transferred_predictor(
     Raises:
         TrainingError: Fewer than ten kernels were measured.
     """
-    inside = {each.network for each in data.profiled}
-    keys = {sample.reference.key for sample in data.networks} | inside
+    keys = {sample.reference.key for sample in data.networks} | {each.network for each in data.profiled}
     own_lineages = {sample.lineage for sample in data.networks}
+    data = _with_networks_set_aside(data, seed)
+    inside = {each.network for each in data.profiled}
     data = replace(data, networks=tuple(sample for sample in data.networks if sample.reference.key not in inside))
     measured = len(data.isolated) + len(data.profiled)
     if measured < FEWEST_KERNELS:
@@ -210,6 +261,20 @@ def transferred_predictor(
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")
     return predictor.with_card({**card, **figures.to_json(), "held_out_by": what})
+
+
+def _with_networks_set_aside(data: TrainingData, seed: int) -> TrainingData:
+    """Without the kernels of some of the networks in which kernels were timed, where there are too few other networks: one fold
+    of five, two where one is too small."""
+    inside = {each.network for each in data.profiled}
+    timed = [sample for sample in data.networks if sample.reference.key in inside]
+    wanted = FEWEST_CALIBRATION - (len(data.networks) - len(timed))
+    if wanted <= 0 or len(timed) < 2 * wanted:
+        return data
+    fold = group_folds([sample.lineage for sample in timed], FOLDS, seed)
+    last = 0 if np.sum(fold == 0) >= wanted else 1
+    aside = {sample.reference.key for sample, number in zip(timed, fold, strict=True) if number <= last}
+    return replace(data, profiled=tuple(each for each in data.profiled if each.network not in aside))
 
 
 def _samples(data: TrainingData) -> dict[str, KernelSamples]:

@@ -42,6 +42,10 @@ UNLIKE_DIVERGENCE = 0.3
 one CPU, and phones, are 0.03 to 0.2 apart by dense convolutions, and 0.07 to 1.5 by depthwise ones."""
 
 
+MOST_COMPARED = 300
+"""Kernels of a type that the pool is compared on: as many again move no order, and each costs the whole pool's predictors."""
+
+
 @dataclass(frozen=True)
 class AccuracyTarget:
     """How accurate a kernel type is to be on its test set.
@@ -181,6 +185,9 @@ class AdaptationRounds(KernelRounds):
         """The pool by similarity on whatever was measured; no pool or too few kernels give no ranking."""
         if len(latency_ms) < FEWEST:
             return []
+        if len(latency_ms) > MOST_COMPARED:
+            chosen = np.sort(np.random.default_rng(self._seed).choice(len(latency_ms), MOST_COMPARED, replace=False))
+            rows, latency_ms = rows[chosen], latency_ms[chosen]
         try:
             return ranked(similarities(self._pool, name, rows, latency_ms), self._by, self._seed)
         except LatcastError as problem:

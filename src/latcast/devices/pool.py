@@ -25,7 +25,7 @@ from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import scan_bundles
 from latcast.predictors.metrics import spearman
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.records import Platform
+from latcast.records import Platform, Unit
 from latcast.samplers import SAMPLERS
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
@@ -75,6 +75,7 @@ def open_pool(
     folders: Sequence[Path] | None = None,
     *,
     exclude: Collection[str] = (),
+    like: tuple[str, str] | None = None,
     watch: Callable[[str, float], None] = lambda platform, share: None,
 ) -> Pool:
     """Loads every bundle of some folders.
@@ -84,6 +85,8 @@ def open_pool(
     Args:
         folders: Where bundles are; the user's and the shipped ones where None.
         exclude: Platform ids that are left out, such as the platform that is transferred to.
+        like: A unit and a precision; shipped bundles of another kind of unit, number of threads or precision are left out. One
+            core's kernels are not forecast from a GPU's, and loading all takes a short budget's first tenth.
         watch: Called with each platform that is loaded, and the part of the bundles that are.
 
     Raises:
@@ -93,7 +96,10 @@ def open_pool(
         if not folder.is_dir():
             raise BundleError(f"found no folder '{folder}' to take predictors from, expected a folder of bundles; check the path")
     index = scan_bundles(folders)
-    entries = [entry for entry in index.entries if entry.platform not in exclude]
+    entries = [
+        entry for entry in index.entries
+        if entry.platform not in exclude and (like is None or entry.source == "user" or _computes_like(entry.platform, like))
+    ]  # fmt: skip
     predictors: dict[str, PlatformPredictor] = {}
     problems = list(index.problems)
     for place, entry in enumerate(entries):
@@ -103,6 +109,13 @@ def open_pool(
         except BundleError as problem:
             problems.append(str(problem))
     return Pool(predictors, tuple(problems))
+
+
+def _computes_like(platform: str, like: tuple[str, str]) -> bool:
+    """Whether a platform has such a kind of unit, as many threads and the same precision."""
+    (_, _, unit, precision), (wanted_unit, wanted_precision) = platform.split("/"), like
+    found, wanted = Unit.parse(unit), Unit.parse(wanted_unit)
+    return (found.kind, found.threads, precision) == (wanted.kind, wanted.threads, wanted_precision)
 
 
 SIMILARITIES = ("divergence", "dispersion", "spearman", "random")

@@ -1,5 +1,5 @@
 """LitePred's sampler (§4.2): a variational autoencoder learns how the dimensions of kernels in networks go together, and
-draws new ones from that distribution. Trained by torch, decoded by numpy.
+draws new ones from that distribution. Both in numpy: the layers are too narrow for a framework to pay for its import.
 
 What it learns from are the kernels of networks in logarithms of their dimensions, each between 0 and 1. What its decoder gives
 is rounded to the nearest valid kernel: dimensions on the grid (HW, K, S) to values that networks have, channels to multiples
@@ -11,18 +11,15 @@ so is a type of which networks have too few kernels to learn from.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from latcast.errors import BundleError
-from latcast.extras import require
 from latcast.folders import cache_folder, made, replacing
 from latcast.kernels.kernel import Configuration
 from latcast.reading import parse_tensors, read_bytes
@@ -30,13 +27,17 @@ from latcast.samplers.sampler import PriorSampler, draw_distinct, grain, on_grai
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
-LATENT, HIDDEN, LAYERS = 128, 256, 5
+LATENT, HIDDEN, LAYERS = 16, 64, 5
+"""The paper has 128 and 256. Kernels have at most a dozen dimensions, and a budget of minutes pays for what is trained."""
 
 BATCH = 64
 """The paper has 16, and many more steps."""
 
 LEARNING_RATE = 1e-3
 """As in §6."""
+
+MOMENTUM, SECOND_MOMENTUM = 0.9, 0.999
+"""Of Adam."""
 
 WARM_UP = 0.6
 """Part of the steps over which the divergence's weight rises to 1: with all of it from the start, most latent dimensions collapse
@@ -118,9 +119,6 @@ def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: i
         rows: (kernels, dimensions), each between 0 and 1.
         importance: (kernels,) how often each is seen, summing to 1.
         seed: Of weights, batches and noise.
-
-    Raises:
-        MissingExtraError: torch is not installed and there is no file.
     """
     data = np.ascontiguousarray(np.column_stack([rows, importance]), dtype=np.float64)
     return _decoder(name, data.shape, data.tobytes(), seed)
@@ -128,7 +126,7 @@ def trained_decoder(name: str, rows: np.ndarray, importance: np.ndarray, seed: i
 
 @lru_cache(maxsize=64)
 def _decoder(name: str, shape: tuple[int, int], data: bytes, seed: int) -> Decoder:
-    plan = f"2/{name}/{shape}/{seed}/{STEPS_PER_ROW}/{MOST_STEPS}/{BATCH}/{WARM_UP}/{DECODER_NOISE}".encode()
+    plan = f"3/{name}/{shape}/{seed}/{LATENT}/{HIDDEN}/{STEPS_PER_ROW}/{MOST_STEPS}/{BATCH}/{WARM_UP}/{DECODER_NOISE}".encode()
     key = hashlib.sha256(plan + data).hexdigest()[:16]
     path = cache_folder() / "vae" / f"{name}-{key}.safetensors"
     if path.is_file():
@@ -139,29 +137,107 @@ def _decoder(name: str, shape: tuple[int, int], data: bytes, seed: int) -> Decod
     return decoder
 
 
-def kl_divergence(mean: Any, log_variance: Any) -> Any:
-    """Of N(mean, exp(log_variance)) from N(0, I): (batch, latent) tensors to one number, summed over latent dimensions and
-    averaged over the batch."""
-    return -0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum(dim=1).mean()
+def kl_divergence(mean: np.ndarray, log_variance: np.ndarray) -> float:
+    """Of N(mean, exp(log_variance)) from N(0, I): two (batch, latent) to one number, summed over latent dimensions and averaged
+    over the batch."""
+    return float(-0.5 * (1 + log_variance - mean**2 - np.exp(log_variance)).sum(axis=1).mean())
 
 
-@contextmanager
-def _one_thread(torch: Any) -> Iterator[None]:
-    """Matrices of 64 x 256 are too small to share out: threads that wait for one another take up to twenty times as long."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+class _Layers:
+    """Dense layers with rectifiers between them, whose parameters are views of one vector.
+
+    Args:
+        sizes: Of the input, of each layer's output.
+        parameters, gradient: (parameters,) of all layers; a forward and a backward pass reads the one and writes the other.
+    """
+
+    def __init__(self, sizes: Sequence[int], parameters: np.ndarray, gradient: np.ndarray) -> None:
+        def split(flat: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+            weights, biases, start = [], [], 0
+            for before, after in pairwise(sizes):
+                weights.append(flat[start : start + before * after].reshape(before, after))
+                biases.append(flat[start + before * after : start + (before + 1) * after])
+                start += (before + 1) * after
+            return weights, biases
+
+        self.weights, self.biases = split(parameters)
+        self._weight_gradients, self._bias_gradients = split(gradient)
+        self._inputs: list[np.ndarray] = []
+
+    @staticmethod
+    def count(sizes: Sequence[int]) -> int:
+        """How many parameters there are."""
+        return sum((before + 1) * after for before, after in pairwise(sizes))
+
+    def start(self, rng: np.random.Generator) -> None:
+        """Draws parameters, as torch does: evenly between plus and minus one over the root of a layer's inputs."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            reach = len(weight) ** -0.5
+            weight[:] = rng.uniform(-reach, reach, weight.shape)
+            bias[:] = rng.uniform(-reach, reach, bias.shape)
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """(batch, inputs) to (batch, outputs)."""
+        self._inputs = []
+        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            self._inputs.append(x)
+            x = x @ weight + bias
+            if place < len(self.weights) - 1:
+                np.maximum(x, 0, out=x)
+        return x
+
+    def backward(self, change: np.ndarray) -> np.ndarray:
+        """Derivatives of the loss by the last outputs, (batch, outputs), to those by the inputs; keeps those by parameters."""
+        for place in reversed(range(len(self.weights))):
+            x = self._inputs[place]
+            np.matmul(x.T, change, out=self._weight_gradients[place])
+            np.sum(change, axis=0, out=self._bias_gradients[place])
+            change = change @ self.weights[place].T
+            if place:
+                change *= x > 0
+        return change
+
+
+class _Autoencoder:
+    """Encoder and decoder (Fig. 4), and the gradient of their loss."""
+
+    def __init__(self, width: int, rng: np.random.Generator) -> None:
+        hidden = [HIDDEN] * (LAYERS - 1)
+        encoder, decoder = [width, *hidden, 2 * LATENT], [LATENT, *hidden, width]
+        border = _Layers.count(encoder)
+        self.parameters = np.empty(border + _Layers.count(decoder), dtype=np.float32)
+        self.gradient = np.empty_like(self.parameters)
+        self.encoder = _Layers(encoder, self.parameters[:border], self.gradient[:border])
+        self.decoder = _Layers(decoder, self.parameters[border:], self.gradient[border:])
+        self.encoder.start(rng)
+        self.decoder.start(rng)
+
+    def encode(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(kernels, dimensions) to means and logarithms of variances, (kernels, LATENT) each."""
+        mean, log_variance = np.split(self.encoder.forward(x), 2, axis=1)
+        return mean, np.clip(log_variance, *LOG_VARIANCES)
+
+    def loss(self, x: np.ndarray, noise: np.ndarray, warmth: float) -> float:
+        """The loss on a batch, (batch, dimensions), with noise (batch, LATENT); its gradient is in :attr:`gradient`."""
+        mean, log_variance = self.encode(x)
+        deviation = np.exp(0.5 * log_variance)
+        decoded = 1 / (1 + np.exp(-self.decoder.forward(mean + deviation * noise)))
+        error = decoded - x
+        by_latent = self.decoder.backward(error * decoded * (1 - decoded) / (DECODER_NOISE**2 * len(x)))
+        by_mean = by_latent + warmth / len(x) * mean
+        by_log_variance = 0.5 * (by_latent * noise * deviation + warmth / len(x) * (deviation**2 - 1))
+        low, high = LOG_VARIANCES
+        by_log_variance *= (log_variance > low) & (log_variance < high)
+        self.encoder.backward(np.concatenate([by_mean, by_log_variance], axis=1))
+        squared = float((error**2).sum(axis=1).mean())
+        return squared / (2 * DECODER_NOISE**2) + warmth * kl_divergence(mean, log_variance)
 
 
 def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decoder:
     """Trains encoder and decoder and keeps the decoder, and where the encoder puts the kernels.
 
-    Encoder and decoder (Fig. 4) have five layers of 256 and a latent space of 128 dimensions. The loss is the evidence bound of
-    Kingma and Welling: half the squared error over the variance of the decoder's noise, and the divergence of the encoder's
-    normal distribution from the standard one,
+    Encoder and decoder (Fig. 4) have five layers each. The loss is the evidence bound of Kingma and Welling: half the squared
+    error over the variance of the decoder's noise, and the divergence of the encoder's normal distribution from the standard one,
 
         KL = -1/2 Σ (1 + log σ² - μ² - σ²),
 
@@ -175,56 +251,37 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
         rows: (kernels, dimensions), each between 0 and 1.
         importance: (kernels,) probability of each in a batch.
         seed: Of weights, batches and noise.
-
-    Raises:
-        MissingExtraError: torch is not installed.
     """
-    require("training the sampler 'vae'", "torch")
-    import torch
-
     steps = int(np.clip(STEPS_PER_ROW * len(rows), LEAST_STEPS, MOST_STEPS))
-    batches = np.random.default_rng(seed).choice(len(rows), size=(steps, BATCH), p=importance / importance.sum())
-    inputs = torch.from_numpy(np.asarray(rows, dtype=np.float32))
-
-    def layers(sizes: list[int], last: bool) -> Any:
-        parts: list[Any] = []
-        for before, after in pairwise(sizes):
-            parts += [torch.nn.Linear(before, after), torch.nn.ReLU()]
-        return torch.nn.Sequential(*(parts[:-1] if last else parts))
-
-    with torch.random.fork_rng(devices=[]), _one_thread(torch):
-        torch.manual_seed(seed)
-        width = rows.shape[1]
-        encoder = layers([width, *[HIDDEN] * (LAYERS - 1)], last=False)
-        heads = torch.nn.Linear(HIDDEN, 2 * LATENT)
-        decoder = layers([LATENT, *[HIDDEN] * (LAYERS - 1), width], last=True)
-        optimiser = torch.optim.Adam([*encoder.parameters(), *heads.parameters(), *decoder.parameters()], lr=LEARNING_RATE)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-        for step, batch in enumerate(torch.from_numpy(batches), start=1):
-            x = inputs[batch]
-            mean, log_variance = heads(encoder(x)).chunk(2, dim=1)
-            log_variance = log_variance.clamp(*LOG_VARIANCES)
-            latent = mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean)
-            error = ((torch.sigmoid(decoder(latent)) - x) ** 2).sum(dim=1).mean()
-            warmth = min(1.0, step / (WARM_UP * steps))
-            loss = error / (2 * DECODER_NOISE**2) + warmth * kl_divergence(mean, log_variance)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-        linear = [layer for layer in decoder if isinstance(layer, torch.nn.Linear)]
-        with torch.no_grad():
-            mean, log_variance = heads(encoder(inputs)).chunk(2, dim=1)
-        return Decoder(
-            tuple(np.ascontiguousarray(layer.weight.detach().numpy().T.astype(np.float64)) for layer in linear),
-            tuple(layer.bias.detach().numpy().astype(np.float64) for layer in linear),
-            np.ascontiguousarray(mean.numpy()),
-            np.ascontiguousarray(torch.exp(0.5 * log_variance.clamp(*LOG_VARIANCES)).numpy()),
-        )
+    rng = np.random.default_rng(seed)
+    batches = rng.choice(len(rows), size=(steps, BATCH), p=importance / importance.sum())
+    inputs = np.asarray(rows, dtype=np.float32)
+    model = _Autoencoder(inputs.shape[1], rng)
+    first, second = np.zeros_like(model.parameters), np.zeros_like(model.parameters)
+    for step, batch in enumerate(batches, start=1):
+        noise = rng.standard_normal((BATCH, LATENT), dtype=np.float32)
+        model.loss(inputs[batch], noise, min(1.0, step / (WARM_UP * steps)))
+        # Adam (Kingma and Ba), its rate falling along a cosine.
+        first += (1 - MOMENTUM) * (model.gradient - first)
+        second += (1 - SECOND_MOMENTUM) * (model.gradient**2 - second)
+        rate = 0.5 * LEARNING_RATE * (1 + np.cos(np.pi * (step - 1) / steps))
+        unbiased = rate * np.sqrt(1 - SECOND_MOMENTUM**step) / (1 - MOMENTUM**step)
+        model.parameters -= np.float32(unbiased) * first / (np.sqrt(second) + np.float32(1e-8))
+    mean, log_variance = model.encode(inputs)
+    return Decoder(
+        tuple(weight.astype(np.float64) for weight in model.decoder.weights),
+        tuple(bias.astype(np.float64) for bias in model.decoder.biases),
+        mean.astype(np.float64),
+        np.exp(0.5 * log_variance).astype(np.float64),
+    )
 
 
 FEWEST_ROWS = 10
 """Kernels in networks below which nothing is learned."""
+
+FEWEST_WANTED = 20
+"""Kernels of a type, known and asked for, from which on a decoder is trained: measuring so many takes some seconds, training a
+second. So a short campaign trains those of few types, and none before it needs it."""
 
 DRAWN_AT_ONCE = 256
 
@@ -236,9 +293,6 @@ class VaeSampler:
         space: Valid configurations.
         listed: Configurations of networks, with their numbers.
         seed: Of every random choice.
-
-    Raises:
-        MissingExtraError: torch is not installed, and no trained decoder is in the cache.
     """
 
     def __init__(self, space: KernelSpace, listed: ConfigurationCounts, seed: int) -> None:
@@ -251,12 +305,11 @@ class VaeSampler:
         self._tried: set[tuple[int, ...]] = set()
         self._rows = [row for row in listed if space.within_limits(row)]
         self._counts = np.array([listed[row] for row in self._rows], dtype=np.float64)
-        self._decoder: Decoder | None = None
-        if len(self._rows) >= FEWEST_ROWS and self._names:
-            self._decoder = trained_decoder(space.name, self._normalised, self._importance, seed)
 
     def suggest(self, count: int) -> list[Configuration]:
-        found = draw_distinct(self._draw, count, self._seen) if self._decoder is not None else []
+        # By what is known and asked for alone, so that a sampler made anew goes on as this one would.
+        learned = len(self._seen) + count >= FEWEST_WANTED and len(self._rows) >= FEWEST_ROWS and self._names
+        found = draw_distinct(self._draw, count, self._seen) if learned else []
         if len(found) < count:
             found += self._prior.suggest(count - len(found))
         self._note(found)
@@ -276,6 +329,10 @@ class VaeSampler:
         self._prior.observe(configurations)
 
     # What it learns from
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return trained_decoder(self._space.name, self._normalised, self._importance, self._seed)
 
     @cached_property
     def _dimensions(self) -> list[dict[str, int]]:
@@ -313,7 +370,6 @@ class VaeSampler:
 
     def _draw(self) -> Configuration | None:
         if not self._drawn:
-            assert self._decoder is not None
             self._drawn = list(self._decoder.draw(DRAWN_AT_ONCE, self._importance, self._rng))
         return self._nearest_valid(self._drawn.pop())
 
