@@ -113,7 +113,7 @@ def test_measurements_are_read_in_portions(http: TestClient, token: str) -> None
     post(http, token, device("phone", 2.0))
     seen, after = [], ""
     while after is not None:
-        answer = http.get("/api/measurements", params={"after": after, "limit": 7, "platform": platform()}).json()
+        answer = http.get("/api/measurements", params={"cursor": after, "limit": 7, "platform": platform()}).json()
         seen += [item["reference"]["name"] for item in answer["measurements"]]
         after = answer["next"]
 
@@ -185,7 +185,7 @@ def test_strange_requests_are_answered_calmly(http: TestClient) -> None:
         ("/api/networks/nothing/onnx", 404),
         ("/api/platforms/a/b/c/d", 404),
         ("/api/platforms/%00/b/c/d", 404),
-        ("/api/measurements?after=%00", 200),
+        ("/api/measurements?cursor=%00", 200),
         ("/api/measurements?limit=0", 422),
         ("/api/measurements?limit=99999999999999999999", 422),
         ("/api/measurements?platform=' OR 1=1 --", 200),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -21,32 +21,44 @@ ROWS = [{"name": f"net-{index}", "ms": float(index % 3)} for index in range(10)]
 
 @given(st.sampled_from(["", "name", "-name", "ms", "-ms"]), st.integers(1, 11))
 def test_portions_together_are_the_whole_list(sort: str, limit: int) -> None:
-    whole = LISTING.portion(ROWS, "", sort, None, "")["rows"]
-    seen, cursor = [], ""
-    while True:
-        found = LISTING.portion(ROWS, "", sort, limit, cursor)
-        seen += found["rows"]
-        cursor = found["next"] or ""
-        if not cursor:
-            break
+    whole = LISTING.portion(ROWS, "", sort, None, "").rows
+    found = [LISTING.portion(ROWS, "", sort, limit, "")]
+    while found[-1].next is not None:
+        found.append(LISTING.portion(ROWS, "", sort, limit, found[-1].next))
 
-    assert seen == whole
-    assert sorted(row["name"] for row in seen) == sorted(row["name"] for row in ROWS)
+    assert [row for each in found for row in each.rows] == whole
+    assert sorted(row["name"] for row in whole) == sorted(row["name"] for row in ROWS)
+    for earlier, later in pairwise(found):
+        assert later.start == earlier.start + limit
+        assert later.before is not None
+        assert LISTING.portion(ROWS, "", sort, limit, later.before) == earlier
+
+
+@pytest.mark.parametrize(("sort", "order"), [("ms", "dbac"), ("-ms", "bdac")])
+@pytest.mark.parametrize("limit", [1, 3, 4])
+def test_rows_without_a_value_come_last_in_either_direction(sort: str, order: str, limit: int) -> None:
+    rows = [{"name": name, "ms": ms} for name, ms in (("a", None), ("b", 2.0), ("c", None), ("d", 1.0))]
+    found, cursor = "", ""
+    while cursor is not None:
+        portion = LISTING.portion(rows, "", sort, limit, cursor)
+        found, cursor = found + "".join(row["name"] for row in portion.rows), portion.next
+
+    assert found == order
 
 
 def test_rows_that_come_between_two_portions_repeat_nothing() -> None:
     first = LISTING.portion(ROWS, "", "", 5, "")
     more = [{"name": "net-00", "ms": 0.0}, *ROWS]
 
-    second = LISTING.portion(more, "", "", 50, first["next"])
+    second = LISTING.portion(more, "", "", 50, str(first.next))
 
-    assert [row["name"] for row in second["rows"]] == [f"net-{index}" for index in range(5, 10)]
+    assert [row["name"] for row in second.rows] == [f"net-{index}" for index in range(5, 10)]
 
 
 def test_every_word_is_looked_for() -> None:
-    found: dict[str, Any] = LISTING.portion(ROWS, "NET 7", "-ms", 3, "")
+    found = LISTING.portion(ROWS, "NET 7", "-ms", 3, "")
 
-    assert ([row["name"] for row in found["rows"]], found["total"], found["next"]) == (["net-7"], 1, None)
+    assert ([row["name"] for row in found.rows], found.total, found.before, found.next) == (["net-7"], 1, None, None)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +66,7 @@ def test_every_word_is_looked_for() -> None:
     [
         ("colour", "", "'colour' is nothing to sort by; expected one of name, ms"),
         ("", "!!", "the cursor is none of this list"),
-        ("ms", LISTING.portion(ROWS, "", "-ms", 2, "")["next"], "sorted otherwise"),
+        ("ms", LISTING.portion(ROWS, "", "-ms", 2, "").next, "sorted otherwise"),
     ],
 )
 def test_what_cannot_be_is_refused(sort: str, cursor: str, reason: str) -> None:

@@ -19,7 +19,8 @@ from starlette.testclient import TestClient
 from latcast.hub import browser
 from latcast.hub.charts import LogAxis, clusters, strip_rows
 from latcast.hub.database import HubDatabase
-from latcast.hub.pages import _DEVICE_ORDERS, listed
+from latcast.hub.model import Forecast
+from latcast.hub.pages import _DEVICE_LABELS, _DEVICES, Listed
 from latcast.records import Reference
 from tests.hub.made_up import NETWORKS, device, platform, record
 from tests.hub.serving import client, post, wait_for
@@ -49,7 +50,7 @@ def test_a_page_without_data_says_so(http: TestClient, path: str) -> None:
     answer = http.get(path)
 
     assert answer.status_code == 200
-    assert re.search(r"Nothing has been measured yet|No network has|No model yet|is not installed here", answer.text)
+    assert re.search(r"Nothing has been measured on this hub yet|No network has|No model yet|is not installed here", answer.text)
 
 
 def test_devices_are_shown_fastest_first_with_a_dot_for_each_network(filled: TestClient) -> None:
@@ -57,7 +58,7 @@ def test_devices_are_shown_fastest_first_with_a_dot_for_each_network(filled: Tes
 
     order = re.findall(r'href="/platforms/([a-z]+)/', text)
     assert order == ["fast", "b", "slow"]
-    assert text.count("<circle") == 44
+    assert text.count("<circle") == 44 + 1  # and the key
     assert "Ann + Söhne (44)" in text
 
 
@@ -101,17 +102,18 @@ def test_lists_are_found_in_sorted_and_turned_over(filled: TestClient) -> None:
     def order(query: str) -> list[str]:
         return re.findall(r'href="/platforms/([a-z]+)/', filled.get(f"/devices?{query}").text)
 
-    assert order("order=slowest") == ["slow", "b", "fast"]
-    assert order("order=name") == ["b", "fast", "slow"]
-    assert order("order=nonsense&page=99") == ["fast", "b", "slow"]
+    assert order("sort=-factor") == ["slow", "b", "fast"]
+    assert order("sort=platform") == ["b", "fast", "slow"]
     assert order("find=FA+st") == ["fast"]
     nothing = filled.get("/devices?find=%3Cb%3E").text
     assert "Nothing has “&lt;b&gt;” in its name." in nothing
-    slowest = filled.get("/networks?order=slowest").text
+    slowest = filled.get("/networks?sort=-median_ms").text
     assert slowest.index("resnet-20") < slowest.index("resnet-19")
     assert filled.get(f"/networks/{NETWORKS[0].key}?find=slow").text.count('<a class="row"') == 1
     assert filled.get(f"/platforms/{platform('slow')}?find=resnet-7").text.count('<a class="row"') == 1
-    assert filled.get("/devices?page=0").status_code == 422
+    nonsense = filled.get("/devices?sort=colour", headers={"accept": "text/html"})
+    assert nonsense.status_code == 422
+    assert "nothing to sort by" in nonsense.text
 
 
 def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
@@ -121,13 +123,24 @@ def test_a_page_of_a_thousand_devices_is_small(http: TestClient) -> None:
         {f"phone{index}": {str(key): [random.uniform(1, 1000)] for key in range(500)} for index in range(1000)}, {}
     )
     parts = {"device": "phone", "runtime": "onnxruntime", "runtime_version": "1.31", "unit": "cpu1", "precision": "fp32"}
-    found = listed([{**row, **parts, "networks": 500} for row in rows], _DEVICE_ORDERS, "", "", 3)
-    values = {"axis": axis, "rows": rows, "list": found, "version": None, "contributors": []}
+    shown = [{**row, **parts, "networks": 500, "source": "hub"} for row in rows]
+    found = Listed.of(shown, _DEVICES, _DEVICE_LABELS, ("", "", ""))
+    for _ in range(2):
+        assert found.portion.next is not None
+        found = Listed.of(shown, _DEVICES, _DEVICE_LABELS, ("", "", found.portion.next))
+    about = {
+        "version": None,
+        "contributors": [],
+        "shipped": 0,
+        "yardstick": "",
+        "keys": {"dots": True, "bars": False, "clusters": True},
+    }
+    values = {"axis": axis, "rows": shown, "list": found, **about}
     counts = {"measurements": 500_000, "networks": 500, "platforms": 1000, "contributors": 66}
     page = http.app.state.pages.rendered("devices.html", "/devices", {**values, "counts": counts})  # type: ignore[attr-defined]
 
-    assert (len(found.rows), found.total, found.pages) == (50, 1000, 20)
-    assert b"page 3 of 20, 1000 in all" in page
+    assert (len(found.portion.rows), found.portion.total) == (50, 1000)
+    assert b"<span>101 to 150 of 1000</span>" in page
     assert len(page) < 100_000
 
 
@@ -201,3 +214,14 @@ def test_a_platform_s_speed_is_judged_on_the_networks_that_it_ran() -> None:
 
     assert [row["platform"] for row in rows] == ["b", "a", "c"]
     assert rows[0]["dots"] == [(rows[0]["dots"][0][0], "large: 60 ms")]
+
+
+def test_what_is_predicted_is_ranked_among_what_was_measured() -> None:
+    """On a typical platform x takes 2 ms and y 50 ms: a takes 2 times, b 0.5 times as long, c, which nobody measured, as long."""
+    forecasts = {"c": Forecast(2.0, 1.5, 3.0)}
+
+    axis, rows = strip_rows({"a": {"x": [4.0]}, "b": {"y": [25.0]}}, {}, forecasts, "x", {"x": 2.0, "y": 50.0})
+
+    assert [(row["platform"], round(row["factor"], 6)) for row in rows] == [("b", 0.5), ("c", 1.0), ("a", 2.0)]
+    assert rows[1]["bar"] == [axis.x(1.5), axis.x(2.0), axis.x(3.0)]
+    assert [row["bar"] for row in (rows[0], rows[2])] == [None, None]

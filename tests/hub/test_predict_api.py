@@ -202,7 +202,7 @@ def test_a_model_that_takes_too_much_is_an_answer_of_one_line(tmp_path: Path, li
     forecasts = IsolatedForecasts(limits=limits, most_platforms=1)
     try:
         with (tmp_path / "a.onnx").open("rb") as content:
-            answer = forecasts._ask(ModelRequest(), content)
+            answer = forecasts.ask_now(ModelRequest(), content)
     finally:
         forecasts.stop()
 
@@ -219,7 +219,7 @@ def test_the_process_that_forks_is_started_again_where_it_was_killed(tmp_path: P
     try:
         os.kill(forecasts._process.pid, signal.SIGKILL)
         with file.open("rb") as content:
-            assert forecasts._ask(ModelRequest(), content).status == 200
+            assert forecasts.ask_now(ModelRequest(), content).status == 200
     finally:
         forecasts.stop()
 
@@ -233,7 +233,7 @@ def test_more_than_can_wait_are_told_to_come_again() -> None:
             go_on.wait(10)
             return ModelAnswer(200, b"{}")
 
-        forecasts._ask = held  # type: ignore[method-assign]
+        forecasts.ask_now = held  # type: ignore[method-assign]
         asked = [asyncio.create_task(forecasts.ask(ModelRequest(), None)) for _ in range(3)]  # type: ignore[arg-type]
         await asyncio.sleep(0.05)
         go_on.set()

@@ -105,7 +105,7 @@ class Api:
     ) -> Response:
         def made() -> dict[str, Any]:
             found = listing.portion(rows(), *asked)
-            return {what: found["rows"], "total": found["total"], "next": found["next"]}
+            return {what: found.rows, "total": found.total, "next": found.next}
 
         return await self._cached((what, *map(str, asked)), made)
 
@@ -183,11 +183,11 @@ class Api:
         platform: MaybePlatform = None,
         network: MaybeNetwork = None,
         role: MaybeRole = None,
-        after: Annotated[str, Query(max_length=32, description="Continue behind the record with this id.")] = "",
         limit: Annotated[int, Query(ge=1, le=500)] = 100,
+        cursor: Cursor = "",
     ) -> Response:
         found = await run_in_threadpool(
-            self.site.reader.measurements, platform=platform, network=network, role=role, after=after, limit=limit
+            self.site.reader.measurements, platform=platform, network=network, role=role, after=cursor, limit=limit
         )
         following = found[-1]["id"] if len(found) == limit else None
         return Response(as_json({"measurements": found, "next": following}), media_type="application/json")

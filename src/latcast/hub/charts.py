@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from latcast.hub.model import Forecast
 
 WIDTH = 100.0
 """Of a plot: positions are percent of it."""
@@ -95,14 +98,25 @@ def clusters(scales: Sequence[float]) -> list[str]:
     return [CLUSTERS[int(index)] for index in nearest]
 
 
+NOTHING_DRAWN: Mapping[str, Any] = {"cluster": "", "factor": None, "dots": (), "places": (), "bar": None}
+"""Of a row about whose platform no latency is known."""
+
+
 def strip_rows(
-    latencies: Mapping[str, Mapping[str, Sequence[float]]], names: Mapping[str, str]
+    latencies: Mapping[str, Mapping[str, Sequence[float]]],
+    names: Mapping[str, str],
+    forecasts: Mapping[str, Forecast] = MappingProxyType({}),
+    yardstick: str = "",
+    typical: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[LogAxis, list[dict[str, Any]]]:
-    """One row for each platform, the fastest first: a dot for each network that it ran.
+    """One row for each platform, the fastest first: a dot for each network that it ran, a bar where one is predicted.
 
     Args:
         latencies: Platform id to network key to latencies (ms).
         names: Network key to name.
+        forecasts: Of one network, by platform id.
+        yardstick: Key of that network.
+        typical: Network key to what it takes on a typical platform (ms); of others the median of those that ran them.
     """
     centre = {platform: {key: median(values) for key, values in found.items()} for platform, found in latencies.items()}
     by_network: dict[str, list[float]] = {}
@@ -110,26 +124,32 @@ def strip_rows(
         for key, value in found.items():
             by_network.setdefault(key, []).append(value)
     usual = {key: median(values) for key, values in by_network.items()}
-    scale = {
-        platform: median([math.log(value / usual[key]) for key, value in found.items()]) for platform, found in centre.items()
-    }
-    ordered = sorted(centre, key=lambda platform: (scale[platform], platform))
-    axis = LogAxis.over([value for found in centre.values() for value in found.values()])
-    kinds = clusters([scale[platform] for platform in ordered])
+    scale: dict[str, float] = {}
+    if forecasts:
+        middle = typical.get(yardstick) or median([forecast.latency_ms for forecast in forecasts.values()])
+        scale = {platform: math.log(forecast.latency_ms / middle) for platform, forecast in forecasts.items()}
+    for platform, found in centre.items():
+        # Medians of those that happened to run a network do not compare with what a typical platform takes.
+        against = typical if not typical.keys().isdisjoint(found) else usual
+        scale[platform] = median([math.log(value / against[key]) for key, value in found.items() if key in against])
+    ordered = sorted(scale, key=lambda platform: (scale[platform], platform))
+    axis = LogAxis.over(
+        [
+            *(value for found in centre.values() for value in found.values()),
+            *(value for forecast in forecasts.values() for value in (forecast.low_ms, forecast.high_ms)),
+        ]
+    )
     rows = []
-    for platform, kind in zip(ordered, kinds, strict=True):
-        found = centre[platform]
-        row: dict[str, Any] = {
-            "platform": platform,
-            "cluster": kind,
-            "factor": math.exp(scale[platform]),
-            "dots": [],
-            "places": [],
-        }
+    for platform, kind in zip(ordered, clusters([scale[platform] for platform in ordered]), strict=True):
+        row: dict[str, Any] = {**NOTHING_DRAWN, "platform": platform, "cluster": kind, "factor": math.exp(scale[platform])}
+        found = centre.get(platform, {})
         if len(found) <= MOST_DOTS:
             row["dots"] = [(axis.x(value), f"{names.get(key, key)}: {value:.3g} ms") for key, value in sorted(found.items())]
         else:
             row["places"] = sorted({round(axis.x(value)) for value in found.values()})
+        if platform in forecasts and not found:
+            each = forecasts[platform]
+            row["bar"] = [axis.x(value) for value in (each.low_ms, each.latency_ms, each.high_ms)]
         rows.append(row)
     return axis, rows
 

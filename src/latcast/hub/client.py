@@ -47,11 +47,11 @@ class Hub:
 
     def platforms(self, find: str = "") -> list[dict[str, Any]]:
         """Platforms with every word in their ids: measured there ("source": "hub"), or of latcast's pool ("shipped")."""
-        return list(self._listed("platforms", find))
+        return list(self._portions("platforms", find=find))
 
     def networks(self, find: str = "") -> list[dict[str, Any]]:
         """Networks with every word in their names, with their range of latencies over platforms (ms)."""
-        return list(self._listed("networks", find))
+        return list(self._portions("networks", find=find))
 
     def platform(self, platform: str) -> dict[str, Any]:
         """What is measured and predicted of a platform (ms)."""
@@ -67,14 +67,8 @@ class Hub:
 
     def measurements(self, *, platform: str | None = None, network: str | None = None) -> Iterator[Measurement]:
         """Records, of one platform or network where it is named, read in portions."""
-        named = {"platform": platform, "network": network, "limit": str(PORTION)}
-        after: str | None = ""
-        while after is not None:
-            wanted = {name: value for name, value in {**named, "after": after}.items() if value is not None}
-            found = self._json("/api/measurements", wanted)
-            for item in found["measurements"]:
-                yield Measurement.from_json({name: value for name, value in item.items() if name != "id"})
-            after = found["next"]
+        for item in self._portions("measurements", platform=platform, network=network):
+            yield Measurement.from_json({name: value for name, value in item.items() if name != "id"})
 
     def forecast(self, measured: Mapping[Reference, float], networks: list[Reference]) -> dict[str, dict[str, float | None]]:
         """Networks on a device of which some latencies (ms) are known, by the hub's model; keys of networks to forecasts."""
@@ -114,10 +108,11 @@ class Hub:
                 raise HubError(f"{self.url} sent a damaged {name}; try again")
         return target
 
-    def _listed(self, what: str, find: str) -> Iterator[dict[str, Any]]:
+    def _portions(self, what: str, **asked: str | None) -> Iterator[dict[str, Any]]:
+        query = {name: value for name, value in asked.items() if value is not None}
         cursor: str | None = ""
         while cursor is not None:
-            found = self._json(f"/api/{what}", {"find": find, "limit": str(PORTION), "cursor": cursor})
+            found = self._json(f"/api/{what}", {**query, "limit": str(PORTION), "cursor": cursor})
             yield from found[what]
             cursor = found["next"]
 

@@ -10,17 +10,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import IO
 
 from latcast.errors import HubError
-from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
+from latcast.hub.model_forecasts import Known, ModelAnswer, ModelRequest
+from latcast.hub.own_platforms import OwnPlatforms
 
 MAX_ANSWER_BYTES = 30_000_000
 
@@ -28,6 +32,18 @@ LOADING_S = 120.0
 
 _BEGUN = b"b"
 """What a child writes first."""
+
+_MODEL, _LOOK_AGAIN = b"m", b"l"
+"""What the server asks of the process that forks: to have a model read, whose file and answers come along; to look at the hub."""
+
+_DATABASE = "LATCAST_HUB_DATABASE"
+"""Environment variable with the URL of the hub, which may hold a password."""
+
+FIRST_LOOK_S = 5.0
+"""For which the first model waits for the hub's own platforms; those that are not there by then follow."""
+
+REST = 5
+"""Times as long as it has looked at the hub it does not look again, however much is uploaded."""
 
 
 class UnavailableError(HubError):
@@ -75,10 +91,14 @@ class IsolatedForecasts:
     Args:
         queue: How many at once.
         limits: Of each.
-        most_platforms: Only so many are loaded; all where None.
+        most_platforms: Only so many of those that come with latcast are loaded; all where None.
+        database: URL of a hub, whose own platforms are predicted on too.
     """
 
-    def __init__(self, queue: Queue | None = None, limits: Limits | None = None, most_platforms: int | None = None) -> None:
+    def __init__(
+        self, queue: Queue | None = None, limits: Limits | None = None, most_platforms: int | None = None, database: str = ""
+    ) -> None:
+        self._database = database
         self._queue = queue or Queue()
         self._limits = limits or Limits()
         self._most = most_platforms
@@ -103,11 +123,16 @@ class IsolatedForecasts:
         self.inside += 1
         try:
             async with self._places:
-                return await asyncio.get_running_loop().run_in_executor(None, self._ask, request, content)
+                return await asyncio.get_running_loop().run_in_executor(None, self.ask_now, request, content)
         finally:
             self.inside -= 1
 
-    def _ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
+    def ask_now(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
+        """As :meth:`ask`, however many others are asked meanwhile; waits for the answer.
+
+        Raises:
+            UnavailableError: The platforms cannot be loaded.
+        """
         for _ in range(2):
             said = self._said(request, content)
             if said:
@@ -127,7 +152,7 @@ class IsolatedForecasts:
         parts: list[bytes] = []
         with mine, suppress(OSError):
             with theirs, self._starting:
-                socket.send_fds(self._started(), [b"m"], [content.fileno(), theirs.fileno()])
+                socket.send_fds(self._started(), [_MODEL], [content.fileno(), theirs.fileno()])
             mine.settimeout(self._limits.wall_s + 5)
             mine.sendall(json.dumps(request.to_json()).encode() + b"\n")
             size = 0
@@ -145,13 +170,19 @@ class IsolatedForecasts:
         with self._starting:
             self._started()
 
+    def refresh(self) -> None:
+        """Has the hub's own platforms looked at again, where any are loaded; models are answered meanwhile."""
+        with self._starting, suppress(OSError):  # where that process has ended, the next one looks when it starts
+            if self._control is not None and self._database:
+                self._control.sendall(_LOOK_AGAIN)
+
     def _started(self) -> socket.socket:
         if self._control is None:
             if not hasattr(os, "fork"):
                 raise UnavailableError("models are not read here: this system cannot fork a process with limits")
             mine, theirs = socket.socketpair()
             with theirs:
-                environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+                environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", _DATABASE: self._database}
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "latcast.hub.isolation", json.dumps([asdict(self._limits), self._most])],
                     stdin=theirs.fileno(),
@@ -185,23 +216,76 @@ class IsolatedForecasts:
         self._control = self._process = None
 
 
-def main(limits: Limits, most_platforms: int | None) -> None:
+class _KnownPlatforms:
+    """Platforms that come with latcast, and the hub's own, which are looked at a little at a time between models.
+
+    Args:
+        shipped: Those that come with latcast.
+        url: Of the hub's database; none where empty.
+    """
+
+    def __init__(self, shipped: Known, url: str) -> None:
+        self.known = self._shipped = shipped
+        self._own = OwnPlatforms(url)
+        self._looking: Iterator[None] | None = None
+        self._wanted = bool(url)
+        self._begun_s = self._not_before_s = 0.0
+
+    def look_again(self) -> None:
+        """Says that the hub has changed."""
+        self._wanted = True
+
+    @property
+    def pause_s(self) -> float | None:
+        """Until :meth:`go_on` has something to do; None where it has not."""
+        if self._looking is not None:
+            return 0.0
+        return max(0.0, self._not_before_s - time.monotonic()) if self._wanted else None
+
+    def go_on(self) -> None:
+        """A step."""
+        try:
+            if self._looking is None:
+                self._wanted, self._begun_s = False, time.monotonic()
+                self._looking = self._own.refresh()
+            next(self._looking)
+            return
+        except StopIteration:
+            pass
+        except Exception as problem:  # whatever the database holds, models are answered by what was there before
+            print(f"latcast: the hub's own platforms cannot be predicted on: {problem}", file=sys.stderr, flush=True)
+        now_s = time.monotonic()
+        self._looking, self._not_before_s = None, now_s + REST * (now_s - self._begun_s)
+        self.known = self._shipped.with_own(self._own)
+
+
+def main(limits: Limits, most_platforms: int | None, database: str) -> None:
     """The process that forks: its standard input is the socket to the server."""
-    from latcast.hub.model_forecasts import Known, answered
+    from latcast.hub.model_forecasts import answered
 
     control = socket.socket(fileno=os.dup(0))
-    known = Known.loaded(most_platforms)
+    shipped = Known.loaded(most_platforms)
     # A first network, so that what the first one makes is there in every child.
-    answered(ModelRequest("mobilenet_v2", "name").to_json(), 0, known)
+    answered(ModelRequest("mobilenet_v2", "name").to_json(), 0, shipped)
+    platforms = _KnownPlatforms(shipped, database)
+    ready_s = time.monotonic() + FIRST_LOOK_S
+    while platforms.pause_s == 0.0 and time.monotonic() < ready_s:
+        platforms.go_on()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     try:
         control.sendall(b"r")
     except BrokenPipeError:
         return  # the server ended meanwhile
     while True:
+        if not select.select([control], [], [], platforms.pause_s)[0]:
+            platforms.go_on()
+            continue
         said, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not said:
             return
+        if said == _LOOK_AGAIN:
+            platforms.look_again()
+            continue
         content, answers = descriptors
         if os.fork() == 0:
             code = 1
@@ -212,7 +296,7 @@ def main(limits: Limits, most_platforms: int | None) -> None:
                     _limit(limits)
                     with server.makefile("rb") as lines:
                         request = json.loads(lines.readline())
-                    server.sendall(answered(request, content, known).to_bytes())
+                    server.sendall(answered(request, content, platforms.known).to_bytes())
                 code = 0
             finally:
                 os._exit(code)
@@ -235,4 +319,4 @@ def _limit(limits: Limits) -> None:
 
 if __name__ == "__main__":
     given, most = json.loads(sys.argv[1])
-    main(Limits(**given), most)
+    main(Limits(**given), most, os.environ.pop(_DATABASE, ""))

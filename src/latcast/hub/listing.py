@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Query
 
@@ -21,20 +21,37 @@ Limit = Annotated[int | None, Query(ge=1, le=1000, description="At most so many;
 Cursor = Annotated[str, Query(max_length=400, description="What `next` of the answer before said.")]
 
 
+class Portion(NamedTuple):
+    """Some rows of a list.
+
+    Attributes:
+        rows: Of this portion.
+        total: All that were found.
+        start: Place of the first row among them, from 0 on.
+        before, next: Cursors of the portions around it, "" where that is the first one; None where there is none.
+    """
+
+    rows: Sequence[Row]
+    total: int
+    start: int
+    before: str | None
+    next: str | None
+
+
 @dataclass(frozen=True)
 class Listing:
     """How a list can be sorted.
 
     Attributes:
-        name: Field that identifies a row, and decides where others are equal.
-        sorts: Field names to sort by to what is compared.
+        name: Field that identifies a row, in which words are looked for, and which decides where others are equal.
+        sorts: Field names to sort by to what is compared; a row of which that is None comes last, rising or falling.
     """
 
     name: str
     sorts: Mapping[str, Sort]
 
-    def portion(self, rows: Sequence[Row], find: str, sort: str, limit: int | None, cursor: str) -> dict[str, Any]:
-        """A portion of the rows: ``rows``, ``total`` (of those found) and ``next`` (a cursor, None at the end).
+    def portion(self, rows: Sequence[Row], find: str, sort: str, limit: int | None, cursor: str) -> Portion:
+        """A portion of the rows.
 
         Rows that come or go between two requests are neither repeated nor do others get lost: a cursor names the last row.
 
@@ -51,17 +68,34 @@ class Listing:
         def place(row: Row) -> tuple[Any, str]:
             return value(row), str(row[self.name])
 
-        found.sort(key=place, reverse=falling)
-        total = len(found)
+        known = [row for row in found if value(row) is not None]
+        known.sort(key=place, reverse=falling)
+        found = [*known, *sorted((row for row in found if value(row) is None), key=lambda row: str(row[self.name]))]
+        start = 0
         if cursor:
             last = _place(cursor, sort)
             try:
-                found = [row for row in found if (place(row) < last if falling else place(row) > last)]
+                start = sum(not _follows(place(row), last, falling) for row in found)
             except TypeError as problem:
                 raise HubError("the cursor is none of this list; begin without one") from problem
-        more = limit is not None and len(found) > limit
-        found = found[:limit]
-        return {"rows": found, "total": total, "next": _cursor(place(found[-1]), sort) if more else None}
+        end = len(found) if limit is None else min(start + limit, len(found))
+        back = 0 if limit is None else max(start - limit, 0)
+        return Portion(
+            found[start:end],
+            len(found),
+            start,
+            None if not start else _cursor(place(found[back - 1]), sort) if back else "",
+            _cursor(place(found[end - 1]), sort) if end < len(found) else None,
+        )
+
+
+def _follows(place: tuple[Any, str], last: tuple[Any, str], falling: bool) -> bool:
+    """Whether a row at a place comes after another."""
+    if (place[0] is None) != (last[0] is None):
+        return place[0] is None
+    if place[0] is None:
+        return place[1] > last[1]
+    return bool(place < last if falling else place > last)
 
 
 def _cursor(place: tuple[Any, str], sort: str) -> str:
@@ -75,7 +109,7 @@ def _place(cursor: str, sort: str) -> tuple[Any, str]:
         raise HubError("the cursor is none of this list; begin without one") from problem
     if by != sort or not isinstance(name, str):
         raise HubError("the cursor is of a list sorted otherwise; begin without one")
-    return value, name
+    return tuple(value) if isinstance(value, list) else value, name
 
 
 def _field(name: str) -> Sort:

@@ -22,6 +22,7 @@ from latcast.graph.importers import IMPORTERS
 from latcast.graph.importers.onnx_file import read_without_weights
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_flops
+from latcast.hub.own_platforms import OwnPlatforms
 from latcast.hub.shared_models import packed_shapes
 from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import LOCAL, platforms
@@ -119,6 +120,8 @@ class Known:
 
     predictors: Mapping[str, PlatformPredictor]
     facts: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    left_out: int = 0
+    """Platforms that models should be predicted on, but have no predictor yet."""
 
     @classmethod
     def loaded(cls, most: int | None = None) -> Known:
@@ -143,9 +146,20 @@ class Known:
                 "kind": unit_kind(each.unit),
                 "mape": each.mape,
                 "licence": each.licence,
+                "source": each.source,
             }
-        # Those with the same rules lie together, as they share what is the same on all of them.
-        return cls({name: predictors[name] for name in sorted(predictors, key=_likeness)}, facts)
+        return cls(_alike_together(predictors), facts)
+
+    def with_own(self, own: OwnPlatforms) -> Known:
+        """These and the platforms of a hub, which stand in place of those of the same name."""
+        predictors = {**self.predictors, **{name: each.predictor for name, each in own.platforms.items()}}
+        facts = {**self.facts, **{name: each.facts for name, each in own.platforms.items()}}
+        return Known(_alike_together(predictors), facts, own.left_out)
+
+
+def _alike_together(predictors: Mapping[str, PlatformPredictor]) -> dict[str, PlatformPredictor]:
+    """Sorted so that those with the same rules lie together, as they share what is the same on all of them."""
+    return {name: predictors[name] for name in sorted(predictors, key=_likeness)}
 
 
 def _likeness(name: str) -> tuple[str, str, str, str]:
@@ -246,7 +260,7 @@ def _on_all(graph: Graph, wanted: ModelRequest, known: Known) -> dict[str, Any]:
         for each in predict_many([graph], [known.predictors[name] for name in chunk]):
             rows.append({**_row(each, wanted), **known.facts[each.platform]})
     rows.sort(key=lambda row: (row["latency_ms"], row["platform"]))
-    return {"predictions": rows, "not_predicted": len(names) - len(rows)}
+    return {"predictions": rows, "not_predicted": len(names) - len(rows) + (0 if wanted.on else known.left_out)}
 
 
 def _row(found: Prediction, wanted: ModelRequest) -> dict[str, Any]:

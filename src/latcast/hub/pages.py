@@ -18,10 +18,11 @@ from starlette.concurrency import run_in_threadpool
 
 from latcast.hub import browser
 from latcast.hub.api import PLATFORM_PATH, Key, Part
-from latcast.hub.charts import LogAxis, interval_rows, strip_rows
-from latcast.hub.queries import NotFoundError
+from latcast.hub.charts import NOTHING_DRAWN, LogAxis, interval_rows, strip_rows
+from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
+from latcast.hub.queries import YARDSTICK, NotFoundError, elsewhere
 from latcast.hub.site import Site, as_json
-from latcast.predictors.bundle_index import LOCAL, platform_ids
+from latcast.spaces.catalogue import network_named
 
 if TYPE_CHECKING:
     import jinja2
@@ -41,30 +42,32 @@ _MEDIA_TYPES: Mapping[str, str] = {
 PAGE_ROWS = 50
 """Rows of a page; the others are on the pages behind it."""
 
-Find = Annotated[str, Query(max_length=100, description="Parts of a name, with spaces between them.")]
-Order = Annotated[str, Query(max_length=20, description="What rows are sorted by.")]
-PageNumber = Annotated[int, Query(ge=1, le=100_000, description="Which page.")]
+Labels = Mapping[str, str]
+"""What rows may be sorted by to what it is called; the first is the usual one."""
 
-Orders = Mapping[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]
-"""Name of an order to its label and the key that rows are sorted by; the first is the usual one."""
-
-_DEVICE_ORDERS: Orders = {
-    "fastest": ("fastest first", lambda row: (row["factor"] is None, row["factor"] or 0.0, row["platform"])),
-    "slowest": ("slowest first", lambda row: (row["factor"] is None, -(row["factor"] or 0.0), row["platform"])),
-    "name": ("by name", lambda row: row["platform"]),
-    "networks": ("most networks first", lambda row: (-row["networks"], row["platform"])),
+_DEVICES = Listing(
+    "platform",
+    {
+        "here": lambda row: (row["source"] != "hub", row["factor"] is None, row["factor"] or 0.0),
+        "factor": lambda row: row["factor"],
+        "networks": lambda row: row["networks"],
+    },
+)
+_DEVICE_LABELS: Labels = {
+    "here": "measured here first",
+    "factor": "fastest first",
+    "-factor": "slowest first",
+    "platform": "by name",
+    "-networks": "most networks first",
 }
-_NETWORK_ORDERS: Orders = {
-    "quickest": ("quickest first", lambda row: (row["median_ms"], row["name"])),
-    "slowest": ("slowest first", lambda row: (-row["median_ms"], row["name"])),
-    "name": ("by name", lambda row: row["name"]),
-    "platforms": ("most platforms first", lambda row: (-row["platforms"], row["name"])),
+_NETWORK_LABELS: Labels = {
+    "median_ms": "quickest first",
+    "-median_ms": "slowest first",
+    "name": "by name",
+    "-platforms": "most platforms first",
 }
-_LATENCY_ORDERS: Orders = {
-    "quickest": ("quickest first", lambda row: (row["latency_ms"], row["name"])),
-    "slowest": ("slowest first", lambda row: (-row["latency_ms"], row["name"])),
-    "name": ("by name", lambda row: row["name"]),
-}
+_LATENCIES = Listing("name", {"latency_ms": lambda row: row["latency_ms"]})
+_LATENCY_LABELS: Labels = {"latency_ms": "quickest first", "-latency_ms": "slowest first", "name": "by name"}
 
 
 def milliseconds(value: float | None) -> str:
@@ -89,55 +92,27 @@ def asset(name: str) -> Asset:
 
 
 class Listed(NamedTuple):
-    """Some rows of many.
+    """A portion of a list with what was asked for, as a page shows it."""
 
-    Attributes:
-        rows: Of this page.
-        total: All that were found.
-        page, pages: Which, and of how many.
-        find, order: What was asked for.
-        orders: Label of each order, by name.
-    """
-
-    rows: Sequence[Mapping[str, Any]]
-    total: int
-    page: int
-    pages: int
+    portion: Portion
     find: str
-    order: str
-    orders: Mapping[str, str]
+    sort: str
+    labels: Labels
 
-    def link(self, page: int) -> str:
-        """The address of another page of the same list."""
-        return "?" + urlencode({"find": self.find, "order": self.order, "page": page})
+    @classmethod
+    def of(cls, rows: Sequence[Row], listing: Listing, labels: Labels, asked: tuple[str, str, str]) -> Listed:
+        """The rows that a reader asked for: what to find, what to sort by (as usual where empty), and a cursor.
 
+        Raises:
+            HubError: See :meth:`Listing.portion`.
+        """
+        find, sort, cursor = asked
+        sort = sort or next(iter(labels))
+        return cls(listing.portion(rows, find, sort, PAGE_ROWS, cursor), find, sort, labels)
 
-def listed(rows: Sequence[Mapping[str, Any]], orders: Orders, find: str, order: str, page: int) -> Listed:
-    """The rows of a page.
-
-    Args:
-        rows: All; each with a ``name``, or ``platform`` as its name.
-        orders: What they may be sorted by.
-        find: Parts of the name, all of which it must hold.
-        order: A key of ``orders``; the first where it is none.
-        page: From 1 on; the last one where it lies behind it.
-    """
-    chosen = order if order in orders else next(iter(orders))
-    words = find.lower().split()
-    found = [row for row in rows if all(word in str(row.get("name") or row["platform"]).lower() for word in words)]
-    found.sort(key=orders[chosen][1])
-    pages = max(1, -(-len(found) // PAGE_ROWS))
-    page = min(page, pages)
-    shown = found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
-    return Listed(shown, len(found), page, pages, find, chosen, {name: label for name, (label, _) in orders.items()})
-
-
-@lru_cache(maxsize=1)
-def _known_platforms() -> tuple[int, int]:
-    """Platforms that models are predicted on, and their devices."""
-    devices = [name.partition("/")[0] for name in platform_ids()]
-    shared = [device for device in devices if device != LOCAL]
-    return len(shared), len(set(shared))
+    def link(self, cursor: str) -> str:
+        """The address of another portion of the same list."""
+        return "?" + urlencode({"find": self.find, "sort": self.sort, "cursor": cursor})
 
 
 @lru_cache(maxsize=1)
@@ -221,44 +196,61 @@ class Pages:
         return HTMLResponse(await run_in_threadpool(self.rendered, "model.html", "/", self._model(key, base)))
 
     def _model(self, shared: str, base: str) -> dict[str, Any]:
-        platforms, devices = _known_platforms()
-        names = [] if shared else _published_names()
-        return {"shared": shared, "platforms": platforms, "devices": devices, "names": names, "base": base}
+        own = self.site.reader.own()
+        names = {*elsewhere(), *own}
+        return {
+            "shared": shared,
+            "platforms": len(names),
+            "devices": len({name.partition("/")[0] for name in names}),
+            "own": len(own),
+            "names": [] if shared else _published_names(),
+            "base": base,
+        }
 
-    async def devices(self, find: Find = "", order: Order = "", page: PageNumber = 1) -> Response:
+    async def devices(self, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
         data = await self._data(("devices",), self._devices)
-        values = {**data, "axis": LogAxis(**data["axis"]), "list": listed(data["rows"], _DEVICE_ORDERS, find, order, page)}
-        return HTMLResponse(self.rendered("devices.html", "/devices", values))
+        found = Listed.of(data["rows"], _DEVICES, _DEVICE_LABELS, (find, sort, cursor))
+        return HTMLResponse(self.rendered("devices.html", "/devices", {**data, "axis": LogAxis(**data["axis"]), "list": found}))
 
     def _devices(self) -> dict[str, Any]:
         reader = self.site.reader
-        platforms = {item["id"]: item for item in reader.platforms()}
+        platforms = {item["id"]: item for item in reader.all_platforms()}
         names = {key: reference.name for key, reference in reader.references().items()}
-        axis, rows = strip_rows(reader.latencies(), names)
+        forecasts = {name: found for name, found in self.site.yardstick().items() if name in platforms}
+        axis, rows = strip_rows(reader.latencies(), names, forecasts, network_named(YARDSTICK).key, reader.typical())
         version = self.site.served.version
+        shown = [{**row, **platforms.pop(row["platform"])} for row in rows if row["platform"] in platforms]
+        listed = ranked([*shown, *({**NOTHING_DRAWN, "platform": name, **each} for name, each in platforms.items())])
         return {
             "counts": reader.counts(),
             "axis": vars(axis),
-            "rows": ranked([{**row, **platforms[row["platform"]]} for row in rows if row["platform"] in platforms]),
+            "yardstick": YARDSTICK,
+            "shipped": sum(each["source"] != "hub" for each in listed),
+            "rows": listed,
+            "keys": {
+                "dots": any(each["dots"] or each["places"] for each in listed),
+                "bars": any(each["bar"] for each in listed),
+                "clusters": any(each["cluster"] for each in listed),
+            },
             "contributors": reader.contributors()[:12],
             "version": None if version is None else {"number": version.number, "held_out": version.held_out},
         }
 
-    async def networks(self, find: Find = "", order: Order = "", page: PageNumber = 1) -> Response:
+    async def networks(self, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
         rows = await self._data(("networks",), self.site.reader.networks)
         axis = LogAxis.over([value for item in rows for value in (item["fastest_ms"], item["slowest_ms"])])
-        values = {"axis": axis, "list": listed(rows, _NETWORK_ORDERS, find, order, page)}
+        values = {"axis": axis, "list": Listed.of(rows, NETWORKS, _NETWORK_LABELS, (find, sort, cursor))}
         return HTMLResponse(self.rendered("networks.html", "/networks", values))
 
-    async def network(self, key: Key, find: Find = "", order: Order = "", page: PageNumber = 1) -> Response:
+    async def network(self, key: Key, find: Find = "", sort: SortBy = "", cursor: Cursor = "") -> Response:
         found = await self._data(("network", key), lambda: self.site.reader.network(key))
         rows = [{**row, "name": row["platform"]} for row in found["latencies"]]
         axis = LogAxis.over([row["latency_ms"] for row in rows])
-        values = {"network": found, "axis": axis, "list": listed(rows, _LATENCY_ORDERS, find, order, page)}
-        return HTMLResponse(self.rendered("network.html", "/networks", values))
+        shown = Listed.of(rows, _LATENCIES, _LATENCY_LABELS, (find, sort, cursor))
+        return HTMLResponse(self.rendered("network.html", "/networks", {"network": found, "axis": axis, "list": shown}))
 
     async def platform(
-        self, device: Part, runtime: Part, unit: Part, precision: Part, find: Find = "", order: Order = "", page: PageNumber = 1
+        self, device: Part, runtime: Part, unit: Part, precision: Part, find: Find = "", sort: SortBy = "", cursor: Cursor = ""
     ) -> Response:
         name = f"{device}/{runtime}/{unit}/{precision}"
         found = await self._data(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
@@ -266,7 +258,7 @@ class Pages:
         values = {
             "page": found,
             "axis": axis,
-            "list": listed(rows, _LATENCY_ORDERS, find, order, page),
+            "list": Listed.of(rows, _LATENCIES, _LATENCY_LABELS, (find, sort, cursor)),
             "version": self.site.served.version,
         }
         return HTMLResponse(self.rendered("platform.html", "/devices", values))

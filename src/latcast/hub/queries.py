@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import Select, func, select
@@ -19,14 +19,14 @@ from sqlalchemy.orm import Session
 from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
 from latcast.errors import HubError
 from latcast.hub import browser
-from latcast.hub.cells import Cells, read_cells
+from latcast.hub.cells import FEWEST_NETWORKS, Cells, read_cells
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import Forecast, connected_groups
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.bundle_index import shipped_pool
+from latcast.predictors.bundle_index import LOCAL, IndexEntry, available_platforms, shipped_pool
+from latcast.predictors.forecast import load, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.predictors.pool_file import Pool
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import network_named
 from latcast.spaces.models import models
@@ -38,6 +38,12 @@ Predict = Callable[[Sequence[Reference], Mapping[str, float], str], dict[str, Fo
 
 PAGE = 500
 """Records read at once."""
+
+YARDSTICK = "mobilenet_v2"
+"""Network by which platforms that nobody measured here are compared with the others."""
+
+TYPICAL = 50
+"""Platforms of the pool, from all over it, whose median is what a typical platform takes."""
 
 
 class NotFoundError(HubError):
@@ -79,6 +85,18 @@ def connections_of(cells: Cells, known: Callable[[str], bool]) -> Connections:
     )
 
 
+class OwnLatencies(NamedTuple):
+    """What a hub has measured of a platform.
+
+    Attributes:
+        latencies: Of networks of known kernels (ms), by reference key.
+        trusted: Whether a trusted contributor measured any of them.
+    """
+
+    latencies: Mapping[str, float]
+    trusted: bool
+
+
 class HubReader:
     """Reads one database; each call is a transaction of its own.
 
@@ -87,7 +105,7 @@ class HubReader:
     Args:
         database: Open.
         served: The model that answers; None for a reader of measurements alone.
-        seeded: Whether platforms of the pool that comes with latcast are among those that it knows.
+        seeded: Whether platforms that come with latcast are among those that it knows.
     """
 
     def __init__(self, database: HubDatabase, served: ServedModel | None = None, *, seeded: bool = False) -> None:
@@ -166,26 +184,57 @@ class HubReader:
             ]
 
     def all_platforms(self) -> list[dict[str, Any]]:
-        """Those of :meth:`platforms`, and those of the pool that comes with latcast: ``source`` is "hub" or "shipped"."""
+        """Those of :meth:`platforms`, and those that come with latcast: ``source`` is "hub", "shipped" or "user"."""
         measured = {item["id"]: {**item, "source": "hub"} for item in self.platforms()}
-        pool = self._pool()
-        return (
-            [*measured.values(), *(_shipped(pool, name) for name in pool.platforms if name not in measured)]
-            if pool
-            else [*measured.values()]
-        )
+        return [*measured.values(), *(_known(each) for name, each in self._shipped().items() if name not in measured)]
 
-    def _pool(self) -> Pool | None:
-        return shipped_pool() if self._seeded else None
+    def _shipped(self) -> Mapping[str, IndexEntry]:
+        """Platforms that need no measurement here, by id."""
+        return elsewhere() if self._seeded else {}
+
+    def own(self) -> dict[str, OwnLatencies]:
+        """Platforms that models are predicted on by what was measured here, by id.
+
+        A stranger's counts from :data:`FEWEST_NETWORKS` networks on. A platform that comes with latcast stays as it comes, unless
+        trusted contributors measured more of its networks here.
+        """
+        model = self._served.model if self._served else None
+        if model is None:
+            return {}
+        cells, shipped = self.cells(), self._shipped()
+        trusted = {cells.platforms[place] for place in set(cells.platform[cells.trusted].tolist())}
+        found = {}
+        for name, measured in cells.by_platform().items():
+            known = {key: latency_ms for key, latency_ms in measured.items() if model.connected(key)}
+            before = int(shipped[name].card.get("measurements") or 0) if name in shipped else 0
+            fewest = 1 if name in trusted else FEWEST_NETWORKS
+            if len(known) >= fewest and (name not in shipped or (name in trusted and len(known) > before)):
+                found[name] = OwnLatencies(known, name in trusted)
+        return found
 
     def devices(self) -> list[dict[str, Any]]:
-        """Each device with its platforms."""
+        """Each device with its platforms, those of :meth:`all_platforms`."""
         found: dict[str, dict[str, Any]] = {}
-        for platform in self.platforms():
+        for platform in self.all_platforms():
             device = found.setdefault(platform["device"], {"device": platform["device"], "measurements": 0, "platforms": []})
             device["measurements"] += platform["measurements"]
             device["platforms"].append(platform)
         return list(found.values())
+
+    def typical(self) -> dict[str, float]:
+        """What :data:`YARDSTICK` and networks measured here take on a typical platform of the pool (ms), if kernels are known."""
+        model = self._served.model if self._served else None
+        pool = shipped_pool() if self._seeded else None
+        if model is None or pool is None:
+            return {}
+
+        def read() -> dict[str, float]:
+            keys = [key for key in {*self.cells().networks, network_named(YARDSTICK).key} if model.connected(key)]
+            found = [pool.predictor(name).device for name in pool.platforms[:: max(1, len(pool) // TYPICAL)]]
+            forecasts = [model.by(each, keys) for each in found if each is not None]
+            return {key: float(np.median([each[key].latency_ms for each in forecasts])) for key in keys}
+
+        return self._kept(f"typical {self._served.version.number if self._served and self._served.version else 0}", read)
 
     def latencies(self) -> dict[str, dict[str, list[float]]]:
         """Network latencies (ms): platform id to reference key to what stands for it, a list of one."""
@@ -251,9 +300,8 @@ class HubReader:
             NotFoundError: The hub has no good measurement of it.
         """
         cells = self.cells(platform=platform) if _storable(platform) else None
-        pool = self._pool()
-        if (cells is None or not cells.platforms) and pool is not None and platform in pool:
-            return self._pool_page(pool, platform)
+        if (cells is None or not cells.platforms) and platform in self._shipped():
+            return self._shipped_page(platform)
         if cells is None or not cells.platforms:
             raise NotFoundError(f"the hub has no measurement of '{platform[:200]}'; /api/devices lists what it has")
         references = self.references()
@@ -285,37 +333,43 @@ class HubReader:
         }
 
     def bundle(self, platform: str) -> bytes:
-        """The predictor of a platform, as a bundle: from its latencies, or that of the pool where nobody measured it here.
+        """The predictor of a platform, as a bundle: of one of :meth:`own` from its latencies, else the one that comes with
+        latcast, else from however few latencies.
 
         Raises:
             NotFoundError: The hub knows no such platform, or nothing tells its scale.
         """
-        cells = self.cells(platform=platform) if _storable(platform) else None
         model = self._served.model if self._served is not None else None
         predictor: PlatformPredictor | None = None
-        if cells is not None and cells.platforms and model is not None:
+        if platform in self._shipped() and platform not in self.own():
+            predictor = load(platform)
+        elif model is not None and _storable(platform) and (cells := self.cells(platform=platform)).platforms:
             predictor = model.predictor(platform, cells.by_platform()[platform])
-        pool = self._pool()
-        if predictor is None and pool is not None and platform in pool:
-            predictor = pool.predictor(platform)
         if predictor is None:
             raise NotFoundError(f"the hub has no predictor of '{platform[:200]}'; /api/platforms lists what it knows")
         with TemporaryDirectory(prefix="latcast-") as folder:
             return save_bundle(predictor, Path(folder) / "bundle.zip", compressed=True).read_bytes()
 
-    def _pool_page(self, pool: Pool, platform: str) -> dict[str, Any]:
+    def _shipped_page(self, platform: str) -> dict[str, Any]:
         """As :meth:`device_page`, of a platform that others measured and nobody here: all is predicted."""
-        forecast = pool.predictor(platform).device
+        predictor = load(platform)
         model = self._served.model if self._served is not None else None
         references = {**browser.served_networks(), **self.references()}
-        forecasts = model.by(forecast, list(references)) if forecast is not None and model is not None else {}
+        if predictor.device is not None and model is not None:
+            forecasts = model.by(predictor.device, list(references))
+        else:
+            listed = list(browser.served_networks())
+            found = predict_many([references[key] for key in listed], predictor)
+            forecasts = {
+                key: Forecast(each.latency_ms, each.low_ms, each.high_ms) for key, each in zip(listed, found, strict=True)
+            }
         return {
             "platform": platform,
             "device": Platform.parse(platform).device,
             "measured": [],
             "predicted": [
-                {**network_json(references[key]), **forecast_json(found)}
-                for key, found in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
+                {**network_json(references[key]), **forecast_json(each)}
+                for key, each in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
             ],
             "not_predicted": len(references) - len(forecasts),
             "would_connect": [],
@@ -423,22 +477,28 @@ def _storable(text: str) -> bool:
     return text.isprintable() and len(text) <= 200
 
 
-def _shipped(pool: Pool, name: str) -> dict[str, Any]:
-    """A platform of the pool as lists show it."""
-    parts, card = Platform.parse(name), pool.card(name)
+@cache
+def elsewhere() -> Mapping[str, IndexEntry]:
+    """Platforms that can be predicted for without a hub, but for this machine's own, which is another one everywhere."""
+    return {each.platform: each for each in available_platforms() if Platform.parse(each.platform).device != LOCAL}
+
+
+def _known(entry: IndexEntry) -> dict[str, Any]:
+    """A platform that nobody measured here as lists show it."""
+    parts = Platform.parse(entry.platform)
     return {
-        "id": name,
+        "id": entry.platform,
         "device": parts.device,
         "runtime": parts.runtime,
         "runtime_version": parts.runtime_version,
         "unit": parts.unit,
         "precision": parts.precision,
-        "networks": int(card.get("measurements", 0)),
+        "networks": int(entry.card.get("measurements") or 0),
         "measurements": 0,
         "last_taken_at": None,
         "trusted": True,
         "group": MAIN_GROUP,
-        "source": "shipped",
+        "source": entry.source,
     }
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,9 +20,10 @@ from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
-from latcast.hub.isolation import IsolatedForecasts
+from latcast.hub.isolation import IsolatedForecasts, UnavailableError
 from latcast.hub.model import Forecast
-from latcast.hub.queries import HubReader, forecasts_json
+from latcast.hub.model_forecasts import ModelRequest
+from latcast.hub.queries import YARDSTICK, HubReader, forecasts_json
 from latcast.hub.refitting import Refitter, ServedModel
 from latcast.records import Reference
 
@@ -36,7 +39,7 @@ class ServerSettings:
         fit_in_process: Whether a fit runs in a process of its own.
         models_per_minute: Limit of strangers' models for one address; 0 for none.
         preload: Whether to load the platforms when the server starts, rather than for the first model.
-        most_platforms: Platforms that models are predicted on; all where None.
+        most_platforms: Platforms that come with latcast and that models are predicted on; all where None.
         seed: Whether what comes with latcast answers before anything was contributed.
         snapshots: Folder of the versions of all measurements that are offered.
     """
@@ -66,10 +69,11 @@ class Site:
     cache: AnswerCache = field(default_factory=AnswerCache)
 
     def __post_init__(self) -> None:
+        self._yardstick: Mapping[str, Forecast] | None = None
         self._asking_health, self._health = threading.Lock(), (float("-inf"), False)
         self.reader = HubReader(self.database, self.served, seeded=self.settings.seed)
         self.forecaster = Forecaster(self.served)
-        self.models = IsolatedForecasts(most_platforms=self.settings.most_platforms)
+        self.models = IsolatedForecasts(most_platforms=self.settings.most_platforms, database=self.database.url)
         self.refitter = Refitter(
             self.database,
             self.served,
@@ -78,10 +82,30 @@ class Site:
             seed=self.settings.seed,
         )
 
+    def yardstick(self) -> Mapping[str, Forecast]:
+        """What platforms that come with latcast take for :data:`YARDSTICK`, by id; asked once, as they stay the same.
+
+        Empty where they do not answer here.
+        """
+        if self._yardstick is None:
+            if not self.settings.seed:
+                return {}
+            with suppress(UnavailableError), open(os.devnull, "rb") as nothing:
+                answer = self.models.ask_now(ModelRequest(YARDSTICK, "name"), nothing)
+                if answer.status == 200:
+                    rows = json.loads(answer.body)["predictions"]
+                    self._yardstick = {
+                        row["platform"]: Forecast(row["latency_ms"], row["low_ms"], row["high_ms"])
+                        for row in rows
+                        if row["source"] != "hub"
+                    }
+        return self._yardstick or {}
+
     def take_up(self) -> None:
         """Answers by what the database holds now, whichever process changed it."""
         if self.settings.refit:
             self.refitter.take_up()
+        self.models.refresh()
         self.cache.forget()
 
     def healthy(self) -> bool:

@@ -103,6 +103,16 @@ function offerFilters() {
   offer("kind", rows.map((row) => row.kind));
   offer("runtime", parts.map((each) => each[1].replace(/-[^-]*$/, "")));
   offer("precision", parts.map((each) => each[3]));
+  offer("source", rows.map((row) => SOURCES[row.source]));
+}
+
+const SOURCES = { hub: "this hub", shipped: "latcast", user: "this server" };
+
+// Where what is known of a platform comes from.
+function origin(row) {
+  if (row.source !== "hub") return `from ${SOURCES[row.source]}`;
+  const networks = `${row.networks} network${row.networks === 1 ? "" : "s"}`;
+  return `${networks} measured on this hub${row.trusted ? "" : ", by strangers"}`;
 }
 
 const ORDERS = {
@@ -114,7 +124,7 @@ const ORDERS = {
 
 function show() {
   const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const [kind, runtime, precision] = ["kind", "runtime", "precision"].map((id) => $(id).value);
+  const [kind, runtime, precision, source] = ["kind", "runtime", "precision", "source"].map((id) => $(id).value);
   const budget = Number($("budget").value) || Infinity;
   state.chosen = state.found.predictions
     .filter((row) => {
@@ -125,6 +135,7 @@ function show() {
         (!kind || row.kind === kind) &&
         (!runtime || itsRuntime.replace(/-[^-]*$/, "") === runtime) &&
         (!precision || itsPrecision === precision) &&
+        (!source || SOURCES[row.source] === source) &&
         row.latency_ms <= budget
       );
     })
@@ -171,7 +182,7 @@ class Axis {
 
 function item(row, axis) {
   const [device, runtime, unit, precision] = row.platform.split("/");
-  const about = [runtime, unit, precision, row.chip].filter(Boolean).join(" · ");
+  const about = [runtime, unit, precision, row.chip, origin(row)].filter(Boolean).join(" · ");
   const name = element("div", { className: "name" }, element("strong", {}, device), " ", element("span", { className: "tag" }, row.kind));
   if (row.coverage.share < 0.9 || row.warnings.length) {
     const tag = element("span", { className: "tag slow" }, "less sure");
@@ -276,7 +287,7 @@ document.addEventListener("drop", (event) => {
   $("drop").classList.remove("over");
   take(event.dataTransfer.files[0]);
 });
-for (const id of ["find", "kind", "runtime", "precision", "order", "budget"]) {
+for (const id of ["find", "kind", "runtime", "precision", "source", "order", "budget"]) {
   $(id).addEventListener("input", () => {
     state.shown = PORTION;
     show();

@@ -1,0 +1,115 @@
+"""Platforms that a hub measured itself, as predictors beside those that come with latcast."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from latcast.chips.chip_names import chip_of
+from latcast.errors import LatcastError
+from latcast.hub.database import HubDatabase
+from latcast.hub.queries import HubReader
+from latcast.hub.refitting import ServedModel
+from latcast.kernels.rules import unit_kind
+from latcast.predictors.platform_predictor import PlatformPredictor
+
+MOST_OWN = 1000
+"""Platforms of one hub that models are predicted on: those of trusted contributors and of most networks. Each takes 0.3 MB."""
+
+
+@dataclass(frozen=True)
+class OwnPlatform:
+    """A predictor of a platform, from what was measured there.
+
+    Attributes:
+        predictor: Its covariances in single precision.
+        trusted: Whether a trusted contributor measured it.
+        digest: Of the latencies that it rests on.
+    """
+
+    predictor: PlatformPredictor
+    trusted: bool
+    digest: str
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What is said of it beside a prediction."""
+        platform = self.predictor.platform
+        kind = unit_kind(platform.unit)
+        chip = chip_of(platform.device, "", kind)
+        return {
+            "device": platform.device,
+            "chip": None if chip is None else chip.name,
+            "kind": kind,
+            "mape": None,
+            "licence": None,
+            "source": "hub",
+            "trusted": self.trusted,
+            "networks": self.predictor.card["measurements"],
+        }
+
+
+class OwnPlatforms:
+    """The platforms of one hub, kept from one look at its database to the next.
+
+    Args:
+        url: Of the database.
+
+    ``left_out`` counts platforms that have no predictor yet, or are beyond :data:`MOST_OWN`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.platforms: Mapping[str, OwnPlatform] = {}
+        self.left_out = 0
+
+    def refresh(self) -> Iterator[None]:
+        """Looks again, and makes predictors anew where latencies have changed; pauses after each, as one takes 25 ms.
+
+        Raises:
+            LatcastError: The database cannot be read.
+        """
+        served = ServedModel()
+        with HubDatabase(self._url) as database:
+            if not len(database):
+                self.platforms, self.left_out = {}, 0
+                return
+            newest = database.newest_model()
+            if newest is not None:
+                with suppress(LatcastError, KeyError, TypeError, ValueError):  # the server says so
+                    served.serve(newest)
+            if served.model is None:
+                served.serve_seed()
+            measured = HubReader(database, served, seeded=True).own()
+        model = served.model
+        assert model is not None
+        chosen = sorted(measured, key=lambda name: (not measured[name].trusted, -len(measured[name].latencies), name))[:MOST_OWN]
+        # What has not changed goes on while the others are made.
+        found = {name: self.platforms[name] for name in chosen if name in self.platforms}
+        self.platforms, self.left_out = dict(found), len(measured) - len(found)
+        for name in chosen:
+            own = measured[name]
+            digest = hashlib.sha256(json.dumps(sorted(own.latencies.items())).encode()).hexdigest()
+            kept = found.get(name)
+            if kept is None or kept.digest != digest:
+                predictor = model.predictor(name, own.latencies)
+                if predictor is None:
+                    found.pop(name, None)
+                    continue
+                found[name] = OwnPlatform(_in_single_precision(predictor), own.trusted, digest)
+                yield
+            else:
+                found[name] = replace(kept, trusted=own.trusted)
+        self.platforms, self.left_out = found, len(measured) - len(found)
+
+
+def _in_single_precision(predictor: PlatformPredictor) -> PlatformPredictor:
+    forecast = predictor.device
+    assert forecast is not None
+    members = tuple(replace(each, covariance=each.covariance.astype(np.float32)) for each in forecast.members)
+    return replace(predictor, device=replace(forecast, members=members))
