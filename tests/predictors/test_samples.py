@@ -159,6 +159,18 @@ class TestCollecting:
         assert data.matched == pytest.approx(0.8)
         assert data.skipped == ("broken: out of memory",)
 
+    def test_a_segment_is_known_by_the_kernels_that_do_not_read_its_input(self) -> None:
+        """Of 3 ms without the profiler, 2 with it, 1.5 were the change of layout and the convolution at the segment's input."""
+        segment = Reference("published_segments", {"nodes": 4}, "segment")
+        first = executed(1.2, "conv_0", "batchnormalization_0", "relu_0")
+        measurement = measured(segment, 3.0, executed(0.3), first, executed(0.5, "gemm_0"))
+
+        data = collect([measurement], RULES, lambda reference: two_convolutions())
+
+        assert [(o.kernel.name, o.latency_ms) for o in data.profiled] == [("gemm_0", pytest.approx(0.75))]
+        assert [[kernel.name for kernel in n.kernels] for n in data.networks] == [["gemm_0"]]
+        assert [(n.latency_ms, n.whole) for n in data.networks] == [(pytest.approx(0.75), False)]
+
     def test_profiled_kernels_add_up_to_what_their_network_took(self) -> None:
         """The profiler costs a quarter in the first network; in the second it saw another state of the host."""
         whole = executed(1.25, "conv_0", "batchnormalization_0", "relu_0")

@@ -29,7 +29,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData, restrict
 from latcast.predictors.training import LEARN_FROM, cross_predict, fit_predictor, kernel_term_names
 from latcast.predictors.training_from_store import trained_with_card
-from latcast.records import Platform
+from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build, model
 from tests.predictors.made_up_platform import RULES, TRUTH
 
@@ -219,6 +219,18 @@ class TestIntervals:
         assert again.interval == predictor.interval
         assert {"densenet", "inverted residual"} & set(predictor.card["lineages"])
         assert 0 <= predictor.card["random_networks"]["interval_coverage"] <= 100
+
+    def test_segments_have_no_say_in_what_a_network_takes_beside_its_kernels(self, data: TrainingData) -> None:
+        """Segments that take twice as long as their kernels leave the overhead and the weights as the whole networks have them."""
+        segments = tuple(
+            replace(sample, reference=Reference("published_segments", {"nodes": index}), latency_ms=2 * sample.latency_ms)
+            for index, sample in enumerate(data.networks)
+        )
+        alone = fit_predictor(data, PLATFORM, RULES, model="analytical")
+
+        beside = fit_predictor(replace(data, networks=(*data.networks, *segments)), PLATFORM, RULES, model="analytical")
+
+        assert beside.network == alone.network
 
     def test_with_fewer_than_ten_networks_nothing_is_calibrated(self, data: TrainingData) -> None:
         few = replace(data, networks=data.networks[:9])

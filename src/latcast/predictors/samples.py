@@ -23,6 +23,7 @@ from latcast.kernels.search import SingleKernels, find_kernels, kernel_of
 from latcast.kernels.types import kernel_type
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import SYNTHETIC_NAMES
+from latcast.spaces.published_segments import NAME as SEGMENTS
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class KernelSamples:
 
 @dataclass(frozen=True)
 class NetworkSample:
-    """A measured network.
+    """A measured network, or what is known of one.
 
     Attributes:
         reference: How to build it again.
-        kernels: Its kernels under the rules.
-        latency_ms: Measured, end to end, without a profiler.
+        kernels: Its kernels under the rules; of a profiled segment those inside, see :func:`collect`.
+        latency_ms: Measured, end to end, without a profiler; of a profiled segment what its kernels take.
         processes: How many processes measured it; the more, the less of its latency is chance.
     """
 
@@ -70,6 +71,11 @@ class NetworkSample:
     def designed(self) -> bool:
         """Whether it is of a family that people designed, not of a synthetic space."""
         return self.reference.space not in SYNTHETIC_NAMES
+
+    @property
+    def whole(self) -> bool:
+        """Whether it runs from an input to an output as people use networks, and is no segment of one."""
+        return self.reference.space != SEGMENTS
 
 
 @dataclass(frozen=True)
@@ -287,6 +293,10 @@ def collect(
     kernel (:func:`profile_overheads`) is taken off; then the kernels of a network are scaled to add up to what the
     network took, so that the host's state cancels, or on GPUs by one factor for all networks.
 
+    A segment of a published network begins at a tensor that no network has as its input, and ends at one that none has as its
+    output: runtimes change their layout there, up to a third of a short segment's latency. So the kernels that read its
+    input are left out, and a profiled segment stands for what its other kernels take.
+
     Args:
         measurements: Of one platform; failed ones are skipped and named.
         rules: Fusion rules of the runtime.
@@ -299,6 +309,7 @@ def collect(
     profiled: list[KernelObservation] = []
     latencies: dict[str, list[float]] = {}
     networks: dict[str, tuple[Reference, tuple[Kernel, ...]]] = {}
+    inside: dict[str, tuple[Kernel, ...]] = {}
     skipped: list[str] = []
     given = whole = 0.0
     listed = list(measurements)
@@ -319,7 +330,7 @@ def collect(
         elif measurement.role == "network":
             if reference.key not in networks:
                 networks[reference.key] = (reference, find_kernels(graph_of(reference.key), rules))
-            latencies.setdefault(reference.key, []).append(measurement.latency_ms)
+            latency_ms = measurement.latency_ms
             if measurement.executed:
                 pairs, some, total = attribute_executed(
                     networks[reference.key][1],
@@ -328,12 +339,27 @@ def collect(
                 )
                 given, whole = given + some, whole + total
                 scale = overheads.scale(measurement.latency_ms, total)
-                profiled.extend(KernelObservation(kernel, scale * latency_ms, reference.key) for kernel, latency_ms in pairs)
+                if reference.space == SEGMENTS:
+                    begins = _input_readers(graph_of(reference.key))
+                    pairs = [(kernel, each_ms) for kernel, each_ms in pairs if begins.isdisjoint(kernel.nodes)]
+                    if not pairs:
+                        continue
+                    inside[reference.key] = tuple(kernel for kernel, _ in pairs)
+                    latency_ms = scale * sum(each_ms for _, each_ms in pairs)
+                profiled.extend(KernelObservation(kernel, scale * each_ms, reference.key) for kernel, each_ms in pairs)
+            latencies.setdefault(reference.key, []).append(latency_ms)
     samples = tuple(
-        NetworkSample(*networks[key], latency_ms=float(np.median(values)), processes=len(values))
+        NetworkSample(
+            networks[key][0], inside.get(key, networks[key][1]), latency_ms=float(np.median(values)), processes=len(values)
+        )
         for key, values in latencies.items()
     )
     return TrainingData(tuple(isolated), tuple(profiled), samples, given / whole if whole else 1.0, tuple(skipped))
+
+
+def _input_readers(graph: Graph) -> frozenset[str]:
+    """Names of the nodes that read an input of a graph."""
+    return frozenset(node.name for name in graph.inputs for node in graph.consumers.get(name, ()))
 
 
 def kernel_samples(observations: Iterable[KernelObservation]) -> dict[str, KernelSamples]:

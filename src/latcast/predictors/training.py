@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 
 import numpy as np
 
@@ -239,7 +240,12 @@ class _FromObservations:
             sums: (networks, types + 1) from :func:`latcast.predictors.calibration_terms.sums_by_type`, by the predictor.
             names: The types.
             unseen: The same by predictors that did not see each network; None where there are none.
+
+        Segments of networks teach what kernels take, and have no say in what a whole network takes beside them.
         """
+        whole = np.array([sample.whole for sample in data.networks], dtype=bool)
+        data = replace(data, networks=tuple(compress(data.networks, whole)))
+        sums, unseen = sums[whole], None if unseen is None else unseen[whole]
         if len(data.networks) < FEWEST_TO_CALIBRATE:
             return predictor
         latency_ms = np.array([sample.latency_ms for sample in data.networks])
