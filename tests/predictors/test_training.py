@@ -221,9 +221,13 @@ class TestIntervals:
         assert 0 <= predictor.card["random_networks"]["interval_coverage"] <= 100
 
     def test_segments_have_no_say_in_what_a_network_takes_beside_its_kernels(self, data: TrainingData) -> None:
-        """Segments that take twice as long as their kernels leave the overhead and the weights as the whole networks have them."""
+        """Segments that take twice as long as their kernels leave the overhead and the weights as whole networks have them."""
         segments = tuple(
-            replace(sample, reference=Reference("published_segments", {"nodes": index}), latency_ms=2 * sample.latency_ms)
+            replace(
+                sample,
+                reference=Reference("published_segments", {"network": f"timm/beit_{index}"}),
+                latency_ms=2 * sample.latency_ms,
+            )
             for index, sample in enumerate(data.networks)
         )
         alone = fit_predictor(data, PLATFORM, RULES, model="analytical")
