@@ -135,7 +135,7 @@ def hub_location(database: str | None) -> Iterator[tuple[str, Path]]:
 def upload_under_fire(database: str | None = None, uploads: int = UPLOADS, clients: int = CLIENTS) -> dict[str, float]:
     """Uploads from many clients while the server is killed twice with SIGKILL, and what the database holds then.
 
-    Each upload is tried until it is answered, as ``latcast hub share`` does; the first tenth is sent a second time at the end.
+    Each upload is tried until it is answered, as ``latcast share`` does; the first tenth is sent a second time at the end.
     """
     with hub_location(database) as (location, folder):
         with HubDatabase(location) as opened:

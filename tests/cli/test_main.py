@@ -103,7 +103,6 @@ def test_the_documentation_has_the_commands_in_the_order_of_the_help() -> None:
         (("reproduce", "--help"), "python -m papers"),
         (("sample", "conv"), "latcast data sample"),
         (("serve",), "latcast hub serve"),
-        (("share", "run.jsonl", "--to", "http://x"), "latcast hub share"),
         (("signature", "kit", "-o", "kit"), "latcast device"),
     ],
 )

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latcast.cli.measure import _json
 from latcast.datasets import jsonlines
 from latcast.errors import DatasetError
-from latcast.records import Measurement, Reference
+from latcast.records import ExecutedKernel, Measurement, Reference
 
 PLATFORM = "local/onnxruntime-1.31/cpu1/fp32"
 
@@ -134,3 +135,37 @@ def test_an_interrupted_export_leaves_the_old_file(tmp_path: Path) -> None:
         jsonlines.write(path, interrupted())
     assert path.read_text() == "old\n"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_bounded_file_keeps_what_was_added_last(tmp_path: Path) -> None:
+    file = tmp_path / "last.jsonl"
+    records = [Measurement("a/b-1/cpu1/fp32", Reference("a", {"b": index}), latency_ms=1.0 + index) for index in range(7)]
+
+    for start in (0, 2, 4):
+        jsonlines.append(file, records[start : start + 2], most=5)
+    assert list(jsonlines.read(file)) == records[1:6]
+    jsonlines.append(file, records, most=5)
+    assert list(jsonlines.read(file)) == records[2:]
+
+
+@pytest.mark.parametrize("energy", [{}, {"energy_mj": 2.5}])
+@pytest.mark.parametrize("breakdown", [False, True])
+def test_what_measure_prints_is_the_whole_measurement(tmp_path: Path, energy: dict[str, float], breakdown: bool) -> None:
+    """With the probe's times, without which the latency is not the median of the runs."""
+    kernels = (ExecutedKernel("a", "Conv", ("n",), 3.5),) if breakdown else ()
+    probe = {"key": "abc", "parts": ["compute"], "quiet_ms": [1.0]}
+    found = Measurement(
+        "a/b-1/cpu1/fp32",
+        Reference("a", {"b": 1}, "net"),
+        runs_ms=(4.0, 5.0),
+        probe_ms=(1.2, 1.5),
+        rounds=(0, 1),
+        latency_ms=3.5,
+        raw_latency_ms=4.5,
+        executed=kernels,
+        environment={"moment": energy, "settings": {"probe": probe}},
+    )
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps({"schema": 1, "measurements": [_json("net.onnx", found, breakdown=breakdown)]}, indent=1))
+
+    assert jsonlines.read_document(file) == [found]

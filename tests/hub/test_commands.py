@@ -68,7 +68,7 @@ def run_file(tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run_file: Path) -> None:
-    code, out, err = latcast("hub", "share", run_file, "--to", "http://127.0.0.1:1", "--device", "thinkpad", "--dry-run")
+    code, out, err = latcast("share", run_file, "--to", "http://127.0.0.1:1", "--device", "thinkpad", "--dry-run")
 
     assert code == 0
     assert [json.loads(line)["platform"] for line in out.splitlines()] == ["thinkpad/onnxruntime-1.31/cpu1/fp32"] * 20
@@ -78,16 +78,16 @@ def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(latcast: Any, run
 def test_what_was_measured_last_is_shared_without_naming_a_file(latcast: Any, sqlite: HubDatabase, tmp_path: Path) -> None:
     token, _ = sqlite.issue_token("Ann")
     with listening(sqlite, QUICK) as url:
-        code, _, err = latcast("hub", "share", "--to", url, "--device", "ThinkPad T14", "--token", token, "--yes")
+        code, _, err = latcast("share", "--to", url, "--device", "ThinkPad T14", "--token", token, "--yes")
         assert (code, "nothing was measured here yet" in err) == (1, True)
         quick = ("--rounds", "1", "--runs-per-round", "2", "--warmup-runs", "1")
         printed = latcast("measure", "mobilenet_v1_0_25", *quick, "--json")[1]
         latcast("measure", "squeezenet1_1", *quick)
-        code, out, err = latcast("hub", "share", "--to", url, "--device", "ThinkPad T14", "--token", token, "--yes")
+        code, out, err = latcast("share", "--to", url, "--device", "ThinkPad T14", "--token", token, "--yes")
         assert code == 0, err
         assert out.startswith("2 accepted, 0 known")
         (tmp_path / "run.json").write_text(printed)
-        again = latcast("hub", "share", tmp_path / "run.json", "--to", url, "--device", "thinkpad-t14", "--token", token, "--yes")
+        again = latcast("share", tmp_path / "run.json", "--to", url, "--device", "thinkpad-t14", "--token", token, "--yes")
         assert again[1].startswith("0 accepted, 1 known")
 
     found = list(sqlite.measurements())
@@ -108,7 +108,7 @@ def test_a_shared_model_is_forgotten_by_its_link(latcast: Any, sqlite: HubDataba
 def test_a_document_that_is_no_measurement_is_refused_in_one_line(latcast: Any, tmp_path: Path) -> None:
     for content in ("{\n}", '{\n"measurements": [1]}', '{\n"measurements": [{}]}', "{\n"):
         (tmp_path / "run.json").write_text(content)
-        code, _, err = latcast("hub", "share", tmp_path / "run.json", "--to", "http://127.0.0.1:1", "--dry-run")
+        code, _, err = latcast("share", tmp_path / "run.json", "--to", "http://127.0.0.1:1", "--dry-run")
         assert code == 1
         assert len(err.splitlines()) == 1
 
@@ -116,9 +116,9 @@ def test_a_document_that_is_no_measurement_is_refused_in_one_line(latcast: Any, 
 def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, sqlite: HubDatabase) -> None:
     token, _ = sqlite.issue_token("Ann")
     with listening(sqlite, QUICK) as url:
-        shown = latcast("hub", "share", run_file, "--to", url, "--device", "thinkpad", "--dry-run")[1]
-        code, out, _ = latcast("hub", "share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes")
-        again = latcast("hub", "share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes", "--json")[1]
+        shown = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--dry-run")[1]
+        code, out, _ = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes")
+        again = latcast("share", run_file, "--to", url, "--device", "thinkpad", "--token", token, "--yes", "--json")[1]
 
     assert (code, out) == (0, "20 accepted, 0 known there already, 0 held back\n")
     assert (json.loads(again)["accepted"], json.loads(again)["known"]) == (0, 20)
@@ -135,7 +135,7 @@ def test_what_is_shared_arrives_exactly_as_shown(latcast: Any, run_file: Path, s
     ],
 )
 def test_sharing_needs_a_token_a_name_and_a_yes(latcast: Any, run_file: Path, options: tuple[str, ...], reason: str) -> None:
-    code, out, err = latcast("hub", "share", run_file, "--to", "http://127.0.0.1:1", *options)
+    code, out, err = latcast("share", run_file, "--to", "http://127.0.0.1:1", *options)
 
     assert (code, out) == (1, "")
     assert reason in err

@@ -1,19 +1,16 @@
-"""``latcast hub``: a shared hub of measurements: its server, contributing to it, administering it."""
+"""``latcast hub``: a shared hub of measurements: its server, and administering it."""
 
 from __future__ import annotations
 
-import json
 import logging
 import socket
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from latcast import __version__
@@ -23,20 +20,17 @@ from latcast.cli.lazy_group import command_group
 from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import HubError
 from latcast.extras import require
-from latcast.folders import last_measurements
-from latcast.records import Measurement
 
 if TYPE_CHECKING:
     from latcast.hub.connections import Door
     from latcast.hub.database import HubDatabase
     from latcast.hub.site import ServerSettings
 
-app = command_group("""A shared hub of measurements: serve it, contribute to it, administer it.
+app = command_group("""A shared hub of measurements: serve it, administer it. latcast share contributes to one.
 
 \b
 Examples:
   latcast hub serve --invite
-  latcast hub share run.jsonl --to https://latcast.example --device thinkpad-t14
   latcast hub token issue Ann
 """)
 token_app = command_group("""Who may upload.
@@ -232,102 +226,6 @@ def _show_invitation(hub: HubDatabase, base: str) -> None:
     print(link)
 
 
-@app.command()
-@kept_when_interrupted("what was sent is kept there; run the same command again to go on")
-def share(
-    measurements: Annotated[
-        Path | None,
-        Argument(
-            metavar="[STORE]",
-            help="JSON Lines, what measure --json printed, or what profile keeps. [default: what was measured last]",
-        ),
-    ] = None,
-    to: Annotated[str, Option("--to", metavar="URL", envvar="LATCAST_HUB", help="The hub: https://host.")] = "",
-    token: Annotated[
-        str, Option("--token", envvar="LATCAST_TOKEN", help="From its administrator; better in LATCAST_TOKEN.")
-    ] = "",
-    device: Annotated[str, Option("--device", help="What this machine shall be called, instead of 'local'.")] = "",
-    failed: Annotated[bool, Option("--failed/--no-failed", help="Also send what could not be measured.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print exactly what would be sent, and send nothing.")] = False,
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Contribute measurements to a hub. Paths of this machine are left out; nothing is sent before you agree.
-
-    \b
-    Examples:
-      latcast hub share --to https://latcast.example
-      latcast hub share run.jsonl --to https://latcast.example --device "ThinkPad T14"
-      latcast hub share run.jsonl --to https://latcast.example --dry-run
-    """
-    from latcast.datasets.opening import open_measurements
-    from latcast.hub.sharing import HubClient, ShareReport, shareable, suggested_device_name, upload_batches
-
-    if not to:
-        raise HubError("which hub? name it with --to https://host, or in LATCAST_HUB")
-    if measurements is None:
-        measurements = last_measurements()
-        if measurements is None:
-            raise HubError("nothing was measured here yet; run latcast measure MODEL or latcast profile, or name a file")
-        warn(f"sharing {measurements}, which was measured last")
-    with open_measurements(measurements) as store:
-        found = list(store.measurements(failed=failed, as_taken=True))
-    if not device and sys.stdin.isatty() and any(item.platform.startswith("local/") for item in found):
-        device = typer.prompt("What is this machine", default=suggested_device_name(found) or None, err=True)
-    records = [shareable(item, device) for item in found]
-    if not records:
-        raise HubError(f"{measurements} holds no measurements that could be sent")
-    parts = list(upload_batches(records))
-    if dry_run:
-        for part in parts:
-            sys.stdout.write(part.content.decode())
-        sys.stdout.flush()
-        _summarise(records, sum(len(part.content) for part in parts), f"would be sent to {to}")
-        return
-    client = HubClient(to, token)
-    if not token:
-        raise HubError("contributing needs a token from the hub's administrator; put it into LATCAST_TOKEN")
-    if client.readable_by_others:
-        warn(f"{to} is not encrypted: others on the network can read the token")
-    _summarise(records, sum(len(part.content) for part in parts), f"for {to}")
-    if not yes:
-        _ask(records, to)
-    outcome = ShareReport()
-    for number, part in enumerate(parts, start=1):
-        outcome.add(part.records, client.send(part, lambda reason, wait_s: warn(f"{reason}; trying again in {wait_s:.1f} s")))
-        if len(parts) > 1:
-            warn(f"{outcome.sent} of {len(records)} sent ({number} of {len(parts)} batches)")
-    if as_json:
-        print_json({"repository": to, **vars(outcome)})
-        return
-    print(f"{outcome.accepted} accepted, {outcome.known} known there already, {len(outcome.quarantined)} held back")
-    if outcome.quarantined:
-        print_table("", ("network", "reason"), [(str(item["network"]), str(item["reason"])) for item in outcome.quarantined])
-
-
-def _summarise(records: list[Measurement], size_bytes: int, where: str) -> None:
-    """What it is, on standard error."""
-    platforms = Counter(item.platform for item in records)
-    warn(f"{len(records)} measurements, {size_bytes / 1e3:.0f} kB before compression, {where}")
-    for platform, count in sorted(platforms.items()):
-        networks = len({item.reference.key for item in records if item.platform == platform})
-        warn(f"  {platform}: {count} measurements of {networks} networks and kernels")
-
-
-def _ask(records: list[Measurement], to: str) -> None:
-    """Shows one record as it would be sent, and asks.
-
-    Raises:
-        HubError: The answer is no, or there is nobody to ask.
-    """
-    if not sys.stdin.isatty():
-        raise HubError("there is no terminal to ask on; look with --dry-run, then send with --yes")
-    print("One of them, with everything that is sent of it (--dry-run shows all):", file=sys.stderr)
-    print(json.dumps(records[0].to_json(), indent=1), file=sys.stderr)
-    if not typer.confirm(f"Send {len(records)} measurements to {to}, where they are public?", err=True):
-        raise HubError("nothing was sent")
-
-
 @token_app.command("issue")
 def issue(
     contributor: Annotated[str, Argument(metavar="NAME", help="Who uploads with it; shown on the pages.")],
@@ -466,68 +364,6 @@ def discard(
     with open_hub(database) as hub:
         hub.discard(record_id)
     print(f"discarded {record_id}")
-
-
-@app.command()
-def refit(database: Database = "", as_json: options.AsJson = False) -> None:
-    """Fit the cross-device model now; servers take it up when they start.
-
-    \b
-    Examples:
-      latcast hub refit
-    """
-    from latcast.hub import refitting
-
-    with open_hub(database) as hub:
-        version = refitting.refit(hub, refitting.ServedModel())
-    if version is None:
-        raise HubError("there is nothing to fit to; upload measurements first")
-    if as_json:
-        print_json({name: value for name, value in vars(version).items() if name != "content"})
-    else:
-        error = f"MAPE {version.held_out['mape']:.1f} % on held-out devices" if version.held_out else version.note
-        platforms = "1 platform" if version.platforms == 1 else f"{version.platforms} platforms"
-        print(f"version {version.number} ({version.model}): {platforms}, {version.networks} networks; {error}")
-
-
-@app.command()
-def unlink(
-    link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")],
-    database: Database = "",
-) -> None:
-    """Forget a model that somebody made a link to; the link leads nowhere then.
-
-    \b
-    Examples:
-      latcast hub unlink https://latcast.example/model/eeebe2175ed51b33
-    """
-    key = link.rstrip("/").rpartition("/")[2]
-    with open_hub(database) as hub:
-        hub.remove_shared_model(key)
-    print(f"forgot {key}")
-
-
-@app.command()
-def assets(
-    package: Annotated[Path | None, Argument(metavar="[PACKAGE]", help="The package, if it lies here already.")] = None,
-    webgpu: Annotated[bool, Option("--webgpu/--no-webgpu", help="Also what runs on GPUs, twice as large.")] = True,
-    output: Annotated[Path | None, Option("--output", "-o", help="Folder. [default: the user's cache]")] = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Fetch ONNX Runtime for browsers from the npm registry, for the page "add your device".
-
-    \b
-    Examples:
-      latcast hub assets
-      latcast hub assets onnxruntime-web-1.30.0.tgz
-    """
-    from latcast.hub.browser import PACKAGE, VERSION, fetch_assets
-
-    found = fetch_assets(output, webgpu=webgpu, package_file=package)
-    if as_json:
-        print_json({"package": PACKAGE, "version": VERSION, "folder": str(found.folder), "size_bytes": found.size_bytes})
-    else:
-        print(f"{PACKAGE} {VERSION} in {found.folder}, {found.size_bytes / 1e6:.1f} MB")
 
 
 for _command in hub_admin.COMMANDS:

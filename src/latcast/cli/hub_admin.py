@@ -1,4 +1,4 @@
-"""What an administrator of a hub does with its data: who is trusted, what is taken back, backups and snapshots."""
+"""What an administrator of a hub does: fits and assets, who is trusted, what is taken back, backups and snapshots."""
 
 from __future__ import annotations
 
@@ -245,6 +245,65 @@ def _said(found: Backup, where: str, as_json: bool) -> None:
         print(f"{where}: {found.rows.get('measurements', 0)} measurements, {sum(found.rows.values())} rows in all")
 
 
+def refit(database: Database = "", as_json: options.AsJson = False) -> None:
+    """Fit the cross-device model now; servers take it up when they start.
+
+    \b
+    Examples:
+      latcast hub refit
+    """
+    from latcast.hub import refitting
+
+    with open_hub(database) as hub:
+        version = refitting.refit(hub, refitting.ServedModel())
+    if version is None:
+        raise HubError("there is nothing to fit to; upload measurements first")
+    if as_json:
+        print_json({name: value for name, value in vars(version).items() if name != "content"})
+    else:
+        error = f"MAPE {version.held_out['mape']:.1f} % on held-out devices" if version.held_out else version.note
+        platforms = "1 platform" if version.platforms == 1 else f"{version.platforms} platforms"
+        print(f"version {version.number} ({version.model}): {platforms}, {version.networks} networks; {error}")
+
+
+def unlink(
+    link: Annotated[str, Argument(metavar="LINK", help="That of a shared model, or the key at its end.")],
+    database: Database = "",
+) -> None:
+    """Forget a model that somebody made a link to; the link leads nowhere then.
+
+    \b
+    Examples:
+      latcast hub unlink https://latcast.example/model/eeebe2175ed51b33
+    """
+    key = link.rstrip("/").rpartition("/")[2]
+    with open_hub(database) as hub:
+        hub.remove_shared_model(key)
+    print(f"forgot {key}")
+
+
+def assets(
+    package: Annotated[Path | None, Argument(metavar="[PACKAGE]", help="The package, if it lies here already.")] = None,
+    webgpu: Annotated[bool, Option("--webgpu/--no-webgpu", help="Also what runs on GPUs, twice as large.")] = True,
+    output: Annotated[Path | None, Option("--output", "-o", help="Folder. [default: the user's cache]")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Fetch ONNX Runtime for browsers from the npm registry, for the page "add your device".
+
+    \b
+    Examples:
+      latcast hub assets
+      latcast hub assets onnxruntime-web-1.30.0.tgz
+    """
+    from latcast.hub.browser import PACKAGE, VERSION, fetch_assets
+
+    found = fetch_assets(output, webgpu=webgpu, package_file=package)
+    if as_json:
+        print_json({"package": PACKAGE, "version": VERSION, "folder": str(found.folder), "size_bytes": found.size_bytes})
+    else:
+        print(f"{PACKAGE} {VERSION} in {found.folder}, {found.size_bytes / 1e6:.1f} MB")
+
+
 def snapshots_folder() -> Path:
     """Where versions are, unless said otherwise."""
     return data_folder() / "hub-snapshots"
@@ -289,5 +348,5 @@ def snapshot(
         print(f"{where / found.version}: {found.measurements} measurements, {size_mb:.1f} MB, {found.licence}")
 
 
-COMMANDS = (trust, uploads, undo, redo, audit, backup, restore, snapshot)
+COMMANDS = (refit, unlink, assets, trust, uploads, undo, redo, audit, backup, restore, snapshot)
 """Commands of ``latcast hub``."""

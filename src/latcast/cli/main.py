@@ -35,6 +35,7 @@ SECTIONS: Sections = {
         "models": ("latcast.cli.platforms:models", "Published networks that can be predicted by name."),
         "measure": ("latcast.cli.measure", "The real latency here."),
         "profile": ("latcast.cli.profile", "Measure this machine and train a predictor bundle for it."),
+        "share": ("latcast.cli.share:share", "Contribute what was measured here to a hub."),
         "search": ("latcast.cli.search", "The best networks of a search space under a latency limit."),
         "doctor": ("latcast.cli.doctor", "What works here, what is missing and how to add it."),
         "demo": ("latcast.cli.demo", "Profile this machine, predict other networks, check by running."),
@@ -44,7 +45,7 @@ SECTIONS: Sections = {
             "latcast.cli.device:app",
             "A new device: kit, add, show, suggest, adapt, fusion.",
         ),
-        "hub": ("latcast.cli.hub:app", "A shared hub of measurements: serve, share, administer."),
+        "hub": ("latcast.cli.hub:app", "A shared hub of measurements: serve, administer."),
         "data": ("latcast.cli.data:app", "Published measurements in; networks and kernels to measure."),
         "train": ("latcast.cli.train:train", "Train a bundle from stored measurements."),
         "evaluate": ("latcast.cli.train:evaluate", "Judge a bundle on stored measurements it was not trained on."),
@@ -61,7 +62,6 @@ RENAMED: Mapping[str, str] = {
     "reproduce": "python -m papers",
     "sample": "latcast data sample",
     "serve": "latcast hub serve",
-    "share": "latcast hub share",
     "signature": "latcast device",
 }
 """Former name of a command -> the command line that does it."""

@@ -14,6 +14,9 @@ from latcast.errors import LatcastError, MeasurementError
 from latcast.folders import made, measurements_folder, remember_measurements
 from latcast.records import Measurement
 
+MOST_KEPT = 1000
+"""Measurements that are kept for latcast share; the oldest go first."""
+
 
 def command(
     models: options.Models,
@@ -79,13 +82,13 @@ def command(
 
 
 def _keep(measurements: list[Measurement]) -> None:
-    """Adds them to those of the user's folder, where latcast hub share finds them."""
+    """Adds them to the last ones of the user's folder, where latcast share finds them."""
     from latcast.datasets import jsonlines
 
     if measurements:
         with suppress(LatcastError):
             path = made(measurements_folder()) / "measured.jsonl"
-            jsonlines.append(path, measurements)
+            jsonlines.append(path, measurements, most=MOST_KEPT)
             remember_measurements(path)
 
 
@@ -106,19 +109,10 @@ def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str,
     from latcast.measure.statistics import stability_warnings
 
     record = measurement.to_json()
-    kept = (
-        "platform", "role", "reference", "latency_ms", "raw_latency_ms", "variation", "statistic", "runs_ms", "rounds",
-        "warmup_runs", "taken_at", "environment",
-    )  # fmt: skip
-    executed = {"kernels": record["executed"]} if breakdown else {}
+    executed = {"kernels": record.pop("executed")}
     energy = {} if measurement.energy_mj is None else {"energy_mj": measurement.energy_mj}
-    return {
-        "model": model,
-        **{name: record[name] for name in kept},
-        "warnings": stability_warnings(measurement),
-        **executed,
-        **energy,
-    }
+    warnings = stability_warnings(measurement)
+    return {"model": model, **record, "warnings": warnings, **(executed if breakdown else {}), **energy}
 
 
 def _print_kernels(model: str, measurement: Measurement) -> None:

@@ -33,16 +33,27 @@ def write(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> 
     return count
 
 
-def append(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> None:
+def append(path: str | os.PathLike[str], measurements: Iterable[Measurement], most: int | None = None) -> None:
     """Adds measurements to the end of a file, which is made where there is none.
+
+    Args:
+        path: Of the file.
+        measurements: To add.
+        most: Measurements that the file may hold, of which the oldest go first; None for any number.
 
     Raises:
         DatasetError: The file cannot be written.
     """
-    lines = "".join(json.dumps(item.to_json(), separators=(",", ":")) + "\n" for item in measurements)
+    file = Path(path)
+    lines = [json.dumps(item.to_json(), separators=(",", ":")).encode() + b"\n" for item in measurements]
     try:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(lines)
+        before = file.read_bytes().splitlines(keepends=True) if most is not None and file.exists() else []
+        if most is not None and len(before) + len(lines) > most:
+            with replacing(file) as draft:
+                draft.write_bytes(b"".join([*before, *lines][-most:]))
+        else:
+            with file.open("ab") as stream:
+                stream.writelines(lines)
     except OSError as problem:
         raise DatasetError(f"cannot write {path}: {problem.strerror}") from problem
 
@@ -65,7 +76,7 @@ def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
         raise DatasetError(f"{path}: found JSON without 'measurements'; expected what measure --json prints, or JSON Lines")
     found = []
     for number, each in enumerate(listed, start=1):
-        record = {name: value for name, value in each.items() if name not in ("model", "warnings", "kernels")}
+        record = {name: value for name, value in each.items() if name not in ("model", "warnings", "kernels", "energy_mj")}
         found.append(_parsed({**record, "executed": each.get("kernels", [])}, f"{path}: measurement {number}"))
     return found
 
