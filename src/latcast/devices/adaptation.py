@@ -127,17 +127,7 @@ def adapt(
     # Another version of the runtime is another platform; the same one would be its own source.
     others = pool.without(lambda platform: platform == trial.platform)
 
-    def left_s(kept_s: float) -> float:
-        return max(budget_s - kept_s - (time.monotonic() - start), LEAST_MEASURING_S)
-
-    kept_s = TRAINING_SHARE * budget_s
-    reports: tuple[CampaignReport, ...] = ()
     inside_share = INSIDE_SHARE if trial.learn_from == "operators" else 0.0
-    if inside_share:
-        reports += measure_for_training(
-            settings, store, budget_s=inside_share * left_s(kept_s), learn_from="operators", seed=seed + INSIDE_SEED, rules=rules,
-            calibrate=False, watch=watch,
-        )  # fmt: skip
     watch(Stage("choosing kernels", 0.0))
     choosing, computing = time.monotonic(), time.process_time()
     count = round(KERNELS_PER_SECOND * (1 - WHOLE_NETWORKS_SHARE) * (1 - inside_share) * (1 - TRAINING_SHARE) * budget_s)
@@ -145,11 +135,19 @@ def adapt(
         rules, kernel_zoo(rules, seed=seed), count, others, sampler=sampler, seed=seed, target=target, by=by
     )
     # Training takes as much longer than on an idle host as choosing did.
-    busy = (time.monotonic() - choosing) / (time.process_time() - computing)
-    kept_s = min(max(busy, 1.0) * kept_s, MOST_TRAINING_SHARE * budget_s)
+    busy = max((time.monotonic() - choosing) / (time.process_time() - computing), 1.0)
+    until = start + budget_s * (1 - min(busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
+    reports: tuple[CampaignReport, ...] = ()
+    if inside_share:
+        inside_s = inside_share * max(until - time.monotonic(), LEAST_MEASURING_S)
+        reports += measure_for_training(
+            settings, store, budget_s=inside_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules, calibrate=False,
+            watch=watch,
+        )  # fmt: skip
     reports += measure_for_training(
-        settings, store, budget_s=left_s(kept_s), learn_from="kernels", seed=seed, rules=rules, rounds=rounds, watch=watch
-    )
+        settings, store, budget_s=max(until - time.monotonic(), LEAST_MEASURING_S), learn_from="kernels", seed=seed, rules=rules,
+        rounds=rounds, watch=watch,
+    )  # fmt: skip
     watch(Stage("transferring", 1.0))
     platform = reports[0].platform
     predictor = transferred_predictor(

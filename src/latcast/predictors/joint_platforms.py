@@ -120,11 +120,11 @@ class SharedByPlatforms:
 SHARED = SharedByPlatforms(
     MappingProxyType(
         {
-            "network": 0.555, "precision": 0.075, "runtime and precision": 0.071, "device": 0.104, "device, precision": 0.06,
-            "device, runtime and precision": 0.06, OWN: 0.075,
+            "network": 0.603, "precision": 0.088, "runtime and precision": 0.047, "device": 0.088, "device, precision": 0.071,
+            "device, runtime and precision": 0.043, OWN: 0.06,
         }
     ),
-    1.05,
+    1.28,
 )  # fmt: skip
 """Learned by ``python -m benchmarks decisions`` from published platforms, on networks predicted without their lineages."""
 
