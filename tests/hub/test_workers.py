@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,15 @@ def fetched(url: str, content: bytes | None = None, token: str = "") -> Any:
         return None
 
 
+def status(url: str) -> int:
+    """Of a write, over a connection of its own."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as problem:
+        return problem.code
+
+
 def workers(process: int) -> list[int]:
     found = []
     for each in Path(f"/proc/{process}/task/{process}/children").read_text().split():
@@ -44,7 +54,7 @@ def workers(process: int) -> list[int]:
 def test_workers_share_a_database_and_a_dead_one_is_replaced(new_postgresql: str, tmp_path: Path) -> None:
     with HubDatabase(new_postgresql) as database:
         token, _ = database.issue_token("Ann", trusted=True)
-    server = Server(new_postgresql, free_port(), tmp_path / "log", options=["--workers", "2"])
+    server = Server(new_postgresql, free_port(), tmp_path / "log", options=["--workers", "2", "--writes-per-minute", "6"])
     server.start()
     try:
         server.wait()
@@ -59,6 +69,9 @@ def test_workers_share_a_database_and_a_dead_one_is_replaced(new_postgresql: str
         wait_for(lambda: len(found := workers(server.process.pid)) == 2 and first[0] not in found, 60)
         devices = wait_for(lambda: fetched(f"{server.url}/api/devices"), 60)["devices"]
         assert sorted(each["device"] for each in devices if each["measurements"]) == ["a", "b", "c"]
+        answered = [status(f"{server.url}/api/devices") for _ in range(40)]
+        assert set(answered) == {405, 429}
+        assert answered.count(405) < 15  # 10 at once, of both workers together, and one in ten seconds
         left = workers(server.process.pid)
     finally:
         server.stop()

@@ -20,6 +20,7 @@ from latcast.cli.lazy_group import command_group
 from latcast.cli.output import console, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import HubError
 from latcast.extras import require
+from latcast.hub.addresses import MOST_WORKERS
 
 if TYPE_CHECKING:
     from latcast.hub.connections import Door
@@ -78,7 +79,7 @@ def serve(
     ] = "",
     refit: Annotated[bool, Option("--refit/--no-refit", help="Fit the model as measurements arrive.")] = True,
     snapshots: Annotated[Path | None, Option("--snapshots", help="Folder of those of latcast hub snapshot.")] = None,
-    workers: Annotated[int, Option("--workers", help="Processes; more than one needs PostgreSQL.", min=1, max=64)] = 1,
+    workers: Annotated[int, Option("--workers", help="Processes; more than one needs PostgreSQL.", min=1, max=MOST_WORKERS)] = 1,
 ) -> None:
     """The hub: upload, query, predictions, pages.
 
@@ -103,9 +104,9 @@ def serve(
             raise HubError(f"there is no file {file}")
     listening = _listen(host, port)
     settings = ServerSettings(
-        reads_per_minute=-(-reads_per_minute // workers),
-        writes_per_minute=-(-writes_per_minute // workers),
-        models_per_minute=-(-models_per_minute // workers),
+        reads_per_minute=reads_per_minute,
+        writes_per_minute=writes_per_minute,
+        models_per_minute=models_per_minute,
         preload=True,
         refit=refit,
         snapshots=snapshots or hub_admin.snapshots_folder(),

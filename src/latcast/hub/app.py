@@ -93,8 +93,8 @@ def make_app(
             Middleware(SecurityHeaders),
             Middleware(
                 RateLimits,
-                reads=RateLimit(site.settings.reads_per_minute),
-                writes=RateLimit(site.settings.writes_per_minute),
+                reads=RateLimit("reads", site.settings.reads_per_minute),
+                writes=RateLimit("writes", site.settings.writes_per_minute),
             ),
             Middleware(
                 BodyLimits,

@@ -6,15 +6,18 @@ A layer below the application, as a connection that never sends a request never 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from latcast.hub.addresses import MOST_WORKERS, AddressTable, own_place
 from latcast.hub.limits import network_of
 
 HEADER_S = 10.0
@@ -42,9 +45,9 @@ class Door:
     """Who is connected.
 
     Attributes:
-        per_address: Connections that one address (of IPv6 a /64) may hold; 0 for no limit.
+        per_address: Connections that one address (of IPv6 a /64) may hold, of all workers together; 0 for no limit.
         proxies: Addresses and networks that may hold any number, as others' requests come through them.
-        open: Connections by address.
+        open: Connections of this worker by address.
         refused, too_slow: How many were turned away, and cut off.
     """
 
@@ -57,11 +60,21 @@ class Door:
     def enter(self, address: str) -> bool:
         """Lets a connection in, or not."""
         network = network_of(address)
-        if self.per_address and self.open[network] >= self.per_address and not self._is_proxy(address):
-            self.refused += 1
-            return False
+        if self.per_address and not self._is_proxy(address):
+            with self._all.row(network, time.monotonic()) as (counts, _):
+                if sum(counts) >= self.per_address:
+                    self.refused += 1
+                    return False
+                counts[own_place()] = self.open[network] + 1
         self.open[network] += 1
         return True
+
+    @cached_property
+    def _all(self) -> AddressTable:
+        """Connections of each worker; what one that ended has left is forgotten by the one in its place."""
+        found = AddressTable("connections", MOST_WORKERS)
+        found.clear(own_place())
+        return found
 
     def _is_proxy(self, address: str) -> bool:
         with suppress(ValueError):
@@ -72,6 +85,9 @@ class Door:
         """A connection that was let in is gone."""
         network = network_of(address)
         self.open[network] -= 1
+        if self.per_address and not self._is_proxy(address):
+            with self._all.row(network, time.monotonic()) as (counts, _):
+                counts[own_place()] = self.open[network]
         if self.open[network] <= 0:
             del self.open[network]
 

@@ -6,12 +6,12 @@ import asyncio
 import json
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 from latcast.errors import HubError
+from latcast.hub.addresses import AddressTable
 from latcast.hub.uploads import TooLargeError, UnreadableBodyError
 
 Scope = MutableMapping[str, Any]
@@ -130,38 +130,34 @@ BODY_S = 60.0
 MAX_USUAL_BYTES = 65_536
 """Of a body, on routes that take no files."""
 
-MAX_ADDRESSES = 10_000
-"""Buckets kept; the one used longest ago goes first. An attacker with more addresses than that is not held by counting."""
-
 
 class RateLimit:
-    """At most ``per_minute`` requests of one key in the long run, and a burst of ``burst`` at once.
+    """At most ``per_minute`` requests of one address in the long run, and a burst of ``burst`` at once, whichever worker it asks.
 
     Args:
+        name: Of the limit: workers of a server count under it together.
         per_minute: 0 for no limit.
         burst: A quarter of a minute's by default, at least 10.
-        clock: Seconds, monotonic.
+        clock: Seconds, monotonic, the same for all workers.
     """
 
-    def __init__(self, per_minute: int, burst: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str, per_minute: int, burst: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_second = per_minute / 60
         self.burst = float(max(10, per_minute // 4) if burst is None else burst)
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._table = AddressTable(name, 2) if per_minute else None
 
-    def wait_s(self, key: str, cost: float = 1.0) -> int:
-        """Takes one request of a key.
+    def wait_s(self, address: str, cost: float = 1.0) -> int:
+        """Takes one request of an address.
 
         Returns:
             0 where it may go on; otherwise the seconds after which to try again.
         """
-        if not self.per_second:
+        if self._table is None:
             return 0
         now_s = self._clock()
-        left, since_s = self._buckets.pop(key, (self.burst, now_s))
-        left = min(self.burst, left + (now_s - since_s) * self.per_second)
-        allowed = left >= cost
-        self._buckets[key] = (left - cost if allowed else left, now_s)
-        if len(self._buckets) > MAX_ADDRESSES:
-            self._buckets.popitem(last=False)
+        with self._table.row(address, now_s) as (bucket, new):
+            left = self.burst if new else min(self.burst, bucket[0] + (now_s - bucket[1]) * self.per_second)
+            allowed = left >= cost
+            bucket[0], bucket[1] = left - cost if allowed else left, now_s
         return 0 if allowed else max(1, math.ceil((cost - left) / self.per_second))

@@ -61,7 +61,7 @@ class PredictApi:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self._rate = RateLimit(site.settings.models_per_minute, burst=max(10, site.settings.models_per_minute // 3))
+        self._rate = RateLimit("models", site.settings.models_per_minute, burst=max(10, site.settings.models_per_minute // 3))
         self._arriving: dict[str, int] = {}
 
     def router(self) -> APIRouter:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from latcast.errors import HubError
+from latcast.hub.addresses import FOLDER, PLACE
 from latcast.hub.refitting import end_with_parent
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -62,8 +63,9 @@ def run_workers(serving: Serving, listening: socket.socket) -> None:
     """
     context = get_context("spawn")
     os.environ[MARK] = "latcast-hub-worker"
-    metrics = TemporaryDirectory(prefix="latcast-metrics-")
-    os.environ.setdefault(SHARED_FOLDER, metrics.name)
+    shared = TemporaryDirectory(prefix="latcast-workers-")
+    os.environ.setdefault(SHARED_FOLDER, shared.name)
+    os.environ[FOLDER] = shared.name
     ending: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -71,12 +73,13 @@ def run_workers(serving: Serving, listening: socket.socket) -> None:
 
     before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
 
-    def started() -> tuple[SpawnProcess, float]:
+    def started(place: int) -> tuple[SpawnProcess, float]:
+        os.environ[PLACE] = str(place)
         process = context.Process(target=_work, args=(serving.serve, listening), daemon=False)
         process.start()
         return process, time.monotonic()
 
-    workers = [started() for _ in range(serving.count)]
+    workers = [started(place) for place in range(serving.count)]
     quick = 0
     try:
         while not ending:
@@ -87,7 +90,7 @@ def run_workers(serving: Serving, listening: socket.socket) -> None:
                 quick = quick + 1 if time.monotonic() - since_s < QUICK_DEATH_S else 0
                 if quick >= MOST_QUICK_DEATHS:
                     raise HubError(f"workers end as soon as they start (the last one with code {process.exitcode}); see above")
-                workers[place] = started()
+                workers[place] = started(place)
     finally:
         for process, _ in workers:
             process.terminate()
@@ -96,7 +99,7 @@ def run_workers(serving: Serving, listening: socket.socket) -> None:
             process.kill()
         for number, handler in before.items():
             signal.signal(number, handler)
-        metrics.cleanup()
+        shared.cleanup()
 
 
 def _work(serve: Callable[[socket.socket], Any], listening: socket.socket) -> None:
