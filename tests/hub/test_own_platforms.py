@@ -120,3 +120,16 @@ def test_one_answer_has_the_hub_s_own_platforms_and_those_that_come_with_latcast
     wait_for(lambda: 'href="/platforms/xeon/' in http.get("/devices").text.partition("known to latcast</small>")[0])
     listed = http.get("/api/platforms").json()["platforms"]
     assert sum(each["source"] == "shipped" for each in listed) == len(elsewhere())
+
+
+def test_what_a_browser_measured_predicts_too_though_its_unit_tells_no_kind(sqlite: HubDatabase) -> None:
+    name = "phone/onnxruntime-web-1.30/wasm1+simd+chrome156/fp32"
+    upload(sqlite, measured(lambda item: True, name), contributor(sqlite, trusted=True))
+    own = OwnPlatforms(sqlite.url)
+    looked_at(own)
+
+    [item] = [item for item in jsonlines.read(RUNTIMES) if item.platform == XEON and item.reference.name == "squeezenet1_0"]
+    found = predict("squeezenet1_0", own.platforms[name].predictor)
+
+    assert found.low_ms < float(item.latency_ms or 0.0) < found.high_ms
+    assert (own.platforms[name].facts["kind"], own.left_out) == ("wasm", 0)

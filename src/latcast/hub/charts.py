@@ -25,6 +25,10 @@ CLUSTERS = ("fast", "medium", "slow")
 """Ganesan et al. (§II) find three clusters of phones."""
 
 
+FINE = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+"""Steps of a decade that are labelled where an axis is a part of one."""
+
+
 class Tick(NamedTuple):
     """A label at a place of an axis."""
 
@@ -65,10 +69,10 @@ class LogAxis:
 
     @property
     def ticks(self) -> list[Tick]:
-        """Those of 1, 2 and 5 of each decade; of fewer where their labels would touch; the middle where there is none."""
+        """As many of each decade as there is room for without labels that touch; the middle where there is none."""
         found: list[Tick] = []
         decades = range(math.floor(math.log10(self.low_ms)), math.ceil(math.log10(self.high_ms)) + 1)
-        for steps, every in (((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
+        for steps, every in ((FINE, 1), ((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 4)):
             values = [step * 10.0**decade for decade in decades if decade % every == 0 for step in steps]
             found = [Tick(self.x(value), f"{value:g}") for value in values if self.low_ms <= value <= self.high_ms]
             if found:

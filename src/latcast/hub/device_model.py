@@ -165,10 +165,9 @@ class HubDeviceModel:
     def predictor(self, platform: str, measured: Mapping[str, float]) -> PlatformPredictor | None:
         """See :class:`~latcast.hub.model.HubModel`."""
         given = {key: latency_ms for key, latency_ms in measured.items() if key in self.networks.row}
-        about = _without_latencies(platform)
-        if not given or about is None:
+        if not given:
             return None
-        forecast = self.forecast(self._rows(given), np.log(list(given.values())), platform)
+        forecast, _, kind = self._forecast(self._rows(given), np.log(list(given.values())), platform)
         card = {
             "trained_on": f"{len(given)} networks measured on a hub, and {len(self.model.platforms)} other platforms",
             "learn_from": "networks",
@@ -179,7 +178,7 @@ class HubDeviceModel:
         }
         return PlatformPredictor(
             Platform.parse(platform), load_rules(RULES), forecast.analytical(), {},
-            CalibrationTerms(constant_ms=forecast.constant_ms), typical_interval(self.pool, forecast, about.kind), card, forecast,
+            CalibrationTerms(constant_ms=forecast.constant_ms), typical_interval(self.pool, forecast, kind), card, forecast,
         )  # fmt: skip
 
     def predict(self, networks: Sequence[Reference], measured: Mapping[str, float], platform: str = "") -> dict[str, Forecast]:
@@ -206,7 +205,7 @@ class HubDeviceModel:
         if not given:
             return found
         seen, log_ms = self._rows(given), np.log(list(given.values()))
-        forecast, candidates = self._forecast(seen, log_ms, platform)
+        forecast, candidates, _ = self._forecast(seen, log_ms, platform)
         errors = {each.name: each.error for each in candidates}
         error = np.average([errors[each.name] for each in forecast.members], axis=0, weights=forecast.weights)
         deviation = seen.log_ms(forecast)[1]
@@ -224,12 +223,13 @@ class HubDeviceModel:
         latency best from the others."""
         return self._forecast(seen, log_ms, platform)[0]
 
-    def _forecast(self, seen: Described, log_ms: np.ndarray, platform: str) -> tuple[DeviceForecast, list[Candidate]]:
+    def _forecast(self, seen: Described, log_ms: np.ndarray, platform: str) -> tuple[DeviceForecast, list[Candidate], str]:
+        """That, its candidates, and the kind of unit."""
         about = _without_latencies(platform) if platform else None
         if about is not None:
             model = self._apart_from(platform)
             candidates = model.candidates(about.kind, about.covariates, seen, log_ms, about.silicon)
-            return model.arbitrated(about.kind, about.covariates, candidates, len(log_ms)), candidates
+            return model.arbitrated(about.kind, about.covariates, candidates, len(log_ms)), candidates, about.kind
         best: tuple[float, str, list[Candidate]] | None = None
         for kind in self.pool.kinds:
             candidates = self.model.candidates(kind, _any(kind), seen, log_ms)
@@ -238,7 +238,8 @@ class HubDeviceModel:
                 best = (score, kind, candidates)
         if best is None:
             raise TrainingError("the model of devices knows no kind of unit; get the file again")
-        return self.model.arbitrated(best[1], _any(best[1]), best[2], len(log_ms)), best[2]
+        _, kind, candidates = best
+        return self.model.arbitrated(kind, _any(kind), candidates, len(log_ms)), candidates, kind
 
     def _apart_from(self, platform: str) -> DeviceModel:
         """The model without the hub's own state of a platform: its latencies count once."""

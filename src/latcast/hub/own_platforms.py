@@ -105,7 +105,7 @@ class OwnPlatforms:
                 yield
             else:
                 found[name] = replace(kept, trusted=own.trusted)
-        self.platforms, self.left_out = found, len(measured) - len(found)
+        self.platforms, self.left_out = found, len(measured) - len(chosen)
 
 
 def _in_single_precision(predictor: PlatformPredictor) -> PlatformPredictor:

@@ -54,7 +54,7 @@ _DEVICES = Listing(
     },
 )
 _DEVICE_LABELS: Labels = {
-    "here": "measured here first",
+    "here": "measured here",
     "factor": "fastest first",
     "-factor": "slowest first",
     "platform": "by name",

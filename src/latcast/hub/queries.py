@@ -314,6 +314,7 @@ class HubReader:
         return {
             "platform": platform,
             "device": parts.device,
+            "source": "hub",
             "measured": [
                 {
                     **network_json(references[cells.networks[cells.network[row]]]),
@@ -366,6 +367,7 @@ class HubReader:
         return {
             "platform": platform,
             "device": Platform.parse(platform).device,
+            "source": self._shipped()[platform].source,
             "measured": [],
             "predicted": [
                 {**network_json(references[key]), **forecast_json(each)}

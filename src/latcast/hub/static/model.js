@@ -4,6 +4,7 @@ const $ = (id) => document.getElementById(id);
 const page = $("model");
 const PORTION = 50;
 const CHARTED = 600;
+const LABEL = 60; // pixels that a label of the axis takes with the gap to the next
 
 const state = { source: null, found: null, shown: PORTION, chosen: [] };
 
@@ -85,7 +86,7 @@ function showModel() {
   $("title").textContent = model.name;
   $("facts").textContent =
     `${inputs}; ${model.operators} operators, ${(model.parameters / 1e6).toPrecision(3)} million parameters, ${flops(model.flops)}.` +
-    (left ? ` ${left} platforms were left out, as predicting took too long.` : "");
+    (left ? ` ${left} further platform${left === 1 ? "" : "s"} had no answer in time.` : "");
   $("link").replaceChildren();
   $("share").hidden = Boolean(state.source.shared);
 }
@@ -160,23 +161,35 @@ class Axis {
     return (CHARTED * Math.min(Math.max(share, 0), 1)).toFixed(1);
   }
 
+  // The finest of these steps of a decade whose labels do not touch.
   labels() {
     const width = $("axis").clientWidth || CHARTED;
-    const values = [];
-    for (let decade = Math.floor(Math.log10(this.low)); decade <= Math.log10(this.high); decade += 1) {
-      for (const step of [1, 2, 5]) values.push(step * 10 ** decade);
+    let ticks = [];
+    for (const steps of [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
+      ticks = this.ticks(steps, width);
+      if (ticks.every(({ at }, place) => !place || at - ticks[place - 1].at >= LABEL)) break;
     }
     const list = element("span", { className: "ticks" });
     let last = -Infinity;
-    for (const value of values.filter((each) => each >= this.low && each <= this.high)) {
-      const at = (Number(this.x(value)) / CHARTED) * width;
-      if (at - last < 56 || at > width - 40) continue; // they would collide, or be cut off
+    for (const { value, at } of ticks) {
+      if (at - last < LABEL) continue; // a narrow screen and many decades
       last = at;
-      const tick = element("span", {}, `${Number(value.toPrecision(1))} ms`);
-      tick.style.left = `${at}px`;
+      const tick = element("span", {}, `${Number(value.toPrecision(2))} ms`);
+      tick.style.left = `${Math.min(at, width - LABEL / 2)}px`;
       list.append(tick);
     }
     return list;
+  }
+
+  ticks(steps, width) {
+    const found = [];
+    for (let decade = Math.floor(Math.log10(this.low)); decade <= Math.log10(this.high); decade += 1) {
+      for (const step of steps) {
+        const value = step * 10 ** decade;
+        if (value >= this.low && value <= this.high) found.push({ value, at: (Number(this.x(value)) / CHARTED) * width });
+      }
+    }
+    return found;
   }
 }
 
@@ -214,14 +227,14 @@ async function kernels(row, button) {
   try {
     const found = await ask({ kernels: row.platform, top: 15 });
     const total = found.prediction.latency_ms || 1;
-    const cells = (...texts) => element("tr", {}, ...texts.map((text) => element("td", {}, text)));
+    const cells = (...contents) => element("tr", {}, ...contents.map((content) => element("td", {}, ...[content].flat())));
     $("which").textContent = `${state.found.model.name} on ${row.platform}`;
     $("sum").textContent =
       `${milliseconds(found.prediction.latency_ms)} ms, of which ${milliseconds(found.prediction.overhead_ms)} ms are no kernel's; ` +
       `the longest ${found.kernels.length} of ${found.all_kernels} kernels:`;
     $("kernels").replaceChildren(
       ...found.kernels.map((each) =>
-        cells(each.name, each.kernel_type, milliseconds(each.latency_ms), `${((100 * each.latency_ms) / total).toFixed(1)} %`, each.limit || "–"),
+        cells([each.name, element("br"), element("small", {}, each.kernel_type)], milliseconds(each.latency_ms), `${((100 * each.latency_ms) / total).toFixed(1)} %`, each.limit || "–"),
       ),
     );
     const warnings = found.prediction.warnings;
