@@ -39,6 +39,15 @@ def test_a_device_is_prepared_then_measured_on(latcast: Latcast, home: Path) -> 
         assert record["platform"].startswith("board-a/onnxruntime-")
         assert record["latency_ms"] > 0
 
+        (home / "pool").mkdir()
+        adapted = latcast(
+            "device", "adapt", "--device", f"board-a={board.address}", "--pool", home / "pool", "--budget", "0.3",
+            "-o", home / "adapted.zip", "--json",
+        )  # fmt: skip
+        assert adapted.code == 0, adapted.err
+        assert adapted.json["platform"].startswith("board-a/onnxruntime-")
+        assert adapted.json["learn_from"] == "operators"
+
         there = latcast("device", "pin", "--show", "--device", board.address, "--json")
         assert there.code == 0, there.err
         assert there.json["pinned"] is False

@@ -26,6 +26,7 @@ from latcast.predictors.kernel_predictor import ANALYTICAL_GBDT, TRANSFERRED
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.profiling import (
+    LEAST_PART_S,
     TRAINING_SHARE,
     WHOLE_NETWORKS_SHARE,
     Stage,
@@ -57,9 +58,6 @@ FEWEST_NETWORKS = 5
 FEWEST_CALIBRATION = 10
 """Whole networks below which no interval is calibrated. Where there are fewer, some of those in which kernels were timed are set
 aside for overhead and interval, by whole lineages, and their kernels are not learned from."""
-
-LEAST_MEASURING_S = 3.0
-"""Of each part, however late it is."""
 
 MOST_TRAINING_SHARE = 0.4
 """Part of the budget that is kept for training on a host that is busy otherwise."""
@@ -139,13 +137,13 @@ def adapt(
     until = start + budget_s * (1 - min(busy * TRAINING_SHARE, MOST_TRAINING_SHARE))
     reports: tuple[CampaignReport, ...] = ()
     if inside_share:
-        inside_s = inside_share * max(until - time.monotonic(), LEAST_MEASURING_S)
+        inside_s = inside_share * max(until - time.monotonic(), LEAST_PART_S)
         reports += measure_for_training(
             settings, store, budget_s=inside_s, learn_from="operators", seed=seed + INSIDE_SEED, rules=rules, calibrate=False,
             watch=watch,
         )  # fmt: skip
     reports += measure_for_training(
-        settings, store, budget_s=max(until - time.monotonic(), LEAST_MEASURING_S), learn_from="kernels", seed=seed, rules=rules,
+        settings, store, budget_s=max(until - time.monotonic(), LEAST_PART_S), learn_from="kernels", seed=seed, rules=rules,
         rounds=rounds, watch=watch,
     )  # fmt: skip
     watch(Stage("transferring", 1.0))

@@ -66,6 +66,9 @@ MOST_CALIBRATION_NETWORKS = 48
 
 DEFAULT_SAMPLER = "adaptive"
 
+LEAST_PART_S = 5.0
+"""Of measuring, however late a part begins."""
+
 TRAINING_SHARE = 0.08
 """Part of the budget kept for training."""
 
@@ -199,6 +202,7 @@ def measure_for_training(
     """
     rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
     reports = []
+    begun = time.monotonic()
     if learn_from == "kernels":
         reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)
     start = time.monotonic()
@@ -207,6 +211,8 @@ def measure_for_training(
     again = 0 if learn_from == "kernels" or not calibrate else calibration_count(budget_s)
     if again:
         part_s *= 1 - CALIBRATION_SHARE
+    # Rounds end with a fit, which no clock cuts short: what it took beyond their part is the networks' loss.
+    part_s = min(part_s, max(budget_s - (start - begun), LEAST_PART_S))
     # Every part of the budget pays its share of the choosing.
     start += (time.monotonic() - start) * (1 - part_s / budget_s)
     measured: list[CampaignItem] = []
@@ -264,7 +270,7 @@ def _measure_kernels(
         watch(Stage("timing kernels", min(1.0, spent()), progress))
 
     def run(items: Sequence[CampaignItem], until: float) -> CampaignReport:
-        left_s = max(5.0, (until - spent()) * budget_s)
+        left_s = max(LEAST_PART_S, (until - spent()) * budget_s)
         return Campaign(store, settings, items, budget_s=left_s, progress=step).run()
 
     return measure_rounds(rounds, store, run, spent)
@@ -325,7 +331,7 @@ def _measure_portion(
     def step(progress: Progress) -> None:
         watch(Stage(name, min(1.0, (spent_s + progress.seconds) / part_s), progress))
 
-    return Campaign(store, settings, items, budget_s=max(5.0, part_s - spent_s), progress=step).run()
+    return Campaign(store, settings, items, budget_s=max(LEAST_PART_S, part_s - spent_s), progress=step).run()
 
 
 def profile(
