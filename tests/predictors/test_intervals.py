@@ -213,8 +213,9 @@ def test_steady_networks_are_calibrated_on_where_there_are_twenty() -> None:
     assert calibration_networks(samples[1:]).all()
 
 
-def test_designed_networks_are_calibrated_on_where_twenty_of_them_are_steady() -> None:
-    samples = networks("random_mixed", 30, 3) + networks("resnet", 20, 3) + networks("vgg", 9, 1)
+def test_whole_networks_are_calibrated_on_where_twenty_of_them_are_steady() -> None:
+    samples = networks("published_segments", 30, 3) + networks("resnet", 10, 3) + networks("random_mixed", 10, 3)
+    samples += networks("vgg", 9, 1)
 
     assert calibration_networks(samples).nonzero()[0].tolist() == list(range(30, 50))
     assert calibration_networks(samples[:-10]).nonzero()[0].tolist() == list(range(49))

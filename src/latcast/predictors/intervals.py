@@ -204,20 +204,20 @@ STEADY_PROCESSES = 3
 """A network measured by so many processes has a latency with little chance left in it."""
 
 FEWEST_STEADY = 20
-"""With fewer steady networks than this, the unsteady are calibrated on as well; with fewer designed ones, the random ones."""
+"""With fewer steady networks than this, the unsteady are calibrated on as well; with fewer whole ones, segments."""
 
 
 def calibration_networks(networks: Sequence[NetworkSample]) -> np.ndarray:
-    """Which networks to calibrate on, (networks,) booleans: steady ones that people designed, where there are enough.
+    """Which networks to calibrate on, (networks,) booleans: steady whole ones, where there are enough.
 
-    An interval is to hold what a careful measurement would give. Calibrated on networks that were measured once, it would hold
-    the chance in those measurements as well, and be too wide. So it would from random networks, which are stranger than
-    those that forecasts are asked for, and harder to predict.
+    An interval is to hold what a careful measurement of a network would give. Calibrated on networks that were measured once,
+    it would hold the chance in those measurements as well, and be too wide. Segments of networks are not what forecasts are asked
+    for, and their few kernels are further off than the many of a network.
     """
-    designed = np.array([sample.designed for sample in networks])
+    whole = np.array([sample.whole for sample in networks])
     steady = np.array([sample.processes >= STEADY_PROCESSES for sample in networks])
     chosen = steady if steady.sum() >= FEWEST_STEADY else np.ones(len(networks), dtype=bool)
-    return chosen & designed if (chosen & designed).sum() >= FEWEST_STEADY else chosen
+    return chosen & whole if (chosen & whole).sum() >= FEWEST_STEADY else chosen
 
 
 def conformal_quantile(scores: np.ndarray, level: float, weights: np.ndarray | None = None) -> float:

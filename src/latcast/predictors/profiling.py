@@ -25,7 +25,8 @@ from latcast.predictors.samples import TrainingData
 from latcast.predictors.training import chosen_model
 from latcast.predictors.training_from_store import collect_stored, environment_of, trained_with_card
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import SPACES, SYNTHETIC_NAMES, build
+from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def measure_again(
 ) -> CampaignReport:
     """Measures some of the networks that a store holds in further processes, so that their latencies are steady.
 
-    The designed ones come first, as intervals are calibrated on them (:func:`intervals.calibration_networks`).
+    Whole ones come first, as intervals are calibrated on them (:func:`intervals.calibration_networks`).
 
     Args:
         settings: How to start the platform's worker.
@@ -306,9 +307,7 @@ def measure_again(
     """
     tallies = store.tallies(platform.id, "network")
     known = {key for key, tally in tallies.items() if tally.succeeded and not tally.failed}
-    measured = sorted(
-        (item for item in items if item.reference.key in known), key=lambda item: item.reference.space in SYNTHETIC_NAMES
-    )
+    measured = sorted((item for item in items if item.reference.key in known), key=lambda item: item.reference.space == SEGMENTS)
     chosen = [dataclasses.replace(item, plan=WHOLE_PLAN) for item in measured][:count]
 
     def step(progress: Progress) -> None:
