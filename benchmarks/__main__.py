@@ -253,7 +253,7 @@ def phones(
     blocks: Annotated[
         bool, typer.Option("--blocks", help="Judge networks whose kind of block is held out instead; no bundles are written.")
     ] = False,
-    only: Annotated[str, typer.Option(help='Platforms to judge, such as "*/gpu/*,*/1large/fp32".')] = "*",
+    only: Annotated[str, typer.Option(help='Platforms to train or to judge, such as "*/gpu/*,*/1large/fp32".')] = "*",
 ) -> None:
     """Trains the shipped predictors of phones; bundles that are there are kept. Prints the mean figures."""
     from benchmarks.phones import SHIPPED_FOLDER, build_all, summary
@@ -267,7 +267,7 @@ def phones(
     if seeds:
         _phone_splits(store, seeds, intervals, held_out, only, jobs)
         return
-    for found in build_all(store, folder or SHIPPED_FOLDER, jobs):
+    for found in build_all(store, folder or SHIPPED_FOLDER, jobs, only.split(",")):
         print(f"{found['platform']}: {found['learn_from']}, MAPE {found['mape']:.1f} by lineage, "
               f"{found['random_networks']['mape']:.1f} at random", flush=True)  # fmt: skip
     for row in summary(folder or SHIPPED_FOLDER):

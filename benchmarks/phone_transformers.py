@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.phone_splits import kind_of
-from benchmarks.phones import measured
+from benchmarks.phones import TRANSFORMERS, measured
 from latcast.datasets.importers.usc.networks import RUNTIMES, TRANSFORMER_RUNTIMES
 from latcast.datasets.store import Store
 from latcast.kernels.kernel import Kernel
@@ -29,8 +29,6 @@ from papers.harness import process_pool
 
 RESULTS = Path(__file__).parent / "results" / "phone_transformers.json"
 
-SPACE = "huggingface"
-
 FEWEST = 20
 """Transformers measured on a platform."""
 
@@ -40,7 +38,7 @@ _CNN_RUNTIMES = {TRANSFORMER_RUNTIMES[name]: RUNTIMES[name] for name in RUNTIMES
 def transformer_platforms(store: Store) -> list[str]:
     """Platforms on which enough transformers were measured."""
     counts: dict[str, int] = {}
-    for measurement in store.measurements(role="network", space=SPACE):
+    for measurement in store.measurements(role="network", space=TRANSFORMERS):
         counts[measurement.platform] = counts.get(measurement.platform, 0) + measurement.ok
     return sorted(name for name, count in counts.items() if count >= FEWEST)
 
@@ -59,10 +57,10 @@ def judge_platform(path: Path, platform_id: str) -> dict[str, Any]:
         platform_id: One of :func:`transformer_platforms`.
     """
     platform = Platform.parse(platform_id)
-    networks = [*measured(path, cnn_platform(platform)).networks, *measured(path, platform, SPACE).networks]
+    networks = [*measured(path, cnn_platform(platform)).networks, *measured(path, platform, TRANSFORMERS).networks]
     actual = np.array([sample.latency_ms for sample in networks])
     lineages = np.array([sample.lineage for sample in networks])
-    tested = np.array([sample.reference.space == SPACE for sample in networks])
+    tested = np.array([sample.reference.space == TRANSFORMERS for sample in networks])
     found = HeldOut(np.empty(len(networks)), np.empty(len(networks)))
     sums = np.stack([_sums(sample.kernels) for sample in networks])
     by_flops, by_sums = np.empty(len(networks)), np.empty(len(networks))
@@ -114,7 +112,7 @@ def _of(found: HeldOut, actual: np.ndarray, rows: np.ndarray, low_ms: np.ndarray
 def _noise(path: Path, platform: Platform) -> float:
     """Mean coefficient of variation of the published runs, in percent."""
     with Store(path) as store:
-        variations = [each.variation for each in store.measurements(platform=platform.id, space=SPACE)]
+        variations = [each.variation for each in store.measurements(platform=platform.id, space=TRANSFORMERS)]
     return 100 * float(np.mean([each for each in variations if each is not None]))
 
 

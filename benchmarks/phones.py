@@ -1,8 +1,9 @@
 """Predictors of real phones from the published measurements of Li et al., as they are shipped with the package.
 
-CPUs are learned from whole networks alone, as nothing else was published of them; GPUs from the recorded operations, with what
-is fitted to whole networks on top. Every figure on a card is of networks held out: by whole lineages, and beside it by
-random networks.
+CPUs are learned from whole networks alone, CNNs and transformers, as nothing else was published of them; GPUs from the recorded
+operations of CNNs, with what is fitted to whole networks on top. TFLite ran the transformers at version 2.15 and the CNNs at
+2.10, and no network at both; the platform of 2.10 learns from both as they are. Every figure on a card is of networks held out:
+by whole lineages, and beside it by random networks.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from latcast.datasets.importers.usc.networks import RUNTIMES, TRANSFORMER_RUNTIMES
 from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
-from latcast.kernels.rules import platform_rules
+from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.bundle import save_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name
 from latcast.predictors.platform_predictor import PlatformPredictor
@@ -33,6 +37,9 @@ LICENCE = "MIT (qed-usc/mobile-ml-benchmark, commit 40ba833)"
 
 SOURCE = "Li, Paolieri and Golubchik, Performance Evaluation 2024: published measurements"
 
+CNNS, TRANSFORMERS = "pytorchcv", "huggingface"
+"""Spaces of the networks."""
+
 FEWEST_NETWORKS = 30
 
 POOR_SHARE = 70.0
@@ -44,7 +51,7 @@ def phone_platforms(store: Store) -> list[str]:
     from latcast.spaces.measured_only import can_build
 
     counts: dict[str, int] = {}
-    for measurement in store.measurements(role="network", space="pytorchcv"):
+    for measurement in store.measurements(role="network", space=CNNS):
         if can_build(measurement.reference):
             counts[measurement.platform] = counts.get(measurement.platform, 0) + 1
     return sorted(name for name, count in counts.items() if count >= FEWEST_NETWORKS)
@@ -65,10 +72,27 @@ def kept_with(found: Sequence[Mapping[str, Any]], path: Path) -> list[Mapping[st
     return ordered
 
 
-def measured(path: Path, platform: Platform, space: str = "pytorchcv") -> TrainingData:
+def measured(path: Path, platform: Platform, space: str = CNNS) -> TrainingData:
     """What a store holds of the networks of a platform, of one space."""
     with Store(path) as store:
         return collect(store.measurements(platform=platform.id, space=space), platform_rules(platform), _graph)
+
+
+_TRANSFORMER_RUNTIME_OF = {RUNTIMES[name]: TRANSFORMER_RUNTIMES[name] for name in RUNTIMES}
+
+
+def transformer_platform(platform: Platform) -> Platform:
+    """Where the transformers were measured that a platform of CNNs learns from too."""
+    runtime, version = _TRANSFORMER_RUNTIME_OF[platform.runtime, platform.runtime_version]
+    return replace(platform, runtime=runtime, runtime_version=version)
+
+
+def learned_from(path: Path, platform: Platform) -> TrainingData:
+    """What the shipped predictor of a platform learns from: its CNNs, and on CPUs the transformers of the same cores."""
+    data = measured(path, platform)
+    if unit_kind(platform.unit) != "cpu":
+        return data
+    return replace(data, networks=(*data.networks, *measured(path, transformer_platform(platform), TRANSFORMERS).networks))
 
 
 def source_of(data: TrainingData) -> str:
@@ -86,14 +110,17 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
     """
     platform = Platform.parse(platform_id)
     rules = platform_rules(platform)
-    data = measured(path, platform)
+    data = learned_from(path, platform)
     learn_from = source_of(data)
     predictor = trained_with_card(data, platform, rules, learn_from=learn_from)
     at_random = predictor.card.get("random_networks") or _held_out_at_random(predictor, data, learn_from)
+    beside = transformer_platform(platform)
+    learns = any(sample.reference.space == TRANSFORMERS for sample in data.networks)
+    elsewhere = f"{beside.runtime}-{beside.runtime_version}" if learns and beside != platform else None
     card = {
         **predictor.card,
         "licence": LICENCE,
-        "source": SOURCE,
+        "source": SOURCE if elsewhere is None else f"{SOURCE}, transformers under {elsewhere}",
         "held_out_by": "lineage",
         "random_networks": at_random,
     }
@@ -111,6 +138,9 @@ def build_bundle(path: Path, platform_id: str, folder: Path) -> dict[str, Any]:
     }
 
 
+KINDS_FIGURES = ("mape", "within_10", "interval_coverage")
+"""Figures of CNNs and of transformers in a summary."""
+
 _FIGURES = ("networks", "mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "interval_coverage")
 
 
@@ -121,18 +151,34 @@ def _held_out_at_random(predictor: PlatformPredictor, data: TrainingData, learn_
     return judged_at_random(predictor, data.networks, predicted)
 
 
-def build_all(path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None) -> Iterator[dict[str, Any]]:
-    """Figures of every platform as its bundle is written; platforms whose bundle is there are left alone."""
+def build_all(
+    path: Path, folder: Path = SHIPPED_FOLDER, jobs: int | None = None, only: Sequence[str] = ("*",)
+) -> Iterator[dict[str, Any]]:
+    """Figures of every platform as its bundle is written; platforms whose bundle is there are left alone.
+
+    Args:
+        path: SQLite file of the imported measurements.
+        folder: Where bundles go.
+        jobs: Processes; 1 computes in this one.
+        only: Patterns of platform ids.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with Store(path) as store:
-        wanted = [name for name in phone_platforms(store) if not (folder / file_name(name)).exists()]
+        wanted = [
+            name
+            for name in phone_platforms(store)
+            if not (folder / file_name(name)).exists() and any(fnmatchcase(name, pattern) for pattern in only)
+        ]
+    if jobs == 1:
+        yield from (build_bundle(path, name, folder) for name in wanted)
+        return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(jobs or os.cpu_count()) as pool:
         yield from pool.map(build_bundle, [path] * len(wanted), wanted, [folder] * len(wanted))
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    """None of no values: bundles of GPUs were written before their cards said how many random networks lie in the interval."""
+    """None of no values: GPUs ran no transformers, and their cards do not say how many random networks lie in the interval."""
     return float(np.mean(values)) if values else None
 
 
@@ -148,11 +194,16 @@ def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
     rows = []
     for name, cards in sorted(groups.items()):
         at_random = [card["random_networks"] for card in cards]
+        # Where CNNs alone were learned from, the figures of the card are theirs.
+        of_cnns = [card.get("spaces", {CNNS: card})[CNNS] for card in cards]
+        of_transformers = [card["spaces"][TRANSFORMERS] for card in cards if "spaces" in card]
         rows.append(
             {
                 "group": name,
                 "platforms": len(cards),
                 **{f"lineage_{key}": float(np.mean([card[key] for card in cards])) for key in _FIGURES[1:]},
+                **{f"cnn_{key}": _mean([found[key] for found in of_cnns]) for key in KINDS_FIGURES},
+                **{f"transformer_{key}": _mean([found[key] for found in of_transformers]) for key in KINDS_FIGURES},
                 **{f"random_{key}": _mean([figures[key] for figures in at_random if key in figures]) for key in AT_RANDOM},
                 "warned": sum("warning" in card for card in cards),
             }

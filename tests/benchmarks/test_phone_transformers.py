@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.phone_transformers import _sums, cnn_platform, figures_table
-from benchmarks.phones import kept_with
+from benchmarks.phones import kept_with, transformer_platform
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels import find_kernels, load_rules
 from latcast.records import Platform
@@ -42,6 +42,15 @@ def test_cnns_ran_at_an_older_version_of_tflite_and_at_the_same_of_pytorch() -> 
     names = ("s10/tflite-2.15/2large/int8", "s10/pytorch-2.0/2large/int8")
 
     assert [cnn_platform(Platform.parse(name)).id for name in names] == ["s10/tflite-2.10/2large/int8", names[1]]
+
+
+def test_a_platform_of_cnns_learns_from_the_transformers_of_the_same_cores() -> None:
+    names = ("s10/tflite-2.10/2large/int8", "s10/pytorch-2.0/2large/int8")
+
+    beside = [transformer_platform(Platform.parse(name)) for name in names]
+
+    assert [platform.id for platform in beside] == ["s10/tflite-2.15/2large/int8", names[1]]
+    assert [cnn_platform(platform).id for platform in beside] == list(names)
 
 
 def test_a_network_is_its_flops_elements_weights_kernels_and_one() -> None:

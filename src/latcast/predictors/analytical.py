@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from latcast.kernels.types import KernelType, kernel_type
+from latcast.predictors.layout_copies import LAYOUT_TERMS, layout_terms
 
 TERMS = ("flops", "moved", "weights", "count")
 """FLOPs; elements read and written; weights read; one a kernel."""
@@ -31,6 +32,7 @@ LIMITS = ("compute", "memory", "overhead")
 
 LIMIT_OF_TERM: Mapping[str, str] = {
     "flops": "compute", LOOPS: "compute", DEPTH: "compute", "moved": "memory", "weights": "memory", "count": "overhead",
+    **dict.fromkeys(LAYOUT_TERMS, "memory"),
 }  # fmt: skip
 
 POOLED = "any"
@@ -79,7 +81,7 @@ def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[st
     Args:
         kind: Their type.
         configurations: (kernels, fields).
-        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`.
+        terms: Names: :data:`TERMS`, :data:`LOOPS`, :data:`DEPTH`, :data:`latcast.predictors.layout_copies.LAYOUT_TERMS`.
     """
     columns = kind.columns(configurations)
     q = kind.quantities(columns)
@@ -93,6 +95,9 @@ def term_values(kind: KernelType, configurations: np.ndarray, terms: Sequence[st
         values[LOOPS] = taps * q.output_elements
     if DEPTH in terms:
         values[DEPTH] = q.flops / np.maximum(q.output_elements, 1.0)
+    if not set(LAYOUT_TERMS).isdisjoint(terms):
+        convolves = "in_h" in columns and "in_channels" in columns
+        values |= layout_terms(columns) if convolves else dict.fromkeys(LAYOUT_TERMS, np.zeros_like(flops))
     return np.stack([values[name] for name in terms], axis=1)
 
 

@@ -46,6 +46,7 @@ from latcast.predictors.kernel_predictor import (
     in_present_fields,
     kernel_models,
 )
+from latcast.predictors.layout_copies import LAYOUT_TERMS
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
@@ -295,10 +296,11 @@ def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]
 def _analytical(data: Mapping[str, Any]) -> AnalyticalTerms:
     """Analytical terms; of :data:`TERMS` where the bundle names none."""
     terms = tuple(data.get("terms", TERMS))
-    if terms[: len(TERMS)] != TERMS or not set(terms[len(TERMS) :]) <= {LOOPS, DEPTH} or len(set(terms)) != len(terms):
+    further = (LOOPS, DEPTH, *LAYOUT_TERMS)
+    if terms[: len(TERMS)] != TERMS or not set(terms[len(TERMS) :]) <= set(further) or len(set(terms)) != len(terms):
         raise ValueError(
-            f"found the analytical terms {list(terms)}, expected {list(TERMS)} with a class '{POOLED}', and '{LOOPS}' or "
-            f"'{DEPTH}' behind them"
+            f"found the analytical terms {list(terms)}, expected {list(TERMS)} with a class '{POOLED}', and some of "
+            f"{list(further)} behind them"
         )
     return AnalyticalTerms(_coefficients(data["coefficients_ms"], len(terms)), terms)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from latcast.datasets.splits import SPACES_OF_NAMES
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.graph.ir import Graph
@@ -189,7 +190,9 @@ def trained_with_card(
                 data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone
             )
         predictor, figures = calibrated(predictor, data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
-        card["lineages"] = judged_by_lineage(data.networks, held_out, growth, with_relatives)
+        card["lineages"] = judged_by(lambda sample: sample.lineage, data.networks, held_out, growth, with_relatives)
+        if len({sample.reference.space for sample in data.networks} & SPACES_OF_NAMES) > 1:
+            card["spaces"] = judged_by(lambda sample: sample.reference.space, data.networks, held_out, growth, with_relatives)
         if with_relatives is not None:
             card["random_networks"] = judged_at_random(predictor, data.networks, with_relatives)
         held_out_groups = held_out_by(groups, FOLDS, seed)
@@ -223,22 +226,26 @@ def calibrated(
     return replace(predictor, interval=replace(interval, novelty=predictor.interval.novelty)), figures
 
 
-def judged_by_lineage(
-    networks: Sequence[NetworkSample], held_out: HeldOut, outside_growth: float, with_relatives: HeldOut | None = None
+def judged_by(
+    group_of: Callable[[NetworkSample], str],
+    networks: Sequence[NetworkSample],
+    held_out: HeldOut,
+    outside_growth: float,
+    with_relatives: HeldOut | None = None,
 ) -> dict[str, dict[str, float | int | None]]:
-    """Networks, MAPE and interval coverage of each lineage that people designed, held out, by an interval of the others."""
+    """Figures of each group of networks that people designed, lineages held out, by an interval of the other lineages."""
     chosen = calibration_networks(networks)
     judged = [sample for sample, kept in zip(networks, chosen, strict=True) if kept]
     actual, lineages, found = np.array([sample.latency_ms for sample in judged]), lineages_of(judged), held_out[chosen]
     relatives = None if with_relatives is None else with_relatives[chosen]
     bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives, by_length=True)
-    labels = np.array([sample.lineage if sample.designed else "" for sample in judged])
+    labels = np.array([group_of(sample) if sample.designed else "" for sample in judged])
     figures = {}
     for name in sorted(set(labels.tolist()) - {""}):
         rows = labels == name
         bounds = (None, None) if bounds_ms is None else (bounds_ms[0][rows], bounds_ms[1][rows])
-        of_lineage = judge(found.latency_ms[rows], actual[rows], *bounds).to_json()
-        figures[name] = {key: of_lineage[key] for key in ("networks", "mape", "interval_coverage")}
+        of_group = judge(found.latency_ms[rows], actual[rows], *bounds).to_json()
+        figures[name] = {key: of_group[key] for key in ("networks", "mape", "within_10", "interval_coverage")}
     return figures
 
 

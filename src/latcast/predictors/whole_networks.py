@@ -22,6 +22,7 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import LOOPS, POOLED, TERMS, AnalyticalTerms, coarse_class, fit_nonnegative
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.kernel_predictor import ANALYTICAL_GP, KernelPredictor, Seen
+from latcast.predictors.layout_copies import LAYOUT_TERMS
 from latcast.predictors.network_terms import NetworkTerms, size_lengths
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 from latcast.records import Platform
@@ -37,8 +38,13 @@ bytes, a phone's GPU at 200 GFLOP/s and 20 GB/s."""
 PRIOR_LOOP_MS = 1.5e-7
 """Milliseconds an inner loop of a convolution, what three FLOPs take: ten cycles for a tile of 32 outputs."""
 
-TFLITE_LOOP_MS = 1.5e-8
-"""The same under TFLite, whose library (XNNPACK) finds the pixels of a tap through a table made beforehand."""
+XNNPACK_LOOP_MS = 1.5e-8
+"""The same in XNNPACK, which finds the pixels of a tap through a table made beforehand."""
+
+PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
+LAYOUT_DEVIATION = 4.0
+"""Milliseconds an element of :data:`latcast.predictors.layout_copies.LAYOUT_TERMS`, what all classes pay alike: the second cache
+answers in 3 ns, memory in 100 with a dozen reads under way, fewer on small cores."""
 
 GENERIC_MS = 6e-7
 """Milliseconds a FLOP, and an inner loop, of TFLite's convolutions in groups: one product after another, four cycles each, on one
@@ -61,27 +67,31 @@ FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped s
 SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
 """Classes that some runtimes compute one element after another, or in many passes, at a hundredth of the speed of others."""
 
-COPYING_RUNTIMES = frozenset({"pytorch"})
-"""Runtimes whose generic path on CPUs also rearranges its input for every filter tap, one group after another, so that
-moving an element, reading a weight and starting a kernel may cost as many times more."""
+XNNPACK = frozenset({("pytorch", "cpu"), ("tflite", "cpu"), ("tflite", "cpu int8")})
+"""Runtimes, by sort of device, whose dense convolutions are that library's."""
 
-NATIVE_GROUPS = frozenset({("pytorch", "cpu int8")})
-"""Runtimes, by sort of device, whose library runs groups by the kernels of dense convolutions (QNNPACK), by no generic path."""
+NATIVE_GROUPS = frozenset({("pytorch", "cpu"), ("pytorch", "cpu int8")})
+"""Those whose library runs groups by the kernels of dense convolutions (XNNPACK, QNNPACK), by no generic path, and has one loop
+for all that is bound by memory."""
+
+CHANNELS_FIRST = frozenset({("pytorch", "cpu")})
+"""Those that copy the maps of every convolution from one layout into another (:mod:`latcast.predictors.layout_copies`)."""
 
 LOOKED_UP = frozenset({"exponential", "hard activation"})
-"""Activations that such a library looks up in a table of 256 bytes, whatever the function."""
+"""Activations that such a library computes as it reads, in int8 from a table of 256 bytes, whatever the function."""
 
 MEMORY_DEVIATION = 0.4
 TIGHT_MEMORY_DEVIATION = 0.2
-"""Of classes bound by memory where a library treats every byte alike (QNNPACK): networks of other lineages have activations of
-vectors alone, which say nothing of those of maps."""
+"""Of classes bound by memory where a library treats all of them alike: networks of other lineages have activations of vectors
+alone, which say nothing of those of maps."""
 
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
 GENERIC_DEVIATION = 1.0
 PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
 """Of what TFLite's dense convolutions in fp32 take to move elements and weights, whose cost networks of few widths confuse with
-that of FLOPs: convolutions of narrow maps at high resolution, which other lineages have, would come out a tenth too long."""
+that of FLOPs: convolutions of narrow maps at high resolution, which other lineages have, would come out a tenth too long. So it
+is with what any convolution moves where copies between layouts have terms of their own."""
 
 SCALAR_DEVIATION = 100.0
 PRIOR_OVERHEAD_DEVIATION = 2.0
@@ -112,7 +122,10 @@ def device_sort(platform: Platform) -> str:
 
 def network_term_names(platform: Platform) -> tuple[str, ...]:
     """The terms that whole networks of a platform teach."""
-    return TERMS if device_sort(platform) == "gpu" else (*TERMS, LOOPS)
+    if device_sort(platform) == "gpu":
+        return TERMS
+    copied = (platform.runtime, device_sort(platform)) in CHANNELS_FIRST
+    return (*TERMS, LOOPS, *(LAYOUT_TERMS if copied else ()))
 
 
 def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[str] = TERMS) -> tuple[np.ndarray, np.ndarray]:
@@ -125,7 +138,7 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
     Args:
         platform: What kind of device it is.
         classes: Names from :func:`latcast.predictors.analytical.coarse_class`.
-        terms: :data:`TERMS`, and :data:`latcast.predictors.analytical.LOOPS` behind them or not.
+        terms: As of :func:`network_term_names`.
 
     Returns:
         (classes x terms + 1,) milliseconds, right up to a common factor, and their standard deviations as parts of them.
@@ -136,19 +149,19 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
         rows.append(_prior_row(name, sort, platform)[: len(terms)])
         own = _deviations(name, sort, platform.runtime)
         # What makes FLOPs dear on a generic path makes its loops dear.
-        deviations += own + [own[0]] * (len(terms) - len(TERMS))
+        deviations += [*own, own[0], *[LAYOUT_DEVIATION] * len(LAYOUT_TERMS)][: len(terms)]
     prior = np.concatenate([*rows, [PRIOR_OVERHEAD_MS[sort]]])
     return prior, np.array([*deviations, PRIOR_OVERHEAD_DEVIATION])
 
 
 def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
-    """Coefficients of a class: of :data:`TERMS` and of loops, as its runtime executes it."""
+    """Coefficients of a class: of :data:`TERMS`, of loops and of :data:`LAYOUT_TERMS`, as its runtime executes it."""
     tflite, pytorch = (sort != "gpu" and platform.runtime == runtime for runtime in ("tflite", "pytorch"))
-    row = np.array([*PRIOR_MS[sort], TFLITE_LOOP_MS if tflite else PRIOR_LOOP_MS])
+    row = np.array([*PRIOR_MS[sort], XNNPACK_LOOP_MS if (platform.runtime, sort) in XNNPACK else PRIOR_LOOP_MS, *PRIOR_LAYOUT_MS])
     if name.startswith("depthwise"):
         row[0] *= DEPTHWISE_SLOWDOWN * (WIDE_DEPTHWISE_SLOWDOWN if pytorch and name == "depthwise wide" else 1.0)
     if tflite and name in FREE_CLASSES:
-        row[[0, -1]] = GENERIC_MS * platform.threads
+        row[[0, len(TERMS)]] = GENERIC_MS * platform.threads
     if tflite:
         row[1] *= TFLITE_PASSES.get(name, 1.0)
     return row
@@ -170,9 +183,9 @@ def _deviations(name: str, sort: str, runtime: str) -> list[float]:
     if name in FREE_CLASSES:
         if native:
             return [RELATED_DEVIATION] * 4
-        if sort != "gpu" and runtime in COPYING_RUNTIMES:
-            return [FREE_DEVIATION] * 4
         return [GENERIC_DEVIATION if sort != "gpu" and runtime == "tflite" else FREE_DEVIATION, moving, moving, moving]
+    if (runtime, sort) in CHANNELS_FIRST and name.startswith(("conv", "depthwise")):
+        return [USUAL_DEVIATION, PACKED_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION]
     if sort == "cpu" and runtime == "tflite" and name in PACKED_CLASSES:
         return [USUAL_DEVIATION, PACKED_DEVIATION, PACKED_DEVIATION, USUAL_DEVIATION]
     if sort == "cpu int8" and moving == USUAL_DEVIATION:
@@ -248,7 +261,11 @@ def fit_whole_networks(
         prior, deviation = _from_related(related, terms, general), np.full(len(general), RELATED_DEVIATION)
         level = _level(prior, sums, latency_ms)
     strength = ANALYTICAL_NOISE**2 / len(latency_ms)
-    coefficients = fit_nonnegative(sums, latency_ms, level * prior, strength, 1 / (deviation * level * prior))
+    of, first = _parameters(terms)
+    together = np.zeros((len(sums), len(first)))
+    np.add.at(together.T, of, sums.T)
+    held = (level * prior)[first]
+    coefficients = fit_nonnegative(together, latency_ms, held, strength, 1 / (deviation[first] * held))[of]
     if related is None:
         coefficients = np.maximum(coefficients, LEAST_SHARE_OF_PRIOR * general)
     kernels_ms = np.maximum(terms.kernel_latency_ms(coefficients[:-1]) * np.exp(known), 1e-7 * float(np.median(latency_ms)))
@@ -258,13 +275,28 @@ def fit_whole_networks(
     by_class = dict(zip(terms.classes, coefficients[:-1].reshape(len(terms.classes), len(terms.terms)), strict=True))
     sort, slow = device_sort(platform), OWN_PATHS.get(platform.runtime)
     if sort != "gpu" and slow is not None:
-        by_class.setdefault(slow, scale * _prior_row(slow, sort, platform)[: len(terms.terms)])
+        alike = np.isin(terms.terms, LAYOUT_TERMS)
+        prior_row = scale * _prior_row(slow, sort, platform)[: len(terms.terms)]
+        by_class.setdefault(slow, np.where(alike, by_class[terms.classes[0]], prior_row))
     own = WholeNetworkFit(
         by_class,
         overhead_ms * overhead_factor,
         {kernels.name: kernels.factor(found) for kernels, found in zip(terms.types, weights, strict=True)},
     )
     return own if related is None else _combined(related, level, own)
+
+
+def _parameters(terms: NetworkTerms) -> tuple[np.ndarray, np.ndarray]:
+    """Which parameter each coefficient is, (classes x terms + 1,), and the first coefficient that each is, (parameters,).
+
+    Copies between layouts (:data:`LAYOUT_TERMS`) cost all classes alike; every other coefficient is of one class.
+    """
+    width = len(terms.terms)
+    alike = np.isin(terms.terms, LAYOUT_TERMS)
+    stands_for = np.arange(len(terms.classes) * width + 1)
+    stands_for[:-1] = np.where(np.tile(alike, len(terms.classes)), stands_for[:-1] % width, stands_for[:-1])
+    first, of = np.unique(stands_for, return_inverse=True)
+    return of.reshape(-1), first
 
 
 def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float:
