@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
@@ -58,6 +59,10 @@ def append(path: str | os.PathLike[str], measurements: Iterable[Measurement], mo
         raise DatasetError(f"cannot write {path}: {problem.strerror}") from problem
 
 
+_DOCUMENT = re.compile(rb'\s*\{(\s*\n|\s*("schema"\s*:\s*\d+\s*,\s*)?"measurements"\s*:)')
+"""How a document begins, indented or on one line; a record of JSON Lines has other fields on its first line."""
+
+
 def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
     """The measurements of what ``latcast measure --json`` printed; None of a file that begins otherwise.
 
@@ -66,7 +71,7 @@ def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
     """
     try:
         with Path(path).open("rb") as file:
-            if file.readline(3).rstrip() != b"{":
+            if not _DOCUMENT.match(file.read(200)):
                 return None
     except OSError as problem:
         raise DatasetError(f"cannot read measurements from {path}: {problem.strerror}") from problem
