@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,26 @@ pytestmark = pytest.mark.slow
 CHROMIUM_VARIABLE = "LATCAST_CHROMIUM"
 """Another browser, or a script that starts it on a quiet core."""
 
+WEBGPU = "--enable-unsafe-webgpu"
+"""Without a graphics card, WebGPU is SwiftShader's, which Chromium offers under this flag alone."""
+
+DROPPED = """([text, name]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([Uint8Array.from(atob(text), (each) => each.charCodeAt(0))], name));
+  return data;
+}"""
+
+AWAKE = """
+window.awake = [];
+const request = navigator.wakeLock.request.bind(navigator.wakeLock);
+navigator.wakeLock.request = async (kind) => {
+  const lock = await request(kind);
+  awake.push(kind);
+  lock.addEventListener("release", () => awake.push("released"));
+  return lock;
+};
+"""
+
 PHONE, TABLET, DESK = {"width": 390, "height": 844}, {"width": 768, "height": 1024}, {"width": 1280, "height": 800}
 
 
@@ -41,7 +62,7 @@ def browser() -> Iterator[Any]:
     if chromium is None:
         pytest.skip("no Chromium here; add it with: apt-get install chromium")
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", WEBGPU])
         yield found
         found.close()
 
@@ -148,9 +169,14 @@ def test_a_file_is_predicted_without_its_weights_and_shared_where_its_user_says_
         sent: list[int] = []
         page.on("request", lambda asked: sent.append(len(asked.post_data_buffer or b"")) if "/api/predict" in asked.url else None)
         page.goto(url)
-        page.set_input_files("#file", file)
+        if suffix == "onnx":
+            dropped = page.evaluate_handle(DROPPED, [b64encode(file.read_bytes()).decode(), file.name])
+            page.dispatch_event("body", "drop", {"dataTransfer": dropped})
+        else:
+            page.set_input_files("#file", file)
         page.wait_for_selector("#rows li", timeout=60_000)
         assert page.evaluate("document.activeElement.id") == "title"
+        assert page.inner_text("#title") == file.name
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         assert barriers(page) == []
         assert page.locator("#rows li").count() == 50
@@ -167,6 +193,12 @@ def test_a_file_is_predicted_without_its_weights_and_shared_where_its_user_says_
         page.locator("#rows button").first.click()
         page.wait_for_selector("#inside[open]")
         assert page.locator("#kernels tr").count() == 15
+        assert (
+            page.evaluate(
+                "(({scrollWidth, clientWidth}) => scrollWidth - clientWidth)(document.querySelector('#inside .scroll'))"
+            )
+            <= 0
+        )
         assert barriers(page) == []
         page.click("#shut")
         page.click("#share")
@@ -225,6 +257,38 @@ def test_measuring_can_be_cancelled_and_begun_again_in_int8(browser: Any, sqlite
         assert '"error": null' in content
         assert "failed" not in page.inner_text("#measured")
         watched.close()
+    assert watched.problems == []
+
+
+def test_a_graphics_card_is_measured_through_webgpu_while_the_screen_stays_awake(browser: Any, sqlite: HubDatabase) -> None:
+    """One network: all ten take SwiftShader minutes."""
+    if find_assets() is None:
+        pytest.skip(MISSING)
+    with listening(sqlite, QUICK) as url:
+        watched = Watched(browser, PHONE, url)
+        page = watched.page
+        page.add_init_script(AWAKE)
+
+        def cut(route: Any) -> None:
+            found = route.fetch().json()
+            route.fulfill(json={"signature": found["signature"][:1], "check": []})
+
+        page.route("**/api/signature", cut)
+        page.goto(f"{url}/add")
+        page.wait_for_selector("input[value=webgpu]")
+        page.uncheck("input[value^=wasm]")
+        page.check("input[value=webgpu]")
+        page.fill("#device", "Test Browser")
+        page.click("#start")
+        page.wait_for_selector("#send", state="visible", timeout=280_000)
+        content = str(page.text_content("#content"))
+        awake = page.evaluate("awake")
+        watched.close()
+
+    assert '"platform": "test-browser/onnxruntime-web-' in content
+    assert "/webgpu+" in content
+    assert '"error": null' in content
+    assert awake == ["screen", "released"]
     assert watched.problems == []
 
 
