@@ -122,4 +122,4 @@ def outsiders_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
 
 def results() -> dict[str, dict[str, Any]]:
     """Every platform's document that was written so far."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"), key=lambda path: path.stem)}
