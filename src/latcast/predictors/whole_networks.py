@@ -1,7 +1,7 @@
 """Fitting latencies of kernels to latencies of whole networks alone: the sum is observed, its terms are not.
 
 Two steps. First the analytical terms: non-negative coefficients by coarse class, drawn to what is known of any device
-(:func:`prior_coefficients`) or of related ones. Then a Gaussian process: the logarithm of a kernel's factor on
+(:func:`prior_coefficients`). Then a Gaussian process: the logarithm of a kernel's factor on
 its analytical latency is a smooth function of its sizes, and the latency of a network is the sum over its kernels. The
 posterior is found by Gauss-Newton steps, each a regression on the networks (a network observes the mean of its kernels'
 logarithms, weighted by their shares of its latency). Large errors count linearly (Huber), as some published measurements
@@ -88,6 +88,7 @@ alone, which say nothing of those of maps."""
 USUAL_DEVIATION = 2.0
 FREE_DEVIATION = 20.0
 GENERIC_DEVIATION = 1.0
+NATIVE_DEVIATION = 0.3
 PACKED_CLASSES, PACKED_DEVIATION = frozenset({"conv 1x1", "conv kxk"}), 0.5
 """Of what TFLite's dense convolutions in fp32 take to move elements and weights, whose cost networks of few widths confuse with
 that of FLOPs: convolutions of narrow maps at high resolution, which other lineages have, would come out a tenth too long. So it
@@ -182,7 +183,7 @@ def _deviations(name: str, sort: str, runtime: str) -> list[float]:
         return [SCALAR_DEVIATION, moving, moving, moving]
     if name in FREE_CLASSES:
         if native:
-            return [RELATED_DEVIATION] * 4
+            return [NATIVE_DEVIATION] * 4
         return [GENERIC_DEVIATION if sort != "gpu" and runtime == "tflite" else FREE_DEVIATION, moving, moving, moving]
     if (runtime, sort) in CHANNELS_FIRST and name.startswith(("conv", "depthwise")):
         return [USUAL_DEVIATION, PACKED_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION]
@@ -207,10 +208,7 @@ OVERHEAD_DEVIATION = 0.5
 """Standard deviation of the logarithm of the overhead, once the analytical terms have given one."""
 
 LEAST_SHARE_OF_PRIOR = 0.1
-"""Coefficients that related platforms begin from are at least this part of the general prior: none is quite free."""
-
-RELATED_DEVIATION = 0.3
-"""Standard deviation of a coefficient, as a part of that of the related platforms."""
+"""Coefficients are at least this part of the prior: none is quite free."""
 
 STEPS = 14
 MOST_FOR_NOISE = 400
@@ -240,35 +238,26 @@ class WholeNetworkFit:
         return found
 
 
-def fit_whole_networks(
-    terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform, related: WholeNetworkFit | None = None
-) -> WholeNetworkFit:
+def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform) -> WholeNetworkFit:
     """Fits analytical terms and corrections to whole networks.
 
     Args:
         terms: The networks.
         latency_ms: (networks,).
         platform: What they were measured on.
-        related: The fit of platforms of the same kind, whose level may be another; the general prior where None.
     """
     general, deviation = prior_coefficients(platform, list(terms.classes), terms.terms)
     sums = terms.class_sums
     scale = _level(general, sums, latency_ms)
-    general *= scale
-    prior, level, known = general, 1.0, np.zeros(len(terms.values))
-    if related is not None:
-        known = related.log_factors(terms)
-        prior, deviation = _from_related(related, terms, general), np.full(len(general), RELATED_DEVIATION)
-        level = _level(prior, sums, latency_ms)
+    prior = scale * general
     strength = ANALYTICAL_NOISE**2 / len(latency_ms)
     of, first = _parameters(terms)
     together = np.zeros((len(sums), len(first)))
     np.add.at(together.T, of, sums.T)
-    held = (level * prior)[first]
+    held = prior[first]
     coefficients = fit_nonnegative(together, latency_ms, held, strength, 1 / (deviation[first] * held))[of]
-    if related is None:
-        coefficients = np.maximum(coefficients, LEAST_SHARE_OF_PRIOR * general)
-    kernels_ms = np.maximum(terms.kernel_latency_ms(coefficients[:-1]) * np.exp(known), 1e-7 * float(np.median(latency_ms)))
+    coefficients = np.maximum(coefficients, LEAST_SHARE_OF_PRIOR * prior)
+    kernels_ms = np.maximum(terms.kernel_latency_ms(coefficients[:-1]), 1e-7 * float(np.median(latency_ms)))
     overhead_ms = max(float(coefficients[-1]), 1e-3 * float(latency_ms.min()))
     process = _Process(terms, kernels_ms, overhead_ms, latency_ms)
     weights, overhead_factor = process.fit(_choose_noise(process))
@@ -278,12 +267,11 @@ def fit_whole_networks(
         alike = np.isin(terms.terms, LAYOUT_TERMS)
         prior_row = scale * _prior_row(slow, sort, platform)[: len(terms.terms)]
         by_class.setdefault(slow, np.where(alike, by_class[terms.classes[0]], prior_row))
-    own = WholeNetworkFit(
+    return WholeNetworkFit(
         by_class,
         overhead_ms * overhead_factor,
         {kernels.name: kernels.factor(found) for kernels, found in zip(terms.types, weights, strict=True)},
     )
-    return own if related is None else _combined(related, level, own)
 
 
 def _parameters(terms: NetworkTerms) -> tuple[np.ndarray, np.ndarray]:
@@ -302,22 +290,6 @@ def _parameters(terms: NetworkTerms) -> tuple[np.ndarray, np.ndarray]:
 def _level(prior: np.ndarray, sums: np.ndarray, latency_ms: np.ndarray) -> float:
     """What a prior is to be multiplied by, so that the median network comes out right."""
     return float(np.exp(np.median(np.log(latency_ms / (sums @ prior)))))
-
-
-def _from_related(related: WholeNetworkFit, terms: NetworkTerms, general: np.ndarray) -> np.ndarray:
-    """Coefficients of related platforms, general ones for classes that those had not; then the overhead."""
-    rows = general[:-1].reshape(len(terms.classes), len(terms.terms))
-    known = [related.coefficients.get(name, row) for name, row in zip(terms.classes, rows, strict=True)]
-    return np.concatenate([*known, [related.overhead_ms]])
-
-
-def _combined(related: WholeNetworkFit, level: float, own: WholeNetworkFit) -> WholeNetworkFit:
-    """The fit of related platforms, at a platform's level, with its own on it."""
-    coefficients = {name: level * values for name, values in related.coefficients.items()}
-    factors = dict(related.factors)
-    for name, factor in own.factors.items():
-        factors[name] = factor if name not in factors else factors[name].times(factor)
-    return WholeNetworkFit({**coefficients, **own.coefficients}, own.overhead_ms, factors)
 
 
 @dataclass(frozen=True)

@@ -53,17 +53,6 @@ def test_novelty_is_what_the_nearest_kernel_learned_from_does_not_share() -> Non
     assert nothing.novelty(kernels).tolist() == [1.0, 1.0]
 
 
-def test_a_product_of_factors_multiplies_what_they_say() -> None:
-    kernels = np.array([[64, 128, 3], [32, 32, 1], [512, 16, 5]])
-    first = GaussianProcessCorrection.of(COVARIANCE, kernels[:2], np.array([0.5, -1.0]))
-    second = GaussianProcessCorrection.of(COVARIANCE, kernels[1:], np.array([2.0, 0.25]))
-
-    together = first.times(second)
-
-    np.testing.assert_allclose(together.predict(kernels), first.predict(kernels) * second.predict(kernels))
-    assert len(together.points) == 3
-
-
 def test_it_comes_back_from_its_arrays() -> None:
     factor = GaussianProcessCorrection.of(COVARIANCE, np.array([[64, 128, 3], [32, 32, 1]]), np.array([0.5, -1.0]))
 

@@ -89,11 +89,6 @@ class GaussianProcessCorrection:
         kept = rounded != 0
         return cls(covariance, distinct[kept].astype(np.int32), rounded[kept] * QUANTUM)
 
-    def times(self, other: GaussianProcessCorrection) -> GaussianProcessCorrection:
-        """The product with another factor of the same covariance."""
-        points = np.concatenate([self.points, other.points])
-        return GaussianProcessCorrection.of(self.covariance, points, np.concatenate([self.weights, other.weights]))
-
     @classmethod
     def fit(cls, features: np.ndarray, latency_ms: np.ndarray, *, seed: int = 0, tune: bool = True) -> Regressor:
         """Refuses: it is learned from whole networks, not from kernels."""

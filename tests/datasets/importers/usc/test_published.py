@@ -91,11 +91,14 @@ class TestNetworks:
 
     def test_each_is_the_one_that_was_measured(self, published: Imported) -> None:
         check = USC.check(published, lambda name: None)
+        cnns = ("tflite_cnn_e2e.csv", "torch_cnn_e2e.csv")
+        figures = [each for each in check.figures if each.file in cnns]
 
-        assert check.exceptions == ()
-        assert len(check.figures) == sum(published.files[name].rows for name in ("tflite_cnn_e2e.csv", "torch_cnn_e2e.csv"))
-        assert all(0.96 < each.flops_ratio < 1.001 for each in check.figures)
-        assert all(0.98 < each.size_ratio < 1.001 for each in check.figures)
+        # Swin's tables of relative positions are published smaller, MobileViTv2 counted with two thirds of its products.
+        assert {each.name.partition("-")[0] for each in check.exceptions} == {"swin", "swinv2", "mobilevitv2"}
+        assert len(figures) == sum(published.files[name].rows for name in cnns)
+        assert all(0.96 < each.flops_ratio < 1.001 for each in figures)
+        assert all(0.98 < each.size_ratio < 1.001 for each in figures)
 
     def test_nearly_all_recorded_time_finds_its_nodes(self, published: Imported) -> None:
         found: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
