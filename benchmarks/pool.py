@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.phones import CNNS_ALONE, transformer_platform
 from benchmarks.tables import markdown_table
 from latcast.devices import device_model_file
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
@@ -28,10 +29,11 @@ from latcast.devices.known_forecasts import (
 )
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms
 from latcast.errors import LatcastError
+from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles, shipped_pool
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.pool_file import POOL_FILE, save_pool
-from latcast.records import Measurement
+from latcast.records import Measurement, Platform
 
 RESULTS = Path(__file__).parent / "results" / "pool.json"
 
@@ -52,7 +54,7 @@ def read_pool(
     """The pool, what is said of its platforms, those to ship, and reason to how many others there are."""
     about = about_platforms(measurements)
     pool = known_platforms(measurements, watch)
-    bundles = {entry.platform for entry in scan_bundles([SHIPPED_FOLDER]).entries}
+    bundles = {name for entry in scan_bundles([SHIPPED_FOLDER]).entries for name in _learned_by_bundle(entry.platform)}
     reasons = {"fewer than four networks with a graph": 0, "unstable": 0, "a bundle of its own": 0}
     wanted = set()
     for each in pool.platforms:
@@ -67,6 +69,13 @@ def read_pool(
     # An unstable platform teaches the others nothing either.
     stable = tuple(each for each in pool.platforms if each.name in bundles or not about[each.name].unstable)
     return replace(pool, platforms=stable), about, frozenset(wanted), reasons
+
+
+def _learned_by_bundle(name: str) -> tuple[str, ...]:
+    """The platform of a shipped bundle, and the one at another version whose transformers the bundle learned from."""
+    platform = Platform.parse(name)
+    alone = unit_kind(platform.unit) != "cpu" or (platform.runtime, platform.precision) in CNNS_ALONE
+    return (name,) if alone else (name, transformer_platform(platform).id)
 
 
 def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], HeldOut]) -> list[dict[str, Any]]:

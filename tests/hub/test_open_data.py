@@ -105,11 +105,11 @@ def test_a_hub_is_read_from_python(hub: Hub, tmp_path: Path) -> None:
 
 def test_networks_are_predicted_here_by_a_platform_of_a_hub(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     predictor = hub.load(PHONE)
-    there = {item["name"]: item["latency_ms"] for item in hub.platform("pixel4/tflite-2.15/1large/fp32")["predicted"]}
+    there = {item["name"]: item["latency_ms"] for item in hub.platform("rock3a/ncnn-unstated/cpu4/fp32")["predicted"]}
 
     assert predictor.platform.id == PHONE
     assert latcast.predict("squeezenet1_1", on=f"hub:{hub.url}/{PHONE}").latency_ms == pytest.approx(20.0, rel=0.3)
-    assert run(["predict", "squeezenet1_0", "--on", f"hub:{hub.url}/pixel4/tflite-2.15/1large/fp32", "--json"]) == 0
+    assert run(["predict", "squeezenet1_0", "--on", f"hub:{hub.url}/rock3a/ncnn-unstated/cpu4/fp32", "--json"]) == 0
     [found] = json.loads(capsys.readouterr().out)["predictions"]
     assert found["latency_ms"] == pytest.approx(there["squeezenet1_0"], rel=0.01)
     with pytest.raises(UnknownPlatformError, match="has no predictor for 'no/b-1/cpu1/fp32'"):
@@ -122,12 +122,12 @@ def test_a_bundle_that_was_fetched_serves_while_the_hub_is_away(
     monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("latcast.predictors.hub_bundles.FRESH_S", 0.0)
     with listening(sqlite, ServerSettings(reads_per_minute=0, fit_in_process=False)) as url:
-        name = f"hub:{url}/pixel4/tflite-2.15/1large/fp32"
+        name = f"hub:{url}/rock3a/ncnn-unstated/cpu4/fp32"
         before = latcast.predict("squeezenet1_1", on=name)
 
     assert latcast.predict("squeezenet1_1", on=name).latency_ms == before.latency_ms
     with pytest.raises(UnknownPlatformError, match="cannot reach"):
-        latcast.load(f"hub:{url}/pixel4/tflite-2.15/cpu1/fp32")
+        latcast.load(f"hub:{url}/rock3a/ncnn-2/cpu4/fp32")
     with pytest.raises(UnknownPlatformError, match="names no platform of a hub"):
         latcast.load("hub:https://latcast.example/pixel4")
 
