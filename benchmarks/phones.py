@@ -92,10 +92,15 @@ CNNS_ALONE = frozenset({("pytorch", "int8")})
 11.1 % with them, random CNNs from 2.1 to 3.0."""
 
 
+def learns_from_transformers(platform: Platform) -> bool:
+    """Whether the shipped predictor of a platform also learns from what :func:`transformer_platform` ran: those of CPUs do."""
+    return unit_kind(platform.unit) == "cpu" and (platform.runtime, platform.precision) not in CNNS_ALONE
+
+
 def learned_from(path: Path, platform: Platform) -> TrainingData:
     """What the shipped predictor of a platform learns from: its CNNs, and on CPUs the transformers of the same cores."""
     data = measured(path, platform)
-    if unit_kind(platform.unit) != "cpu" or (platform.runtime, platform.precision) in CNNS_ALONE:
+    if not learns_from_transformers(platform):
         return data
     return replace(data, networks=(*data.networks, *measured(path, transformer_platform(platform), TRANSFORMERS).networks))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.phones import CNNS_ALONE, transformer_platform
+from benchmarks.phones import learns_from_transformers, transformer_platform
 from benchmarks.tables import markdown_table
 from latcast.devices import device_model_file
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
@@ -29,7 +29,6 @@ from latcast.devices.known_forecasts import (
 )
 from latcast.devices.known_platforms import KnownPlatforms, known_platforms
 from latcast.errors import LatcastError
-from latcast.kernels.rules import unit_kind
 from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles, shipped_pool
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.pool_file import POOL_FILE, save_pool
@@ -74,8 +73,7 @@ def read_pool(
 def _learned_by_bundle(name: str) -> tuple[str, ...]:
     """The platform of a shipped bundle, and the one at another version whose transformers the bundle learned from."""
     platform = Platform.parse(name)
-    alone = unit_kind(platform.unit) != "cpu" or (platform.runtime, platform.precision) in CNNS_ALONE
-    return (name,) if alone else (name, transformer_platform(platform).id)
+    return (name, transformer_platform(platform).id) if learns_from_transformers(platform) else (name,)
 
 
 def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], HeldOut]) -> list[dict[str, Any]]:

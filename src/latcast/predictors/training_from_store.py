@@ -36,7 +36,6 @@ from latcast.predictors.samples import NetworkSample, TrainingData, collect, res
 from latcast.predictors.training import chosen_model, cross_predict, fit_with_held_out
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import build
-from latcast.spaces.published_segments import NAME as SEGMENTS
 
 if TYPE_CHECKING:
     from latcast.datasets.store import Store
@@ -267,7 +266,7 @@ AT_RANDOM = ("mape", "within_5", "within_10", "rmse_ms", "rmspe", "spearman", "i
 def _what(data: TrainingData, learn_from: str) -> str:
     counts: dict[str, int] = {}
     for sample in data.networks:
-        name = sample.reference.space if sample.reference.space == SEGMENTS else sample.family
+        name = sample.family if sample.whole else sample.reference.space
         counts[name] = counts.get(name, 0) + 1
     listed = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     kernels = {
