@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.predictors.intervals import (
-    GROWTHS,
     RANGE,
     SIZES,
+    VARIANCE,
     HeldOut,
     Interval,
     Length,
@@ -297,7 +297,7 @@ class TestLearnedGrowth:
     def test_an_unseen_lineage_gets_a_wider_interval_by_as_much_as_it_errs_more(self) -> None:
         growth = learned_growth(self.actual, self.off(0.3, 0.5), self.off(0.1, 0.0), self.lineages)
 
-        # 1 + growth / 2 is to be 3.
+        # With u = 1 + growth / 2, ln(u) / 2 + ln(0.3 / u + 0.1) is least at u = 3.
         assert growth == 4.0
         interval = conformal_interval(self.actual, self.off(0.3, 0.5), self.lineages, outside_growth=growth)
         low, high = interval.bounds_ms(np.ones(2), np.array([0.0, 0.5]))
@@ -306,8 +306,29 @@ class TestLearnedGrowth:
     def test_where_the_unseen_err_no_more_nothing_grows(self) -> None:
         assert learned_growth(self.actual, self.off(0.1, 0.5), self.off(0.1, 0.0), self.lineages) == 0
 
-    def test_a_novelty_that_tells_nothing_stops_at_the_largest_growth(self) -> None:
-        assert learned_growth(self.actual, self.off(0.3, 0.0), self.off(0.1, 0.0), self.lineages) == max(GROWTHS)
+    def test_a_novelty_that_tells_nothing_widens_nothing(self) -> None:
+        assert learned_growth(self.actual, self.off(0.3, 0.0), self.off(0.1, 0.0), self.lineages) == 0
+
+    def test_each_lineage_has_the_same_say_however_many_its_networks(self) -> None:
+        # A hundred of a err by 10 % whether novel or not; the one of c by 50 % where it is: on average as 30 and 10 % above.
+        lineages, error = ["a"] * 100 + ["c"], np.append(np.full(100, 0.1), 0.5)
+
+        growth = learned_growth(
+            np.ones(101), HeldOut(np.exp(error), np.full(101, 0.5)), HeldOut(np.full(101, np.exp(0.1)), np.zeros(101)), lineages
+        )
+
+        assert growth == 4.0
+
+    def test_an_error_of_nothing_says_no_more_than_half_the_least_reach(self) -> None:
+        # 0.005 in place of 0: 1 + growth is to be 0.165 / 0.005, 33.
+        assert learned_growth(self.actual, self.off(0.165, 1.0), self.off(0.0, 0.0), self.lineages) == 32
+
+
+def test_the_root_of_the_variance_is_what_an_interval_grows_with() -> None:
+    shares = np.array([0.0, 0.04, 0.25, -1e-17])
+
+    assert Interval(novelty=VARIANCE).outside_share(shares) == pytest.approx([0, 0.2, 0.5, 0])
+    assert Interval(novelty=SIZES).outside_share(shares) is shares
 
 
 def test_a_bundle_that_names_no_novelty_means_the_range() -> None:
@@ -316,7 +337,7 @@ def test_a_bundle_that_names_no_novelty_means_the_range() -> None:
     assert Interval.from_json(written).novelty == SIZES
     del written["novelty"]
     assert Interval.from_json(written).novelty == RANGE
-    with pytest.raises(ValueError, match="grows by 'taste', expected range or sizes"):
+    with pytest.raises(ValueError, match="grows by 'taste', expected range, sizes or variance"):
         Interval.from_json({**written, "novelty": "taste"})
 
 

@@ -30,7 +30,7 @@ def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> Non
 
     assert predictor.card["trained_on"] == "11 networks (11 mobilenet_v2)"
     assert "mape" not in predictor.card
-    assert predictor.interval == Interval(novelty="sizes")
+    assert predictor.interval == Interval(novelty="variance")
 
 
 def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:

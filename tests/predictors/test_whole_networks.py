@@ -149,6 +149,16 @@ def test_a_generic_path_may_compute_slowly_and_a_native_one_is_like_dense_convol
     assert deviation[:4].tolist() == expected
 
 
+def test_under_tflite_a_layer_normalisation_goes_six_times_over_its_elements() -> None:
+    tflite, pytorch = (
+        prior_coefficients(Platform.parse(f"pixel4/{runtime}/1large/fp32"), ["layer norm"])[0][:4]
+        for runtime in ("tflite-2.10", "pytorch-2.0")
+    )
+
+    assert pytorch.tolist() == [5e-8, 5e-7, 5e-7, 3e-3]
+    assert tflite == pytest.approx([6 * 5e-8, 6 * 5e-7, 5e-7, 3e-3])
+
+
 def test_what_some_runtimes_compute_element_by_element_may_compute_a_hundred_times_slower_and_moves_as_usual() -> None:
     _, deviation = prior_coefficients(PLATFORM, ["activation gelu", "softmax", "layer norm", "activation relu"])
 

@@ -23,7 +23,7 @@ from latcast.predictors.analytical import LIMIT_OF_TERM, LIMITS, AnalyticalTerms
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import card_warnings
 from latcast.predictors.device_forecast import LEVEL_DEVIATIONS, DeviceForecast, PlacedNetworks
-from latcast.predictors.intervals import SIZES, Interval
+from latcast.predictors.intervals import OF_SIZES, Interval
 from latcast.predictors.kernel_predictor import FAR, Familiarity, KernelPredictor
 from latcast.predictors.network_features import KernelFeatures, NetworkFeatures
 from latcast.predictors.prediction import Coverage, KernelLatency, Prediction
@@ -55,8 +55,8 @@ class NetworkEstimates:
     Attributes:
         latency_ms: Kernels and overhead, times the short-network correction.
         correction: That factor.
-        covered_share, outside_share: Parts of the latency from kernels like those trained on, and from novel ones, as the
-            interval counts them (:attr:`latcast.predictors.intervals.Interval.novelty`).
+        covered_share: Part of the latency from kernels like those trained on.
+        outside_share: How novel it is, as :meth:`latcast.predictors.intervals.Interval.outside_share` counts it.
         log_deviation: Standard deviation of the latency's logarithm, where each network has its own.
     """
 
@@ -243,7 +243,7 @@ class PlatformPredictor:
         covered, unknown, outside = (
             np.concatenate([nothing, *(getattr(each, name) for each in found)]) for name in ("covered", "unknown", "outside")
         )
-        novel = self._novelty(table.configurations) if self.interval.novelty == SIZES else outside
+        novel = self._novelty(table.configurations) if self.interval.novelty in OF_SIZES else outside
         sums_ms = table.sum_by_network(np.stack([kernel_ms, kernel_ms * covered, kernel_ms * novel], axis=1))
         networks = vars(self.network_estimates(sums_ms))
         return Estimates(
@@ -286,7 +286,8 @@ class PlatformPredictor:
             latency_ms = np.exp(log_ms)
             return NetworkEstimates(latency_ms, latency_ms / whole, covered_share, sums_ms[:, 2] / whole, deviation)
         factor = self.network.short_network_factor(sums_ms[:, 0])
-        return NetworkEstimates(factor * total, factor, covered_share, sums_ms[:, 2] / whole)
+        outside_share = self.interval.outside_share(sums_ms[:, 2] / whole)
+        return NetworkEstimates(factor * total, factor, covered_share, outside_share)
 
     def _familiarity(self, name: str, configurations: np.ndarray) -> Familiarity:
         predictor = self._predictor_of(name)

@@ -35,7 +35,7 @@ from latcast.predictors.calibration_terms import (
     fit_calibration_terms,
     sums_by_type,
 )
-from latcast.predictors.intervals import FOLDS, SIZES, HeldOut, Interval, group_folds
+from latcast.predictors.intervals import FOLDS, VARIANCE, HeldOut, Interval, group_folds
 from latcast.predictors.kernel_predictor import (
     ANALYTICAL,
     ANALYTICAL_GBDT,
@@ -345,7 +345,7 @@ def _fit_from_networks(
     if model == ANALYTICAL_GP:
         terms = NetworkTerms.of([sample.kernels for sample in networks], network_term_names(platform))
         parts = predictor_parts(fit_whole_networks(terms, latency_ms, platform), terms)
-        return PlatformPredictor(platform, rules, *parts, interval=Interval(novelty=SIZES))
+        return PlatformPredictor(platform, rules, *parts, interval=Interval(novelty=VARIANCE))
     table = KernelTable.of([sample.kernels for sample in networks])
     design, names = network_design(table.configurations)
     analytical, overhead_ms = fit_from_networks(table.sum_by_network(design), names, latency_ms)

@@ -105,9 +105,10 @@ WIDE_DEPTHWISE_SLOWDOWN = 8.0
 """A FLOP of a depthwise convolution of more than 25 taps against one of fewer, under PyTorch: its libraries have kernels of 9 and
 25 taps, and multiply matrices for others, eight output channels at once of which a group has one."""
 
-TFLITE_PASSES: Mapping[str, float] = {"batch norm": 2.0, "concat": 1.5}
-"""Elements moved against what the classes' kernels read and write, under TFLite: a batch normalisation is a product and a sum,
-and a concatenation writes its runs apart from each other."""
+TFLITE_PASSES: Mapping[str, float] = {"batch norm": 2.0, "concat": 1.5, "layer norm": 6.0}
+"""How often the classes' kernels go over their elements under TFLite: a batch normalisation is a product and a sum, a
+concatenation writes its runs apart from each other, a layer normalisation is two means, a squared difference, two products and
+two sums. Most networks have normalisations and GELUs in like numbers, so that only this tells one's cost from the other's."""
 
 OWN_PATHS: Mapping[str, str] = {"tflite": "conv grouped", "pytorch": "depthwise wide"}
 """Runtimes on CPUs to the class that they compute much more slowly than others: where no network has it, the prior tells more
@@ -164,7 +165,7 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     if tflite and name in FREE_CLASSES:
         row[[0, len(TERMS)]] = GENERIC_MS * platform.threads
     if tflite:
-        row[1] *= TFLITE_PASSES.get(name, 1.0)
+        row[:2] *= TFLITE_PASSES.get(name, 1.0)
     return row
 
 
