@@ -24,13 +24,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_every_bundle_of_a_folder_is_in_the_pool_but_the_excluded_one(folder: Path) -> None:
+def test_every_bundle_of_a_folder_is_in_the_pool(folder: Path) -> None:
     watched: list[tuple[str, float]] = []
 
-    pool = open_pool([folder], exclude=["slow/onnxruntime-1.31/cpu1/fp32"], watch=lambda *each: watched.append(each))
+    pool = open_pool([folder], watch=lambda *each: watched.append(each))
 
-    assert list(pool) == ["fast/onnxruntime-1.31/cpu1/fp32"]
-    assert watched == [("fast/onnxruntime-1.31/cpu1/fp32", 0.0)]
+    assert list(pool) == ["fast/onnxruntime-1.31/cpu1/fp32", "slow/onnxruntime-1.31/cpu1/fp32"]
+    assert watched == [("fast/onnxruntime-1.31/cpu1/fp32", 0.0), ("slow/onnxruntime-1.31/cpu1/fp32", 0.5)]
 
 
 def test_a_damaged_bundle_is_left_out_and_named(folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ correlation (OneProxy, Lu et al. 2021) and a random choice, with which LitePred 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -74,7 +74,6 @@ class Pool:
 def open_pool(
     folders: Sequence[Path] | None = None,
     *,
-    exclude: Collection[str] = (),
     like: tuple[str, str] | None = None,
     watch: Callable[[str, float], None] = lambda platform, share: None,
 ) -> Pool:
@@ -84,7 +83,6 @@ def open_pool(
 
     Args:
         folders: Where bundles are; the user's and the shipped ones where None.
-        exclude: Platform ids that are left out, such as the platform that is transferred to.
         like: A unit and a precision; shipped bundles of another kind of unit, number of threads or precision are left out. One
             core's kernels are not forecast from a GPU's, and loading all takes a short budget's first tenth.
         watch: Called with each platform that is loaded, and the part of the bundles that are.
@@ -96,10 +94,7 @@ def open_pool(
         if not folder.is_dir():
             raise BundleError(f"found no folder '{folder}' to take predictors from, expected a folder of bundles; check the path")
     index = scan_bundles(folders)
-    entries = [
-        entry for entry in index.entries
-        if entry.platform not in exclude and (like is None or entry.source == "user" or _computes_like(entry.platform, like))
-    ]  # fmt: skip
+    entries = [entry for entry in index.entries if like is None or entry.source == "user" or _computes_like(entry.platform, like)]
     predictors: dict[str, PlatformPredictor] = {}
     problems = list(index.problems)
     for place, entry in enumerate(entries):
