@@ -14,9 +14,8 @@ from latcast.devices.arbitration import (
     trials_of_fold,
     without,
 )  # fmt: skip
-from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing, updated
+from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, platform_weights
-from latcast.predictors.platform_posterior import posterior
 from tests.devices.made_up_devices import NAMES, PLATFORMS, features, fitted, networks, platforms, true_ms
 
 NEW = platforms()[0]
@@ -54,20 +53,6 @@ def test_nothing_measured_is_what_the_pool_is_like() -> None:
 
     typical = np.median(true_ms()[2:], axis=0)
     assert np.abs(np.log(latency_ms / typical)).max() < 1.0
-
-
-def test_latencies_that_come_later_say_what_they_would_have_said_at_once() -> None:
-    model = fitted()
-    kind, described = model.kinds["cpu"], model.described(features())
-    first, second, both = (np.arange(*part) for part in ((0, 6), (6, 12), (0, 12)))
-    prior = model.prior("cpu", NEW.covariates)
-
-    early = posterior(prior, described.rows(first).observed(kind, NEW.log_ms[first]))
-    late = updated(early, described.rows(second).observed(kind, NEW.log_ms[second]))
-    at_once = posterior(prior, described.rows(both).observed(kind, NEW.log_ms[both]))
-
-    expected = [found.log_ms(described.terms, described.basis, np.zeros(20))[0] for found in (late, at_once)]
-    assert expected[0] == pytest.approx(expected[1], abs=0.03)
 
 
 def test_weights_between_known_numbers_of_networks_lie_between() -> None:

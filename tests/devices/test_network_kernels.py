@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from latcast.devices.network_kernels import (
-    common_rules,
     network_kernels,
 )
 from latcast.errors import DatasetError
@@ -38,15 +37,3 @@ def test_a_graph_and_its_reference_have_the_same_kernels() -> None:
 def test_of_names_alone_no_kernel_is_known(reference: Reference, reason: str) -> None:
     with pytest.raises(DatasetError, match=reason):
         network_kernels(reference, load_rules("none"))
-
-
-def test_the_common_rules_are_those_that_most_platforms_run_by() -> None:
-    onnxruntime, ncnn = "a/onnxruntime-1.31/cpu1/fp32", "a/ncnn-1.0/cpu1/fp32"
-
-    assert common_rules([onnxruntime, ncnn, "b/onnxruntime-1.31/cpu1/fp32"]).runtime == "onnxruntime"
-    assert common_rules([onnxruntime, ncnn, "b/ncnn-1.0/cpu1/fp32"]).runtime == "ncnn"
-
-
-def test_runtimes_that_are_not_known_fuse_nothing() -> None:
-    assert common_rules(["a/magic-1.0/cpu1/fp32"]) == load_rules("none")
-    assert common_rules([]) == load_rules("none")

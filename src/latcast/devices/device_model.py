@@ -21,7 +21,7 @@ import numpy as np
 from latcast.devices.members import MEMBERS, Candidate, flops_and_memory
 from latcast.predictors.device_forecast import NO_MEMORY, DeviceForecast, Member, NetworkMemory
 from latcast.predictors.network_features import TERM_NAMES, NetworkFeatures
-from latcast.predictors.platform_posterior import Observed, Posterior, Prior, posterior
+from latcast.predictors.platform_posterior import Observed, Prior, posterior
 from latcast.predictors.process_basis import ProcessBasis
 from latcast.records import Reference
 
@@ -314,8 +314,3 @@ class Described:
     def observed(self, kind: Kind, log_ms: np.ndarray, explained: np.ndarray | float = 0.0) -> Observed:
         """With latencies measured on a platform of a kind; ``explained`` is the part of the noise's variance that is gone."""
         return Observed(self.terms, self.basis, self.novelty(kind) - kind.noise**2 * explained, log_ms)
-
-
-def updated(known: Posterior, observed: Observed) -> Posterior:
-    """A platform's posterior after further latencies: what was known is the prior of what is new."""
-    return posterior(Prior(known.mean, known.covariance, known.prior.noise), observed, start=known.mean)
