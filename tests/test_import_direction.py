@@ -20,6 +20,7 @@ ROOMS = (
     "records",
     "cluster",
     "drawing",
+    "perceptron",
     "chips",
     "graph",
     "kernels",

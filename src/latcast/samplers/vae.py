@@ -1,5 +1,5 @@
 """LitePred's sampler (§4.2): a variational autoencoder learns how the dimensions of kernels in networks go together, and
-draws new ones from that distribution. Both in numpy: the layers are too narrow for a framework to pay for its import.
+draws new ones from that distribution.
 
 What it learns from are the kernels of networks in logarithms of their dimensions, each between 0 and 1. What its decoder gives
 is rounded to the nearest valid kernel: dimensions on the grid (HW, K, S) to values that networks have, channels to multiples
@@ -14,7 +14,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from latcast.errors import BundleError
 from latcast.folders import cache_folder, made, replacing
 from latcast.kernels.kernel import Configuration
+from latcast.perceptron import Adam, Layers, forward
 from latcast.reading import parse_tensors, read_bytes
 from latcast.samplers.sampler import PriorSampler, draw_distinct, grain, on_grain
 from latcast.spaces.kernel_space import KernelSpace
@@ -36,9 +36,6 @@ BATCH = 64
 LEARNING_RATE = 3e-3
 """The paper has 1e-3 (§6). At this one convolutions are decoded with no larger error than 256 hidden units and 128 latent
 dimensions leave at the paper's, in an eighth of the time."""
-
-MOMENTUM, SECOND_MOMENTUM = 0.9, 0.999
-"""Of Adam."""
 
 WARM_UP = 0.6
 """Part of the steps over which the divergence's weight rises to 1: with all of it from the start, most latent dimensions collapse
@@ -77,10 +74,7 @@ class Decoder:
 
     def decode(self, latent: np.ndarray) -> np.ndarray:
         """(kernels, LATENT) to (kernels, dimensions), each between 0 and 1."""
-        x = latent
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = np.maximum(x @ weight + bias, 0)
-        return _logistic(x @ self.weights[-1] + self.biases[-1])
+        return _logistic(forward(self.weights, self.biases, latent)[-1])
 
     def save(self, path: Path) -> None:
         """Writes a checkpoint (safetensors)."""
@@ -148,74 +142,20 @@ def _logistic(x: np.ndarray) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-np.clip(x, -30, 30))))
 
 
-class _Layers:
-    """Dense layers with rectifiers between them, whose parameters are views of one vector.
-
-    Args:
-        sizes: Of the input, of each layer's output.
-        parameters, gradient: (parameters,) of all layers; a forward and a backward pass reads the one and writes the other.
-    """
-
-    def __init__(self, sizes: Sequence[int], parameters: np.ndarray, gradient: np.ndarray) -> None:
-        def split(flat: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-            weights, biases, start = [], [], 0
-            for before, after in pairwise(sizes):
-                weights.append(flat[start : start + before * after].reshape(before, after))
-                biases.append(flat[start + before * after : start + (before + 1) * after])
-                start += (before + 1) * after
-            return weights, biases
-
-        self.weights, self.biases = split(parameters)
-        self._weight_gradients, self._bias_gradients = split(gradient)
-        self._inputs: list[np.ndarray] = []
-
-    @staticmethod
-    def count(sizes: Sequence[int]) -> int:
-        """How many parameters there are."""
-        return sum((before + 1) * after for before, after in pairwise(sizes))
-
-    def start(self, rng: np.random.Generator) -> None:
-        """Draws parameters, as torch does: evenly between plus and minus one over the root of a layer's inputs."""
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            reach = len(weight) ** -0.5
-            weight[:] = rng.uniform(-reach, reach, weight.shape)
-            bias[:] = rng.uniform(-reach, reach, bias.shape)
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        """(batch, inputs) to (batch, outputs)."""
-        self._inputs = []
-        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            self._inputs.append(x)
-            x = x @ weight + bias
-            if place < len(self.weights) - 1:
-                np.maximum(x, 0, out=x)
-        return x
-
-    def backward(self, change: np.ndarray) -> np.ndarray:
-        """Derivatives of the loss by the last outputs, (batch, outputs), to those by the inputs; keeps those by parameters."""
-        for place in reversed(range(len(self.weights))):
-            x = self._inputs[place]
-            np.matmul(x.T, change, out=self._weight_gradients[place])
-            np.sum(change, axis=0, out=self._bias_gradients[place])
-            change = change @ self.weights[place].T
-            if place:
-                change *= x > 0
-        return change
-
-
 class _Autoencoder:
     """Encoder and decoder (Fig. 4), and the gradient of their loss."""
 
     def __init__(self, width: int, rng: np.random.Generator) -> None:
         hidden = [HIDDEN] * (LAYERS - 1)
         encoder, decoder = [width, *hidden, 2 * LATENT], [LATENT, *hidden, width]
-        border = _Layers.count(encoder)
-        self.parameters = np.empty(border + _Layers.count(decoder), dtype=np.float32)
+        border = Layers.count(encoder)
+        self.parameters = np.empty(border + Layers.count(decoder), dtype=np.float32)
         self.gradient = np.empty_like(self.parameters)
-        self.encoder = _Layers(encoder, self.parameters[:border], self.gradient[:border])
-        self.decoder = _Layers(decoder, self.parameters[border:], self.gradient[border:])
-        self.encoder.start(rng)
-        self.decoder.start(rng)
+        self.encoder = Layers(encoder, self.parameters[:border], self.gradient[:border])
+        self.decoder = Layers(decoder, self.parameters[border:], self.gradient[border:])
+        for part in (self.encoder, self.decoder):
+            # As torch does, by a layer's number of inputs.
+            part.start(rng, lambda weight: len(weight) ** -0.5)
 
     def encode(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(kernels, dimensions) to means and logarithms of variances, (kernels, LATENT) each."""
@@ -262,16 +202,12 @@ def train_decoder(rows: np.ndarray, importance: np.ndarray, seed: int) -> Decode
     batches = rng.choice(len(rows), size=(steps, BATCH), p=importance / importance.sum())
     inputs = np.asarray(rows, dtype=np.float32)
     model = _Autoencoder(inputs.shape[1], rng)
-    first, second = np.zeros_like(model.parameters), np.zeros_like(model.parameters)
+    adam = Adam(model.parameters, model.gradient)
     for step, batch in enumerate(batches, start=1):
         noise = rng.standard_normal((BATCH, LATENT), dtype=np.float32)
         model.loss(inputs[batch], noise, min(1.0, step / (WARM_UP * steps)))
-        # Adam (Kingma and Ba), its rate falling along a cosine.
-        first += (1 - MOMENTUM) * (model.gradient - first)
-        second += (1 - SECOND_MOMENTUM) * (model.gradient**2 - second)
-        rate = 0.5 * LEARNING_RATE * (1 + np.cos(np.pi * (step - 1) / steps))
-        unbiased = rate * np.sqrt(1 - SECOND_MOMENTUM**step) / (1 - MOMENTUM**step)
-        model.parameters -= np.float32(unbiased) * first / (np.sqrt(second) + np.float32(1e-8))
+        # The rate falls along a cosine.
+        adam.step(0.5 * LEARNING_RATE * (1 + np.cos(np.pi * (step - 1) / steps)))
     mean, log_variance = model.encode(inputs)
     return Decoder(
         tuple(weight.astype(np.float64) for weight in model.decoder.weights),

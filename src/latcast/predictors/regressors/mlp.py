@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
+from latcast.perceptron import EPSILON, Adam, Layers, forward
 from latcast.predictors.regressors.regressor import Arrays, Tuned
 
 CONSTANT = 1e-6
@@ -18,67 +18,37 @@ MOST_EPOCHS, PATIENCE_EPOCHS, LEAST_GAIN = 300, 20, 1e-4
 BATCH_SAMPLES = 200
 WEIGHT_DECAY = 1e-3
 LEARNING_RATE = 5e-3
-FIRST_MOMENT, SECOND_MOMENT, EPSILON = 0.9, 0.999, 1e-8
 FEWEST_TO_HOLD_OUT, HELD_OUT_SHARE = 50, 0.2
 """From so many samples on, so large a share is held out, to stop when it gets no better."""
 
 
-class _Network:
-    """Layers whose weights and biases are views of one vector, so that the optimiser takes one step for all of them."""
+class _Network(Layers):
+    """Layers that read features and give one number."""
 
     def __init__(self, sizes: Sequence[int], rng: np.random.Generator) -> None:
-        count = sum(fan_in * fan_out + fan_out for fan_in, fan_out in pairwise(sizes))
-        self.values, self.gradient = np.zeros(count), np.zeros(count)
-        self.weights, self.biases = self._layers(self.values, sizes)
-        self.weight_gradients, self.bias_gradients = self._layers(self.gradient, sizes)
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            # Glorot and Bengio, AISTATS 2010, eq. 16.
-            bound = np.sqrt(6 / sum(weight.shape))
-            weight[:] = rng.uniform(-bound, bound, weight.shape)
-            bias[:] = rng.uniform(-bound, bound, bias.shape)
-
-    @staticmethod
-    def _layers(vector: np.ndarray, sizes: Sequence[int]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        weights, biases, start = [], [], 0
-        for fan_in, fan_out in pairwise(sizes):
-            middle = start + fan_in * fan_out
-            weights.append(vector[start:middle].reshape(fan_in, fan_out))
-            biases.append(vector[middle : middle + fan_out])
-            start = middle + fan_out
-        return weights, biases
+        self.values, self.gradient = np.zeros((2, Layers.count(sizes)))
+        super().__init__(sizes, self.values, self.gradient)
+        # Glorot and Bengio, AISTATS 2010, eq. 16.
+        self.start(rng, lambda weight: (6 / sum(weight.shape)) ** 0.5)
 
     def error(self, x: np.ndarray, target: np.ndarray) -> float:
         """Mean squared error."""
-        return float(np.mean((_forward(self.weights, self.biases, x)[-1][:, 0] - target) ** 2))
+        return float(np.mean((forward(self.weights, self.biases, x)[-1][:, 0] - target) ** 2))
 
     def differentiate(self, x: np.ndarray, target: np.ndarray) -> float:
         """Sets the gradient of half the mean squared error with weight decay; returns that loss."""
-        outputs = _forward(self.weights, self.biases, x)
-        delta = outputs[-1] - target[:, None]
+        delta = self.forward(x) - target[:, None]
+        self.backward(delta)
         loss = float(np.mean(delta**2))
-        for index in range(len(self.weights) - 1, -1, -1):
-            weight = self.weights[index]
+        for weight, gradient in zip(reversed(self.weights), reversed(self.weight_gradients), strict=True):
             loss += WEIGHT_DECAY * float(np.vdot(weight, weight)) / len(x)
-            np.matmul(outputs[index].T, delta, out=self.weight_gradients[index])
-            self.weight_gradients[index] += WEIGHT_DECAY * weight
-            np.sum(delta, axis=0, out=self.bias_gradients[index])
-            if index:
-                delta = (delta @ weight.T) * (outputs[index] > 0)
+            gradient += WEIGHT_DECAY * weight
         self.gradient /= len(x)
         return loss / 2
 
 
-def _forward(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
-    """The input and the output of each layer, (samples, width) each; ReLU after all but the last."""
-    outputs = [x]
-    for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        linear = outputs[-1] @ weight + bias
-        outputs.append(np.maximum(linear, 0) if index < len(weights) - 1 else linear)
-    return outputs
-
-
 def _train(hidden: Sequence[int], x: np.ndarray, target: np.ndarray, seed: int) -> _Network:
-    """Adam (Kingma and Ba, ICLR 2015, Algorithm 1) on (samples, features) and (samples,), until nothing has been gained for
+    """Adam on (samples, features) and (samples,), until nothing has been gained for
     ``PATIENCE_EPOCHS``: on held-out samples, whose best state is kept, or on the training loss where there are few samples."""
     rng = np.random.default_rng(seed)
     network = _Network((x.shape[1], *hidden, 1), rng)
@@ -87,19 +57,15 @@ def _train(hidden: Sequence[int], x: np.ndarray, target: np.ndarray, seed: int) 
         held_out = int(np.ceil(HELD_OUT_SHARE * len(x)))
     tests, rows = order[:held_out], order[held_out:]
     variance = float(target[tests].var()) if held_out else 1.0
-    first, second = np.zeros_like(network.values), np.zeros_like(network.values)
-    best, best_values, since, steps = np.inf, network.values.copy(), 0, 0
+    adam = Adam(network.values, network.gradient)
+    best, best_values, since = np.inf, network.values.copy(), 0
     for _ in range(MOST_EPOCHS):
         rng.shuffle(rows)
         loss = 0.0
         for start in range(0, len(rows), BATCH_SAMPLES):
             batch = rows[start : start + BATCH_SAMPLES]
             loss += network.differentiate(x[batch], target[batch]) * len(batch) / len(rows)
-            steps += 1
-            first += (1 - FIRST_MOMENT) * (network.gradient - first)
-            second += (1 - SECOND_MOMENT) * (network.gradient**2 - second)
-            rate = LEARNING_RATE * np.sqrt(1 - SECOND_MOMENT**steps) / (1 - FIRST_MOMENT**steps)
-            network.values -= rate * first / (np.sqrt(second) + EPSILON)
+            adam.step(LEARNING_RATE)
         # Held out, the share of the variance that is left; an error of nothing where the samples are all alike.
         reached = network.error(x[tests], target[tests]) / max(variance, EPSILON) if held_out else loss
         since = 0 if reached < best - LEAST_GAIN else since + 1
@@ -150,7 +116,7 @@ class MultiLayerPerceptron(Tuned):
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         x = (np.log1p(np.maximum(features, 0)) - self.mean) / self.deviation
-        return np.exp(np.clip(_forward(self.weights, self.biases, x)[-1][:, 0], self.low, self.high))
+        return np.exp(np.clip(forward(self.weights, self.biases, x)[-1][:, 0], self.low, self.high))
 
     def arrays(self) -> Arrays:
         layers = {f"weight_{index}": weight for index, weight in enumerate(self.weights)}

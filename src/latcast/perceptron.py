@@ -1,0 +1,90 @@
+"""Dense layers with rectifiers between them, their gradient, and Adam, in numpy: the layers learned here are too narrow for a
+framework to pay for its import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+FIRST_MOMENT, SECOND_MOMENT, EPSILON = 0.9, 0.999, 1e-8
+
+
+def forward(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
+    """The input and the output of each layer, (samples, width) each; a rectifier behind all but the last."""
+    outputs = [x]
+    for place, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        linear = outputs[-1] @ weight + bias
+        outputs.append(np.maximum(linear, 0) if place < len(weights) - 1 else linear)
+    return outputs
+
+
+class Layers:
+    """Layers whose weights and biases are views of one vector, so that the optimiser takes one step for all of them.
+
+    Args:
+        sizes: Of the input, of each layer's output.
+        parameters, gradient: (parameters,) of all layers; a forward and a backward pass reads the one and writes the other.
+    """
+
+    def __init__(self, sizes: Sequence[int], parameters: np.ndarray, gradient: np.ndarray) -> None:
+        self.weights, self.biases = _split(parameters, sizes)
+        self.weight_gradients, self.bias_gradients = _split(gradient, sizes)
+        self._outputs: list[np.ndarray] = []
+
+    @staticmethod
+    def count(sizes: Sequence[int]) -> int:
+        """How many parameters there are."""
+        return sum((before + 1) * after for before, after in pairwise(sizes))
+
+    def start(self, rng: np.random.Generator, reach: Callable[[np.ndarray], float]) -> None:
+        """Draws parameters evenly between plus and minus the reach of each layer, which follows from its weights."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            limit = reach(weight)
+            weight[:] = rng.uniform(-limit, limit, weight.shape)
+            bias[:] = rng.uniform(-limit, limit, bias.shape)
+
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """(batch, inputs) to (batch, outputs)."""
+        self._outputs = forward(self.weights, self.biases, x)
+        return self._outputs[-1]
+
+    def backward(self, change: np.ndarray) -> np.ndarray:
+        """Derivatives of the loss by the last outputs, (batch, outputs), to those by the inputs; keeps those by parameters."""
+        for place in reversed(range(len(self.weights))):
+            x = self._outputs[place]
+            np.matmul(x.T, change, out=self.weight_gradients[place])
+            np.sum(change, axis=0, out=self.bias_gradients[place])
+            change = change @ self.weights[place].T
+            if place:
+                change *= x > 0
+        return change
+
+
+def _split(vector: np.ndarray, sizes: Sequence[int]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    weights, biases, start = [], [], 0
+    for before, after in pairwise(sizes):
+        middle = start + before * after
+        weights.append(vector[start:middle].reshape(before, after))
+        biases.append(vector[middle : middle + after])
+        start = middle + after
+    return weights, biases
+
+
+class Adam:
+    """Adam (Kingma and Ba, ICLR 2015, Algorithm 1) on a vector of parameters and that of their gradient."""
+
+    def __init__(self, parameters: np.ndarray, gradient: np.ndarray) -> None:
+        self._parameters, self._gradient = parameters, gradient
+        self._first, self._second = np.zeros_like(parameters), np.zeros_like(parameters)
+        self._steps = 0
+
+    def step(self, rate: float) -> None:
+        """Changes the parameters by a learning rate."""
+        self._steps += 1
+        self._first += (1 - FIRST_MOMENT) * (self._gradient - self._first)
+        self._second += (1 - SECOND_MOMENT) * (self._gradient**2 - self._second)
+        unbiased = rate * np.sqrt(1 - SECOND_MOMENT**self._steps) / (1 - FIRST_MOMENT**self._steps)
+        self._parameters -= self._parameters.dtype.type(unbiased) * self._first / (np.sqrt(self._second) + EPSILON)
