@@ -18,6 +18,7 @@ from latcast.graph.operators import graph_flops
 from latcast.graph.operators.table import lookup, view_of
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel, operator_class
+from latcast.kernels.layouts import reorders
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.predictors.analytical import term_values
 from latcast.spaces.catalogue import SPACES, build, model
@@ -449,6 +450,18 @@ def test_the_multiply_accumulates_of_resnet18_survive_fusion() -> None:
     assert matrix_flops(kernels) / 2e6 == pytest.approx(1814, rel=1e-3)
 
 
+@settings(max_examples=40)
+@given(networks())
+def test_reorders_are_told_apart_from_kernels_and_no_two_are_alike(graph: Graph) -> None:
+    openvino = load_rules("openvino")
+    kernels = find_kernels(graph, openvino)
+
+    assert tuple(kernel for kernel in kernels if kernel.nodes) == find_kernels(graph, replace(openvino, layouts=None))
+    assert openvino.layouts is not None
+    found = list(reorders(graph, kernels, openvino.layouts))
+    assert len(found) == len({(each.tensor, each.channels_last) for each in found}) == sum(not each.nodes for each in kernels)
+
+
 class TestLayouts:
     """Transposes between images and rows of channels, of a runtime that keeps channels last."""
 
@@ -460,7 +473,8 @@ class TestLayouts:
         return b.finish(b.conv(b.reshape(x, (1, 16, 4, 4)), 8, 1) if last == "conv" else b.relu(x))
 
     def busy(self, graph: Graph, chosen: FusionRules) -> list[str]:
-        return [kernel.kernel_type for kernel in find_kernels(graph, chosen) if not kernel.free]
+        """Without reorders, of which :mod:`tests.kernels.test_layouts` speaks."""
+        return [kernel.kernel_type for kernel in find_kernels(graph, chosen) if kernel.nodes and not kernel.free]
 
     def test_those_next_to_convolutions_cost_nothing_where_the_rules_say_so(self) -> None:
         kinds = ["conv", "layer_norm", "linear", "conv"]

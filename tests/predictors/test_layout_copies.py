@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from latcast.kernels.cache_lines import missed
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.types import kernel_type
 from latcast.predictors.analytical import term_values
-from latcast.predictors.layout_copies import FAR, LAYOUT_TERMS, NEAR, missed
+from latcast.predictors.layout_copies import FAR, LAYOUT_TERMS, NEAR
 from latcast.predictors.network_terms import NetworkTerms
 from latcast.predictors.whole_networks import fit_whole_networks, network_term_names, predictor_parts
 from latcast.records import Platform

@@ -8,6 +8,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels import find_kernels
 from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import load_rules
 from latcast.kernels.search import kernel_of
 from latcast.kernels.types import kernel_type
 from latcast.predictors.samples import (
@@ -49,6 +50,10 @@ def residual() -> Graph:
 
 def executed(latency_ms: float, *nodes: str) -> ExecutedKernel:
     return ExecutedKernel("+".join(nodes) or "reorder", "kind", nodes, latency_ms)
+
+
+def reordered(latency_ms: float) -> ExecutedKernel:
+    return ExecutedKernel("reorder", "Reorder jit_uni_f32", (), latency_ms)
 
 
 def measured(
@@ -136,6 +141,57 @@ class TestAttribution:
 
         assert names(pairs) == {"gemm_0": 0.5}
         assert (given, whole) == (0.5, pytest.approx(0.8))
+
+
+class TestReorders:
+    """Image in, convolution, rows of channels, linear: two reorders by OpenVINO's rules."""
+
+    @pytest.fixture
+    def kernels(self) -> tuple[Kernel, ...]:
+        b = GraphBuilder("rows")
+        rows = b.reshape(b.conv(b.input((1, 4, 4, 4)), 8, 1), (1, 8, 16))
+        return find_kernels(b.finish(b.linear(rows, 4)), load_rules("openvino"))
+
+    def test_what_reorders_took_is_given_to_those_of_the_rules(self, kernels: tuple[Kernel, ...]) -> None:
+        measurement = measured(
+            NETWORK, 1.0, reordered(0.1), executed(0.5, "conv_0"), reordered(0.2), executed(0.3, "matmul_0")
+        )  # fmt: skip
+
+        pairs, given, whole = attribute_executed(kernels, measurement)
+
+        assert {kernel.kernel_type: latency_ms for kernel, latency_ms in pairs} == {
+            "transpose.to_channels_last": 0.1, "conv": 0.5, "transpose.to_channels_first": 0.2, "linear": 0.3,
+        }  # fmt: skip
+        assert (given, whole) == (pytest.approx(1.1), pytest.approx(1.1))
+
+    def test_one_that_the_rules_do_not_have_is_charged_to_the_kernel_behind_it(self, kernels: tuple[Kernel, ...]) -> None:
+        computing = tuple(kernel for kernel in kernels if kernel.nodes)
+        measurement = measured(NETWORK, 1.0, executed(0.5, "conv_0"), reordered(0.2), executed(0.3, "matmul_0"))
+
+        pairs, _, _ = attribute_executed(computing, measurement)
+
+        assert names(pairs) == {"conv_0": 0.5, "matmul_0": 0.5}
+
+    def test_one_that_did_not_run_is_no_sample(self, kernels: tuple[Kernel, ...]) -> None:
+        measurement = measured(NETWORK, 1.0, executed(0.5, "conv_0"), reordered(0.2), executed(0.3, "matmul_0"))
+
+        pairs, _, _ = attribute_executed(kernels, measurement)
+
+        assert {kernel.kernel_type for kernel, _ in pairs} == {"conv", "transpose.to_channels_first", "linear"}
+
+    def test_several_share_by_their_elements_what_was_spent_before_one_kernel(self) -> None:
+        b = GraphBuilder("sum")
+        x = b.relu(b.conv(b.input((1, 4, 4, 4)), 8, 1))
+        wide, narrow = b.reshape(x, (1, 8, 16)), b.reshape(b.conv(x, 4, 1), (1, 4, 16))
+        kernels = find_kernels(b.finish(b.concat([wide, narrow], axis=1)), load_rules("openvino"))
+        measurement = measured(
+            NETWORK, 1.0, executed(0.5, "conv_0", "relu_0", "conv_1"), reordered(0.3), executed(0.1, "concat_0")
+        )
+
+        pairs, _, _ = attribute_executed(kernels, measurement)
+
+        shared = {kernel.configuration[0]: latency_ms for kernel, latency_ms in pairs if not kernel.nodes}
+        assert shared == {128: pytest.approx(0.2), 64: pytest.approx(0.1)}
 
 
 class TestCollecting:

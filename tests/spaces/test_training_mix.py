@@ -44,13 +44,16 @@ def test_any_beginning_holds_all_parts_in_their_shares(mix: list[Reference], len
     assert max(variants) - min(variants) <= 2
 
 
-def test_onnx_runtime_also_gets_operators_that_few_networks_have() -> None:
-    usual, counts = (Counter(each.space for each in training_mix(100, 0, runtime=name)) for name in ("ncnn", "onnxruntime"))
+@pytest.mark.parametrize(
+    ("runtime", "space"), [("onnxruntime", "random_operators"), ("openvino", "random_moves"), ("litert", "random_moves")]
+)
+def test_some_runtimes_also_get_operators_that_few_networks_have(runtime: str, space: str) -> None:
+    usual, counts = (Counter(each.space for each in training_mix(100, 0, runtime=name)) for name in ("ncnn", runtime))
 
-    assert "random_operators" not in usual
-    assert counts["random_operators"] == 6
+    assert space not in usual
+    assert counts[space] == 6
     assert counts["random_mixed"] == usual["random_mixed"] - 6 == 24
-    assert {name: count for name, count in counts.items() if name not in ("random_mixed", "random_operators")} == {
+    assert {name: count for name, count in counts.items() if name not in ("random_mixed", space)} == {
         name: count for name, count in usual.items() if name != "random_mixed"
     }
 

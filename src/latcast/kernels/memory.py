@@ -125,7 +125,8 @@ def steps_of(graph: Graph, kernels: Iterable[Kernel], float_bytes: float, planne
     order = {name: place for place, name in enumerate(segment_of)}
     steps: list[Step] = []
     layout = _Blocked(graph) if planner == "pattern" and float_bytes == 4 else None
-    for kernel in sorted(kernels, key=lambda each: order[each.nodes[-1]]) if segment_of else kernels:
+    computing = [kernel for kernel in kernels if kernel.nodes]
+    for kernel in sorted(computing, key=lambda each: order[each.nodes[-1]]) if segment_of else computing:
         segment = segment_of.get(kernel.nodes[-1])
         nodes = [node_of[name] for name in kernel.nodes]
         made = dict.fromkeys(output for node in nodes for output in node.outputs if output)

@@ -19,6 +19,7 @@ from typing import Any
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
+from latcast.kernels.layouts import LayoutRules
 from latcast.kernels.selection import (
     MOST_COMMON_FAMILY,
     SELECTIONS,
@@ -61,6 +62,7 @@ class FusionRules:
         selection: Which kernels the backend chooses, ``backend:family`` or ``backend`` ("tflite_gpu:adreno6xx"); empty
             where fusion alone decides.
         assumed: What was taken for granted, as nothing is known: which GPU it is. Predictions say so, in wider intervals.
+        layouts: How the runtime lays images out; None where no reorders are told apart.
     """
 
     runtime: str
@@ -73,6 +75,7 @@ class FusionRules:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     selection: str = ""
     assumed: str = ""
+    layouts: LayoutRules | None = None
 
     def fuses(self, first: str, second: str) -> bool:
         return second in self.pairs.get(first, ()) or second in self.pairs.get(ANY_CLASS, ())
@@ -94,6 +97,8 @@ class FusionRules:
             data["selection"] = self.selection
         if self.assumed:
             data["assumed"] = self.assumed
+        if self.layouts is not None:
+            data["layouts"] = self.layouts.to_json()
         return data
 
     @classmethod
@@ -120,6 +125,7 @@ class FusionRules:
                 evidence=dict(data.get("evidence", {})),
                 selection=str(data.get("selection", "")),
                 assumed=str(data.get("assumed", "")),
+                layouts=LayoutRules.from_json(data["layouts"], source) if "layouts" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem

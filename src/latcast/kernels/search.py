@@ -16,6 +16,7 @@ from typing import cast
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
 from latcast.kernels.kernel import Configuration, Kernel, layout_class, operator_class
+from latcast.kernels.layouts import with_reorders
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
 from latcast.kernels.selection import Selection, selection_of
 from latcast.kernels.types import describe, kernel_graph, kernel_type
@@ -198,7 +199,7 @@ HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "
 def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
     """The kernels that a runtime with these rules executes, in execution order.
 
-    Every operator of the graph lands in exactly one kernel.
+    Every operator of the graph lands in exactly one kernel; reorders, where the rules speak of layouts, compute none.
 
     Raises:
         LatcastError: The rules name an idiom that does not exist.
@@ -211,6 +212,8 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
         ('conv', ('Conv', 'BatchNormalization', 'Relu'))
     """
     kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
+    if rules.layouts is not None:
+        kernels = with_reorders(graph, kernels, rules.layouts)
     if not rules.selection:
         return kernels
     selection = selection_of(rules.selection)
@@ -279,7 +282,7 @@ class SingleKernels:
         self._found: dict[tuple[str, Configuration], tuple[Kernel, ...]] = {}
 
     def busy(self, type_name: str, configuration: Configuration) -> tuple[Kernel, ...]:
-        """The kernels, but for free ones, that the network of a kernel really falls into.
+        """The kernels, but for free ones and reorders, that the network of a kernel really falls into.
 
         Raises:
             LatcastError: There is no such kernel, see :func:`kernel_graph`.
@@ -287,5 +290,5 @@ class SingleKernels:
         key = (type_name, configuration)
         if key not in self._found:
             graph = kernel_graph(type_name, dict(zip(kernel_type(type_name).fields, configuration, strict=True)))
-            self._found[key] = tuple(kernel for kernel in find_kernels(graph, self.rules) if not kernel.free)
+            self._found[key] = tuple(each for each in find_kernels(graph, self.rules) if each.nodes and not each.free)
         return self._found[key]

@@ -14,18 +14,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from latcast.kernels.cache_lines import missed
+
 LAYOUT_TERMS = ("laid_in_near", "laid_in_far", "laid_out_far")
 """Elements of an input whose copy misses the first cache, and the second; of an output whose copy misses the second. Strides on
 the way out are short, and what the first cache misses there was fetched ahead."""
 
-LINE_BYTES, ELEMENT_BYTES = 64, 4
-
 NEAR, FAR = (128, 4), (512, 16)
 """Sets and ways: 32 KiB and 512 KiB, those of a Cortex-A53 and A55 and about those of larger cores; twice or half of it fits the
 published phones about as well."""
-
-SHARPNESS = 4.0
-"""Replacement is not in order: at the capacity half of the lines are gone, at twice the capacity all but a seventeenth."""
 
 
 def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -41,18 +38,3 @@ def layout_terms(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     laid_out = np.where((written > 1) & (channels_out > 1), written * channels_out, 0)
     near, far, back = missed(channels_in, read, NEAR), missed(channels_in, read, FAR), missed(written, channels_out, FAR)
     return dict(zip(LAYOUT_TERMS, (laid_in * near, laid_in * far, laid_out * back), strict=True))
-
-
-def missed(reads: np.ndarray, stride: np.ndarray, cache: tuple[int, int]) -> np.ndarray:
-    """Share of reads whose line is gone when the next pass comes, (kernels,).
-
-    Args:
-        reads: In a pass, each of another place.
-        stride: Elements between them.
-        cache: Sets and ways.
-    """
-    sets, ways = cache
-    lines, rest = np.divmod(np.asarray(stride, dtype=np.int64) * ELEMENT_BYTES, LINE_BYTES)
-    # Strides that are no whole number of lines come to all sets in turn.
-    reached = np.where((rest == 0) & (lines > 0), sets // np.gcd(np.maximum(lines, 1), sets), sets)
-    return np.asarray(1 / (1 + (reached * ways / np.maximum(reads, 1)) ** SHARPNESS))

@@ -116,7 +116,7 @@ def attribute_executed(
     ours cannot be split between them; the runtime drew the borders elsewhere (the operand of an addition that it fuses
     depends on the order in which a converter writes two branches), so it is a sample of the kernel that it is, as are the
     others that share kernels of ours with it. One that the runtime inserted (a layout change) or that the rules call free
-    is charged to the kernel that runs next, for whose sake it is there.
+    is charged to the kernel that runs next, for whose sake it is there; reorders to those that the rules have before it.
 
     Args:
         kernels: Of the rules.
@@ -131,16 +131,23 @@ def attribute_executed(
     parts_of: dict[int, list[tuple[Sequence[str], float]]] = {}
     spanning: list[tuple[Sequence[str], float]] = []
     spoiled: set[int] = set()
-    whole = waiting = 0.0
+    whole = waiting = reordering = 0.0
+    moved: list[tuple[Kernel, float]] = []
+    reorders = _ReordersInOrder(kernels)
     for executed in measurement.executed:
         whole += executed.latency_ms
         owners = {owner[node] for node in executed.nodes if node in owner}
         owners = {index for index in owners if not kernels[index].free}
         if not owners:
-            waiting += executed.latency_ms
+            if executed.kind.startswith(REORDER):
+                reordering += executed.latency_ms
+            else:
+                waiting += executed.latency_ms
             continue
-        part = (executed.nodes, executed.latency_ms + waiting)
-        waiting = 0.0
+        shares = reorders.before(min(owners), reordering)
+        moved += shares
+        part = (executed.nodes, executed.latency_ms + waiting + (0.0 if shares else reordering))
+        waiting = reordering = 0.0
         if len(owners) > 1:
             spoiled |= owners
             spanning.append(part)
@@ -151,11 +158,32 @@ def attribute_executed(
     pairs = [
         (kernels[index], latency_ms) for index, latency_ms in sorted(time_of.items()) if index not in spoiled and latency_ms > 0
     ]
+    pairs += [*moved, *reorders.before(len(kernels), reordering)]
     for nodes, latency_ms in (*spanning, *(part for index in sorted(spoiled) for part in parts_of.get(index, ()))):
         kernel = as_executed(nodes)
         if kernel is not None and latency_ms > 0:
             pairs.append((kernel, latency_ms))
     return pairs, sum(latency_ms for _, latency_ms in pairs), whole
+
+
+REORDER = "Reorder"
+"""What the kinds of executed layout changes begin with."""
+
+
+class _ReordersInOrder:
+    """The reorders among kernels of the rules, taken off as the kernels behind them run."""
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self._left = [(index, kernel) for index, kernel in enumerate(kernels) if not kernel.nodes]
+
+    def before(self, index: int, latency_ms: float) -> list[tuple[Kernel, float]]:
+        """Takes off the reorders before a kernel, and shares what reorders took among them by their elements."""
+        found = [kernel for place, kernel in self._left if place < index]
+        self._left = self._left[len(found) :]
+        if latency_ms <= 0:
+            return []
+        elements = [kernel.configuration[0] for kernel in found]
+        return [(kernel, latency_ms * each / sum(elements)) for kernel, each in zip(found, elements, strict=True)]
 
 
 SCALE_LIMIT = 2.0

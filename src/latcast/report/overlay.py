@@ -65,7 +65,8 @@ def write_overlay(found: Prediction, graph: Graph, path: str | os.PathLike[str],
 def node_data(found: Prediction, graph: Graph) -> dict[str, Any]:
     """Latencies as Model Explorer's node data of one graph: name of a tensor to the milliseconds of the node that makes it.
 
-    A kernel of several operators gives its latency to the first of them, and 0 to the others, so that sums over layers are right.
+    A kernel of several operators gives its latency to the first of them, and 0 to the others, so that sums over layers are right;
+    a reorder gives its latency to the operator for whose sake it runs.
 
     The schema is that of ``GraphNodeData`` in ``model_explorer.node_data_builder`` of ai-edge-model-explorer 0.1.34.
     """
@@ -78,7 +79,7 @@ def node_data(found: Prediction, graph: Graph) -> dict[str, Any]:
 
     values = {tensor(name): 0.0 for kernel in found.kernels for name in kernel.nodes}
     for kernel in found.kernels:
-        values[tensor(kernel.nodes[0])] = kernel.latency_ms
+        values[tensor(kernel.name)] += kernel.latency_ms
     results = {name: {"value": round(value, 6)} for name, value in values.items()}
     return {"name": f"{found.platform}, ms", "results": results, "gradient": list(GRADIENT)}
 

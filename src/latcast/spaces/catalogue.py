@@ -70,6 +70,7 @@ _SYNTHETIC: Mapping[str, str] = {
     "random_mixed": "random_mixed:SPACE",
     "random_small": "random_mixed:SMALL",
     "random_operators": "random_operators:SPACE",
+    "random_moves": "random_operators:MOVES_SPACE",
 }
 SYNTHETIC_NAMES = tuple(_SYNTHETIC)
 

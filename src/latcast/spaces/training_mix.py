@@ -21,10 +21,12 @@ SHARES: Mapping[str, float] = {
 
 
 FEW_NETWORKS_SHARE = 0.06
-"""Share of the rare operators (``random_operators``), taken from the largest of the others."""
+"""Share of the rare operators, taken from the largest of the others."""
 
-RUNTIMES_OF_ALL_OPERATORS = frozenset({"onnxruntime"})
-"""Runtimes of all ONNX operators; the formats of the others lack most rare ones."""
+RARE_OPERATORS: Mapping[str, str] = {
+    "onnxruntime": "random_operators", "openvino": "random_moves", "litert": "random_moves",
+}  # fmt: skip
+"""Runtime to the space of its rare operators: all of ONNX's, or those that move data, as TFLite lacks most others."""
 
 
 def unseen_families() -> tuple[str, ...]:
@@ -34,10 +36,10 @@ def unseen_families() -> tuple[str, ...]:
 
 def shares_of(runtime: str) -> Mapping[str, float]:
     """Shares of the mix on a runtime."""
-    if runtime not in RUNTIMES_OF_ALL_OPERATORS:
+    if runtime not in RARE_OPERATORS:
         return SHARES
     most = max(SHARES, key=lambda name: SHARES[name])
-    return {**SHARES, most: SHARES[most] - FEW_NETWORKS_SHARE, "random_operators": FEW_NETWORKS_SHARE}
+    return {**SHARES, most: SHARES[most] - FEW_NETWORKS_SHARE, RARE_OPERATORS[runtime]: FEW_NETWORKS_SHARE}
 
 
 def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]:

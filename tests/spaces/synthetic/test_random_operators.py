@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.graph.writers.tflite import to_tflite
 from latcast.kernels import find_kernels
 from latcast.kernels.rules import load_rules
-from latcast.spaces.synthetic.random_operators import MOST_MACS, SPACE, build
+from latcast.spaces.synthetic.random_operators import MOST_MACS, MOVES_SPACE, SPACE, build
 from tests.graph.running import run
 
 FEW = {"copy", "resize", "layer_norm", "lrn", "top_k", "cum_sum", "grid_sample", "einsum", "conv_3d", "conv_transpose"}
@@ -25,6 +26,16 @@ def test_a_few_dozen_networks_hold_every_kind_of_kernel_that_others_lack() -> No
 def test_a_seed_gives_one_network_and_a_smaller_sample_the_beginning_of_a_larger_one() -> None:
     assert build(7).structure_key == build(7).structure_key
     assert SPACE.sample(3, 5) == SPACE.sample(6, 5)[:3]
+
+
+def test_networks_of_moves_have_operators_that_tflite_has_and_move_data_by_all_of_them() -> None:
+    graphs = [MOVES_SPACE.build(**reference.parameters) for reference in MOVES_SPACE.sample(40, 0)]
+    operators = {node.op_type for graph in graphs for node in graph.nodes}
+    modes = {str(node.attributes["mode"]) for graph in graphs for node in graph.nodes if node.op_type == "Pad"}
+
+    assert operators >= {"Pad", "Resize", "DepthToSpace", "SpaceToDepth", "Expand", "Gather", "ConvTranspose"}
+    assert modes == {"constant", "reflect"}
+    assert all(to_tflite(graph) for graph in graphs)
 
 
 def test_onnx_runtime_runs_them() -> None:

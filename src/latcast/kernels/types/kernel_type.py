@@ -145,8 +145,9 @@ def add_kernel_variant(
     *,
     quantities: Callable[[Columns], Quantities] | None = None,
     throughput_class: Callable[[Columns], np.ndarray] | None = None,
+    features: Callable[[Columns], Mapping[str, np.ndarray]] | None = None,
 ) -> KernelType:
-    """Adds a variant to the table: fields, features and form of its type, under the name ``type.variant``.
+    """Adds a variant to the table: fields and form of its type, under the name ``type.variant``.
 
     Args:
         base: The type.
@@ -154,6 +155,7 @@ def add_kernel_variant(
         quantities: What the variant computes and moves, where its algorithm changes that.
         throughput_class: Class of throughput; by default that of the type with the variant behind it, so that two algorithms
             share none.
+        features: Further columns for regressors, where they are not those of the type.
     """
 
     def own_class(columns: Columns) -> np.ndarray:
@@ -166,6 +168,7 @@ def add_kernel_variant(
         classes=(),
         quantities=quantities or base.quantities,
         throughput_class=throughput_class or own_class,
+        features=features or base.features,
     )
     return KERNEL_VARIANTS[name]
 

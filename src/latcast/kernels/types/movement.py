@@ -12,6 +12,7 @@ from latcast.errors import UnsupportedOperatorError
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.selection import neighbours
 from latcast.graph.operators.table import PICKING, node_flops
+from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
 from latcast.kernels.kernel import FROM_IMAGE, TO_CHANNELS_FIRST
 from latcast.kernels.types.elementwise import square
 from latcast.kernels.types.kernel_type import (
@@ -20,6 +21,7 @@ from latcast.kernels.types.kernel_type import (
     NotThisType,
     Quantities,
     add_kernel_type,
+    add_kernel_variant,
     channel_remainders,
     no_features,
     one_class,
@@ -115,6 +117,24 @@ def build_transpose(builder: GraphBuilder, c: Mapping[str, int]) -> str:
         return builder.transpose(builder.input(shape), (0, 2, 1, 3, 4))
     outer = max(c["elements"] // (last_in * last_out), 1)
     return builder.transpose(builder.input((outer, last_out, last_in)), (0, 2, 1))
+
+
+FIRST_CACHE = (64, 12)
+"""Sets and ways: 48 KiB, as cores of servers have them; older ones have eight ways."""
+
+
+def reorder_features(c: Columns) -> Mapping[str, np.ndarray]:
+    """Share of reads and of writes whose line of the first cache is gone when the next ones come."""
+    return {
+        "reads_missed": missed(c["last_out"], c["last_in"], FIRST_CACHE),
+        "writes_missed": missed(c["last_in"], c["last_out"], FIRST_CACHE),
+    }
+
+
+def strided_quantities(c: Columns) -> Quantities:
+    """A line that is gone when the next of its elements is written is moved again."""
+    again = (LINE_ELEMENTS - 1) * reorder_features(c)["writes_missed"]
+    return Quantities(0 * c["elements"], c["elements"], c["elements"] * (1 + again), 0 * c["elements"])
 
 
 def extract_shuffle(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -250,6 +270,9 @@ TRANSPOSE = add_kernel_type(
         one_class("transpose"), no_features, build_transpose,
     )
 )  # fmt: skip
+add_kernel_variant(TRANSPOSE, "to_channels_last", features=reorder_features)
+add_kernel_variant(TRANSPOSE, "to_channels_first", features=reorder_features)
+add_kernel_variant(TRANSPOSE, "to_channels_first_strided", quantities=strided_quantities, features=reorder_features)
 CHANNEL_SHUFFLE = add_kernel_type(
     KernelType(
         "channel_shuffle", ("elements", "channels", "groups"), ("channel_shuffle",), extract_shuffle, move_quantities,

@@ -7,7 +7,8 @@ leave the network as outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 
 from latcast.graph.builder import GraphBuilder
@@ -16,7 +17,7 @@ from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import log_uniform
 
-NAME = "random_operators"
+NAME, MOVES_NAME = "random_operators", "random_moves"
 SIZES = (14, 16, 28, 32, 56, 64, 112)
 CHANNELS = (16, 256)
 MOST_ELEMENTS = 800_000
@@ -59,10 +60,10 @@ def _binary(b: _Steps, x: str, rng: Random) -> str:
     return b.op(kind, [x, b.weight((b.channels(x), 1, 1))])[0]
 
 
-def _pad(b: _Steps, x: str, rng: Random) -> str:
+def _pad(b: _Steps, x: str, rng: Random, modes: Sequence[str] = ("constant", "reflect", "edge")) -> str:
     """Padded, then a pool over the larger map back to its size."""
     amount = rng.choice((1, 1, 2, 3))
-    padded = b.op("Pad", [x, b.indices([0, 0, amount, amount] * 2)], {"mode": rng.choice(("constant", "reflect", "edge"))})[0]
+    padded = b.op("Pad", [x, b.indices([0, 0, amount, amount] * 2)], {"mode": rng.choice(modes)})[0]
     return b.max_pool(padded, 2 * amount + 1, 1)
 
 
@@ -169,10 +170,26 @@ STEPS: Mapping[str, tuple[Step, float]] = {
 """Steps by name, and their weights: operators of more models weigh more."""
 
 
+MOVES: Mapping[str, tuple[Step, float]] = {
+    **{name: STEPS[name] for name in ("resize", "depth_to_space", "expand", "gather", "patches")},
+    "pad": (partial(_pad, modes=("constant", "reflect")), 1.5),
+}
+"""Steps that move data, of operators that all runtimes have; several run them by a plain loop over elements."""
+
+
 def build(seed: int) -> Graph:
-    """The network of a seed."""
-    rng = Random(f"{NAME}/{seed}")
-    b = _Steps(f"{NAME}-{seed}")
+    """The network of a seed, of all steps."""
+    return _network(NAME, seed, STEPS)
+
+
+def build_moves(seed: int) -> Graph:
+    """The network of a seed, of :data:`MOVES`."""
+    return _network(MOVES_NAME, seed, MOVES)
+
+
+def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> Graph:
+    rng = Random(f"{name}/{seed}")
+    b = _Steps(f"{name}-{seed}")
     size = rng.choice(SIZES)
     most = min(CHANNELS[1], MOST_ELEMENTS // size**2)
     channels = max(round(log_uniform(rng, CHANNELS[0], most) / 4) * 4, 4)
@@ -181,9 +198,13 @@ def build(seed: int) -> Graph:
         if index % 2:
             x = b.conv_bn(x, channels, rng.choice((1, 3)))
         else:
-            step = rng.choices([step for step, _ in STEPS.values()], weights=[weight for _, weight in STEPS.values()])[0]
+            step = rng.choices([step for step, _ in steps.values()], weights=[weight for _, weight in steps.values()])[0]
             x = step(b, x, rng)
     return b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10), *b.results)
 
 
-SPACE = DrawnSpace(NAME, build, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
+def _space(name: str, builder: Callable[[int], Graph]) -> DrawnSpace:
+    return DrawnSpace(name, builder, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
+
+
+SPACE, MOVES_SPACE = _space(NAME, build), _space(MOVES_NAME, build_moves)

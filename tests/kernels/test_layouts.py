@@ -1,0 +1,153 @@
+"""Reorders that OpenVINO inserts between images with their channels last and tensors as their shapes say."""
+
+import json
+
+import numpy as np
+import pytest
+
+from latcast.errors import BundleError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.layouts import TO_FIRST, TO_FIRST_STRIDED, TO_LAST, LayoutRules
+from latcast.kernels.rules import FusionRules, load_rules
+from latcast.kernels.search import SingleKernels, find_kernels
+from latcast.kernels.types import kernel_type
+
+RULES = load_rules("openvino")
+
+
+def moved(graph: Graph) -> list[tuple[str, int, str]]:
+    """Type, elements and reader of every reorder, in order."""
+    return [
+        (kernel.kernel_type, kernel.configuration[0], kernel.name) for kernel in find_kernels(graph, RULES) if not kernel.nodes
+    ]
+
+
+class TestWhere:
+    def test_an_image_is_laid_out_for_the_first_convolution_and_back_for_the_output(self) -> None:
+        b = GraphBuilder("one")
+        graph = b.finish(b.relu(b.conv(b.input((1, 3, 4, 4)), 8, 1)))
+
+        assert moved(graph) == [(TO_LAST, 48, "conv_0"), (TO_FIRST, 128, "relu_0")]
+
+    def test_convolutions_and_what_takes_either_layout_hand_it_on(self) -> None:
+        b = GraphBuilder("chain")
+        x = b.max_pool(b.relu(b.conv(b.input((1, 3, 8, 8)), 8, 3)), 2)
+        graph = b.finish(b.flatten(b.global_average_pool(b.conv(x, 16, 3))))
+
+        assert moved(graph) == [(TO_LAST, 192, "conv_0")]
+
+    def test_rows_of_channels_that_one_operator_reads_are_had_for_nothing(self) -> None:
+        b = GraphBuilder("patches")
+        rows = b.transpose(b.reshape(b.conv(b.input((1, 3, 8, 8)), 16, 2, stride=2, padding=0), (1, 16, 16)), (0, 2, 1))
+        graph = b.finish(b.layer_norm(rows))
+
+        assert moved(graph) == [(TO_LAST, 192, "conv_0")]
+
+    def test_rows_of_channels_that_a_residual_reads_too_are_laid_out_anew_and_transposed(self) -> None:
+        b = GraphBuilder("pyramid")
+        rows = b.transpose(b.reshape(b.conv(b.input((1, 3, 8, 8)), 16, 2, stride=2, padding=0), (1, 16, 16)), (0, 2, 1))
+        graph = b.finish(b.add(b.layer_norm(rows), rows))
+
+        assert moved(graph) == [(TO_LAST, 192, "conv_0"), (TO_FIRST, 256, "reshape_0")]
+        assert [kernel.free for kernel in find_kernels(graph, RULES) if "Transpose" in kernel.operators] == [False]
+
+    def test_a_normalisation_over_the_last_axis_of_an_image_needs_rows(self) -> None:
+        b = GraphBuilder("convnext")
+        x = b.transpose(b.conv(b.input((1, 3, 16, 16)), 8, 1), (0, 2, 3, 1))
+        graph = b.finish(b.conv(b.transpose(b.layer_norm(x), (0, 3, 1, 2)), 8, 1))
+
+        # The second axis of what is normalised has 16 elements, and 128 for each of them.
+        assert moved(graph)[1] == (TO_FIRST_STRIDED, 2048, "layernormalization_0")
+        assert [name for name, _, _ in moved(graph)] == [TO_LAST, TO_FIRST_STRIDED, TO_FIRST]
+
+    def test_a_tensor_that_several_operators_read_is_laid_out_once(self) -> None:
+        b = GraphBuilder("two readers")
+        x = b.conv(b.input((1, 3, 4, 4)), 8, 1)
+        graph = b.finish(b.add(b.softmax(x, axis=1), b.softmax(x, axis=3)))
+
+        assert moved(graph) == [(TO_LAST, 48, "conv_0"), (TO_FIRST, 128, "softmax_0")]
+
+    def test_what_has_no_pixels_or_one_channel_lies_alike_either_way(self) -> None:
+        b = GraphBuilder("alike")
+        x = b.conv(b.input((1, 1, 4, 4)), 8, 4, padding=0)
+        graph = b.finish(b.reshape(x, (1, 8)))
+
+        assert moved(graph) == []
+
+    def test_a_channel_shuffle_hands_its_layout_on(self) -> None:
+        b = GraphBuilder("shuffle")
+        x = b.channel_shuffle(b.conv(b.input((1, 3, 4, 4)), 8, 1), 2)
+        graph = b.finish(b.flatten(b.global_average_pool(b.conv(x, 8, 1))))
+
+        assert moved(graph) == [(TO_LAST, 48, "conv_0")]
+
+    def test_runtimes_whose_rules_speak_of_no_layouts_have_none(self) -> None:
+        b = GraphBuilder("one")
+        graph = b.finish(b.conv(b.input((1, 3, 4, 4)), 8, 1))
+
+        assert [kernel.kernel_type for kernel in find_kernels(graph, load_rules("onnxruntime"))] == ["conv"]
+
+
+class TestWhichLoop:
+    @pytest.mark.parametrize(
+        ("shape", "expected"),
+        [
+            ((1, 16, 16, 8), TO_FIRST_STRIDED),
+            ((1, 64, 16, 8), TO_FIRST_STRIDED),
+            ((1, 15, 16, 8), TO_FIRST),
+            ((1, 65, 16, 8), TO_FIRST),
+            ((1, 16, 127, 1), TO_FIRST),
+        ],
+    )
+    def test_a_second_axis_of_16_to_64_and_128_elements_for_each_take_the_one_with_a_stride(
+        self, shape: tuple[int, int, int, int], expected: str
+    ) -> None:
+        b = GraphBuilder("image")
+        graph = b.finish(b.conv(b.input((1, 8, *shape[2:])), shape[1], 1))
+
+        assert [kernel.kernel_type for kernel in find_kernels(graph, RULES) if not kernel.nodes][-1] == expected
+
+    def test_writes_with_a_stride_of_a_power_of_two_move_their_lines_again(self) -> None:
+        """64 channels of 64x64 pixels: a stride of 16 KiB brings all lines into one of 64 sets of 12 ways; of 63x65 into all."""
+        kind = kernel_type(TO_FIRST_STRIDED)
+        rows = np.array([[64 * 4096, 64, 4096, 1, 0, 0, 0], [64 * 4095, 64, 4095, 1, 0, 0, 0]])
+
+        written = kind.quantities(kind.columns(rows)).output_elements / rows[:, 0]
+
+        # 64 lines of a set of 12: all but (12/64)^4 = 0.12 % gone; 64 lines of 64 x 12: none.
+        assert written == pytest.approx([1 + 15 / (1 + (12 / 64) ** 4), 1.0], rel=1e-3)
+
+
+def test_a_kernel_alone_is_told_apart_from_the_reorders_around_it() -> None:
+    conv = kernel_type("conv")
+    sizes = dict.fromkeys(conv.own_fields, 1) | {
+        "in_h": 8,
+        "in_w": 8,
+        "out_h": 8,
+        "out_w": 8,
+        "in_channels": 4,
+        "out_channels": 4,
+    }
+
+    busy = SingleKernels(RULES).busy("conv", conv.configuration(sizes))
+
+    assert [kernel.kernel_type for kernel in busy] == ["conv"]
+
+
+class TestFile:
+    def test_rules_come_back_as_they_were_written(self) -> None:
+        assert FusionRules.from_json(json.loads(json.dumps(RULES.to_json()))) == RULES
+
+    @pytest.mark.parametrize("layouts", [{}, {"channels_last": ["conv"], "either": [], "strided": [16]}, 3])
+    def test_what_is_no_layout_is_refused_by_what_was_expected(self, layouts: object) -> None:
+        with pytest.raises(BundleError, match="'layouts' holds no lists 'channels_last' and 'either'"):
+            LayoutRules.from_json(layouts, "rules.json")
+
+
+def test_a_reorder_is_named_after_the_operator_for_whose_sake_it_runs() -> None:
+    b = GraphBuilder("one")
+    first = find_kernels(b.finish(b.conv(b.input((1, 3, 4, 4)), 8, 1)), RULES)[0]
+
+    assert first == Kernel(TO_LAST, (48, 16, 3, 1, 0, 0, 0), "conv_0", (), ("Reorder",))
