@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.campaigns import LEARN_FROM_SECONDS, LEARN_FROM_SEEDS, Bench, is_published, profile_taken, test_networks
+from benchmarks.campaigns import LEARN_FROM_SECONDS, LEARN_FROM_SEEDS, Bench, examined, is_published, test_networks
 from latcast.datasets.splits import lineage_of
-from latcast.datasets.store import Store
 from latcast.errors import TrainingError
 from latcast.kernels.rules import rules_for
 from latcast.kernels.search import find_kernels
@@ -66,19 +65,9 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
     Raises:
         MeasurementError: Something is not measured yet.
     """
-    profiled = profile_taken(bench)
-    labels_path = str((bench.folder / "labels.sqlite").absolute())
-    with Store(profiled["store"]) as learned, bench.store("labels") as labels:
-        # The predictor speaks of the quiet state as it was known when it was trained.
-        labels.take_quiet_times(learned)
-        trained = learned.references(platform=profiled["platform"])
-        found_labels = labels.labels(platform=profiled["platform"])
-    families = ",".join(sorted({label.reference.space for label in found_labels}))
-
-    def judged(bundle: str) -> dict[str, Any]:
-        return bench.latcast("evaluate", bundle, labels_path, profiled["store"], "--families", families)
-
-    found = judged(profiled["platform"])
+    seen = examined(bench, bench)
+    profiled, trained = seen.profiled, seen.trained
+    found = seen.evaluate(profiled["platform"])
     [shown] = bench.latcast("platforms", "show", profiled["platform"])["platforms"]
     kinds: Mapping[str, Callable[[Reference], bool]] = {
         "published members": is_published,
@@ -91,12 +80,12 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
         "training": {
             "command": profiled["command"], "minutes": profiled["minutes"], "wall_seconds": profiled["wall_seconds"],
             "training_networks": len(shown["card"]["training_networks"]), "trained_on": shown["card"]["trained_on"],
-            "families_tested": len({label.reference.space for label in found_labels}),
+            "families_tested": len({label.reference.space for label in seen.labels}),
             "card": {key: shown["card"].get(key) for key in CARD_FIGURES},
         },
-        "labels": _about_labels(found_labels),
+        "labels": _about_labels(seen.labels),
         "kinds": {name: _part(found["per_network"], belongs) for name, belongs in kinds.items()},
-        "without": {name: _without(bench, profiled, choose(trained), judged) for name, choose in WITHOUT.items()},
+        "without": {name: _without(bench, profiled, choose(trained), seen.evaluate) for name, choose in WITHOUT.items()},
     }  # fmt: skip
     return _write(bench, document)
 

@@ -24,6 +24,7 @@ from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.graph.operators import graph_macs
 from latcast.measure.campaign import Campaign, CampaignItem, Progress
+from latcast.measure.labels import Label
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.predictors.profiling import Stage, measure_for_training
 from latcast.records import Platform, Reference
@@ -199,6 +200,41 @@ def profile_taken(bench: Bench) -> dict[str, Any]:
     except FileNotFoundError:
         raise MeasurementError(f"{bench.name} is not profiled yet: python -m benchmarks accuracy {bench.runtime}") from None
     return found
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A bench's profile beside labels.
+
+    Attributes:
+        profiled: As :func:`profile_taken` gives it.
+        trained: What was measured to train it.
+        labels: Of the test networks, in the quiet state as it was known when it was trained, which the predictor speaks of.
+        evaluate: What ``latcast evaluate`` says of a bundle, or of a platform's, on the labels.
+    """
+
+    profiled: dict[str, Any]
+    trained: list[Reference]
+    labels: list[Label]
+    evaluate: Callable[[str], dict[str, Any]]
+
+
+def examined(bench: Bench, labels_of: Bench) -> Examined:
+    """A bench's profile beside the labels that were taken for one.
+
+    Raises:
+        MeasurementError: There is no profile yet.
+    """
+    profiled = profile_taken(bench)
+    path = str((labels_of.folder / "labels.sqlite").absolute())
+    with Store(profiled["store"]) as learned, labels_of.store("labels") as store:
+        store.take_quiet_times(learned)
+        trained = learned.references(platform=profiled["platform"])
+        labels = store.labels(platform=profiled["platform"])
+    spaces = ",".join(sorted({label.reference.space for label in labels}))
+    return Examined(
+        profiled, trained, labels, lambda bundle: bench.latcast("evaluate", bundle, path, profiled["store"], "--families", spaces)
+    )
 
 
 def measure_to_learn_from(bench: Bench, learn_from: str, watch: Callable[[Stage], None]) -> None:

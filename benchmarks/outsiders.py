@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.campaigns import Bench, profile_taken
-from latcast.datasets.store import Store
+from benchmarks.campaigns import Bench, examined
 from latcast.measure.labels import label_error_of_halves, label_error_to_json
 from latcast.predictors.metrics import judge
 from latcast.records import Reference
@@ -66,15 +65,9 @@ def judge_outsiders(bench: Bench, labels_of: Bench) -> dict[str, Any]:
     Raises:
         MeasurementError: Something is not measured yet.
     """
-    profiled = profile_taken(bench)
-    path = str((labels_of.folder / "labels.sqlite").absolute())
-    with Store(profiled["store"]) as learned, labels_of.store("labels") as labels:
-        # The predictor speaks of the quiet state as it was known when it was trained.
-        labels.take_quiet_times(learned)
-        found_labels = labels.labels(platform=profiled["platform"])
-    halves_ms = {each.reference.name: each.halves_ms for each in found_labels}
-    spaces = ",".join(sorted({each.reference.space for each in found_labels}))
-    found = bench.latcast("evaluate", profiled["platform"], path, profiled["store"], "--families", spaces)
+    seen = examined(bench, labels_of)
+    profiled, found = seen.profiled, seen.evaluate(seen.profiled["platform"])
+    halves_ms = {each.reference.name: each.halves_ms for each in seen.labels}
     rows = found["per_network"]
     parts = {half: [row for row in rows if half_of(row["model"]) == half] for half in HALVES}
     return {
