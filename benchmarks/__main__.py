@@ -20,6 +20,7 @@ choose             whether what choose picks fits, chips and networks held out; 
 memory             memory of activations predicted and measured, of networks of 40 families
 documents          tables, the picture and what commands print in README.md and docs/; --check fails where they differ
 delegates FOLDER   where layers run, by the rules of delegates and by Qualcomm AI Hub's table
+workgroups         what other work-group sizes bring to whole networks in LiteRT's GPU delegate (resumable)
 platforms ...      transfer over more than twenty platforms of one machine: draw, list, measure NAME..., judge
 """
 
@@ -184,6 +185,19 @@ def documents(
     print("\n".join(f"changed: {name}" for name in changed) or "all are as they would be written")
     if check and changed:
         raise typer.Exit(3)
+
+
+@app.command()
+def workgroups(
+    networks: Annotated[list[str] | None, typer.Argument(help="All four by default.")] = None,
+    rounds: Annotated[int, typer.Option(help="Runs of each choice; each network's own number where 0.", min=0)] = 0,
+) -> None:
+    """Rules, TFLite's formula and tuning written into LiteRT's program cache, against its own sizes."""
+    from benchmarks import workgroups as judged
+
+    for network in networks or judged.NETWORKS:
+        judged.write(judged.measure(network, rounds or judged.ROUNDS[network], lambda line: print(line, flush=True)))
+    print(judged.workgroups_table())
 
 
 @app.command()

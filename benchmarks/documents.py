@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import choose, decisions, memory, outsiders, phones, pool
+from benchmarks import choose, decisions, memory, outsiders, phones, pool, workgroups
 from benchmarks import devices as unknown_devices
 from benchmarks.accuracy import RESULTS, results
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
@@ -195,6 +195,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "blocks": lambda: blocks_table(results()),
     "learn-from": lambda: learn_from_table(results()),
     "speed": speed_table,
+    "workgroups": workgroups.workgroups_table,
 }
 
 _TABLE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -33,7 +33,8 @@ def cost_model(groups: Sequence[Group]) -> Comparison:
         "alone: nothing but the sweep's own measurements; so 1 is TFLite's default",
         f"earlier sweeps: other kernel variants on the same device, {BUDGET} sizes of each, tuned one after another in random "
         f"order ({SEEDS} orders); the first {WARM_UP} sweeps ({WARM_UP * BUDGET} measurements) are not judged",
-        f"another device: {BUDGET} random sizes of each of its sweeps, and of this device the sweep's own measurements alone",
+        f"another device: {BUDGET} random sizes of each of its sweeps ({SEEDS} draws), and of this device the sweep's own "
+        "measurements alone",
         "rules and random: the best of as many sizes drawn at random among those that the rules leave, and among all",
         "the model was developed on the NVIDIA RTX A4000 alone and then left as it was for all other devices",
     )
@@ -71,8 +72,9 @@ def _other(group: Group, groups: Sequence[Group]) -> list[tuple[Cell, ...]]:
     if not known or not group.sweeps:
         return []
     both = (*group.sweeps, *known)
-    found = tune(both, range(len(group.sweeps)), known=range(len(group.sweeps), len(both)), carry=False)
-    return _rows(group, "another device", [(both, found)])
+    order, learned = range(len(group.sweeps)), range(len(group.sweeps), len(both))
+    runs = [(both, tune(both, order, known=learned, carry=False, seed=seed)) for seed in range(SEEDS)]
+    return _rows(group, "another device", runs)
 
 
 def _rows(group: Group, trained: str, runs: Sequence[tuple[Sequence[Sweep], TuningRun]]) -> list[tuple[Cell, ...]]:

@@ -41,6 +41,7 @@ class MadeUpSession:
     refused: frozenset[WorkGroup] = frozenset()
     wrong: frozenset[WorkGroup] = frozenset()
     limits: SizeLimits = PROFILE.limits
+    default: WorkGroup | None = None
     seed: int = 0
     launched: list[WorkGroup] = field(default_factory=list)
     closed: bool = False

@@ -42,7 +42,7 @@ def test_an_interface_without_devices_says_what_to_install(monkeypatch: pytest.M
 
 
 def test_an_unknown_interface_is_an_error_with_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match="no GPU interface is called 'cuda'; known: opencl, webgpu"):
+    with pytest.raises(UnknownNameError, match="no GPU interface is called 'cuda'; known: litert, opencl, webgpu"):
         find_device("cuda:0")
 
 

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import milliseconds, percent, print_json, print_table, warn
+from latcast.cli.workgroups_export import export
 from latcast.cli.workgroups_measure import Block, measure, operator_workload, parse_block
 from latcast.errors import LatcastError
 
@@ -29,6 +30,7 @@ Examples:
   latcast workgroups advise mobilenet_v1 --on mi9 -n 3
   latcast workgroups measure conv:56x56x64,k3,s1,c128 --on opencl
   latcast workgroups replay sweep.json
+  latcast workgroups export mobilenet_v1 -o out/
 """)
 
 
@@ -141,6 +143,7 @@ def _cells(found: JudgedSize) -> list[str]:
 
 
 app.command()(measure)
+app.command()(export)
 
 
 @app.command()

@@ -40,7 +40,9 @@ def measure(
             "network, whose convolutions are measured one after another.",
         ),
     ],
-    on: Annotated[str, Option("--on", metavar="DEVICE", help="opencl, webgpu, or one of their devices: webgpu:1, opencl:mali.")],
+    on: Annotated[
+        str, Option("--on", metavar="DEVICE", help="opencl, webgpu, litert, or one of their devices: webgpu:1, opencl:mali.")
+    ],
     rounds: Annotated[int, Option("--rounds", help="Launches of each size, earlier ones included.", min=2)] = 20,
     sizes: Annotated[
         str,
@@ -78,6 +80,7 @@ def measure(
       latcast workgroups measure conv:56x56x64,k3,s1,c128 --on opencl
       latcast workgroups measure mobilenet_v1 --on webgpu --sizes shortlist --budget 1
     """
+    from latcast.workgroups.exporting import limited
     from latcast.workgroups.gpu_interfaces import find_device
     from latcast.workgroups.measuring import SweepPlan
 
@@ -88,10 +91,13 @@ def measure(
     measured: list[tuple[Sweep, Path]] = []
     with StageProgress() as progress:
         for workload, path in zip(workloads, paths, strict=True):
-            chosen = _chosen(workload, profile, sizes, max_sizes, seed)
             try:
                 session = interface.session(index, workload)
                 try:
+                    workload = session.workload
+                    chosen = _chosen(workload, limited(profile, session.limits), sizes, max_sizes, seed)
+                    if session.default is not None and session.default not in chosen:
+                        chosen = [session.default, *chosen]
                     measured.append((_measured(session, profile, workload, chosen, plan, path, progress), path))
                 finally:
                     session.close()

@@ -1,4 +1,4 @@
-"""LiteRT's C API through ctypes: the only way to its profiler from Python.
+"""LiteRT's C API through ctypes: the only way from Python to its profiler, and to the GPU delegate's program cache.
 
 The structures below are those of a few versions of the library and change without notice, so that every other version is
 refused before anything is called. Running a network needs none of this (:mod:`latcast.runtimes.litert`).
@@ -7,7 +7,8 @@ refused before anything is called. Running a network needs none of this (:mod:`l
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version as installed_version
@@ -18,17 +19,22 @@ from typing import Any
 import numpy as np
 
 from latcast.errors import RuntimeFailure
+from latcast.runtimes.session import prints_kept
 
 TESTED_VERSIONS = ("2.1.6", "2.2.0", "2.3.0")
 """Versions of ai-edge-litert whose C structures are those below. Patch releases matter: 2.1.0 has others and aborts."""
 
-_CPU = 1
-_LOCK_FOR_WRITING = 1
+_CPU, _GPU = 1, 2
+_LOCK_FOR_READING, _LOCK_FOR_WRITING = 0, 1
+_FP32 = 2
 _OPTION_ACCELERATORS, _OPTION_MINIMUM_SEVERITY = 24, 25
 _ANY_INTEGER = 2
 _SEVERITY_ERROR = 3
 _OPERATOR_EVENT = 2
 _DELEGATE_EVENT = 8
+
+GPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
+"""The GPU delegate that comes with the wheel; it runs on WebGPU, so on a driver of Vulkan."""
 
 _Pointer = ctypes.c_void_p
 
@@ -110,6 +116,11 @@ def _library_path() -> Path:
     return folder / "libLiteRt.so"
 
 
+def gpu_library() -> Path:
+    """Where the GPU delegate would be; wheels for some systems lack it."""
+    return _library_path().with_name(GPU_LIBRARY)
+
+
 @cache
 def _library() -> Any:
     return ctypes.CDLL(str(_library_path()))
@@ -122,42 +133,52 @@ def _call(function: str, *arguments: Any) -> None:
 
 
 @cache
-def _environment() -> _Pointer:
-    """One for the process: the CPU alone (a GPU accelerator would be searched for otherwise), errors alone logged."""
-    wanted = ((_OPTION_ACCELERATORS, _CPU), (_OPTION_MINIMUM_SEVERITY, _SEVERITY_ERROR))
+def _environment(accelerator: int) -> _Pointer:
+    """One for the process and accelerator (a GPU's would be searched for otherwise), errors alone logged."""
+    if accelerator == _GPU:
+        # It is looked up by its bare name, under which it is found once it is loaded.
+        ctypes.CDLL(str(gpu_library()), mode=ctypes.RTLD_GLOBAL)
+    wanted = ((_OPTION_ACCELERATORS, accelerator), (_OPTION_MINIMUM_SEVERITY, _SEVERITY_ERROR))
     options = (_EnvironmentOption * len(wanted))(*(_EnvironmentOption(tag, _Any(_ANY_INTEGER, value)) for tag, value in wanted))
     environment = _Pointer()
     _call("LiteRtCreateEnvironment", ctypes.c_int(len(wanted)), options, ctypes.byref(environment))
     return environment
 
 
-class NativeModel:
-    """A network loaded through the C API with its profiler attached."""
+class LoadedModel:
+    """A network loaded through the C API.
 
-    def __init__(self, data: bytes, *, threads: int) -> None:
+    Args:
+        data: The ``.tflite`` file.
+        accelerator: 1 for the CPU, 2 for the GPU.
+        options: Name to the options of this name, as TOML.
+
+    Raises:
+        RuntimeFailure: Another version of LiteRT, or it refused the network.
+    """
+
+    def __init__(self, data: bytes, accelerator: int, options: Mapping[str, str]) -> None:
         check_version()
         self._data = data
         self._handles: list[tuple[str, _Pointer]] = []
         try:
-            self._load(threads)
+            self._load(_environment(accelerator), accelerator, options)
         except RuntimeFailure:
             self.close()
             raise
 
-    def _load(self, threads: int) -> None:
-        model = self._made("Model", "LiteRtCreateModelFromBuffer", _environment(), ctypes.c_char_p(self._data),
+    def _load(self, environment: _Pointer, accelerator: int, texts: Mapping[str, str]) -> None:
+        model = self._made("Model", "LiteRtCreateModelFromBuffer", environment, ctypes.c_char_p(self._data),
                            ctypes.c_size_t(len(self._data)))  # fmt: skip
         options = self._made("Options", "LiteRtCreateOptions")
-        _call("LiteRtSetOptionsHardwareAccelerators", options, ctypes.c_int(_CPU))
-        self._add_options(options, "xnnpack", f"num_threads = {threads}\n")
-        self._add_options(options, "runtime_options_string", "enable_profiling = true\n")
-        self._compiled = self._made("CompiledModel", "LiteRtCreateCompiledModel", _environment(), model, options)
-        self._profiler = _Pointer()
-        _call("LiteRtCompiledModelGetProfiler", self._compiled, ctypes.byref(self._profiler))
+        _call("LiteRtSetOptionsHardwareAccelerators", options, ctypes.c_int(accelerator))
+        for identifier, text in texts.items():
+            self._add_options(options, identifier, text)
+        self._compiled = self._made("CompiledModel", "LiteRtCreateCompiledModel", environment, model, options)
         signature = _Pointer()
         _call("LiteRtGetModelSignature", model, ctypes.c_size_t(0), ctypes.byref(signature))
-        self._inputs = self._buffers(signature, "Input")
-        self._outputs = self._buffers(signature, "Output")
+        self._inputs = self._buffers(environment, signature, "Input")
+        self._outputs = self._buffers(environment, signature, "Output")
 
     def _made(self, kind: str, function: str, *arguments: Any) -> _Pointer:
         """Calls a constructor, whose last argument is where the handle goes, and remembers to destroy what it made."""
@@ -175,7 +196,7 @@ class NativeModel:
         _call("LiteRtCreateOpaqueOptions", ctypes.c_char_p(identifier.encode()), payload, c.free, ctypes.byref(opaque))
         _call("LiteRtAddOpaqueOptions", options, opaque)
 
-    def _buffers(self, signature: _Pointer, side: str) -> Any:
+    def _buffers(self, environment: _Pointer, signature: _Pointer, side: str) -> Any:
         """Memory for all inputs or all outputs, as the compiled model asks for it."""
         count = ctypes.c_size_t()
         _call(f"LiteRtGetNumSignature{side}s", signature, ctypes.byref(count))
@@ -188,7 +209,7 @@ class NativeModel:
             _call(f"LiteRtGetCompiledModel{side}BufferRequirements", self._compiled, ctypes.c_size_t(0), at,
                   ctypes.byref(requirements))  # fmt: skip
             buffers[index] = self._made("TensorBuffer", "LiteRtCreateManagedTensorBufferFromRequirements",
-                                        _environment(), ctypes.byref(kind), requirements)  # fmt: skip
+                                        environment, ctypes.byref(kind), requirements)  # fmt: skip
         return buffers
 
     def set_inputs(self, inputs: Sequence[np.ndarray]) -> None:
@@ -205,6 +226,22 @@ class NativeModel:
     def run(self) -> None:
         _call("LiteRtRunCompiledModel", self._compiled, ctypes.c_size_t(0), ctypes.c_size_t(len(self._inputs)), self._inputs,
               ctypes.c_size_t(len(self._outputs)), self._outputs)  # fmt: skip
+
+    def close(self) -> None:
+        """Frees everything in the reverse order; safe to call again."""
+        while self._handles:
+            kind, handle = self._handles.pop()
+            getattr(_library(), f"LiteRtDestroy{kind}")(handle)
+
+
+class NativeModel(LoadedModel):
+    """A network on the CPU with its profiler attached."""
+
+    def __init__(self, data: bytes, *, threads: int) -> None:
+        options = {"xnnpack": f"num_threads = {threads}\n", "runtime_options_string": "enable_profiling = true\n"}
+        super().__init__(data, _CPU, options)
+        self._profiler = _Pointer()
+        _call("LiteRtCompiledModelGetProfiler", self._compiled, ctypes.byref(self._profiler))
 
     def profiled_run(self) -> tuple[ProfiledEvent, ...]:
         """One run, and the kernels that it executed, in order."""
@@ -224,8 +261,35 @@ class NativeModel:
             if event.type in (_OPERATOR_EVENT, _DELEGATE_EVENT)
         )
 
-    def close(self) -> None:
-        """Frees everything in the reverse order; safe to call again."""
-        while self._handles:
-            kind, handle = self._handles.pop()
-            getattr(_library(), f"LiteRtDestroy{kind}")(handle)
+
+class GpuModel(LoadedModel):
+    """A network on the GPU in fp32, as its program cache says; where there is none, or of something else, LiteRT writes one.
+
+    Args:
+        data: The ``.tflite`` file.
+        folder: Of the program cache.
+        key: The file's name without its suffix.
+    """
+
+    def __init__(self, data: bytes, folder: Path, key: str) -> None:
+        if not gpu_library().is_file():
+            raise RuntimeFailure(f"this ai-edge-litert has no {GPU_LIBRARY}, its GPU delegate; there is one for Linux on x86_64")
+        options = {"precision": str(_FP32), "serialization_dir": json.dumps(str(folder)), "model_cache_key": json.dumps(key)}
+        text = "".join(f"{name} = {value}\n" for name, value in (options | {"serialize_program_cache": "true"}).items())
+        with prints_kept() as printed:
+            try:
+                super().__init__(data, _GPU, {"gpu_options": text})
+            except RuntimeFailure as problem:
+                told = [line for line in printed().splitlines() if "ERROR" in line or "adapters" in line]
+                raise RuntimeFailure(f"{problem} on the GPU: {told[0] if told else 'no reason given'}") from problem
+
+    def outputs(self) -> list[np.ndarray]:
+        """What the last run wrote, each flat, float32."""
+        found = []
+        for buffer in self._outputs:
+            handle, address, size = _Pointer(buffer), _Pointer(), ctypes.c_size_t()
+            _call("LiteRtGetTensorBufferPackedSize", handle, ctypes.byref(size))
+            _call("LiteRtLockTensorBuffer", handle, ctypes.byref(address), ctypes.c_int(_LOCK_FOR_READING))
+            found.append(np.frombuffer(ctypes.string_at(address, size.value), np.float32))
+            _call("LiteRtUnlockTensorBuffer", handle)
+        return found

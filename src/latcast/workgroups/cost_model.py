@@ -287,10 +287,10 @@ def tune(
 ) -> TuningRun:  # fmt: skip
     """Tunes sweeps one after another.
 
-    Latencies of sizes that were not measured are never looked at. Where nothing at all is known the first size of a sweep is
-    TFLite's default, or the first by the rules where that was not measured; where something is known it is the one
-    expected to be fastest. The second is the one expected to be fastest among those that the rules leave: what the model has
-    not understood yet, they may have. Later ones have the largest expected improvement.
+    Latencies of sizes that were not measured are never looked at. Where nothing is known of the device the first size of a sweep
+    is TFLite's default, or the first by the rules where that was not measured: what other devices taught is no guide to it.
+    Where something is known it is the one expected to be fastest. The second is the one expected to be fastest among those that
+    the rules leave: what the model has not understood yet, they may have. Later ones have the largest expected improvement.
 
     Args:
         sweeps: All of one kernel, perhaps on several devices.
@@ -320,7 +320,8 @@ def tune(
         if len(rows) >= max(2 * fitted, 2 * budget):
             weights, fitted = fit_weights(points.only(np.array(rows)), logs[rows], seed), len(rows)
         candidates = np.arange(starts[number], starts[number + 1])
-        first = [] if rows else [int(starts[number]) + _default(sweeps[number])]
+        here = points.device[rows] == points.device[starts[number]]
+        first = [] if here.any() else [int(starts[number]) + _default(sweeps[number])]
         hedge = (starts[number] + _survivors(sweeps[number])).tolist()
         chosen = _tuned(weights, points, logs, rows, candidates, budget, first, hedge)
         rows += chosen * carry

@@ -1,4 +1,4 @@
-"""Ways to run a kernel on a GPU, or on a CPU that plays one: OpenCL and WebGPU, behind one protocol."""
+"""Ways to run a kernel on a GPU, or on a CPU that plays one: OpenCL, WebGPU and LiteRT's delegate, behind one protocol."""
 
 from __future__ import annotations
 
@@ -18,8 +18,16 @@ class KernelSession(Protocol):
     """A workload's kernel on a device, ready to be launched with one work-group size after another."""
 
     @property
+    def workload(self) -> Workload:
+        """What is computed, with the kernel that is really launched: an engine has kernels of its own."""
+
+    @property
     def limits(self) -> SizeLimits:
         """Sizes that this kernel can be launched with: the device's limits, or less where it needs many registers."""
+
+    @property
+    def default(self) -> WorkGroup | None:
+        """The size that the engine launches by itself; None where the kernel is no engine's."""
 
     def prepare(self, size: WorkGroup) -> None:
         """Compiles for a size, so that no timed launch does.
@@ -49,7 +57,7 @@ class KernelSession(Protocol):
 
 
 class GpuInterface(Protocol):
-    """OpenCL, WebGPU."""
+    """OpenCL, WebGPU, LiteRT's delegate."""
 
     def profiles(self) -> Sequence[DeviceProfile]:
         """The devices here as far as the interface tells, best first; none where there is no driver.
@@ -75,6 +83,7 @@ GPU_INTERFACES: Registry[GpuInterface] = Registry(
     {
         "opencl": "latcast.workgroups.opencl:INTERFACE",
         "webgpu": "latcast.workgroups.webgpu:INTERFACE",
+        "litert": "latcast.workgroups.litert_delegate:INTERFACE",
     },
     "latcast.gpu_interfaces",
 )
@@ -89,8 +98,8 @@ def find_device(device: str) -> tuple[GpuInterface, int, DeviceProfile]:
     """The device that an option names.
 
     Args:
-        device: ``opencl`` or ``webgpu``, for the first of its devices; ``opencl:1`` or ``opencl:mali`` for the second one, or
-            the first whose title has this in it.
+        device: ``opencl``, ``webgpu`` or ``litert``, for the first of its devices; ``opencl:1`` or ``opencl:mali`` for the second
+            one, or the first whose title has this in it.
 
     Returns:
         Its interface, its index there, and its profile.

@@ -123,12 +123,19 @@ def make_operands(workload: Workload, seed: int = 0) -> Operands:
 
     source = _random(rng, in_slices, workload.in_h, workload.in_w, VECTOR)
     per_tap = (VECTOR,) if workload.kind == "depthwise_conv" else (in_slices, VECTOR, VECTOR)
-    weights = _random(rng, padded, *window, *per_tap)
-    bias = _random(rng, padded, VECTOR)
+    # Drawn without the block's padding, so that kernels of any block compute the same.
+    weights = _random(rng, out_slices, *window, *per_tap)
+    bias = _random(rng, out_slices, VECTOR)
     _clear_beyond(source, workload.in_channels)
     _clear_beyond(weights, workload.out_channels)
     _clear_beyond(bias, workload.out_channels)
-    return Operands(source, weights, bias, _convolved(workload, source, weights[:out_slices], bias[:out_slices]))
+    expected = _convolved(workload, source, weights, bias)
+    return Operands(source, _lengthened(weights, padded), _lengthened(bias, padded), expected)
+
+
+def _lengthened(array: np.ndarray, count: int) -> np.ndarray:
+    """With zeros behind, as many in all along the first axis."""
+    return np.concatenate([array, np.zeros((count - len(array), *array.shape[1:]), array.dtype)])
 
 
 def _random(rng: np.random.Generator, *shape: int) -> np.ndarray:

@@ -41,7 +41,7 @@ class OpenClSession:
         import pyopencl as cl
 
         self._cl = cl
-        self._workload = workload
+        self.workload = workload
         operands = make_operands(workload)
         try:
             self._context = cl.Context([device])
@@ -64,6 +64,8 @@ class OpenClSession:
             raise MeasurementError(f"OpenCL on {device.name.strip()} cannot prepare {workload}: {problem}") from problem
         self._limits = SizeLimits(min(most, device.max_work_group_size), *device.max_work_item_sizes[:3])
 
+    default = None
+
     @property
     def limits(self) -> SizeLimits:
         return self._limits
@@ -74,11 +76,11 @@ class OpenClSession:
 
     def run(self, size: WorkGroup) -> float:
         try:
-            event = self._cl.enqueue_nd_range_kernel(self._queue, self._kernel, self._workload.grid.padded(size), size.shape)
+            event = self._cl.enqueue_nd_range_kernel(self._queue, self._kernel, self.workload.grid.padded(size), size.shape)
             event.wait()
             return (event.profile.end - event.profile.start) * 1e-6
         except self._cl.Error as problem:
-            raise MeasurementError(f"OpenCL cannot launch {self._workload} with {size}: {problem}") from problem
+            raise MeasurementError(f"OpenCL cannot launch {self.workload} with {size}: {problem}") from problem
 
     def result(self) -> np.ndarray:
         self._cl.enqueue_copy(self._queue, self._result, self._buffers[-1])

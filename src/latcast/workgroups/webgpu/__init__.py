@@ -54,7 +54,7 @@ class WebGpuSession:
         if _NEEDED not in adapter.features:
             raise MeasurementError(f"WebGPU on {adapter.info['device']} has no timestamp queries; latencies cannot be told there")
         self._problems = (wgpu.GPUError, RuntimeError, ValueError)
-        self._workload = workload
+        self.workload = workload
         operands = make_operands(workload)
         limits = adapter.limits
         self._limits = SizeLimits(*(limits[name] for name in _RAISED[:4]))
@@ -99,6 +99,8 @@ class WebGpuSession:
             self._device.create_bind_group(layout=layout, entries=whole),
         )
 
+    default = None
+
     @property
     def limits(self) -> SizeLimits:
         return self._limits
@@ -106,12 +108,12 @@ class WebGpuSession:
     def prepare(self, size: WorkGroup) -> None:
         """Compiles the shader and launches it once, since drivers compile at the first launch too."""
         try:
-            module = self._device.create_shader_module(code=shader_source(self._workload, size))
+            module = self._device.create_shader_module(code=shader_source(self.workload, size))
             self._pipelines[size] = self._device.create_compute_pipeline(
                 layout=self._layout, compute={"module": module, "entry_point": "main"}
             )
         except self._problems as problem:
-            raise MeasurementError(f"WebGPU cannot compile {self._workload} for {size}: {problem}") from problem
+            raise MeasurementError(f"WebGPU cannot compile {self.workload} for {size}: {problem}") from problem
         self.run(size)
 
     def run(self, size: WorkGroup) -> float:
@@ -123,13 +125,13 @@ class WebGpuSession:
             launch = encoder.begin_compute_pass(timestamp_writes=writes)
             launch.set_pipeline(self._pipelines[size])
             launch.set_bind_group(0, self._bound)
-            launch.dispatch_workgroups(*self._workload.grid.groups(size))
+            launch.dispatch_workgroups(*self.workload.grid.groups(size))
             launch.end()
             encoder.resolve_query_set(self._queries, 0, 2, self._timestamps, 0)
             self._device.queue.submit([encoder.finish()])
             begin_ns, end_ns = np.frombuffer(self._device.queue.read_buffer(self._timestamps), np.uint64).tolist()
         except self._problems as problem:
-            raise MeasurementError(f"WebGPU cannot launch {self._workload} with {size}: {problem}") from problem
+            raise MeasurementError(f"WebGPU cannot launch {self.workload} with {size}: {problem}") from problem
         return (end_ns - begin_ns) * 1e-6
 
     def result(self) -> np.ndarray:
@@ -155,6 +157,10 @@ class WebGpuInterface:
     def profiles(self) -> Sequence[DeviceProfile]:
         """Every adapter, GPUs first."""
         return [_profile(adapter) for adapter in _adapters()]
+
+    def is_cpu(self, device: int) -> bool:
+        """Whether an adapter is a CPU that plays a GPU."""
+        return _adapters()[device].info.get("adapter_type") == "CPU"
 
     def session(self, device: int, workload: Workload) -> WebGpuSession:
         """A session on the adapter of this index."""
