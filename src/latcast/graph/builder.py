@@ -8,7 +8,7 @@ import numpy as np
 
 from latcast.errors import ModelError, UnknownOperatorError
 from latcast.graph.ir import AttributeValue, Graph, Node, Shape, Tensor
-from latcast.graph.operators import OperatorView, lookup
+from latcast.graph.operators import lookup, view_among
 
 Size = int | tuple[int, int]
 
@@ -97,11 +97,7 @@ class GraphBuilder:
         name = name or self._unique(op_type.lower())
         names = (f"{name}_out",) if outputs == 1 else tuple(f"{name}_out{index}" for index in range(outputs))
         node = Node(op_type, name, tuple(inputs), names, dict(attributes or {}), entry.domain)
-        view = OperatorView(
-            node,
-            tuple(self._tensors[i] if i else None for i in inputs),
-            tuple(self._constants.get(i) if i else None for i in inputs),
-        )
+        view = view_among(node, self._tensors, self._constants)
         tensors = entry.infer(view)
         for output, tensor in zip(names, tensors, strict=True):
             if 0 in tensor.shape:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-import numpy as np
-
 from latcast.errors import ModelError
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import Graph, Node, Shape, Tensor
-from latcast.graph.operators import OperatorView, lookup
-from latcast.graph.passes.reshape_inputs import merged_shape
+from latcast.graph.operators import lookup, view_among
+from latcast.graph.passes.reshape_inputs import fitted_reshape
 from latcast.graph.passes.rewire import rewire
 
 # Activation functions
@@ -251,19 +249,11 @@ def with_channels(graph: Graph, channels: Mapping[str, int]) -> Graph:
         if wanted is not None or not changed.isdisjoint(node.inputs):
             node = _fitted(graph, node, tensors, wanted, reshaped, changed)
             if node.op_type == "Reshape":
-                shapes = (graph.shape(node.inputs[0]), tensors[node.inputs[0]].shape, graph.shape(node.outputs[0]))
-                target = merged_shape(*shapes)
-                if target is None:
+                merged = fitted_reshape(graph, node, tensors, constants)
+                if merged is None:
                     raise ModelError(f"node '{node.name}' (Reshape) parts the channels that change")
-                name = f"{node.name}/shape"
-                constants[name] = np.array(target, dtype=np.int64)
-                tensors[name] = Tensor((len(target),), "int64")
-                node = replace(node, inputs=(node.inputs[0], name))
-            view = OperatorView(
-                node,
-                tuple(tensors[name] if name else None for name in node.inputs),
-                tuple(constants.get(name) if name else None for name in node.inputs),
-            )
+                node = merged
+            view = view_among(node, tensors, constants)
             entry = lookup(node.op_type)
             assert entry is not None
             for name, tensor in zip(node.outputs, entry.infer(view), strict=False):

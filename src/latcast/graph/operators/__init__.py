@@ -19,6 +19,7 @@ from latcast.graph.operators.table import (
     node_flops,
     node_parameters,
     unknown_operators,
+    view_among,
     view_of,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "node_parameters",
     "selection",
     "unknown_operators",
+    "view_among",
     "view_of",
 ]

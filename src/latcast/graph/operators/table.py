@@ -6,7 +6,7 @@ has no entry is not silently free: :func:`lookup` says None and whoever asked mu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -126,11 +126,18 @@ def known_operators() -> list[str]:
 
 def view_of(graph: Graph, node: Node) -> OperatorView:
     """An operator's view inside a finished graph."""
+    return view_among(node, graph.tensors, graph.constants, tuple(graph.tensors[name] for name in node.outputs if name))
+
+
+def view_among(
+    node: Node, tensors: Mapping[str, Tensor], constants: Mapping[str, np.ndarray], outputs: tuple[Tensor, ...] = ()
+) -> OperatorView:
+    """An operator's view among these tensors; without ``outputs``, they are not known yet."""
     return OperatorView(
         node,
-        tuple(graph.tensors[name] if name else None for name in node.inputs),
-        tuple(graph.constants.get(name) if name else None for name in node.inputs),
-        tuple(graph.tensors[name] for name in node.outputs if name),
+        tuple(tensors[name] if name else None for name in node.inputs),
+        tuple(constants.get(name) if name else None for name in node.inputs),
+        outputs,
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph, Node, Shape, Tensor, check_input_names
 from latcast.graph.limits import check_graph, check_tensor
-from latcast.graph.operators import OperatorView, lookup
+from latcast.graph.operators import OperatorView, lookup, view_among
 
 _SIZED = frozenset({"Expand", "GridSample", "Pad", "Range", "Tile"})
 """Operators whose constants may have been worked out from a size, on whatever axis."""
@@ -65,18 +65,11 @@ def reshape_inputs(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> Graph:
             nodes.append(node)
             continue
         if node.op_type == "Reshape" and node.inputs[0] in changed:
-            merged = merged_shape(graph.shape(node.inputs[0]), tensors[node.inputs[0]].shape, graph.shape(node.outputs[0]))
-            if merged is None:
+            fitted = fitted_reshape(graph, node, tensors, constants)
+            if fitted is None:
                 raise _refused(graph, node)
-            target = f"{node.name}/shape"
-            constants[target] = np.array(merged, dtype=np.int64)
-            tensors[target] = Tensor((len(merged),), "int64")
-            node = replace(node, inputs=(node.inputs[0], target))
-        view = OperatorView(
-            node,
-            tuple(tensors[name] if name else None for name in node.inputs),
-            tuple(constants.get(name) if name else None for name in node.inputs),
-        )
+            node = fitted
+        view = view_among(node, tensors, constants)
         for name, tensor in zip(node.outputs, _inferred(graph, node, view), strict=False):
             if name and tensor.shape != graph.shape(name):
                 tensors[name] = replace(tensors[name], shape=tensor.shape)
@@ -116,6 +109,18 @@ def _holds_a_size(graph: Graph, node: Node, view: OperatorView) -> bool:
         kernel = view.ints("kernel_shape", ())
         return any(axis + 2 in moved and size > 1 and size >= before[axis + 2] for axis, size in enumerate(kernel))
     return False
+
+
+def fitted_reshape(graph: Graph, node: Node, tensors: dict[str, Tensor], constants: dict[str, np.ndarray]) -> Node | None:
+    """A reshape of the graph for the shape that its input has among ``tensors``, to a target that is added to them and to the
+    constants; None where it splits an axis that changes."""
+    merged = merged_shape(graph.shape(node.inputs[0]), tensors[node.inputs[0]].shape, graph.shape(node.outputs[0]))
+    if merged is None:
+        return None
+    target = f"{node.name}/shape"
+    constants[target] = np.array(merged, dtype=np.int64)
+    tensors[target] = Tensor((len(merged),), "int64")
+    return replace(node, inputs=(node.inputs[0], target))
 
 
 def merged_shape(before: Shape, after: Shape, target: Shape) -> Shape | None:
