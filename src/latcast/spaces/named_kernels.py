@@ -8,38 +8,27 @@ first asked for and kept in the user's cache. A table that was made from other n
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from latcast.errors import UnknownNameError
-from latcast.folders import cache_folder, replacing
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.memory import FLOAT_BYTES, WEIGHT_BYTES, memory_of
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.selection import selection_of
-from latcast.kernels.types.kernel_type import kernel_type
+from latcast.spaces.kernel_table_files import CHECKED, cached_path, counted, keep, keys_of, read_table, small, table_file
 from latcast.spaces.models import NetworkSummary, as_graph, models
 
 SCHEMA = 1
 
 SHIPPED_TABLES = Path(__file__).parent / "graphs" / "kernels"
-
-CHECKED = 3
-"""Networks that are built to see whether a table of the user's cache still holds."""
-
-_TYPE = "type."
-"""What the names of arrays of configurations begin with."""
 
 Watch = Callable[[int, int], None]
 """Told how many networks are done, and of how many."""
@@ -86,15 +75,11 @@ def named_kernels(rules: FusionRules, watch: Watch = lambda *_: None) -> NamedKe
         found = _read((SHIPPED_TABLES / _name(made_from)).read_bytes(), networks, made_from)
     if found is None:
         with suppress(OSError):
-            kept = _read(_cached_path(made_from).read_bytes(), networks, made_from)
+            kept = _read(cached_path(_name(made_from)).read_bytes(), networks, made_from)
             found = kept if kept is not None and _agrees(kept, rules) else None
     if found is None:
         found = make_named_kernels(networks, [rules], watch)[0]
-        path = _cached_path(made_from)
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as draft:
-                draft.write_bytes(table_bytes(found, rules))
+        keep(_name(made_from), table_bytes(found, rules))
     return _selected(found, rules)
 
 
@@ -121,11 +106,11 @@ def _agrees(found: NamedKernels, rules: FusionRules) -> bool:
     """Whether the smallest networks, built and searched for kernels, have those of a table: how these are found may have changed
     since it was made. Tests see to the tables that are shipped."""
     order = sorted(range(len(found.networks)), key=lambda row: found.networks[row].million_macs or np.inf)[:CHECKED]
-    listed = [(name, tuple(row)) for name, rows in found.table.configurations.items() for row in rows.tolist()]
+    listed = keys_of(found.table.configurations)
     for row in order:
         kernels = find_kernels(as_graph(found.networks[row].name), _searched(rules))
         there = Counter(listed[place] for place in found.table.kernel[found.table.network == row].tolist())
-        if there != Counter(kernel.key for kernel in kernels if not kernel.free):
+        if there != counted(kernels):
             return False
     return True
 
@@ -163,22 +148,17 @@ def _selected(found: NamedKernels, rules: FusionRules) -> NamedKernels:
 
 
 def table_bytes(found: NamedKernels, rules: FusionRules) -> bytes:
-    """The file of a table: arrays of numbers, compressed (``.npz`` without objects)."""
+    """The file of a table."""
     distinct = len(found.table.kernel_types)
     pairs, counts = np.unique(found.table.network * distinct + found.table.kernel, return_counts=True)
-    arrays: dict[str, Any] = {_TYPE + name: _small(rows) for name, rows in found.table.configurations.items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        fingerprint=np.array(_fingerprint(found.networks, rules)),
-        fields=np.array(json.dumps(_fields(found.table.configurations))),
-        occurring=_small(np.bincount(pairs // distinct, minlength=found.table.networks)),
-        kernel=_small(pairs % distinct),
-        counts=_small(counts),
+    return table_file(
+        _fingerprint(found.networks, rules),
+        found.table.configurations,
+        occurring=small(np.bincount(pairs // distinct, minlength=found.table.networks)),
+        kernel=small(pairs % distinct),
+        counts=small(counts),
         reserved_bytes=found.reserved_bytes,
-        **arrays,
     )
-    return buffer.getvalue()
 
 
 def table_name(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
@@ -186,17 +166,8 @@ def table_name(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
     return _name(_fingerprint(networks, rules))
 
 
-def _small(values: np.ndarray) -> np.ndarray:
-    least = np.int32 if values.size and values.min() < 0 else np.min_scalar_type(int(values.max(initial=0)))
-    return values.astype(least)
-
-
 def _name(made_from: str) -> str:
     return f"named-{made_from[:16]}.npz"
-
-
-def _cached_path(made_from: str) -> Path:
-    return cache_folder() / "tables" / _name(made_from)
 
 
 def _fingerprint(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
@@ -208,26 +179,12 @@ def _fingerprint(networks: Sequence[NetworkSummary], rules: FusionRules) -> str:
 
 def _read(content: bytes, networks: tuple[NetworkSummary, ...], made_from: str) -> NamedKernels | None:
     """A table, or None where the file is damaged or was made from something else."""
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            configurations = {
-                name.removeprefix(_TYPE): file[name].astype(np.int64) for name in file.files if name.startswith(_TYPE)
-            }
-            if (str(file["fingerprint"]), json.loads(str(file["fields"]))) != (made_from, _fields(configurations)):
-                return None
-            network = np.repeat(np.arange(len(networks)), file["occurring"].astype(np.int64))
-            counts = file["counts"].astype(np.int64)
-            table = KernelTable(
-                configurations,
-                np.repeat(network, counts),
-                np.repeat(file["kernel"].astype(np.int64), counts),
-                len(networks),
-            )
-            return NamedKernels(networks, table, file["reserved_bytes"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, UnknownNameError):
+    read = read_table(content, made_from)
+    if read is None:
         return None
-
-
-def _fields(configurations: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
-    """What the numbers of each kernel type's configurations mean."""
-    return {name: list(kernel_type(name).fields) for name in sorted(configurations)}
+    configurations, arrays = read
+    network = np.repeat(np.arange(len(networks)), arrays["occurring"].astype(np.int64))
+    counts = arrays["counts"].astype(np.int64)
+    kernel = arrays["kernel"].astype(np.int64)
+    table = KernelTable(configurations, np.repeat(network, counts), np.repeat(kernel, counts), len(networks))
+    return NamedKernels(networks, table, arrays["reserved_bytes"])

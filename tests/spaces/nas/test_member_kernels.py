@@ -13,7 +13,7 @@ import pytest
 from latcast.errors import LatcastError
 from latcast.kernels.rules import load_rules, shipped_rules
 from latcast.kernels.search import find_kernels
-from latcast.spaces.nas import member_kernels
+from latcast.spaces import kernel_table_files
 from latcast.spaces.nas.member_kernels import MemberKernels, keep_table, kernels_of, make_table, shipped_name, table_bytes
 from latcast.spaces.nas.segment_kernels import SegmentKernels
 from latcast.spaces.nas.supernet import SUPERNETS, Supernet
@@ -92,7 +92,7 @@ def test_a_table_that_does_not_fit_is_not_used(tmp_path: Path, monkeypatch: pyte
 
 def test_a_cache_that_cannot_be_written_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(member_kernels, "cache_folder", lambda: tmp_path / "file")
+    monkeypatch.setattr(kernel_table_files, "cache_folder", lambda: tmp_path / "file")
     space = small(CELLS)
     keep_table(SegmentKernels(space, load_rules("none")))
     assert isinstance(kernels_of(space, load_rules("none")), SegmentKernels)

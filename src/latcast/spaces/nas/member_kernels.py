@@ -9,23 +9,15 @@ fingerprint of what it was made from; one that does not fit is not used.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
-from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from latcast.errors import UnknownNameError
-from latcast.folders import cache_folder, replacing
 from latcast.kernels.kernel import KernelTable
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-from latcast.kernels.types.kernel_type import kernel_type
+from latcast.spaces.kernel_table_files import CHECKED, cached_path, counted, keep, keys_of, read_table, small, table_file
 from latcast.spaces.nas.segment_kernels import SegmentKernels, SegmentSizes
 from latcast.spaces.nas.supernet import Supernet, checked_encodings, radices
 
@@ -35,12 +27,6 @@ SMALL_SPACE = 200_000
 SCHEMA = 1
 
 SHIPPED_TABLES = Path(__file__).parent / "tables"
-
-CHECKED = 3
-"""Members that are built to see whether a table still holds."""
-
-TYPE = "type."
-"""What the names of arrays of configurations begin with."""
 
 
 class MemberKernels:
@@ -137,40 +123,30 @@ def _agrees(table: MemberKernels) -> bool:
     """Whether some members, built and searched for kernels, have those of the table: how a space is built and how kernels are
     found may have changed since it was made."""
     encodings = table.supernet.sample_encodings(CHECKED, 0)
-    listed = [(name, tuple(row)) for name, rows in table.configurations.items() for row in rows.tolist()]
+    listed = keys_of(table.configurations)
     for member, encoding in zip(table.lookup(encodings)[0], encodings, strict=True):
         graph = table.supernet.build(**table.supernet.decode(encoding))
-        found = Counter(kernel.key for kernel in find_kernels(graph, table.rules) if not kernel.free)
-        if found != {key: count for key, count in zip(listed, table.counts[member].tolist(), strict=True) if count}:
+        there = {key: count for key, count in zip(listed, table.counts[member].tolist(), strict=True) if count}
+        if counted(find_kernels(graph, table.rules)) != there:
             return False
     return True
 
 
 def keep_table(kernels: SegmentKernels) -> None:
     """Writes the table of a space to the user's cache; where that cannot be written, nothing is kept."""
-    path = _cached_path(kernels.supernet, kernels.rules)
-    content = table_bytes(make_table(kernels))
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as draft:
-            draft.write_bytes(content)
+    keep(shipped_name(kernels.supernet, kernels.rules), table_bytes(make_table(kernels)))
 
 
 def table_bytes(table: MemberKernels) -> bytes:
-    """The file of a table: arrays of numbers, compressed (``.npz`` without objects)."""
-    arrays: dict[str, Any] = {TYPE + name: rows for name, rows in table.configurations.items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        fingerprint=np.array(fingerprint(table.supernet, table.rules)),
-        fields=np.array(json.dumps(_fields(table.configurations))),
-        counts=table.counts.astype(np.min_scalar_type(int(table.counts.max(initial=0)))),
+    """The file of a table."""
+    return table_file(
+        fingerprint(table.supernet, table.rules),
+        table.configurations,
+        counts=small(table.counts),
         member_of=table.member_of.astype(np.min_scalar_type(len(table.counts))),
         macs=table.member_sizes.macs,
         parameters=table.member_sizes.parameters,
-        **arrays,
     )
-    return buffer.getvalue()
 
 
 def fingerprint(supernet: Supernet, rules: FusionRules) -> str:
@@ -187,7 +163,8 @@ def shipped_name(supernet: Supernet, rules: FusionRules) -> str:
 
 def _stored(supernet: Supernet, rules: FusionRules) -> list[bytes]:
     found = []
-    for place in (SHIPPED_TABLES / shipped_name(supernet, rules), _cached_path(supernet, rules)):
+    name = shipped_name(supernet, rules)
+    for place in (SHIPPED_TABLES / name, cached_path(name)):
         try:
             found.append(place.read_bytes())
         except OSError:
@@ -195,28 +172,12 @@ def _stored(supernet: Supernet, rules: FusionRules) -> list[bytes]:
     return found
 
 
-def _cached_path(supernet: Supernet, rules: FusionRules) -> Path:
-    return cache_folder() / "tables" / shipped_name(supernet, rules)
-
-
 def _read(content: bytes, supernet: Supernet, rules: FusionRules) -> MemberKernels | None:
     """A table, or None where the file is damaged or was made from something else."""
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            configurations = {
-                name.removeprefix(TYPE): file[name].astype(np.int64) for name in file.files if name.startswith(TYPE)
-            }
-            made_from = str(file["fingerprint"]), json.loads(str(file["fields"]))
-            if made_from != (fingerprint(supernet, rules), _fields(configurations)):
-                return None
-            return MemberKernels(
-                supernet, rules, file["counts"].astype(np.int64), configurations, file["member_of"].astype(np.int64),
-                SegmentSizes(file["macs"], file["parameters"]),
-            )  # fmt: skip
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, UnknownNameError):
+    read = read_table(content, fingerprint(supernet, rules))
+    if read is None:
         return None
-
-
-def _fields(configurations: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
-    """What the numbers of each kernel type's configurations mean."""
-    return {name: list(kernel_type(name).fields) for name in sorted(configurations)}
+    configurations, arrays = read
+    sizes = SegmentSizes(arrays["macs"], arrays["parameters"])
+    counts, member_of = arrays["counts"].astype(np.int64), arrays["member_of"].astype(np.int64)
+    return MemberKernels(supernet, rules, counts, configurations, member_of, sizes)
