@@ -1,0 +1,333 @@
+"""``latcast device suggest`` and ``latcast device kit``: which networks to time on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from latcast.cli import options
+from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from latcast.devices.added_device import Suggestion
+    from latcast.predictors.platform_predictor import PlatformPredictor
+    from latcast.records import Reference
+
+INFORMATION = "information"
+"""What ``--method`` calls the choice of the model of devices; the others are those of the signature selections."""
+
+
+def _methods() -> Sequence[str]:
+    from latcast.devices.signature_selection import SELECTIONS
+
+    return (INFORMATION, *SELECTIONS.names())
+
+
+def _kit_precisions() -> Sequence[str]:
+    from latcast.devices.signature_kit import PRECISIONS
+
+    return PRECISIONS
+
+
+def _formats(text: str) -> str:
+    from latcast.devices.signature_kit import FORMATS
+
+    unknown = [name for name in options.names_in(text) if name not in FORMATS]
+    if unknown:
+        raise typer.BadParameter(f"'{unknown[0]}' is none of {', '.join(FORMATS)}")
+    return text
+
+
+Data = Annotated[
+    list[str] | None,
+    Option(
+        "--data", "-d",
+        help="Latencies of known devices to choose from: a store, a JSON Lines file, the folder of a published dataset, or the "
+        "name of an imported one; several add up. [default: the model of devices]",
+    ),
+]  # fmt: skip
+
+
+Known = Annotated[
+    str | None,
+    Option("--known", metavar="PATTERN", help="Which platforms of --data, as a pattern of ids: '*/tflite-*/*/fp32'."),
+]
+
+
+Count = Annotated[int, Option("--count", "-n", help="How many networks.", min=1)]
+
+
+MaxMb = Annotated[float | None, Option("--max-mb", help="Only networks of at most so many MB in fp32.", min=0.1)]
+
+
+Method = Annotated[
+    str,
+    Option(
+        "--method",
+        help="How they are chosen: information narrows the intervals of the model of devices; the others choose from --data.",
+        callback=options.one_of(_methods),
+    ),
+]
+
+
+def suggest(
+    device: Annotated[
+        str | None,
+        Argument(metavar="[BUNDLE]", help="A bundle that device add wrote. [default: a device of which nothing is known]"),
+    ] = None,
+    count: Count = 10,
+    models: Annotated[
+        list[str] | None,
+        Option("--for", metavar="MODEL", help="Networks whose intervals count: files or names. [default: all alike]"),
+    ] = None,
+    method: Method = INFORMATION,
+    data: Data = None,
+    known: Known = None,
+    unit: Annotated[str, Option("--unit", "-u", help="Of a device of which nothing is known: cpu, gpu or npu.")] = "cpu",
+    max_mb: MaxMb = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Which networks to measure next: those that would narrow the intervals most.
+
+    \b
+    Examples:
+      latcast device suggest pi5.zip --for my_network.onnx
+      latcast device suggest -n 5 --unit gpu
+      latcast device suggest --method mutual_information --data phones.jsonl.gz --known '*/tflite-*/*/fp32'
+    """
+    if method != INFORMATION or data:
+        _suggest_from_data(data, count, INFORMATION if method == INFORMATION else method, known, max_mb, seed, as_json=as_json)
+        return
+    predictor = _predictor_of(device, unit)
+    with StageProgress() as progress:
+        progress.show("weighing networks", 0.0)
+        now, found = suggested(predictor, count, models or (), max_mb)
+    if as_json:
+        print_json(
+            {
+                "method": INFORMATION,
+                "high_over_latency": reach(now),
+                "networks": [
+                    {**each.reference.to_json(), "key": each.reference.key, "high_over_latency": reach(each.deviation)}
+                    for each in found
+                ],
+            }
+        )
+        return
+    what = "the networks asked for" if models else "networks"
+    print_table(
+        f"{len(found)} networks that tell most of {device or f'an unknown {unit}'}",
+        ("network", "interval after it"),
+        [(each.reference.name, _percent(each.deviation)) for each in found],
+    )
+    print(f"the typical 90 % interval of {what} is {_percent(now)} now")
+
+
+def _suggest_from_data(
+    data: Sequence[str] | None, count: int, method: str, known: str | None, max_mb: float | None, seed: int, *, as_json: bool
+) -> None:
+    from latcast.devices.known_latencies import known_table
+    from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
+
+    if not data:
+        raise typer.BadParameter(f"{method} chooses from measured latencies; name them with --data", param_hint="--method")
+    method = DEFAULT_METHOD if method == INFORMATION else method
+    table = known_table(data, known or "*")
+    choice = choose_signature(table, count, method=method, seed=seed, most_parameters=_parameters(max_mb))
+    if as_json:
+        networks = [
+            {**network.to_json(), "key": network.key, "typical_ms": latency_ms}
+            for network, latency_ms in zip(choice.networks, choice.typical_ms, strict=True)
+        ]
+        counts = {"known_networks": len(table.networks), "known_platforms": len(table.platforms)}
+        used = {"used_networks": len(choice.table.networks), "used_platforms": len(choice.table.platforms)}
+        print_json({"method": method, "seed": seed, "networks": networks, **counts, **used})
+        return
+    print_table(
+        f"{count} networks that describe a device, by {method.replace('_', ' ')}",
+        ("network", "space", "typical ms"),
+        [
+            (network.name, network.space, milliseconds(latency_ms))
+            for network, latency_ms in zip(choice.networks, choice.typical_ms, strict=True)
+        ],
+    )
+    print(
+        f"chosen from {len(choice.table.networks)} of {len(table.networks)} networks, measured on "
+        f"{len(choice.table.platforms)} of {len(table.platforms)} platforms"
+    )
+
+
+def kit(
+    output: Annotated[Path, Option("--output", "-o", help="The kit's folder, or a .zip of it.")],
+    networks: Annotated[
+        list[str] | None,
+        Argument(metavar="[NETWORK]...", help="Published networks, instead of choosing some."),
+    ] = None,
+    data: Data = None,
+    count: Count = 10,
+    method: Method = INFORMATION,
+    known: Known = None,
+    precision: Annotated[
+        str, Option("--precision", "-p", help="fp32 or int8.", callback=options.one_of(_kit_precisions))
+    ] = "fp32",
+    formats: Annotated[str, Option("--formats", help="Which of tflite, onnx and ncnn.", callback=_formats)] = "",
+    max_mb: MaxMb = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Networks as files and a script that times them, for devices on which latcast does not run.
+
+    \b
+    Examples:
+      latcast device kit -o kit.zip --formats tflite
+      latcast device kit resnet18 mobilenet_v2 -o kit --precision int8
+    """
+    from latcast.devices.signature_kit import FORMATS, write_kit
+
+    references, chosen = _kit_networks(networks, data, count, method, known, seed, max_mb)
+    wanted = [name for name in FORMATS if not formats or name in options.names_in(formats)]
+    done: list[str] = []
+    with StageProgress() as progress:
+
+        def watch(name: str) -> None:
+            progress.show(f"writing {name}", len(done) / len(references))
+            done.append(name)
+
+        written = write_kit(references, output, formats=wanted, precision=precision, chosen=chosen, watch=watch)
+    for name, kind, reason in written.left_out:
+        warn(f"{name} is not written for {kind}: {reason}")
+    if as_json:
+        print_json(
+            {
+                "folder": str(output), "precision": precision, "size_bytes": written.size_bytes,
+                "archive_bytes": written.archive_bytes, "chosen": chosen,
+                "networks": [network.to_json() for network in written.manifest.networks],
+                "left_out": [dict(zip(("network", "format", "reason"), each, strict=True)) for each in written.left_out],
+            }
+        )  # fmt: skip
+        return
+    size = f"{written.size_bytes / 1e6:.0f} MB"
+    if written.archive_bytes is not None:
+        size = f"{written.archive_bytes / 1e6:.1f} MB, unpacked {size}"
+    print_table(
+        f"{output}: {len(written.manifest.networks)} networks in {precision}, {size}",
+        ("network", "input", "formats"),
+        [
+            (network.name, "x".join(map(str, network.input_shape)), ", ".join(network.files))
+            for network in written.manifest.networks
+        ],
+    )
+    folder, unpacking = output, ""
+    if written.archive_bytes is not None:
+        folder, unpacking = Path(output.stem), f"Unpack it (unzip {output}). "
+    print(
+        f"\n{unpacking}Put the tools into {folder / 'tools'} (its README.md says where they come from), then:\n\n"
+        f"    sh {folder / 'android.sh'} --threads 1                      on an Android phone, over adb\n"
+        f"    sh {folder / 'measure.sh'} --device rpi5 --threads 1        on this or another computer\n\n"
+        "Each ends with the command that adds the device from what it measured:\n\n"
+        f"    latcast device add rpi5 --unit cpu1 --runtime tflite-2.17 --precision {precision} --measured {folder} -o rpi5.zip\n"
+        "    latcast predict my_network.onnx --on rpi5.zip"
+    )
+
+
+def _kit_networks(
+    names: Sequence[str] | None,
+    data: Sequence[str] | None,
+    count: int,
+    method: str,
+    known: str | None,
+    seed: int,
+    max_mb: float | None,
+) -> tuple[Sequence[Reference], dict[str, Any]]:
+    """The networks of a kit, and how they were chosen."""
+    from latcast.devices.known_latencies import known_table
+    from latcast.devices.signature_selection import DEFAULT_METHOD, choose_signature
+    from latcast.spaces.catalogue import network_named
+
+    if names:
+        return [network_named(name) for name in names], {"by": "name"}
+    if data:
+        method = DEFAULT_METHOD if method == INFORMATION else method
+        table = known_table(data, known or "*")
+        choice = choose_signature(table, count, method=method, seed=seed, buildable=True, most_parameters=_parameters(max_mb))
+        return choice.networks, {"by": method, "seed": seed, "platforms": len(choice.table.platforms)}
+    if method != INFORMATION:
+        raise typer.BadParameter(f"{method} chooses from measured latencies; name them with --data", param_hint="--method")
+    _, found = suggested(_predictor_of(None, "cpu"), count, (), max_mb)
+    return [each.reference for each in found], {"by": INFORMATION}
+
+
+def _parameters(megabytes: float | None) -> float | None:
+    """Of so many megabytes in single precision."""
+    return None if megabytes is None else megabytes * 1e6 / 4
+
+
+def _predictor_of(device: str | None, unit: str) -> PlatformPredictor:
+    """Of a bundle, or of a unit of which nothing is known."""
+    from latcast.devices.added_device import add_device
+    from latcast.devices.device_model_file import load_device_model
+    from latcast.devices.measured_networks import MeasuredNetworks
+    from latcast.predictors.forecast import load
+    from latcast.records import Platform
+
+    if device is None:
+        platform = Platform.parse(f"unknown/tflite-unstated/{unit}/fp32")
+        return add_device(platform, MeasuredNetworks(()), load_device_model()).predictor
+    found = load(device)
+    if found.device is None:
+        raise typer.BadParameter(
+            f"{device} was profiled, not added from a few networks: profile it again for longer", param_hint="BUNDLE"
+        )
+    return found
+
+
+def suggested(
+    predictor: PlatformPredictor, count: int, models: Sequence[str] = (), max_mb: float | None = None
+) -> tuple[float, list[Suggestion]]:
+    """Mean deviation now, and suggestions out of the networks that the model of devices keeps, without those measured already."""
+    import numpy as np
+
+    from latcast.devices.added_device import suggest_networks
+    from latcast.devices.device_model_file import load_device_model
+    from latcast.devices.known_platforms import RULES
+    from latcast.devices.network_kernels import network_kernels
+    from latcast.kernels.rules import load_rules
+    from latcast.predictors.card import TRAINING_KEYS
+    from latcast.predictors.network_features import NetworkFeatures
+    from latcast.spaces import build
+    from latcast.spaces.models import as_graph
+
+    most, known = _parameters(max_mb), set(predictor.card.get(TRAINING_KEYS) or ())
+    kept = [each for each in load_device_model().signature if most is None or build(each).parameter_count <= most]
+    choices = [each for each in kept if each.key not in known]
+    if not kept:
+        raise typer.BadParameter(f"no network of at most {max_mb:g} MB is left to choose from", param_hint="--max-mb")
+    rules = load_rules(RULES)
+    features = NetworkFeatures.of([network_kernels(each, rules) for each in kept])
+    among = features.rows(np.array([place for place, each in enumerate(kept) if each.key not in known], dtype=int))
+    wanted = NetworkFeatures.of([network_kernels(as_graph(each), rules) for each in models]) if models else features
+    assert predictor.device is not None
+    return suggest_networks(predictor.device, choices, among, wanted, count)
+
+
+def reach(deviation: float) -> float:
+    """Upper bound over latency."""
+    import math
+
+    from latcast.predictors.device_forecast import LEVEL_DEVIATIONS
+
+    return math.exp(LEVEL_DEVIATIONS * deviation)
+
+
+def _percent(deviation: float) -> str:
+    return percent_of(reach(deviation))
+
+
+def percent_of(over: float) -> str:
+    """The interval whose upper bound is so many times the latency, as people read it."""
+    return f"-{100 * (1 - 1 / over):.0f} to +{100 * (over - 1):.0f} %"
