@@ -87,14 +87,9 @@ def transformer_platform(platform: Platform) -> Platform:
     return replace(platform, runtime=runtime, runtime_version=version)
 
 
-CNNS_ALONE = frozenset({("pytorch", "int8")})
-"""Runtimes and precisions whose transformers make CNNs worse: on Pixel 4's large core CNNs of lineages held out go from 10.1 to
-11.1 % with them, random CNNs from 2.1 to 3.0."""
-
-
 def learns_from_transformers(platform: Platform) -> bool:
     """Whether the shipped predictor of a platform also learns from what :func:`transformer_platform` ran: those of CPUs do."""
-    return unit_kind(platform.unit) == "cpu" and (platform.runtime, platform.precision) not in CNNS_ALONE
+    return unit_kind(platform.unit) == "cpu"
 
 
 def learned_from(path: Path, platform: Platform) -> TrainingData:

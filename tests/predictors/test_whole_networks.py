@@ -159,6 +159,32 @@ def test_under_tflite_a_layer_normalisation_goes_six_times_over_its_elements() -
     assert tflite == pytest.approx([6 * 5e-8, 6 * 5e-7, 5e-7, 3e-3])
 
 
+def test_a_group_computes_at_twice_the_speed_of_a_dense_convolution_under_pytorch_in_fp32_alone() -> None:
+    names = ("pytorch-2.0/1large/fp32", "pytorch-2.0/1large/int8", "pytorch-2.0/gpu/fp16")
+    priors = [prior_coefficients(Platform.parse(f"phone/{name}"), ["conv 1x1", "conv grouped"])[0][:-1] for name in names]
+
+    assert [prior.reshape(2, -1)[1, 0] / prior.reshape(2, -1)[0, 0] for prior in priors] == pytest.approx([0.5, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("platform", "moving"), [("pytorch-2.0/1large/fp32", 2.0), ("pytorch-2.0/1large/int8", 0.4), ("tflite-2.10/1large/int8", 0.4)]
+)
+def test_products_of_activations_compute_as_fast_as_those_with_weights(platform: str, moving: float) -> None:
+    prior, deviation = prior_coefficients(Platform.parse(f"phone/{platform}"), ["matmul", "linear matrix"], TERMS)
+
+    assert prior[:4].tolist() == prior[4:8].tolist()
+    assert deviation[:4].tolist() == [0.3, moving, moving, 2.0]
+    assert deviation[4] == 2.0
+
+
+def test_copies_between_layouts_are_as_free_as_other_prices() -> None:
+    phone = Platform.parse("phone/pytorch-2.0/1large/fp32")
+
+    _, deviation = prior_coefficients(phone, ["conv 1x1"], network_term_names(phone))
+
+    assert deviation[-4:].tolist() == [2.0, 2.0, 2.0, 2.0]
+
+
 def test_what_some_runtimes_compute_element_by_element_may_compute_a_hundred_times_slower_and_moves_as_usual() -> None:
     _, deviation = prior_coefficients(PLATFORM, ["activation gelu", "softmax", "layer norm", "activation relu"])
 

@@ -42,9 +42,9 @@ XNNPACK_LOOP_MS = 1.5e-8
 """The same in XNNPACK, which finds the pixels of a tap through a table made beforehand."""
 
 PRIOR_LAYOUT_MS = (2e-6, 6e-6, 2e-6)
-LAYOUT_DEVIATION = 4.0
 """Milliseconds an element of :data:`latcast.predictors.layout_copies.LAYOUT_TERMS`, what all classes pay alike: the second cache
-answers in 3 ns, memory in 100 with a dozen reads under way, fewer on small cores."""
+answers in 3 ns, memory in 100 with a dozen reads under way, fewer on small cores. Few CNNs tell the first two apart, so that
+these are no freer than others: MobileViT's maps, whose reads all go to memory, would come out twice too long."""
 
 GENERIC_MS = 6e-7
 """Milliseconds a FLOP, and an inner loop, of TFLite's convolutions in groups: one product after another, four cycles each, on one
@@ -61,8 +61,16 @@ BOUND_BY_MEMORY = frozenset(
 )  # fmt: skip
 """Classes that read and write at the device's speed and do little else, so that the prior says much of them."""
 
+NATIVE_GROUP_FLOP = 0.5
+"""A FLOP of a convolution in groups against one of a dense one, under PyTorch in fp32: the weights of a group stay in the first
+cache. Three ResNeXt alone say little of it, and small cores without RegNet took groups for a third too long."""
+
 FREE_CLASSES = frozenset({"conv grouped", "conv grouped single", "conv grouped split"})
 """Classes that some runtimes run by a generic path, computing tens of times slower than others do."""
+
+PRODUCTS = frozenset({"matmul", "einsum"})
+"""Products of two activations. They are computed as fast as those with weights (fp32 in int8 networks, too), which networks whose
+products are all small, and start slowly, would not say of those whose are large."""
 
 SCALAR_CLASSES = frozenset({"error function", "exponential", "hard activation", "layer norm", "softmax"})
 """Classes that some runtimes compute one element after another, or in many passes, at a hundredth of the speed of others."""
@@ -151,7 +159,7 @@ def prior_coefficients(platform: Platform, classes: list[str], terms: Sequence[s
         rows.append(_prior_row(name, sort, platform)[: len(terms)])
         own = _deviations(name, sort, platform.runtime)
         # What makes FLOPs dear on a generic path makes its loops dear.
-        deviations += [*own, own[0], *[LAYOUT_DEVIATION] * len(LAYOUT_TERMS)][: len(terms)]
+        deviations += [*own, own[0], *[USUAL_DEVIATION] * len(LAYOUT_TERMS)][: len(terms)]
     prior = np.concatenate([*rows, [PRIOR_OVERHEAD_MS[sort]]])
     return prior, np.array([*deviations, PRIOR_OVERHEAD_DEVIATION])
 
@@ -162,6 +170,8 @@ def _prior_row(name: str, sort: str, platform: Platform) -> np.ndarray:
     row = np.array([*PRIOR_MS[sort], XNNPACK_LOOP_MS if (platform.runtime, sort) in XNNPACK else PRIOR_LOOP_MS, *PRIOR_LAYOUT_MS])
     if name.startswith("depthwise"):
         row[0] *= DEPTHWISE_SLOWDOWN * (WIDE_DEPTHWISE_SLOWDOWN if pytorch and name == "depthwise wide" else 1.0)
+    if (platform.runtime, sort) in CHANNELS_FIRST and name in FREE_CLASSES:
+        row[0] *= NATIVE_GROUP_FLOP
     if tflite and name in FREE_CLASSES:
         row[[0, len(TERMS)]] = GENERIC_MS * platform.threads
     if tflite:
@@ -186,6 +196,9 @@ def _deviations(name: str, sort: str, runtime: str) -> list[float]:
         if native:
             return [NATIVE_DEVIATION] * 4
         return [GENERIC_DEVIATION if sort != "gpu" and runtime == "tflite" else FREE_DEVIATION, moving, moving, moving]
+    if name in PRODUCTS:
+        beside = MEMORY_DEVIATION if sort == "cpu int8" else moving
+        return [NATIVE_DEVIATION, beside, beside, moving]
     if (runtime, sort) in CHANNELS_FIRST and name.startswith(("conv", "depthwise")):
         return [USUAL_DEVIATION, PACKED_DEVIATION, USUAL_DEVIATION, USUAL_DEVIATION]
     if sort == "cpu" and runtime == "tflite" and name in PACKED_CLASSES:
