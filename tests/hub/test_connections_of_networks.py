@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from latcast.hub.comparable import MAIN_GROUP
 from latcast.hub.database import HubDatabase
 from latcast.hub.model import LOG_SCALE, Observation
-from latcast.hub.queries import MAIN_GROUP, HubReader
+from latcast.hub.queries import HubReader
 from latcast.hub.refitting import ServedModel, refit
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import model

@@ -13,8 +13,9 @@ from starlette.concurrency import run_in_threadpool
 
 from latcast.errors import HubError
 from latcast.hub import browser
+from latcast.hub.entries import network_json
 from latcast.hub.listing import DEVICES, NETWORKS, PLATFORMS, Cursor, Find, Limit, Listing, Row, SortBy
-from latcast.hub.queries import NotFoundError, network_json
+from latcast.hub.queries import NotFoundError
 from latcast.hub.site import Site, as_json
 from latcast.hub.snapshot import list_snapshots, snapshot_file
 from latcast.hub.tokens import Token

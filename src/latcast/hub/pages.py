@@ -19,8 +19,9 @@ from starlette.concurrency import run_in_threadpool
 from latcast.hub import browser
 from latcast.hub.api import PLATFORM_PATH, Key, Part
 from latcast.hub.charts import NOTHING_DRAWN, LogAxis, interval_rows, strip_rows
+from latcast.hub.entries import elsewhere
 from latcast.hub.listing import NETWORKS, Cursor, Find, Listing, Portion, Row, SortBy
-from latcast.hub.queries import YARDSTICK, NotFoundError, elsewhere
+from latcast.hub.queries import YARDSTICK, NotFoundError
 from latcast.hub.site import Site, as_json
 from latcast.spaces.catalogue import network_named
 

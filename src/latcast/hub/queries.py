@@ -6,8 +6,6 @@ import json
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,16 +18,17 @@ from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, sto
 from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.cells import FEWEST_NETWORKS, Cells, read_cells
+from latcast.hub.comparable import MAIN_GROUP, Connections, connections_of
 from latcast.hub.database import HubDatabase
-from latcast.hub.model import Forecast, connected_groups
+from latcast.hub.entries import elsewhere, forecast_json, named, network_json, unmeasured_json
+from latcast.hub.model import Forecast
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.bundle_index import LOCAL, IndexEntry, available_platforms, shipped_pool
+from latcast.predictors.bundle_index import IndexEntry, shipped_pool
 from latcast.predictors.forecast import load, predict_many
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import network_named
-from latcast.spaces.models import models
 
 if TYPE_CHECKING:
     from latcast.hub.refitting import ServedModel
@@ -48,41 +47,6 @@ TYPICAL = 50
 
 class NotFoundError(HubError):
     """The hub has nothing of this name."""
-
-
-MAIN_GROUP = 0
-
-
-@dataclass(frozen=True)
-class Connections:
-    """Which platforms and networks compare: those of one group are connected by measurements, and those of the main group,
-    number 0, by networks of known kernels too, which the model of devices compares with each other.
-
-    Attributes:
-        platforms: Platform id to the number of its group.
-        networks: Reference key to the same.
-    """
-
-    platforms: Mapping[str, int]
-    networks: Mapping[str, int]
-
-
-def connections_of(cells: Cells, known: Callable[[str], bool]) -> Connections:
-    """The groups of some cells.
-
-    Args:
-        cells: Networks on platforms.
-        known: Whether a network with this key has known kernels.
-    """
-    # One more platform, which "ran" every network of known kernels: the model of devices.
-    model = [place for place, key in enumerate(cells.networks) if known(key)]
-    platforms = np.concatenate([np.zeros(len(model), dtype=np.int64), cells.platform + 1])
-    networks = np.concatenate([np.array(model, dtype=np.int64), cells.network])
-    of_platform, of_network = connected_groups(platforms, networks, len(cells.platforms) + 1, len(cells.networks))
-    return Connections(
-        dict(zip(cells.platforms, of_platform[1:].tolist(), strict=True)),
-        dict(zip(cells.networks, of_network.tolist(), strict=True)),
-    )
 
 
 class OwnLatencies(NamedTuple):
@@ -186,7 +150,10 @@ class HubReader:
     def all_platforms(self) -> list[dict[str, Any]]:
         """Those of :meth:`platforms`, and those that come with latcast: ``source`` is "hub", "shipped" or "user"."""
         measured = {item["id"]: {**item, "source": "hub"} for item in self.platforms()}
-        return [*measured.values(), *(_known(each) for name, each in self._shipped().items() if name not in measured)]
+        return [
+            *measured.values(),
+            *(unmeasured_json(each) for name, each in self._shipped().items() if name not in measured),
+        ]
 
     def _shipped(self) -> Mapping[str, IndexEntry]:
         """Platforms that need no measurement here, by id."""
@@ -477,68 +444,3 @@ def _count(session: Session, query: Select[Any]) -> int:
 def _storable(text: str) -> bool:
     """Whether a database can hold a text at all: asking PostgreSQL for one with a NUL is an error."""
     return text.isprintable() and len(text) <= 200
-
-
-@cache
-def elsewhere() -> Mapping[str, IndexEntry]:
-    """Platforms that can be predicted for without a hub, but for this machine's own, which is another one everywhere."""
-    return {each.platform: each for each in available_platforms() if Platform.parse(each.platform).device != LOCAL}
-
-
-def _known(entry: IndexEntry) -> dict[str, Any]:
-    """A platform that nobody measured here as lists show it."""
-    parts = Platform.parse(entry.platform)
-    return {
-        "id": entry.platform,
-        "device": parts.device,
-        "runtime": parts.runtime,
-        "runtime_version": parts.runtime_version,
-        "unit": parts.unit,
-        "precision": parts.precision,
-        "networks": int(entry.card.get("measurements") or 0),
-        "measurements": 0,
-        "last_taken_at": None,
-        "trusted": True,
-        "group": MAIN_GROUP,
-        "source": entry.source,
-    }
-
-
-@cache
-def _published() -> tuple[Mapping[str, str], frozenset[str]]:
-    """Reference key to the name of each network that latcast knows by a name, and these names."""
-    names = [each.name for each in models()]
-    return {network_named(name).key: name for name in names}, frozenset(name.rpartition("/")[2] for name in names)
-
-
-def named(reference: Reference) -> Reference:
-    """A network under the name that it has for everybody.
-
-    A published network has that of the catalogue, whatever the first uploader called it. Another network that was given the
-    name of a published one has the beginning of its key behind it.
-    """
-    by_key, names = _published()
-    name = by_key.get(reference.key)
-    if name is None:
-        said = reference.name or reference.key
-        name = f"{said} ({reference.space}, {reference.key[:6]})" if said in names else said
-    return replace(reference, name=name)
-
-
-def network_json(reference: Reference) -> dict[str, Any]:
-    """A network as lists show it."""
-    return {"key": reference.key, "name": reference.name or reference.key, "space": reference.space}
-
-
-def forecast_json(forecast: Forecast) -> dict[str, float]:
-    """A prediction as lists show it."""
-    return {"latency_ms": forecast.latency_ms, "low_ms": forecast.low_ms, "high_ms": forecast.high_ms}
-
-
-def forecasts_json(references: Sequence[Reference], forecasts: Mapping[str, Forecast]) -> list[dict[str, Any]]:
-    """Predictions in the order that they were asked for; null figures where the model has none."""
-    nothing = {"latency_ms": None, "low_ms": None, "high_ms": None}
-    return [
-        {**network_json(item), **(forecast_json(forecasts[item.key]) if item.key in forecasts else nothing)}
-        for item in references
-    ]

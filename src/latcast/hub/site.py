@@ -20,10 +20,11 @@ from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
+from latcast.hub.entries import forecasts_json
 from latcast.hub.isolation import IsolatedForecasts, UnavailableError
 from latcast.hub.model import Forecast
 from latcast.hub.model_forecasts import ModelRequest
-from latcast.hub.queries import YARDSTICK, HubReader, forecasts_json
+from latcast.hub.queries import YARDSTICK, HubReader
 from latcast.hub.refitting import Refitter, ServedModel
 from latcast.records import Reference
 

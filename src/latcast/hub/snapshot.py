@@ -18,7 +18,8 @@ from latcast.errors import HubError
 from latcast.extras import require, unavailable
 from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
-from latcast.hub.queries import HubReader, named
+from latcast.hub.entries import named
+from latcast.hub.queries import HubReader
 from latcast.measure.environment import utc_now
 from latcast.reading import parse_json
 from latcast.records import Measurement, Platform
