@@ -22,6 +22,7 @@ from latcast.workgroups.exporting import chosen_sizes, tune_sizes
 from latcast.workgroups.gpu_interfaces import find_device
 from latcast.workgroups.litert_delegate import clock_of, load_resized, write_program_cache
 from latcast.workgroups.measuring import SweepPlan
+from latcast.workgroups.sizes import WorkGroup
 from latcast.workgroups.webgpu import INTERFACE as WEBGPU
 
 RESULTS = Path(__file__).with_name("results") / "workgroups.json"
@@ -89,8 +90,10 @@ def measure(network: str, rounds: int, tell: Callable[[str], None], folder: Path
         **{by: chosen_sizes(cache, profile, by) for by in ("rules", "kfast")},
         "tuning": tuned.sizes,
     }
-    saved = home / "rounds.json"
-    times: dict[str, list[float]] = json.loads(saved.read_text()) if saved.exists() else {name: [] for name in choices}
+    saved, wanted = home / "rounds.json", {name: _text(sizes) for name, sizes in choices.items()}
+    kept = json.loads(saved.read_text()) if saved.exists() else {}
+    # Rounds with other sizes, of another tuning, say nothing of these.
+    times: dict[str, list[float]] = kept["times_ms"] if kept.get("sizes") == wanted else {name: [] for name in choices}
     if len(times["own"]) < rounds:
         models = {name: load_resized(data, cache.resized(sizes), made(home / name)) for name, sizes in choices.items()}
         inputs = [np.random.default_rng(0).standard_normal(shape, dtype=np.float32) for shape in _inputs(network)]
@@ -109,7 +112,7 @@ def measure(network: str, rounds: int, tell: Callable[[str], None], folder: Path
                 taken[name] = (clock_ns() - begin_ns) * 1e-6
             for name, spent_ms in taken.items():
                 times[name].append(spent_ms)
-            saved.write_text(json.dumps(times))
+            saved.write_text(json.dumps({"sizes": wanted, "times_ms": times}))
             tell(f"{network}: round {len(times['own'])} of {rounds}")
         for model in models.values():
             model.close()
@@ -132,6 +135,10 @@ def measure(network: str, rounds: int, tell: Callable[[str], None], folder: Path
         },
         "gains": {name: gain(own, np.array(times[name])) for name in TITLES},
     }
+
+
+def _text(sizes: Mapping[int, WorkGroup]) -> dict[str, str]:
+    return {str(number): str(size) for number, size in sorted(sizes.items())}
 
 
 def _described(sweep: Any) -> dict[str, Any]:

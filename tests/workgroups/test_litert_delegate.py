@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError, MeasurementError, RuntimeFailure
+from latcast.runtimes import litert_native
 from latcast.testing.contracts import GpuInterfaceContract
 from latcast.workgroups.gpu_interfaces import find_device
 from latcast.workgroups.litert_delegate import clock_of, load_resized, one_convolution, write_program_cache
@@ -65,6 +67,24 @@ def test_a_cpu_to_which_the_process_is_pinned_is_timed_by_its_own_work(monkeypat
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
     assert clock_of(True) is time.perf_counter_ns
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads are bound to CPUs on Linux alone")
+def test_threads_that_a_driver_bound_elsewhere_come_back_to_the_process_s_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: dict[int, set[int]] = {}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, cpus: bound.update({thread: cpus}))
+    release = threading.Event()
+    other = threading.Thread(target=release.wait)
+    other.start()
+    try:
+        litert_native._keep_to_own_cpus()
+    finally:
+        release.set()
+        other.join()
+
+    assert other.native_id is not None
+    assert bound[threading.get_native_id()] == bound[other.native_id] == {1}
 
 
 def test_litert_starts_from_a_cache_with_other_sizes_and_computes_the_same(gpu: None, tmp_path: Path) -> None:

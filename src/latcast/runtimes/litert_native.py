@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version as installed_version
@@ -262,6 +264,16 @@ class NativeModel(LoadedModel):
         )
 
 
+def _keep_to_own_cpus() -> None:
+    """Puts threads back on the CPUs that this one may use: SwiftShader binds its own to the machine's first ones."""
+    threads = Path("/proc/self/task")
+    if threads.is_dir() and hasattr(os, "sched_setaffinity"):
+        own = os.sched_getaffinity(0)
+        for thread in threads.iterdir():
+            with suppress(OSError):  # it has ended
+                os.sched_setaffinity(int(thread.name), own)
+
+
 class GpuModel(LoadedModel):
     """A network on the GPU in fp32, as its program cache says; where there is none, or of something else, LiteRT writes one.
 
@@ -282,6 +294,7 @@ class GpuModel(LoadedModel):
             except RuntimeFailure as problem:
                 told = [line for line in printed().splitlines() if "ERROR" in line or "adapters" in line]
                 raise RuntimeFailure(f"{problem} on the GPU: {told[0] if told else 'no reason given'}") from problem
+        _keep_to_own_cpus()
 
     def outputs(self) -> list[np.ndarray]:
         """What the last run wrote, each flat, float32."""
