@@ -2,6 +2,7 @@
 
 accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
 outsiders RUNTIME  the same on 60 networks drawn from timm, torchvision and transformers, after a profile of five minutes
+coverage RUNTIME   share of timm's networks whose kernels that profile knows
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
 tables             print the Markdown tables of all platforms
@@ -125,6 +126,22 @@ def outsiders(
         found = judged.judge_outsiders(bench, first)
         judged.write(bench, found)
         print(judged.outsiders_table({bench.name: found}))
+
+
+@app.command()
+def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
+    """Of how many of timm's networks the profile that ``outsiders`` took covers nearly all kernels, FLOPs and milliseconds."""
+    from benchmarks import mix_coverage
+    from benchmarks.outsiders import outsiders_bench
+
+    bench, say = outsiders_bench(runtime, precision, cpu, 0), console(stderr=True).print
+
+    def watch(done: int, total: int) -> None:
+        if done % 200 == 0:
+            say(f"{done} of {total} networks")
+
+    mix_coverage.write(bench, mix_coverage.shares_covered(bench, watch))
+    print(mix_coverage.coverage_table())
 
 
 @app.command()

@@ -43,11 +43,11 @@ def zoo_networks(count: int, seed: int) -> list[Reference]:
 
 
 def collect_zoo(networks: Iterable[Reference], rules: FusionRules) -> KernelZoo:
-    """The kernels of networks under a runtime's rules, in order of first occurrence; free ones are left out."""
+    """The kernels of networks under a runtime's rules, in order of first occurrence; free ones and reorders are left out."""
     found: dict[str, Counter[Configuration]] = {}
     for reference in networks:
         for kernel in find_kernels(build(reference), rules):
-            if not kernel.free:
+            if kernel.nodes and not kernel.free:
                 found.setdefault(kernel.kernel_type, Counter())[kernel.configuration] += 1
     return dict(sorted(found.items()))
 
