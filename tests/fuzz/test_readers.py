@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,13 @@ from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
 from latcast.workgroups.audit import audit, summarise
+from latcast.workgroups.devices import load_profile
+from latcast.workgroups.exporting import chosen_sizes
 from latcast.workgroups.kernel_tuner_cache import read_cache
+from latcast.workgroups.program_cache import read_program_cache
 from tests.datasets.importers.usc.small_dataset import write_dataset
 from tests.fuzz.mutations import case_count, mutated, mutated_value, outcome, try_cases
+from tests.workgroups.program_caches import program_cache
 from tests.workgroups.test_kernel_tuner_cache import cache
 
 pytestmark = pytest.mark.slow
@@ -181,6 +186,22 @@ def test_sweeps(tmp_path: Path) -> None:
     )
     sound = gzip.compress(as_json(cache()))
     found = try_cases(packed, replayed, [tmp_path / "x.json.gz"], sound=sound, count=case_count(0.02))
+    assert found["refused"] > 0
+
+
+def test_program_caches(tmp_path: Path) -> None:
+    chance = random.Random(12)
+    sound = program_cache()
+
+    def read(path: Path) -> None:
+        found = read_program_cache(path)
+        for kernel in found.kernels:
+            if kernel.kind is not None:
+                chosen_sizes(replace(found, kernels=(kernel,)), load_profile("mi9"), "kfast")
+        found.resized({})
+
+    cases = (mutated(sound, chance) for _ in iter(int, 1))
+    found = try_cases(cases, read, [tmp_path / "x_mldrift_program_cache.bin"], sound=sound, count=case_count(0.05))
     assert found["refused"] > 0
 
 
