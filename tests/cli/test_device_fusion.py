@@ -31,10 +31,10 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     called: dict[str, Any] = {}
 
     def detect(
-        settings: WorkerSettings, location: Path, *, isa: str = "", budget_s: float, alpha: float, check: bool,
+        settings: WorkerSettings, location: Path, *, isa: str = "", budget_s: float, alpha: float, profiler: bool, check: bool,
         watch: Callable[[DetectionProgress], None],
     ) -> tuple[Detection, Score | None]:  # fmt: skip
-        called.update(settings=settings, location=location, isa=isa, budget_s=budget_s, alpha=alpha)
+        called.update(settings=settings, location=location, isa=isa, budget_s=budget_s, alpha=alpha, profiler=profiler)
         stopwatch = MadeUpStopwatch(RULES)
         found = Detector(stopwatch, budget_s=budget_s, operators=OPERATORS, alpha=alpha, watch=watch, clock=stopwatch.clock).run()
         return found, score(found, stopwatch) if check else None
@@ -83,6 +83,16 @@ def test_timings_are_kept_by_runtime_and_unit(latcast: Latcast, home: Path, made
 
 def test_a_runtime_without_a_switch_for_instruction_sets_is_one_line(latcast: Latcast) -> None:
     assert "no switch" in latcast("device", "fusion", "detect", "-r", "onnxruntime", "--isa", "avx2").reason
+
+
+def test_a_profiler_is_asked_unless_it_is_declined(latcast: Latcast, made_up: dict[str, Any]) -> None:
+    found = latcast("device", "fusion", "detect", "--budget", "10", "--no-check")
+    assert made_up["profiler"] is True
+    # The made-up runtime has none.
+    assert "by latencies from end to end" in found.out
+
+    latcast("device", "fusion", "detect", "--no-profiler", "--budget", "10", "--no-check", "--json")
+    assert made_up["profiler"] is False
 
 
 def test_the_threshold_is_an_option(latcast: Latcast, made_up: dict[str, Any]) -> None:

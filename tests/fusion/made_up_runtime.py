@@ -1,4 +1,4 @@
-"""A stopwatch for a runtime whose fusion rules are known: latencies are made from its kernels, with noise."""
+"""A stopwatch for a runtime whose fusion rules are known: costs are made from its kernels, with noise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from latcast.fusion.decision import TimedBatch
+from latcast.fusion.quantities import LATENCY
 from latcast.fusion.stopwatch import Execution
 from latcast.graph.ir import Graph
 from latcast.kernels import FusionRules, find_kernels
@@ -46,6 +47,7 @@ class MadeUpStopwatch:
         seed: int = 0,
     ) -> None:
         self.platform = PLATFORM
+        self.quantity = LATENCY
         self.rules = rules
         self.seconds = 0.0
         self.timed = 0
@@ -65,15 +67,15 @@ class MadeUpStopwatch:
         self.timed += len(networks)
         self.seconds += 0.05 * len(networks)
         drift = np.exp(self._drift * self._rng.standard_normal(self._rounds))
-        latencies, failures = {}, {}
+        costs, failures = {}, {}
         for reference in networks:
             exact = self._exact(reference)
             if isinstance(exact, str):
                 failures[reference.key] = exact
                 continue
             own = np.exp(self._noise * self._rng.standard_normal(self._rounds))
-            latencies[reference.key] = exact / 1e3 * drift * own
-        return TimedBatch(latencies, failures=failures)
+            costs[reference.key] = exact / 1e3 * drift * own
+        return TimedBatch(costs, failures=failures)
 
     def remembered(self) -> list[TimedBatch]:
         return []

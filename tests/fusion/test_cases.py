@@ -106,7 +106,7 @@ def test_a_view_takes_a_kernel_or_nothing(name: str) -> None:
     for rules in (NOTHING, free):
         combination = view_time(name, SETTING)
         batch = MadeUpStopwatch(rules, noise=0.0, drift=0.0).time(combination.networks)
-        times.append(combination.value(batch.latencies).mean())
+        times.append(combination.value(batch.costs).mean())
 
     assert times[0] > 1e-3
     assert times[1] == pytest.approx(0.0, abs=1e-9)
@@ -119,7 +119,7 @@ def test_an_operator_takes_about_one_kernel_by_itself(name: str) -> None:
 
     # What changes the shape is timed with what restores it: one operator more, two for a map of another height and width.
     most = {"conv": 1, "add": 1, "concat": 2, "resize": 3}[name]
-    assert 0.1 <= combination.value(batch.latencies).mean() <= 0.11 * most
+    assert 0.1 <= combination.value(batch.costs).mean() <= 0.11 * most
 
 
 def test_batches_hold_whole_cases_of_one_setting() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from latcast.fusion.connections import DEFAULT_INBOUND, DEFAULT_OUTBOUND, Connections
 from latcast.fusion.detection import Detector
+from latcast.fusion.quantities import LATENCY
 from latcast.kernels import FusionRules
 from tests.fusion.made_up_runtime import MadeUpStopwatch
 
@@ -55,7 +56,7 @@ def test_a_runtime_that_fuses_nothing_has_the_formats_defaults() -> None:
 def test_every_case_has_its_evidence() -> None:
     rules = FusionRules("made-up", pairs={"conv": frozenset({"add"})}, multi_inbound=1)
 
-    data = found(rules).to_json()
+    data = found(rules).to_json(LATENCY)
 
     assert data["cases"]["conv, add, first input"]["fused"] is True
     assert data["cases"]["conv, add, last input"]["fused"] is False

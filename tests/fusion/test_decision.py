@@ -7,6 +7,7 @@ import pytest
 
 from latcast.fusion import decision
 from latcast.fusion.decision import Estimate, TimedBatch, aligned, decide, estimate
+from latcast.fusion.quantities import LATENCY
 from latcast.fusion.test_cases import Combination, Setting, pair_case
 
 SETTING = Setting(blocks=2)
@@ -48,22 +49,50 @@ def test_the_margin_is_a_share_of_the_shorter_operator() -> None:
     answer = decide(CASE, [batch(16.0, 12.0, 16.0)])
 
     assert answer is not None
-    data = answer.to_json()
+    data = answer.to_json(LATENCY)
     assert (data["fused"], data["saved_us"], data["own_us"], data["margin"]) == (True, 1000.0, 1000.0, 0.5)
     # Nothing varies from round to round; 0.6 % of each network from loading to loading, over two blocks.
     assert data["saved_error_us"] == pytest.approx(1000 * 0.006 / 2 * (16**2 + 12**2 + 16**2 + 10**2) ** 0.5, rel=1e-3)
     assert data["rounds"] == 40
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "together", "yes"),
+    [
+        # Kernels in two blocks between two walls: three of conv, one of relu, and one less or as many together.
+        (16.0, 12.0, 16.0, True),
+        (16.0, 12.0, 18.0, False),
+        # Three of either, of which two are changes of layout: one less than those of both is a fusion by the kernel saved,
+        # though only a third of the shorter one.
+        (16.0, 16.0, 20.0, True),
+        # A kernel that takes time in one block of two is not visible.
+        (16.0, 11.0, 16.0, None),
+    ],
+)
+def test_where_kernels_are_counted_a_fusion_saves_one(first: float, second: float, together: float, yes: bool | None) -> None:
+    answer = decide(CASE, [batch(first, second, together)], kernel=1.0)
+
+    assert answer is not None
+    assert answer.yes is yes
+
+
+def test_shared_changes_of_layout_are_no_fusion_where_kernels_are_counted() -> None:
+    # Three kernels each, of which two are changes of layout; two of the four together are shared, and nothing is fused.
+    shared, fused = batch(16.0, 16.0, 18.0), batch(16.0, 16.0, 16.0)
+
+    assert decide(CASE, [shared], kernel=1.0, hidden_cost=2.0).yes is None  # type: ignore[union-attr]
+    assert decide(CASE, [fused], kernel=1.0, hidden_cost=2.0).yes is True  # type: ignore[union-attr]
+
+
 def test_what_all_networks_have_in_common_is_the_host() -> None:
     still = batch(16.0, 12.0, 16.0, noise=0.01)
     host = np.exp(0.3 * np.random.default_rng(5).standard_normal(40))
-    moved = TimedBatch({key: rounds * host for key, rounds in still.latencies.items()})
+    moved = TimedBatch({key: rounds * host for key, rounds in still.costs.items()})
 
     # Thirty per cent of the host's doing are gone, one per cent of each network's own is left.
     assert 0.003 < moved.noise < 0.02
-    for key in still.latencies:
-        assert np.std(moved.steady[key]) / moved.levels_ms[key] < 0.03
+    for key in still.costs:
+        assert np.std(moved.steady[key]) / moved.levels[key] < 0.03
 
 
 def test_noise_that_hides_the_difference_leaves_it_undecided() -> None:
@@ -140,8 +169,8 @@ def test_what_a_shared_layout_may_save_is_no_fusion() -> None:
     # 1 of 1 is saved. If 0.2 of it may be a layout's, 0.8 is left and enough; if 0.6 may be, 0.4 is left and is not.
     batches = [batch(16.0, 12.0, 16.0) for _ in range(20)]
 
-    assert decide(CASE, batches, hidden_ms=0.2).yes is True  # type: ignore[union-attr]
-    doubtful = decide(CASE, batches, hidden_ms=0.6)
+    assert decide(CASE, batches, hidden_cost=0.2).yes is True  # type: ignore[union-attr]
+    doubtful = decide(CASE, batches, hidden_cost=0.6)
     assert doubtful is not None
     assert (doubtful.yes, doubtful.plausible) == (None, False)
 
@@ -149,16 +178,16 @@ def test_what_a_shared_layout_may_save_is_no_fusion() -> None:
 def test_no_shared_layout_stands_against_operators_that_save_nothing() -> None:
     batches = [batch(16.0, 12.0, 18.0) for _ in range(20)]
 
-    assert decide(CASE, batches, hidden_ms=0.6).yes is False  # type: ignore[union-attr]
+    assert decide(CASE, batches, hidden_cost=0.6).yes is False  # type: ignore[union-attr]
 
 
 def test_a_host_that_was_slower_meanwhile_is_divided_out_of_a_batch() -> None:
     first = batch(16.0, 12.0, 16.0)
-    later = TimedBatch({key: 1.5 * rounds for key, rounds in first.latencies.items()}, "another")
+    later = TimedBatch({key: 1.5 * rounds for key, rounds in first.costs.items()}, "another")
 
-    found = aligned(later, first.levels_ms)
+    found = aligned(later, first.levels)
 
-    assert found.levels_ms == pytest.approx(first.levels_ms)
+    assert found.levels == pytest.approx(first.levels)
     assert found.worker == "another"
     assert aligned(later, {}) is later
 
@@ -178,4 +207,4 @@ def test_sums_of_latencies_add_up_and_cancel() -> None:
 
     assert [(reference.key, coefficient) for reference, coefficient in total.terms] == [(a.key, 6.5)]
     assert total.value({a.key: np.array([1.0, 2.0])}).tolist() == [6.5, 13.0]
-    assert total.standard_deviation_ms({a.key: 2.0}, 0.1) == pytest.approx(1.3)
+    assert total.standard_deviation({a.key: 2.0}, 0.1) == pytest.approx(1.3)

@@ -11,7 +11,7 @@ import pytest
 from latcast.errors import BundleError, MeasurementError, UnknownNameError
 from latcast.fusion import detection
 from latcast.fusion.detected_rules import chosen_rules, detect_rules, detected_rules, rules_path, save_detected_rules, with_isa
-from latcast.fusion.stopwatch import TIMING_PLAN
+from latcast.fusion.quantities import LATENCY
 from latcast.kernels import FusionRules
 from latcast.kernels.rules import rules_for
 from latcast.measure.settings import WorkerSettings
@@ -91,20 +91,32 @@ FEW = ("conv", "relu", "tanh", "conv_transpose")
 def few_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latcast.fusion.detected_rules.tested_operators", lambda: FEW)
     monkeypatch.setattr("latcast.fusion.detection.tested_patterns", lambda: {"silu": "silu"})
-    monkeypatch.setattr("latcast.fusion.detected_rules.TIMING_PLAN", replace(TIMING_PLAN, rounds=10, runs_per_round=2))
+    quick = replace(LATENCY, plan=replace(LATENCY.plan, rounds=10, runs_per_round=2))
+    monkeypatch.setattr("latcast.fusion.detected_rules.LATENCY", quick)
 
 
-def test_a_runtime_is_detected_scored_and_gone_on_with(tmp_path: Path) -> None:
-    found, score = detect_rules(settings(), tmp_path / "s.sqlite", budget_s=300.0)
-    again, _ = detect_rules(settings(), tmp_path / "s.sqlite", budget_s=300.0, check=False)
+@pytest.mark.parametrize(("profiler", "by"), [(True, "profile"), (False, "latency")])
+def test_a_runtime_is_detected_scored_and_gone_on_with(tmp_path: Path, profiler: bool, by: str) -> None:
+    found, score = detect_rules(settings(), tmp_path / "s.sqlite", budget_s=300.0, profiler=profiler)
+    again, _ = detect_rules(settings(), tmp_path / "s.sqlite", budget_s=300.0, profiler=profiler, check=False)
 
     assert found.platform.id == "local/madeup-1.0/cpu1/fp32"
+    assert found.quantity.name == by
     assert found.decided == 1.0
     assert found.rules().pairs == RULES.pairs
     assert found.failures == {"conv_transpose": "no kernel for ConvTranspose"}
     assert score is not None
     assert (score.agreement, score.judged) == (1.0, 9)
     assert again.rules().pairs == RULES.pairs
+
+
+def test_a_runtime_without_a_profiler_is_detected_by_latencies(tmp_path: Path) -> None:
+    mute = settings(imports=("tests.fusion.made_up_worker", "tests.fusion.mute_profiler"))
+
+    found, _ = detect_rules(mute, tmp_path / "s.sqlite", budget_s=300.0, check=False)
+
+    assert found.quantity.name == "latency"
+    assert found.rules().pairs == RULES.pairs
 
 
 def test_a_cap_on_instruction_sets_is_part_of_the_platform() -> None:

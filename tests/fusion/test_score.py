@@ -43,8 +43,8 @@ def test_disagreements_are_listed_and_explained(found: Detection) -> None:
     assert (result.precision, result.recall) == (0.5, 0.5)
     said = {item.question: item for item in result.disagreements}
     assert set(said) == {("conv", "tanh"), ("relu", "relu")}
-    assert "separate kernels that take as long as one" in said["conv", "tanh"].explanation
-    assert "one kernel that takes as long as separate ones" in said["relu", "relu"].explanation
+    assert "separate kernels that cost as much as one" in said["conv", "tanh"].explanation
+    assert "one kernel that costs as much as separate ones" in said["relu", "relu"].explanation
     assert said["conv", "tanh"].to_json()["detected"] is True
     assert said["conv", "tanh"].to_json()["executed"] is False
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from latcast.datasets.store import Store
 from latcast.fusion.decision import decide
+from latcast.fusion.quantities import LATENCY, TIMED_KERNELS
 from latcast.fusion.stopwatch import WorkerStopwatch
 from latcast.fusion.test_cases import Setting, pair_case
 from latcast.measure.client import MeasuringClient
@@ -15,7 +18,7 @@ from latcast.measure.settings import MeasurePlan
 from tests.fusion.made_up_worker import settings
 
 SETTING = Setting(wall="softmax")
-PLAN = MeasurePlan(rounds=8, runs_per_round=2, warmup_runs=0, batch_size=50, burst_runs=2)
+QUICK = replace(LATENCY, plan=MeasurePlan(rounds=8, runs_per_round=2, warmup_runs=0, batch_size=50, burst_runs=2))
 FUSED, APART = pair_case("conv", "relu", SETTING), pair_case("relu", "relu", SETTING)
 
 
@@ -24,11 +27,11 @@ def test_networks_are_timed_side_by_side_and_remembered(tmp_path: Path) -> None:
     refused = SETTING.network("conv_transpose", "wall")
 
     with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
-        timing = WorkerStopwatch(client, store, plan=PLAN).time([*networks, refused])
+        timing = WorkerStopwatch(client, store, quantity=QUICK).time([*networks, refused])
         records = list(store.measurements(platform=client.platform.id))
-        again = WorkerStopwatch(client, store, records, PLAN).remembered()
+        again = WorkerStopwatch(client, store, records, QUICK).remembered()
 
-    assert {len(rounds) for rounds in timing.latencies.values()} == {8}
+    assert {len(rounds) for rounds in timing.costs.values()} == {8}
     assert timing.failures == {refused.key: "no kernel for ConvTranspose"}
     assert len(records) == len(networks)
     [kept] = again
@@ -40,7 +43,7 @@ def test_networks_are_timed_side_by_side_and_remembered(tmp_path: Path) -> None:
 
 def test_networks_timed_in_different_calls_are_different_batches(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
-        stopwatch = WorkerStopwatch(client, store, plan=PLAN)
+        stopwatch = WorkerStopwatch(client, store, quantity=QUICK)
         first = stopwatch.time(FUSED.networks)
         stopwatch.renew()
         second = stopwatch.time(FUSED.networks)
@@ -71,6 +74,32 @@ def test_what_was_asked_is_no_batch(tmp_path: Path) -> None:
         WorkerStopwatch(client, store).executed([SETTING.network("wall")])
 
         assert WorkerStopwatch(client, store, store.measurements()).remembered() == []
+
+
+def test_kernels_that_take_time_are_counted_and_remembered_apart_from_latencies(tmp_path: Path) -> None:
+    refused = SETTING.network("conv_transpose", "wall")
+
+    with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
+        counted = WorkerStopwatch(client, store, quantity=TIMED_KERNELS).time([*FUSED.networks, refused])
+        WorkerStopwatch(client, store, quantity=QUICK).time(FUSED.networks)
+        [kernels] = WorkerStopwatch(client, store, store.measurements(), TIMED_KERNELS).remembered()
+        [latencies] = WorkerStopwatch(client, store, store.measurements(), QUICK).remembered()
+
+    # Four blocks of a convolution with its ReLU and a wall, behind one wall.
+    assert counted.costs[FUSED.together.key].tolist() == kernels.costs[FUSED.together.key].tolist() == [9.0]
+    assert len(latencies.costs[FUSED.together.key]) == 8
+    assert "ConvTranspose" in counted.failures[refused.key]
+
+
+def test_a_network_whose_kernels_take_no_time_is_a_failure(tmp_path: Path) -> None:
+    network = SETTING.network("wall")
+    nothing = replace(TIMED_KERNELS, costs=lambda measurement: np.zeros(1))
+
+    with Store(tmp_path / "s.sqlite") as store, MeasuringClient(settings(), store) as client:
+        batch = WorkerStopwatch(client, store, quantity=nothing).time([network])
+
+    assert batch.costs == {}
+    assert batch.failures == {network.key: "none of its kernels takes time by the runtime's profiler"}
 
 
 @pytest.mark.parametrize("other", ["resnet18"])

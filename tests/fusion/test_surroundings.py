@@ -10,7 +10,8 @@ import pytest
 
 from latcast.errors import MeasurementError
 from latcast.fusion.decision import Estimate, TimedBatch
-from latcast.fusion.surroundings import LADDER, Surroundings, choose_surroundings
+from latcast.fusion.quantities import LATENCY
+from latcast.fusion.surroundings import Surroundings, choose_surroundings
 from latcast.fusion.test_cases import Setting
 from latcast.kernels import FusionRules
 from latcast.records import Reference
@@ -39,10 +40,10 @@ def test_operators_alone_take_what_their_kernels_take() -> None:
     found, _ = choose_surroundings(MadeUpStopwatch(NOTHING, noise=0.002, kernel_us=3.0), ("relu", "softmax", "add"))
     [setting] = [setting for setting in found.settings[MAP] if setting.wall == "average_pool"]
 
-    relu = found.own_ms[setting, "relu"].value
+    relu = found.own_cost[setting, "relu"].value
     assert relu == pytest.approx(0.003, rel=0.2)
-    assert found.own_ms[setting, "add"].value == pytest.approx(relu, rel=0.2)
-    assert found.own_ms[setting, "softmax"].value > relu
+    assert found.own_cost[setting, "add"].value == pytest.approx(relu, rel=0.2)
+    assert found.own_cost[setting, "softmax"].value > relu
 
 
 def test_a_wall_whose_neighbours_become_one_is_none() -> None:
@@ -59,7 +60,7 @@ def test_networks_are_as_small_as_the_clock_allows(kernel_us: float, rung: int) 
 
     setting = choose_surroundings(stopwatch, ("relu",))[0].settings[MAP][0]
 
-    assert (setting.size, setting.blocks) == LADDER[rung]
+    assert (setting.size, setting.blocks) == LATENCY.sizes[rung]
 
 
 def test_what_was_timed_in_the_same_setting_is_not_timed_again() -> None:
@@ -116,7 +117,7 @@ def test_where_short_operators_drown_in_the_call_networks_have_more_blocks() -> 
 
     setting = choose_surroundings(stopwatch, ("relu",))[0].settings[MAP][0]
 
-    assert setting.blocks > LADDER[0][1]
+    assert setting.blocks > LATENCY.sizes[0][1]
 
 
 def test_a_pooling_is_preferred_where_nothing_speaks_against_it() -> None:
@@ -144,14 +145,23 @@ def test_walls_whose_layout_suits_neither_operator_are_avoided() -> None:
     assert found.choices("conv", "softmax")[0] == POOL
     assert found.choices("conv", "conv")[0] == POOL
     # The least that it was seen to take, with its error.
-    assert found.intrinsic_ms("transpose", MAP) == pytest.approx(1.05)
+    assert found.intrinsic_cost("transpose", MAP) == pytest.approx(1.05)
+
+
+def test_a_transposition_may_be_one_with_a_neighbours_change_of_layout() -> None:
+    # Between pools a softmax costs two changes of layout more; the transposition, which costs the same everywhere, is one itself.
+    own = {(POOL, "softmax"): 3.0, (SOFTMAX, "softmax"): 1.0, (POOL, "transpose"): 1.0, (SOFTMAX, "transpose"): 1.0}
+    found = replace(surroundings(own, {POOL: 1.0, SOFTMAX: 1.0}), kernel=1.0)
+
+    assert found.hidden_cost(POOL, "softmax", "transpose") == pytest.approx(1.0)
+    assert found.hidden_cost(SOFTMAX, "softmax", "transpose") == pytest.approx(0.0)
 
 
 def test_a_wall_that_swallows_an_operator_says_nothing_of_its_layout() -> None:
     own = {(POOL, "conv"): 3.0, (POOL, "relu"): 0.0, (SOFTMAX, "conv"): 4.0, (SOFTMAX, "relu"): 1.0}
     found = surroundings(own, {POOL: 2.0, SOFTMAX: 5.0})
 
-    assert found.intrinsic_ms("relu", MAP) == pytest.approx(1.05)
+    assert found.intrinsic_cost("relu", MAP) == pytest.approx(1.05)
     assert found.misleads(SOFTMAX, "conv", "relu") is False
 
 
@@ -159,8 +169,8 @@ def test_an_operator_that_takes_longer_on_a_shrunken_tensor_pays_for_something_e
     # An addition takes 1 on the whole tensor, 1.05 with its error: 1.2 is within a quarter of that, 3 is not.
     found = surroundings({(POOL, "add"): 1.0}, {POOL: 2.0})
 
-    assert found.shrinking_ms(POOL, "add", 1.2) == 0.0
-    assert found.shrinking_ms(POOL, "add", 3.0) == pytest.approx(1.95)
+    assert found.shrinking_cost(POOL, "add", 1.2) == 0.0
+    assert found.shrinking_cost(POOL, "add", 3.0) == pytest.approx(1.95)
 
 
 def test_pairs_on_rows_take_tokens_where_rows_cannot_run() -> None:

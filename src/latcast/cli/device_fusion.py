@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from latcast.fusion.score import Score
     from latcast.kernels.rules import FusionRules
 
+DECIDED_BY = {
+    "profile": "by which kernels take time in the runtime's profiler", "latency": "by latencies from end to end",
+}  # fmt: skip
+
 app = command_group("""Which operators a runtime fuses into one kernel.
 
 \b
@@ -34,6 +38,10 @@ def detect(
     precision: options.Precision = "fp32",
     isa: Annotated[str, Option("--isa", help="Highest instruction set (openvino): sse41, avx2, avx512_core...")] = "",
     budget: options.Budget = 4.0,
+    profiler: Annotated[
+        bool,
+        Option("--profiler/--no-profiler", help="Decide by which kernels take time in the runtime's profiler, if it has one."),
+    ] = True,
     check: Annotated[bool, Option("--check/--no-check", help="Score the rules by the kernels that were executed.")] = True,
     alpha: Annotated[float, Option("--alpha", help="Part of the shorter operator's time to be saved.", min=0.05, max=0.95)] = 0.5,
     cpus: options.Cpus = "",
@@ -61,7 +69,7 @@ def detect(
         made(store.parent)
     with StageProgress() as progress:
         found, score = detect_rules(
-            settings, store, isa=isa, budget_s=60 * budget, alpha=alpha, check=check,
+            settings, store, isa=isa, budget_s=60 * budget, alpha=alpha, profiler=profiler, check=check,
             watch=lambda step: progress.show(step.name, step.share),
         )  # fmt: skip
     path = save_detected_rules(found.rules(), output or rules_path(found.platform))
@@ -109,6 +117,7 @@ def described(found: Detection, score: Score | None, path: Path) -> dict[str, An
     return {
         "runtime": found.platform.runtime,
         "platform": found.platform.id,
+        "by": found.quantity.name,
         "rules": found.rules().to_json(),
         "pairs": len(found.pairs),
         "decided": found.decided,
@@ -132,7 +141,8 @@ def summarise(found: Detection, score: Score | None, path: Path) -> None:
     for name, reason in found.connections.reasons.items():
         print(f"{name.replace('_', '-')}: {getattr(rules, name)} ({reason})")
     count = len(found.pairs)
-    print(f"{percent(100 * found.decided)} % of {count} ordered pairs decided in {found.seconds:.0f} s")
+    decided = f"{percent(100 * found.decided)} % of {count} ordered pairs decided in {found.seconds:.0f} s"
+    print(f"{decided}, {DECIDED_BY[found.quantity.name]}")
     if score is not None and score.agreement is not None:
         print(
             f"agreement with the kernels executed: {percent(100 * score.agreement)} % of {score.judged} decided pairs; "

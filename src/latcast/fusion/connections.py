@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Protocol
 
 from latcast.fusion.decision import Answer
+from latcast.fusion.quantities import Quantity
 from latcast.fusion.surroundings import Surroundings
 from latcast.fusion.test_cases import TestCase, inbound_case, outbound_case
 from latcast.spaces.operator_pairs import operator
@@ -60,10 +61,10 @@ class Connections:
     answers: Mapping[tuple[str, ...], Answer] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, quantity: Quantity) -> dict[str, Any]:
         return {
             "reasons": dict(self.reasons),
-            "cases": {", ".join(question): answer.to_json() for question, answer in self.answers.items()},
+            "cases": {", ".join(question): answer.to_json(quantity) for question, answer in self.answers.items()},
         }
 
 

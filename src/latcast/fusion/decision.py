@@ -1,4 +1,4 @@
-"""From rounds of latencies to an answer with a confidence: is time saved, and enough of it (Inequation 1)?
+"""From rounds of costs to an answer with a confidence: is something saved, and enough of it (Inequation 1)?
 
 A round times all networks of a case within a fraction of a second. What they have in common then is the host's state, which is
 divided out; differences are taken round by round. Ten rounds are too few to estimate their own standard deviation; it is
@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from latcast.fusion.test_cases import Combination, Latencies, TestCase
+from latcast.fusion.quantities import Quantity
+from latcast.fusion.test_cases import Combination, Costs, TestCase
 
 ALPHA = 0.5
 """Part of the shorter operator's time that must be saved (nn-Meter §4.1): half-way between "separate" and "one kernel"."""
@@ -32,6 +33,10 @@ time; anything far from both has another cause, a change of layout for instance.
 VISIBLE_ERRORS = 2.0
 """An operator is visible where its own time is this many standard errors above 0."""
 
+VISIBLE_SHARE = 0.75
+"""Where all kernels cost the same, an operator that costs less than this part of one is not visible: of its kernels, one a block,
+some cost nothing."""
+
 SESSION_NOISE = 0.006
 """Relative standard deviation of a network's latency from one loading to the next, which no number of rounds brings down: where
 its memory happens to lie. Half of what networks loaded twice were seen to differ by, on four runtimes."""
@@ -47,52 +52,52 @@ class TimedBatch:
     """Networks timed in the same rounds.
 
     Attributes:
-        latencies: Their latencies by key, one a round.
+        costs: Their costs by key, one a round.
         worker: The process that timed them.
         failures: Errors of the networks that could not be timed, by key.
     """
 
-    latencies: Latencies
+    costs: Costs
     worker: str = ""
     failures: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def steady(self) -> Latencies:
-        """The latencies with what all networks of a round have in common divided out: the state of the host."""
-        if not self.latencies:
+    def steady(self) -> Costs:
+        """The costs with what all networks of a round have in common divided out: the state of the host."""
+        if not self.costs:
             return {}
-        deviations = [np.log(rounds / np.median(rounds)) for rounds in self.latencies.values()]
+        deviations = [np.log(rounds / np.median(rounds)) for rounds in self.costs.values()]
         common = np.exp(np.median(deviations, axis=0))
-        return {key: rounds / common for key, rounds in self.latencies.items()}
+        return {key: rounds / common for key, rounds in self.costs.items()}
 
     @cached_property
-    def levels_ms(self) -> Mapping[str, float]:
+    def levels(self) -> Mapping[str, float]:
         """Medians of the steady rounds."""
         return {key: float(np.median(rounds)) for key, rounds in self.steady.items()}
 
     @cached_property
     def noise(self) -> float:
         """Relative standard deviation of a network's steady rounds: the median over the networks."""
-        steady, levels_ms = self.steady, self.levels_ms
-        deviations = [float(np.median(np.abs(rounds - levels_ms[key]))) / levels_ms[key] for key, rounds in steady.items()]
+        steady, levels = self.steady, self.levels
+        deviations = [float(np.median(np.abs(rounds - levels[key]))) / levels[key] for key, rounds in steady.items()]
         return 1.4826 * float(np.median(deviations)) if deviations else 0.0
 
 
-def aligned(batch: TimedBatch, levels_ms: Mapping[str, float]) -> TimedBatch:
-    """The batch in the host's state of earlier ones: its latencies divided by how much longer networks took that both hold.
+def aligned(batch: TimedBatch, levels: Mapping[str, float]) -> TimedBatch:
+    """The batch in the host's state of earlier ones: its costs divided by how much longer networks took that both hold.
 
     For minutes, a host may be 1.5 times as fast as at another time.
     """
-    ratios = [level / levels_ms[key] for key, level in batch.levels_ms.items() if key in levels_ms]
+    ratios = [level / levels[key] for key, level in batch.levels.items() if key in levels]
     if not ratios:
         return batch
     factor = float(np.median(ratios))
-    return replace(batch, latencies={key: rounds / factor for key, rounds in batch.latencies.items()})
+    return replace(batch, costs={key: rounds / factor for key, rounds in batch.costs.items()})
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A time in milliseconds with its standard error."""
+    """A cost with its standard error."""
 
     value: float
     error: float
@@ -108,13 +113,13 @@ class Estimate:
 
 
 def estimate(combination: Combination, batches: Sequence[TimedBatch]) -> Estimate | None:
-    """The value of a sum of latencies over all batches that hold its networks; None where none does.
+    """The value of a sum of costs over all batches that hold its networks; None where none does.
 
     Within a batch: the trimmed mean of the rounds with its standard error (Yuen), pooled with the error that the batch's common
     noise explains, and the error that all rounds of a loaded network have in common. Over batches: weighted by precision, and
     no surer than the batches agree with each other.
     """
-    parts = [_in_batch(combination, batch) for batch in batches if combination.known(batch.latencies)]
+    parts = [_in_batch(combination, batch) for batch in batches if combination.known(batch.costs)]
     if not parts:
         return None
     if len(parts) == 1:
@@ -133,13 +138,13 @@ def _in_batch(combination: Combination, batch: TimedBatch) -> Estimate:
     count = len(rounds)
     cut = int(_TRIMMED * count)
     kept = rounds[cut : count - cut]
-    common = combination.standard_deviation_ms(batch.levels_ms, batch.noise) / count**0.5
+    common = combination.standard_deviation(batch.levels, batch.noise) / count**0.5
     degrees = len(kept) - 1
     winsorised = np.clip(rounds, kept[0], kept[-1])
     winsorised -= winsorised.mean()
     deviation = float(winsorised @ winsorised / max(count - 1, 1)) ** 0.5
     own = deviation / ((1 - 2 * cut / count) * count**0.5)
-    session = combination.standard_deviation_ms(batch.levels_ms, SESSION_NOISE)
+    session = combination.standard_deviation(batch.levels, SESSION_NOISE)
     error = ((degrees * own**2 + PRIOR_ROUNDS * common**2) / (degrees + PRIOR_ROUNDS) + session**2) ** 0.5
     return Estimate(float(kept.mean()), error, degrees + PRIOR_ROUNDS)
 
@@ -151,8 +156,8 @@ class Answer:
     Attributes:
         yes: Whether time is saved; None where that is undecided.
         confidence: Probability of the likelier answer; of "fused", that :data:`FUSION_MARGIN` more than α is saved.
-        saved: The time that is saved, in milliseconds.
-        share: The time that one kernel would save.
+        saved: What is saved.
+        share: What one kernel would save.
         visible: Whether that time is long enough to be seen.
         plausible: Whether what is saved can be told neither from nothing nor from that time, or lies near one of them.
         rounds: Rounds behind the answer.
@@ -168,22 +173,26 @@ class Answer:
     batches: int = 1
     plausible: bool = True
 
-    def to_json(self) -> dict[str, float | int | bool | None]:
-        """Microseconds, and the margin as a share of what one kernel would save: 1 is all of it, 0 nothing."""
+    def to_json(self, quantity: Quantity) -> dict[str, float | int | bool | None]:
+        """What was saved, and the margin as a share of what one kernel would save: 1 is all of it, 0 nothing."""
         share = self.share.value
         return {
             "fused": self.yes,
             "confidence": round(self.confidence, 4),
-            "saved_us": round(1e3 * self.saved.value, 4),
-            "saved_error_us": round(1e3 * self.saved.error, 4),
-            "own_us": round(1e3 * share, 4),
+            **quantity.figures(saved=self.saved.value, saved_error=self.saved.error, own=share),
             "margin": round((self.saved.value - ALPHA * share) / share, 3) if share > 0 else None,
             "rounds": self.rounds,
         }
 
 
 def decide(
-    case: TestCase, batches: Sequence[TimedBatch], *, alpha: float = ALPHA, confidence: float = CONFIDENCE, hidden_ms: float = 0.0
+    case: TestCase,
+    batches: Sequence[TimedBatch],
+    *,
+    alpha: float = ALPHA,
+    confidence: float = CONFIDENCE,
+    hidden_cost: float = 0.0,
+    kernel: float = 0.0,
 ) -> Answer | None:
     """Inequation 1 with its error: saved - α min(shares) is above 0, below 0, or cannot be told from it.
 
@@ -192,28 +201,32 @@ def decide(
         batches: What was timed.
         alpha: Part of the shorter operator's time that must be saved.
         confidence: Probability that an answer must have.
-        hidden_ms: What may be saved without a fusion, by sharing a change of layout: "fused" must be sure beyond it.
+        hidden_cost: What may be saved without a fusion, by sharing a change of layout: "fused" must be sure beyond it.
+        kernel: What one kernel costs, where that is known: what a fusion saves, rather than the shortest share, which may hold
+            changes of layout. An operator that costs less is not visible.
 
     Returns:
         None where no batch holds all networks of the case.
     """
-    usable = [batch for batch in batches if case.known(batch.latencies)]
+    usable = [batch for batch in batches if case.known(batch.costs)]
     saved = estimate(case.saved, usable)
     if saved is None:
         return None
     shares = [(found, share) for share in case.shares if (found := estimate(share, usable)) is not None]
     shortest, combination = min(shares, key=lambda pair: pair[0].value)
-    visible = all(found.value > VISIBLE_ERRORS * found.error for found, _ in shares)
+    visible = all(found.value > max(VISIBLE_ERRORS * found.error, VISIBLE_SHARE * kernel) for found, _ in shares)
+    likelier = saved.value > alpha * (kernel or shortest.value)
+    part = alpha + FUSION_MARGIN if likelier else alpha
     # One sum, so that what is common to both sides cancels round by round.
-    likelier = saved.value > alpha * shortest.value
-    excess = estimate(case.saved - combination * (alpha + FUSION_MARGIN if likelier else alpha), usable)
+    excess = saved if kernel else estimate(case.saved - combination * part, usable)
     assert excess is not None
-    above = excess.probability_above(0.0)
+    bar = part * kernel
+    above = excess.probability_above(bar)
     sure = above if likelier else 1 - above
-    rounds = sum(len(next(iter(batch.latencies.values()))) for batch in usable)
+    rounds = sum(len(next(iter(batch.costs.values()))) for batch in usable)
     low, high = (limit * shortest.value for limit in PLAUSIBLE)
     plausible = saved.probability_above(high) < confidence and saved.probability_above(low) > 1 - confidence
     yes = likelier if visible and plausible and sure >= confidence else None
-    if yes and excess.probability_above(hidden_ms) < confidence:
+    if yes and excess.probability_above(bar + hidden_cost) < confidence:
         yes, plausible = None, False
     return Answer(yes, sure, saved, shortest, visible, rounds, len(usable), plausible)

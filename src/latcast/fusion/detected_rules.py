@@ -12,14 +12,16 @@ from latcast.extras import require
 from latcast.folders import made, replacing, rules_folder
 from latcast.fusion.decision import ALPHA
 from latcast.fusion.detection import Detection, DetectionProgress, Detector
+from latcast.fusion.quantities import LATENCY, TIMED_KERNELS
 from latcast.fusion.score import Score, score
-from latcast.fusion.stopwatch import TIMING_PLAN, WorkerStopwatch
-from latcast.fusion.test_cases import tested_operators
+from latcast.fusion.stopwatch import WorkerStopwatch
+from latcast.fusion.test_cases import Setting, tested_operators
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
 from latcast.measure.remote import open_measurer
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import opened_platform
 from latcast.records import Platform
+from latcast.spaces.operator_pairs import WALL
 
 DETECTED = "detected"
 """Name by which commands call the rules that ``latcast device fusion detect`` left for a platform."""
@@ -143,6 +145,7 @@ def detect_rules(
     isa: str = "",
     budget_s: float = 240.0,
     alpha: float = ALPHA,
+    profiler: bool = True,
     check: bool = True,
     watch: Callable[[DetectionProgress], None] = lambda step: None,
 ) -> tuple[Detection, Score | None]:
@@ -156,6 +159,8 @@ def detect_rules(
         isa: Highest instruction set to use; empty sets none.
         budget_s: Seconds of timing.
         alpha: Part of the shorter operator's time that a fusion must save.
+        profiler: Decide by the kernels that take time in the runtime's profiler, where it has one; by latencies from end to end
+            otherwise.
         check: Score the answers by the kernels that the runtime says it executed.
         watch: Told at every step.
 
@@ -169,8 +174,10 @@ def detect_rules(
 
     unprobed = replace(with_isa(settings, isa), probe=False)
     with Store(location) as store, open_measurer(unprobed, store) as client:
-        stored = store.measurements(platform=client.platform.id)
-        stopwatch = WorkerStopwatch(client, store, stored, TIMING_PLAN)
+        stored = list(store.measurements(platform=client.platform.id))
+        stopwatch = WorkerStopwatch(client, store, stored, TIMED_KERNELS)
+        if not profiler or stopwatch.executed([Setting().network(WALL)]).failures:
+            stopwatch = WorkerStopwatch(client, store, stored, LATENCY)
         found = Detector(stopwatch, budget_s=budget_s, operators=tested_operators(), alpha=alpha, watch=watch).run()
         judged = None
         if check:

@@ -11,6 +11,7 @@ from typing import Any
 
 from latcast.fusion.connections import Connections, find_connections
 from latcast.fusion.decision import ALPHA, CONFIDENCE, Answer, TimedBatch, aligned, decide, estimate
+from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.surroundings import Surroundings, choose_surroundings
 from latcast.fusion.test_cases import (
@@ -82,6 +83,7 @@ class Detection:
 
     Attributes:
         platform: On which platform.
+        quantity: By what of the test networks it was decided.
         pairs: By first and second operator.
         patterns: By name.
         views: By operator.
@@ -92,6 +94,7 @@ class Detection:
     """
 
     platform: Platform
+    quantity: Quantity
     pairs: Mapping[tuple[str, str], PairAnswer]
     patterns: Mapping[str, PairAnswer]
     views: Mapping[str, ViewAnswer]
@@ -131,25 +134,25 @@ class Detection:
         """Times, margin and confidence behind every answer, undecided ones too, as JSON values."""
         return {
             "platform": self.platform.id,
+            "by": self.quantity.name,
             "alpha": self.alpha,
-            "pairs": {f"{first} {second}": _evidence(found) for (first, second), found in self.pairs.items()},
-            "patterns": {name: _evidence(found) for name, found in self.patterns.items()},
-            "free": {name: found.to_json() for name, found in self.views.items()},
-            "connections": self.connections.to_json(),
+            "pairs": {f"{first} {second}": self._evidence_of(found) for (first, second), found in self.pairs.items()},
+            "patterns": {name: self._evidence_of(found) for name, found in self.patterns.items()},
+            "free": {name: found.to_json(self.quantity) for name, found in self.views.items()},
+            "connections": self.connections.to_json(self.quantity),
             "failures": dict(self.failures),
             "seconds": round(self.seconds, 1),
         }
 
-
-def _evidence(found: PairAnswer) -> dict[str, Any]:
-    if found.answer is None:
-        return {"fused": None, "problem": found.problem}
-    data: dict[str, Any] = found.answer.to_json()
-    if found.case is not None:
-        data |= asdict(found.case.setting)
-    if found.answer.yes is None:
-        data["problem"] = found.problem or _why_undecided(found.answer)
-    return data
+    def _evidence_of(self, found: PairAnswer) -> dict[str, Any]:
+        if found.answer is None:
+            return {"fused": None, "problem": found.problem}
+        data: dict[str, Any] = found.answer.to_json(self.quantity)
+        if found.case is not None:
+            data |= asdict(found.case.setting)
+        if found.answer.yes is None:
+            data["problem"] = found.problem or _why_undecided(found.answer)
+        return data
 
 
 def _why_undecided(answer: Answer) -> str:
@@ -190,8 +193,8 @@ class Detector:
         self._alpha, self._confidence = alpha, confidence
         self._watch, self._clock = watch, clock
         self._start_s = clock()
-        self._levels_ms: dict[str, float] = {}
-        """Latencies of networks in the state of the host in which they were first timed, by key."""
+        self._levels: dict[str, float] = {}
+        """Costs of networks in the state of the host in which they were first timed, by key."""
         self._earlier = [self._taken(batch) for batch in stopwatch.remembered()]
         self._batches: dict[tuple[tuple[str, ...], Setting], list[TimedBatch]] = {}
         """By question and setting, the batches that hold all its networks."""
@@ -224,8 +227,8 @@ class Detector:
         self._report("views")
         views = find_views(self._stopwatch, surroundings)
         return Detection(
-            self._stopwatch.platform, pairs, patterns, views, connections, self._alpha, self._clock() - self._start_s,
-            surroundings.failures,
+            self._stopwatch.platform, self._stopwatch.quantity, pairs, patterns, views, connections, self._alpha,
+            self._clock() - self._start_s, surroundings.failures,
         )  # fmt: skip
 
     def decide(self, case: TestCase) -> Answer | None:
@@ -233,24 +236,25 @@ class Detector:
         key = (case.question, case.setting)
         if key not in self._answers:
             self._answers[key] = decide(
-                case, self._batches_of(case), alpha=self._alpha, confidence=self._confidence, hidden_ms=self._hidden_ms(case)
-            )
+                case, self._batches_of(case), alpha=self._alpha, confidence=self._confidence,
+                hidden_cost=self._hidden_cost(case), kernel=self._stopwatch.quantity.kernel if len(case.elements) > 1 else 0.0,
+            )  # fmt: skip
         return self._answers[key]
 
-    def _hidden_ms(self, case: TestCase) -> float:
+    def _hidden_cost(self, case: TestCase) -> float:
         """Time that a pair may save by sharing a change of layout, where it is too much to be neglected."""
         found = self._surroundings
         if found is None or len(case.question) != 2 or len(case.elements) != 2:
             return 0.0
         first, second = case.elements
-        hidden_ms = found.hidden_ms(case.setting, first, second) if found.misleads(case.setting, first, second) else 0.0
+        hidden_cost = found.hidden_cost(case.setting, first, second) if found.misleads(case.setting, first, second) else 0.0
         own = estimate(case.shares[1], self._batches_of(case)) if first in SHRINKING else None
-        return hidden_ms if own is None else max(hidden_ms, found.shrinking_ms(case.setting, second, own.value))
+        return hidden_cost if own is None else max(hidden_cost, found.shrinking_cost(case.setting, second, own.value))
 
     def _batches_of(self, case: TestCase) -> list[TimedBatch]:
         key = (case.question, case.setting)
         if key not in self._batches:
-            self._batches[key] = [batch for batch in self._earlier if case.known(batch.latencies)]
+            self._batches[key] = [batch for batch in self._earlier if case.known(batch.costs)]
         return self._batches[key]
 
     def time(self, cases: Sequence[TestCase], *, until: float = 1.0) -> None:
@@ -267,16 +271,16 @@ class Detector:
             batch = self._taken(self._stopwatch.time(networks))
             self._failures.update(batch.failures)
             for case in together:
-                if case.known(batch.latencies):
+                if case.known(batch.costs):
                     self._batches_of(case).append(batch)
                     self._answers.pop((case.question, case.setting), None)
             self._report("timing pairs", f"{together[0].question[0]}, {len(networks)} networks")
 
     def _taken(self, batch: TimedBatch) -> TimedBatch:
         """A batch in the same state of the host as all before it."""
-        found = aligned(batch, self._levels_ms)
-        for key, level_ms in found.levels_ms.items():
-            self._levels_ms.setdefault(key, level_ms)
+        found = aligned(batch, self._levels)
+        for key, level in found.levels.items():
+            self._levels.setdefault(key, level)
         return found
 
     def spent_share(self) -> float:

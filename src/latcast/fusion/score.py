@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from latcast.fusion.detection import Detection, PairAnswer
+from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.test_cases import TestCase, pair_case, pattern_case, tested_patterns
 from latcast.records import ExecutedKernel
@@ -118,20 +119,21 @@ def score(detection: Detection, stopwatch: Stopwatch, watch: Callable[[float], N
     truths = {question: executed_truth(case, kernels) for question, (case, _) in decided.items()}
     answers = {question: bool(found.fused) for question, (_, found) in decided.items()}
     disagreements = [
-        Disagreement(question, answers[question], _explained(found, truths[question]))
+        Disagreement(question, answers[question], _explained(found, truths[question], detection.quantity))
         for question, (_, found) in decided.items()
         if truths[question].fused is not None and truths[question].fused != answers[question]
     ]
     return Score(truths, answers, tuple(disagreements))
 
 
-def _explained(found: PairAnswer, truth: Truth) -> str:
+def _explained(found: PairAnswer, truth: Truth, quantity: Quantity) -> str:
     assert found.answer is not None
-    saved, own = 1e3 * found.answer.saved.value, 1e3 * found.answer.share.value
-    times = f"{saved:.2f} ± {1e3 * found.answer.saved.error:.2f} µs of {own:.2f} µs are saved"
-    if truth.fused:
-        return f"one kernel that takes as long as separate ones: {times} ({truth.reason})"
-    return f"separate kernels that take as long as one: {times} ({truth.reason})"
+    saved, error, own = (
+        quantity.scale * cost for cost in (found.answer.saved.value, found.answer.saved.error, found.answer.share.value)
+    )
+    unit = quantity.unit.replace("us", "µs")
+    kernels = "one kernel that costs as much as separate ones" if truth.fused else "separate kernels that cost as much as one"
+    return f"{kernels}: {saved:.2f} ± {error:.2f} of {own:.2f} {unit} are saved ({truth.reason})"
 
 
 LAYOUT_WORDS = ("reorder", "copy", "convert", "memorydata", "split", "reshape", "transpose", "concat")
@@ -158,7 +160,7 @@ def executed_truth(case: TestCase, kernels: Kernels) -> Truth:
     """Whether the operators of a case ran as one kernel.
 
     Two things must agree. The names: the first operator and all of the second stand in one executed kernel, in every block.
-    The number: the kernels of the networks, put into the case's sum in place of their latencies, show one saved. Names are
+    The number: the kernels of the networks, put into the case's sum in place of their costs, show one saved. Names are
     read from what the runtime calls its kernels, and where an optimiser has moved or split operators they can be wrong. Of
     patterns the names alone count: operators that stand for their members need not run as these do.
     """

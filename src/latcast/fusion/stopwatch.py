@@ -1,4 +1,4 @@
-"""Times test networks in the same rounds, in a worker process; a store keeps the records."""
+"""Measures test networks in the same rounds, in a worker process; a store keeps the records."""
 
 from __future__ import annotations
 
@@ -11,22 +11,16 @@ from uuid import uuid4
 import numpy as np
 
 from latcast.fusion.decision import TimedBatch
+from latcast.fusion.quantities import LATENCY, Quantity
 from latcast.measure.client import Item
 from latcast.measure.environment import MOMENT
 from latcast.measure.remote import Measurer
 from latcast.measure.settings import MeasurePlan
-from latcast.measure.statistics import normalised_runs, round_medians
 from latcast.records import ExecutedKernel, Measurement, Platform, Reference
 from latcast.spaces.operator_pairs import NAME
 
 BATCH = "batch"
 """Key in a measurement's moment: which networks were timed side by side."""
-
-TIMING_PLAN = MeasurePlan(
-    rounds=100, runs_per_round=4, warmup_runs=3, max_ms_per_round=3.0, burst_runs=4, burst_ms=3.0, batch_size=200
-)
-"""Many short rounds over all networks of a batch. A network's time varies by a few per cent from round to round, however many
-runs a round has, so rounds are what counts."""
 
 EXECUTED_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=50, profile=True, profiled_runs=1)
 """For asking a runtime what it executed."""
@@ -48,12 +42,13 @@ class Sink(Protocol):
 
 
 class Stopwatch(Protocol):
-    """Times test networks: a runtime on this machine, or a made-up one in tests."""
+    """Measures test networks: a runtime on this machine, or a made-up one in tests."""
 
     platform: Platform
+    quantity: Quantity
 
     def time(self, networks: Sequence[Reference]) -> TimedBatch:
-        """Times networks in the same rounds."""
+        """The costs of networks, taken in the same rounds."""
 
     def remembered(self) -> list[TimedBatch]:
         """Batches of earlier calls of the program."""
@@ -65,19 +60,14 @@ class Stopwatch(Protocol):
         """Goes on in a new process, where memory lies elsewhere."""
 
 
-def round_latencies(measurement: Measurement) -> np.ndarray:
-    """A network's latency in each round: the median of the round's normalised runs, in milliseconds."""
-    return round_medians(normalised_runs(measurement), measurement.rounds)
-
-
 class WorkerStopwatch:
-    """Times in a worker process and commits the records of each batch at once: a batch without some of them is of little use.
+    """Measures in a worker process and commits the records of each batch at once: a batch without some of them is of little use.
 
     Args:
         client: The worker's other end.
         sink: Takes the records.
         stored: Earlier records of the platform, whose batches are remembered.
-        plan: How long a network is timed.
+        quantity: What is measured of a network.
     """
 
     def __init__(
@@ -85,32 +75,35 @@ class WorkerStopwatch:
         client: Measurer,
         sink: Sink,
         stored: Iterable[Measurement] = (),
-        plan: MeasurePlan = TIMING_PLAN,
+        quantity: Quantity = LATENCY,
     ) -> None:
         self.platform = client.platform
+        self.quantity = quantity
         self._client = client
         self._sink = sink
-        self._plan = plan
-        self._remembered, self._executed = _earlier_records(stored)
+        self._remembered, self._executed = _earlier_records(stored, quantity)
 
     def time(self, networks: Sequence[Reference]) -> TimedBatch:
         tag = uuid4().hex[:12]
-        latencies: dict[str, np.ndarray] = {}
+        costs: dict[str, np.ndarray] = {}
         workers: set[str] = set()
         failures: dict[str, str] = {}
         records: list[Measurement] = []
-        for number, measurement in self._client.measure([Item(reference) for reference in networks], self._plan):
+        for number, measurement in self._client.measure([Item(reference) for reference in networks], self.quantity.plan):
             moment = {**measurement.environment.get(MOMENT, {}), BATCH: tag}
             tagged = replace(measurement, environment={**measurement.environment, MOMENT: moment})
             records.append(tagged)
             key = networks[number].key
-            if tagged.ok:
-                latencies[key] = round_latencies(tagged)
-                workers.add(str(moment.get("worker")))
-            else:
+            if not tagged.ok:
                 failures[key] = str(tagged.error)
+                continue
+            workers.add(str(moment.get("worker")))
+            costs[key] = self.quantity.costs(tagged)
+            if not costs[key].all():
+                del costs[key]
+                failures[key] = "none of its kernels takes time by the runtime's profiler"
         self._sink.add_all(records)
-        return _batch(latencies, workers, failures)
+        return _batch(costs, workers, failures)
 
     def remembered(self) -> list[TimedBatch]:
         return self._remembered
@@ -133,17 +126,17 @@ class WorkerStopwatch:
         self._client.restart()
 
 
-def _batch(
-    latencies: Mapping[str, np.ndarray], workers: set[str], failures: Mapping[str, str] = MappingProxyType({})
-) -> TimedBatch:
+def _batch(costs: Mapping[str, np.ndarray], workers: set[str], failures: Mapping[str, str] = MappingProxyType({})) -> TimedBatch:
     """Networks with the same number of rounds; those that lost some in a crash are left out, they are timed again."""
-    most = max((len(rounds) for rounds in latencies.values()), default=0)
-    whole = {key: rounds for key, rounds in latencies.items() if len(rounds) == most}
+    most = max((len(rounds) for rounds in costs.values()), default=0)
+    whole = {key: rounds for key, rounds in costs.items() if len(rounds) == most}
     return TimedBatch(whole, next(iter(workers)) if len(workers) == 1 else "", failures)
 
 
-def _earlier_records(stored: Iterable[Measurement]) -> tuple[list[TimedBatch], dict[str, tuple[ExecutedKernel, ...]]]:
-    """Batches and executed kernels of earlier records."""
+def _earlier_records(
+    stored: Iterable[Measurement], quantity: Quantity
+) -> tuple[list[TimedBatch], dict[str, tuple[ExecutedKernel, ...]]]:
+    """Batches of a quantity and executed kernels of earlier records."""
     batches: dict[str, dict[str, np.ndarray]] = {}
     workers: dict[str, set[str]] = {}
     executed: dict[str, tuple[ExecutedKernel, ...]] = {}
@@ -152,9 +145,11 @@ def _earlier_records(stored: Iterable[Measurement]) -> tuple[list[TimedBatch], d
             continue
         moment = measurement.environment.get(MOMENT, {})
         tag = moment.get(BATCH)
-        if tag is not None:
-            batches.setdefault(tag, {})[measurement.reference.key] = round_latencies(measurement)
-            workers.setdefault(tag, set()).add(str(moment.get("worker")))
-        elif measurement.executed:
+        if tag is not None and bool(measurement.executed) == quantity.plan.profile:
+            costs = quantity.costs(measurement)
+            if costs.all():
+                batches.setdefault(tag, {})[measurement.reference.key] = costs
+                workers.setdefault(tag, set()).add(str(moment.get("worker")))
+        if measurement.executed:
             executed[measurement.reference.key] = measurement.executed
     return [_batch(batches[tag], workers[tag]) for tag in batches], executed

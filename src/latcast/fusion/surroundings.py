@@ -15,18 +15,11 @@ import numpy as np
 
 from latcast.errors import MeasurementError
 from latcast.fusion.decision import VISIBLE_ERRORS, Estimate, TimedBatch, estimate
+from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.test_cases import Combination, Setting, TestCase, distinct_networks, forms, own_time, pair_case, wall_time
 from latcast.records import Reference
 from latcast.spaces.operator_pairs import MAP, OPERATORS, ROWS, TOKENS, WALL, WALL_FORMS, WALLS, operator, stands_behind
-
-LADDER = ((4, 4), (4, 8), (4, 16), (8, 8))
-"""Heights of maps and numbers of blocks, tried until networks take long enough and a short operator can be seen. The smaller the
-tensors, the larger a part of an operator's time is the start of its kernel, which is what fusing saves for sure; and the
-shorter the networks, the more of them fit into the budget. The more blocks, the less the call weighs."""
-
-SHORTEST_MS = 0.002
-"""A network of a few walls must take this long, or the clock and the call weigh too much."""
 
 LONG, SHORT = "conv", ("relu", "add")
 """Operators by whose pairs the size is chosen: one that takes long before those that take least."""
@@ -48,45 +41,49 @@ HIDDEN_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Settings in which operators can be told apart, and the latencies of single operators there.
+    """Settings in which operators can be told apart, and the costs of single operators there.
 
     Attributes:
         settings: By form, the healthy settings, that of the shortest wall first.
-        own_ms: What an operator takes by itself, by setting and name.
+        own_cost: What an operator takes by itself, by setting and name.
         failures: Why an operator could not be run, by name.
+        kernel: What one kernel costs, where that is known.
     """
 
     settings: Mapping[str, tuple[Setting, ...]]
-    own_ms: Mapping[tuple[Setting, str], Estimate]
+    own_cost: Mapping[tuple[Setting, str], Estimate]
     failures: Mapping[str, str] = field(default_factory=dict)
+    kernel: float = 0.0
 
-    def intrinsic_ms(self, name: str, form: str) -> float:
-        """Latency of an operator in the layout that suits it: the least over all walls that show it, errors added.
+    def intrinsic_cost(self, name: str, form: str) -> float:
+        """Cost of an operator in the layout that suits it: the least over all walls that show it, errors added.
 
         A wall that swallows the operator says nothing of it.
         """
-        known = [found for setting in self.settings[form] if (found := self.own_ms.get((setting, name))) is not None]
+        known = [found for setting in self.settings[form] if (found := self.own_cost.get((setting, name))) is not None]
         seen = [found for found in known if found.value > VISIBLE_ERRORS * found.error] or known
         return min((max(found.value, 0.0) + found.error for found in seen), default=0.0)
 
-    def hidden_ms(self, setting: Setting, first: str, second: str) -> float:
-        """Time that neighbours may save by sharing a change of layout: the smaller of the two costs."""
+    def hidden_cost(self, setting: Setting, first: str, second: str) -> float:
+        """What neighbours may save by sharing a change of layout: the smaller of the two costs."""
         costs = []
         for name in (first, second):
             # What changes the shape is timed with what restores it, so that nothing is known of its own layout.
             unknown = not operator(name).keeps_shape
-            costs.append(np.inf if unknown else self.own_ms[setting, name].value - self.intrinsic_ms(name, setting.form))
+            # A transposition is itself a change of layout, which becomes one kernel with a neighbour's where they meet.
+            own = 0.0 if self.kernel and name == "transpose" else self.intrinsic_cost(name, setting.form)
+            costs.append(np.inf if unknown else self.own_cost[setting, name].value - own)
         return max(float(min(costs)), 0.0)
 
-    def shrinking_ms(self, setting: Setting, second: str, own_ms: float) -> float:
-        """Extra latency of an operator that reads a shrunken tensor, over a whole one: a change of layout, or a broadcast."""
-        intrinsic = self.intrinsic_ms(second, setting.form)
-        return own_ms - intrinsic if own_ms > (1 + HIDDEN_SHARE) * intrinsic else 0.0
+    def shrinking_cost(self, setting: Setting, second: str, own_cost: float) -> float:
+        """Extra cost of an operator that reads a shrunken tensor, over a whole one: a change of layout, or a broadcast."""
+        intrinsic = self.intrinsic_cost(second, setting.form)
+        return own_cost - intrinsic if own_cost > (1 + HIDDEN_SHARE) * intrinsic else 0.0
 
     def misleads(self, setting: Setting, first: str, second: str) -> bool:
         """Whether a change of layout that neighbours share could be taken for a fusion."""
-        intrinsic = min(self.intrinsic_ms(name, setting.form) for name in (first, second))
-        return self.hidden_ms(setting, first, second) > HIDDEN_SHARE * intrinsic
+        intrinsic = min(self.intrinsic_cost(name, setting.form) for name in (first, second))
+        return self.hidden_cost(setting, first, second) > HIDDEN_SHARE * intrinsic
 
     def choices(self, first: str, second: str) -> tuple[Setting, ...]:
         """The settings for a pair, the best first; empty where the pair cannot be tested.
@@ -95,22 +92,22 @@ class Surroundings:
         which the shorter operator is seen most clearly, a pooling counting twice.
         """
         for form in forms(first, second):
-            known = [s for s in self.settings.get(form, ()) if (s, first) in self.own_ms and (s, second) in self.own_ms]
+            known = [s for s in self.settings.get(form, ()) if (s, first) in self.own_cost and (s, second) in self.own_cost]
             if known:
                 return tuple(sorted(known, key=lambda setting: self._preference(setting, first, second)))
         return ()
 
     def ordered_for(self, names: Sequence[str], form: str) -> tuple[Setting, ...]:
         """Settings of a form in which all these operators run, those first in which they take least together."""
-        known = [s for s in self.settings.get(form, ()) if all((s, name) in self.own_ms for name in names)]
-        return tuple(sorted(known, key=lambda setting: sum(self.own_ms[setting, name].value for name in names)))
+        known = [s for s in self.settings.get(form, ()) if all((s, name) in self.own_cost for name in names)]
+        return tuple(sorted(known, key=lambda setting: sum(self.own_cost[setting, name].value for name in names)))
 
     def _preference(self, setting: Setting, first: str, second: str) -> tuple[bool, bool, float]:
-        estimates = {name: self.own_ms[setting, name] for name in (first, second)}
+        estimates = {name: self.own_cost[setting, name] for name in (first, second)}
         unseen = any(found.value <= VISIBLE_ERRORS * found.error for found in estimates.values())
         errors = max(sum(found.error**2 for found in estimates.values()) ** 0.5, 1e-12)
         # What its layout costs here does not count: fusing would not save it.
-        shortest = min(min(found.value, self.intrinsic_ms(name, setting.form)) for name, found in estimates.items())
+        shortest = min(min(found.value, self.intrinsic_cost(name, setting.form)) for name, found in estimates.items())
         clearness = shortest / errors * PREFERENCE.get(setting.wall, 1.0)
         return (self.misleads(setting, first, second), unseen, -clearness)
 
@@ -131,11 +128,11 @@ def choose_surroundings(
     Raises:
         MeasurementError: No wall works on this runtime.
     """
-    base = _earlier_setting(earlier) or _smallest_setting(stopwatch)
+    base = _earlier_setting(earlier, stopwatch.quantity) or _smallest_setting(stopwatch)
     operators = list(dict.fromkeys([*operators, *(wall for wall in WALLS if wall in OPERATORS)]))
     settings: dict[str, tuple[Setting, ...]] = {}
-    walls_ms: dict[Setting, float] = {}
-    own_ms: dict[tuple[Setting, str], Estimate] = {}
+    wall_costs: dict[Setting, float] = {}
+    own_cost: dict[tuple[Setting, str], Estimate] = {}
     failures: dict[str, str] = {}
     batches: list[TimedBatch] = []
     for form in (MAP, ROWS, TOKENS):
@@ -145,32 +142,34 @@ def choose_surroundings(
             setting = replace(base, form=form, wall=wall)
             wanted = [name for name in names if stands_behind(wall, name, form)]
             networks = _single_operator_networks(setting, wanted)
-            known = next((b for b in earlier if all(reference.key in b.latencies for reference in networks)), None)
+            known = next((b for b in earlier if all(reference.key in b.costs for reference in networks)), None)
             batch = stopwatch.time(networks) if known is None else known
             batches.append(batch)
-            found = _wall_ms(setting, batch)
+            found = _wall_cost(setting, batch)
             if found is None:
                 continue
-            elsewhere = [own_ms[other, wall].value for other in healthy if (other, wall) in own_ms]
-            if elsewhere and found < SELF_FUSED_SHARE * min(elsewhere):
+            elsewhere = [own_cost[other, wall].value for other in healthy if (other, wall) in own_cost]
+            if elsewhere and found < SELF_FUSED_SHARE * (stopwatch.quantity.kernel or min(elsewhere)):
                 continue
             healthy.append(setting)
-            walls_ms[setting] = found
+            wall_costs[setting] = found
             for name in wanted:
                 own = estimate(own_time(name, setting), [batch])
                 if own is not None:
-                    own_ms[setting, name] = own
+                    own_cost[setting, name] = own
                 elif (problem := batch.failures.get(setting.network(name, WALL).key)) is not None:
                     failures.setdefault(name, problem)
-        settings[form] = tuple(sorted(healthy, key=walls_ms.__getitem__))
+        settings[form] = tuple(sorted(healthy, key=wall_costs.__getitem__))
     if not settings[MAP]:
         reason = next(iter(failures.values()), "no wall could be seen in the noise")
         raise MeasurementError(
             f"no wall works on {stopwatch.platform.id}, so that operators cannot be told apart ({reason}); "
             "measure on a quieter machine"
         )
-    runs = {name for _, name in own_ms}
-    return Surroundings(settings, own_ms, {k: v for k, v in failures.items() if k not in runs}), batches
+    runs = {name for _, name in own_cost}
+    return Surroundings(
+        settings, own_cost, {k: v for k, v in failures.items() if k not in runs}, stopwatch.quantity.kernel
+    ), batches
 
 
 def _needed(name: str, form: str, operators: Sequence[str]) -> bool:
@@ -185,8 +184,8 @@ def _single_operator_networks(setting: Setting, names: Sequence[str]) -> list[Re
     return list({reference.key: reference for reference in networks}.values())
 
 
-def _wall_ms(setting: Setting, batch: TimedBatch) -> float | None:
-    """Latency of a wall; None where it cannot be seen, or where a runtime merges neighbouring walls."""
+def _wall_cost(setting: Setting, batch: TimedBatch) -> float | None:
+    """Cost of a wall; None where it cannot be seen, or where a runtime merges neighbouring walls."""
     second = estimate(wall_time(setting), [batch])
     longer, shorter = setting.network(WALL, WALL, WALL), setting.network(WALL, WALL)
     third = estimate(Combination.of(setting.blocks, (1, longer), (-1, shorter)), [batch])
@@ -195,12 +194,12 @@ def _wall_ms(setting: Setting, batch: TimedBatch) -> float | None:
     return second.value if third.value > 0.5 * second.value else None
 
 
-def _earlier_setting(earlier: Sequence[TimedBatch]) -> Setting | None:
+def _earlier_setting(earlier: Sequence[TimedBatch], quantity: Quantity) -> Setting | None:
     """The size that was chosen before, so that what was timed then counts; the last one where there are several."""
-    candidates = [Setting(size=size, blocks=blocks) for size, blocks in LADDER]
+    candidates = [Setting(size=size, blocks=blocks) for size, blocks in quantity.sizes]
     for batch in reversed(earlier):
         for setting in candidates:
-            if all(setting.network(*[WALL] * walls).key in batch.latencies for walls in (1, 2, 3)):
+            if all(setting.network(*[WALL] * walls).key in batch.costs for walls in (1, 2, 3)):
                 return setting
     return None
 
@@ -211,21 +210,21 @@ def _smallest_setting(stopwatch: Stopwatch) -> Setting:
     Where no size shows them clearly, the one that shows them best.
     """
     clearest: list[tuple[float, Setting]] = []
-    for size, blocks in LADDER:
+    for size, blocks in stopwatch.quantity.sizes:
         settings = [Setting(wall=wall, size=size, blocks=blocks) for wall in ("average_pool", "p_relu")]
         network = settings[0].network(WALL, WALL, WALL)
         cases = [pair_case(LONG, short, setting) for setting in settings for short in SHORT]
         batch = stopwatch.time([settings[0].network(WALL), network, *distinct_networks(cases)])
-        rounds = batch.latencies.get(network.key)
+        rounds = batch.costs.get(network.key)
         clear = max(min(_clearness(case, batch) for case in cases if case.setting == setting) for setting in settings)
         clearest.append((clear, settings[0]))
-        if rounds is None or (float(np.median(rounds)) >= SHORTEST_MS and clear >= CLEAR_ERRORS):
+        if rounds is None or (float(np.median(rounds)) >= stopwatch.quantity.least and clear >= CLEAR_ERRORS):
             return settings[0]
     return max(clearest, key=lambda found: found[0])[1]
 
 
 def _clearness(case: TestCase, batch: TimedBatch) -> float:
-    """Latency of the shorter operator, in standard errors of the time that the pair's fusion would save."""
+    """Cost of the shorter operator, in standard errors of what the pair's fusion would save."""
     saved, shares = estimate(case.saved, [batch]), [estimate(share, [batch]) for share in case.shares]
     if saved is None or saved.error <= 0:
         return 0.0

@@ -1,6 +1,6 @@
-"""Test cases: the operators that detection asks about, the networks timed to answer, and how the answer follows from latencies.
+"""Test cases: the operators that detection asks about, the networks timed to answer, and how the answer follows from costs.
 
-Every quantity (what an operator takes by itself, what two of them save by being neighbours) is a sum of latencies of networks
+Every quantity (what an operator takes by itself, what two of them save by being neighbours) is a sum of costs of networks
 with coefficients. Inequation 1 of nn-Meter §4.1, T(1) + T(2) - T(1, 2) > α min(T(1), T(2)), is two such sums.
 """
 
@@ -16,13 +16,13 @@ from latcast.records import Reference
 from latcast.spaces import operator_pairs
 from latcast.spaces.operator_pairs import MAP, ROWS, TOKENS, WALL, Element, chain_reference, operator
 
-Latencies = Mapping[str, np.ndarray]
-"""Reference key to one latency a round, in milliseconds; all taken in the same rounds."""
+Costs = Mapping[str, np.ndarray]
+"""Reference key to its cost in each round (:mod:`latcast.fusion.quantities`); all taken in the same rounds."""
 
 
 @dataclass(frozen=True)
 class Combination:
-    """A sum of latencies with coefficients."""
+    """A sum of costs with coefficients."""
 
     terms: tuple[tuple[Reference, float], ...]
 
@@ -49,17 +49,17 @@ class Combination:
     def networks(self) -> tuple[Reference, ...]:
         return tuple(reference for reference, _ in self.terms)
 
-    def known(self, latencies: Mapping[str, Any]) -> bool:
+    def known(self, costs: Mapping[str, Any]) -> bool:
         """Whether all its networks are among those measured."""
-        return all(reference.key in latencies for reference, _ in self.terms)
+        return all(reference.key in costs for reference, _ in self.terms)
 
-    def value(self, latencies: Latencies) -> np.ndarray:
-        """The sum in each round, in milliseconds."""
-        return np.sum([coefficient * latencies[reference.key] for reference, coefficient in self.terms], axis=0)
+    def value(self, costs: Costs) -> np.ndarray:
+        """The sum in each round."""
+        return np.sum([coefficient * costs[reference.key] for reference, coefficient in self.terms], axis=0)
 
-    def standard_deviation_ms(self, levels_ms: Mapping[str, float], noise: float) -> float:
-        """Standard deviation of the sum in one round, if every latency had this relative noise of its own."""
-        return noise * sum((coefficient * levels_ms[r.key]) ** 2 for r, coefficient in self.terms) ** 0.5
+    def standard_deviation(self, levels: Mapping[str, float], noise: float) -> float:
+        """Standard deviation of the sum in one round, if every cost had this relative noise of its own."""
+        return noise * sum((coefficient * levels[r.key]) ** 2 for r, coefficient in self.terms) ** 0.5
 
 
 @dataclass(frozen=True)
@@ -107,17 +107,17 @@ class TestCase:
         found = {r.key: r for combination in (self.saved, *self.shares) for r in combination.networks}
         object.__setattr__(self, "networks", tuple(found.values()))
 
-    def known(self, latencies: Mapping[str, Any]) -> bool:
-        return all(reference.key in latencies for reference in self.networks)
+    def known(self, costs: Mapping[str, Any]) -> bool:
+        return all(reference.key in costs for reference in self.networks)
 
 
 def wall_time(setting: Setting) -> Combination:
-    """Latency of one more wall."""
+    """Cost of one more wall."""
     return Combination.of(setting.blocks, (1, setting.network(WALL, WALL)), (-1, setting.network(WALL)))
 
 
 def own_time(name: str, setting: Setting) -> Combination:
-    """Latency of an operator between two walls; where it changes the shape, with the operators that restore it, less a wall."""
+    """Cost of an operator between two walls; where it changes the shape, with the operators that restore it, less a wall."""
     found = operator(name)
     base = setting.network(WALL, operand=found.two_inputs)
     if found.keeps_shape:
@@ -191,7 +191,7 @@ def outbound_case(first: str, second: str, side: int, setting: Setting) -> TestC
 
 
 def view_time(name: str, setting: Setting) -> Combination:
-    """Latency of a view; all but identity and dropout come in twos, there and back."""
+    """Cost of a view; all but identity and dropout come in twos, there and back."""
     network, blocks = setting.network, setting.blocks
     if not operator(name).keeps_shape:
         # The shape is restored by another view, behind a wall of its own.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from latcast.fusion.decision import Estimate, estimate
+from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.surroundings import Surroundings
 from latcast.fusion.test_cases import VIEWS, Setting, own_time, view_time
@@ -34,22 +35,22 @@ class ViewAnswer:
         free: Whether it does; None where that is undecided.
         confidence: Probability of the likelier answer.
         own: What it takes; None where it could not be timed.
-        touch_ms: What one pass over the elements takes.
+        touch_cost: What one pass over the elements takes.
     """
 
     operators: tuple[str, ...]
     free: bool | None
     confidence: float = 0.5
     own: Estimate | None = None
-    touch_ms: float = 0.0
+    touch_cost: float = 0.0
 
-    def to_json(self) -> dict[str, float | bool | None]:
-        own = None if self.own is None else round(1e3 * self.own.value, 4)
+    def to_json(self, quantity: Quantity) -> dict[str, float | bool | None]:
+        """What it takes is left out where it could not be timed."""
+        known = {} if self.own is None else {"own": self.own.value}
         return {
             "free": self.free,
             "confidence": round(self.confidence, 4),
-            "own_us": own,
-            "touch_us": round(1e3 * self.touch_ms, 4),
+            **quantity.figures(**known, touch=self.touch_cost),
         }
 
 
@@ -79,10 +80,10 @@ def _between(stopwatch: Stopwatch, setting: Setting, names: Sequence[str]) -> di
     return {name: _answer(name, setting, estimate(view_time(name, setting), [batch]), shortest) for name in names}
 
 
-def _answer(name: str, setting: Setting, own: Estimate | None, touch_ms: float) -> ViewAnswer:
+def _answer(name: str, setting: Setting, own: Estimate | None, touch_cost: float) -> ViewAnswer:
     operators = OPERATORS_OF.get(name, (name,))
-    if own is None or touch_ms <= 0:
-        return ViewAnswer(operators, None, 0.5, own, touch_ms)
-    above = own.probability_above(COPY_SHARE * touch_ms)
+    if own is None or touch_cost <= 0:
+        return ViewAnswer(operators, None, 0.5, own, touch_cost)
+    above = own.probability_above(COPY_SHARE * touch_cost)
     sure = max(above, 1 - above)
-    return ViewAnswer(operators, above < 0.5 if sure >= CONFIDENCE else None, sure, own, touch_ms)
+    return ViewAnswer(operators, above < 0.5 if sure >= CONFIDENCE else None, sure, own, touch_cost)
