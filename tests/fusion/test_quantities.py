@@ -10,6 +10,7 @@ import pytest
 from latcast.fusion.decision import TimedBatch
 from latcast.fusion.detection import Detection, Detector
 from latcast.fusion.quantities import LATENCY, TIMED_KERNELS
+from latcast.fusion.test_cases import Setting, pair_case
 from latcast.kernels import FusionRules, find_kernels
 from latcast.records import ExecutedKernel, Measurement, Reference
 from latcast.spaces.catalogue import build
@@ -71,3 +72,26 @@ def test_changes_of_layout_that_neighbours_share_are_no_fusion(found: Detection)
     assert pair.fused is not True
     assert found.evidence()["by"] == "profile"
     assert found.evidence()["pairs"]["conv relu"]["saved_kernels"] == pytest.approx(1.0)
+
+
+def test_a_pair_fused_in_the_layout_that_suits_it_is_fused() -> None:
+    """Between PReLUs a convolution needs two changes of layout, and takes no addition in."""
+
+    class InLayouts(Profiled):
+        def time(self, networks: list[Reference]) -> TimedBatch:  # type: ignore[override]
+            counts = dict(super().time(networks).costs)
+            for reference in networks:
+                chain, blocks = reference.parameters["chain"], reference.parameters["blocks"]
+                if reference.parameters["wall"] == "p_relu" and "conv" in chain:
+                    counts[reference.key] = counts[reference.key] + blocks * (2 + (chain[:2] == ["conv", "add"]))
+            return TimedBatch(counts)
+
+        def remembered(self) -> list[TimedBatch]:
+            """An earlier call timed the pair between PReLUs as well as between poolings."""
+            settings = [Setting(wall=wall, size=64, blocks=8) for wall in ("p_relu", "average_pool")]
+            return [self.time(list(pair_case("conv", "add", setting).networks)) for setting in settings]
+
+    stopwatch = InLayouts(FusionRules("made-up", pairs={"conv": frozenset({"add"})}))
+    found = Detector(stopwatch, budget_s=600.0, operators=("conv", "add"), clock=stopwatch.clock).run()
+
+    assert found.pairs["conv", "add"].fused is True

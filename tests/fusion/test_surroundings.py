@@ -157,6 +157,15 @@ def test_a_transposition_may_be_one_with_a_neighbours_change_of_layout() -> None
     assert found.hidden_cost(SOFTMAX, "softmax", "transpose") == pytest.approx(0.0)
 
 
+def test_walls_suit_operators_that_need_no_more_kernels_there_than_elsewhere() -> None:
+    own = {(POOL, "conv"): 1.0, (SOFTMAX, "conv"): 3.0, (POOL, "add"): 1.0, (SOFTMAX, "add"): 1.0}
+    found = replace(surroundings(own, {POOL: 1.0, SOFTMAX: 1.0}), kernel=1.0)
+
+    assert found.suits(POOL, ("conv", "add")) is True
+    assert found.suits(SOFTMAX, ("conv", "add")) is False
+    assert found.suits(SOFTMAX, ("add",)) is True
+
+
 def test_a_wall_that_swallows_an_operator_says_nothing_of_its_layout() -> None:
     own = {(POOL, "conv"): 3.0, (POOL, "relu"): 0.0, (SOFTMAX, "conv"): 4.0, (SOFTMAX, "relu"): 1.0}
     found = surroundings(own, {POOL: 2.0, SOFTMAX: 5.0})

@@ -313,11 +313,15 @@ class Detector:
         """The answer of the first setting that gives one; otherwise of the first in which both operators can be seen.
 
         A runtime fuses a pair between any walls or between none. Where two sorts give opposite answers, one of them shows
-        something else, and there is no answer.
+        something else, and there is no answer; but where kernels are counted, those that suit both operators go before walls that
+        change their layouts, in which other kernels run.
         """
         timed = [(case, answer) for case in cases if (answer := self.decide(case)) is not None]
         decided = [(case, answer) for case, answer in timed if answer.yes is not None]
         visible = [(case, answer) for case, answer in timed if answer.visible]
+        found = self._surroundings
+        if found is not None and found.kernel and len({answer.yes for _, answer in decided}) == 2 and len(cases[0].elements) == 2:
+            decided = [(case, answer) for case, answer in decided if found.suits(case.setting, case.elements)] or decided
         if len({answer.yes for _, answer in decided}) == 2:
             case, answer = decided[0]
             return PairAnswer(case, replace(answer, yes=None), CONTRADICTION)

@@ -80,6 +80,11 @@ class Surroundings:
         intrinsic = self.intrinsic_cost(second, setting.form)
         return own_cost - intrinsic if own_cost > (1 + HIDDEN_SHARE) * intrinsic else 0.0
 
+    def suits(self, setting: Setting, names: Sequence[str]) -> bool:
+        """Whether, where kernels are counted, operators need no more of them here than between the walls that suit them best."""
+        extra = (self.own_cost[setting, name].value - self.intrinsic_cost(name, setting.form) for name in names)
+        return all(cost < self.kernel / 2 for cost in extra)
+
     def misleads(self, setting: Setting, first: str, second: str) -> bool:
         """Whether a change of layout that neighbours share could be taken for a fusion."""
         intrinsic = min(self.intrinsic_cost(name, setting.form) for name in (first, second))
