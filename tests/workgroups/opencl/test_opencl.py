@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,9 +23,12 @@ class TestOpenClSession(GpuInterfaceContract):
 
 @pytest.fixture
 def nothing_remembered() -> Iterator[None]:
-    opencl._devices.cache_clear()
+    remembered = opencl._devices, opencl._drivers_devices, opencl._refusal
+    for function in remembered:
+        function.cache_clear()
     yield
-    opencl._devices.cache_clear()
+    for function in remembered:
+        function.cache_clear()
 
 
 def test_a_missing_package_names_the_extra(nothing_remembered: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +52,30 @@ def test_a_missing_driver_says_what_to_install(nothing_remembered: None, monkeyp
 
     monkeypatch.setattr(cl, "get_platforms", none)
     with pytest.raises(MeasurementError, match=r"opencl finds no device here; install .* pip install pocl-binary-distribution"):
+        find_device("opencl")
+
+
+def test_a_device_whose_driver_compiles_nothing_is_none_and_the_reason_is_told(
+    nothing_remembered: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cl = pytest.importorskip("pyopencl")
+
+    class Refused:
+        def __init__(self, *given: Any) -> None:
+            pass
+
+        def build(self) -> None:
+            raise cl.RuntimeError("clBuildProgram failed\nerror: unknown target CPU 'generic'\nDevice failed")
+
+    class Device:
+        name, type = "pthread-new ", cl.device_type.CPU
+
+    monkeypatch.setattr(cl, "get_platforms", lambda: [SimpleNamespace(get_devices=lambda: [Device()])])
+    monkeypatch.setattr(cl, "Context", lambda devices: None)
+    monkeypatch.setattr(cl, "Program", Refused)
+
+    said = r"no device here; the driver of pthread-new compiles no kernel \(error: unknown target CPU 'generic'\); install"
+    with pytest.raises(MeasurementError, match=said):
         find_device("opencl")
 
 

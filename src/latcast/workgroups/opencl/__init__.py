@@ -112,8 +112,8 @@ class OpenClInterface:
         return OpenClSession(_devices()[device], workload)
 
     def missing_driver(self) -> str:
-        """What to install."""
-        return (
+        """What to install, and which devices there are whose driver compiles nothing."""
+        return "".join(f"{reason}; " for reason in map(_refusal, _drivers_devices()) if reason) + (
             "install the GPU's OpenCL driver, or run on the CPU with: pip install pocl-binary-distribution "
             "(part of the extra latcast[opencl])"
         )
@@ -132,6 +132,24 @@ def _opencl() -> Any:
 
 @functools.cache
 def _devices() -> Sequence[Any]:
+    """Devices whose driver compiles a kernel: PoCL's refuses all on processors that are newer than it."""
+    return tuple(device for device in _drivers_devices() if _refusal(device) is None)
+
+
+@functools.cache
+def _refusal(device: Any) -> str | None:
+    """Why a device's driver compiles nothing."""
+    cl = _opencl()
+    try:
+        cl.Program(cl.Context([device]), _PROBE).build()
+    except cl.Error as problem:
+        said = next((line for line in str(problem).splitlines() if line.startswith("error:")), str(problem).splitlines()[0])
+        return f"the driver of {device.name.strip()} compiles no kernel ({said})"
+    return None
+
+
+@functools.cache
+def _drivers_devices() -> Sequence[Any]:
     cl = _opencl()
     try:
         platforms = cl.get_platforms()
