@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
@@ -23,14 +23,9 @@ def elsewhere() -> Mapping[str, IndexEntry]:
 
 def unmeasured_json(entry: IndexEntry) -> dict[str, Any]:
     """A platform that nobody measured here as lists show it."""
-    parts = Platform.parse(entry.platform)
     return {
         "id": entry.platform,
-        "device": parts.device,
-        "runtime": parts.runtime,
-        "runtime_version": parts.runtime_version,
-        "unit": parts.unit,
-        "precision": parts.precision,
+        **asdict(Platform.parse(entry.platform)),
         "networks": int(entry.card.get("measurements") or 0),
         "measurements": 0,
         "last_taken_at": None,

@@ -201,14 +201,9 @@ def _write_parquet(writer: Any, path: Path, portion: Sequence[Measurement]) -> A
 
 def _flat(portion: Sequence[Measurement]) -> Iterator[dict[str, Any]]:
     for item in portion:
-        parts = Platform.parse(item.platform)
         yield {
             "platform": item.platform,
-            "device": parts.device,
-            "runtime": parts.runtime,
-            "runtime_version": parts.runtime_version,
-            "unit": parts.unit,
-            "precision": parts.precision,
+            **asdict(Platform.parse(item.platform)),
             "network": item.reference.name,
             "key": item.reference.key,
             "space": item.reference.space,

@@ -137,12 +137,22 @@ def _devices() -> Sequence[Any]:
 
 
 @functools.cache
+def _probe(device: Any) -> Any:
+    """A small kernel, built for a device.
+
+    Raises:
+        pyopencl.Error: Its driver compiles nothing.
+    """
+    cl = _opencl()
+    return cl.Kernel(cl.Program(cl.Context([device]), _PROBE).build(), "probe")
+
+
+@functools.cache
 def _refusal(device: Any) -> str | None:
     """Why a device's driver compiles nothing."""
-    cl = _opencl()
     try:
-        cl.Program(cl.Context([device]), _PROBE).build()
-    except cl.Error as problem:
+        _probe(device)
+    except _opencl().Error as problem:
         said = next((line for line in str(problem).splitlines() if line.startswith("error:")), str(problem).splitlines()[0])
         return f"the driver of {device.name.strip()} compiles no kernel ({said})"
     return None
@@ -186,9 +196,8 @@ def _profile(device: Any) -> DeviceProfile:
 def _preferred_multiple(device: Any) -> int | None:
     """A property of compiled kernels only; the device needs no work for it."""
     cl = _opencl()
+    wanted = cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE
     try:
-        program = cl.Program(cl.Context([device]), _PROBE).build()
-        wanted = cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE
-        return int(cl.Kernel(program, "probe").get_work_group_info(wanted, device)) or None
+        return int(_probe(device).get_work_group_info(wanted, device)) or None
     except cl.Error:
         return None
