@@ -116,7 +116,8 @@ def attribute_executed(
     ours cannot be split between them; the runtime drew the borders elsewhere (the operand of an addition that it fuses
     depends on the order in which a converter writes two branches), so it is a sample of the kernel that it is, as are the
     others that share kernels of ours with it. One that the runtime inserted (a layout change) or that the rules call free
-    is charged to the kernel that runs next, for whose sake it is there; reorders to those that the rules have before it.
+    is charged to the kernel that runs next, for whose sake it is there; reorders to those that the rules have before it; a
+    quantisation to the kernel that ran before, whose floats it turns into integers.
 
     Args:
         kernels: Of the rules.
@@ -134,12 +135,17 @@ def attribute_executed(
     whole = waiting = reordering = 0.0
     moved: list[tuple[Kernel, float]] = []
     reorders = _ReordersInOrder(kernels)
+    last: int | None = None
     for executed in measurement.executed:
         whole += executed.latency_ms
         owners = {owner[node] for node in executed.nodes if node in owner}
         owners = {index for index in owners if not kernels[index].free}
         if not owners:
-            if executed.kind.startswith(REORDER):
+            if executed.kind == QUANTISATION and last is not None:
+                nodes, latency_ms = parts_of[last][-1]
+                parts_of[last][-1] = (nodes, latency_ms + executed.latency_ms)
+                time_of[last] += executed.latency_ms
+            elif executed.kind.startswith(REORDER):
                 reordering += executed.latency_ms
             else:
                 waiting += executed.latency_ms
@@ -151,8 +157,9 @@ def attribute_executed(
         if len(owners) > 1:
             spoiled |= owners
             spanning.append(part)
+            last = None
         else:
-            index = owners.pop()
+            last = index = owners.pop()
             time_of[index] = time_of.get(index, 0.0) + part[1]
             parts_of.setdefault(index, []).append(part)
     pairs = [
@@ -165,6 +172,9 @@ def attribute_executed(
             pairs.append((kernel, latency_ms))
     return pairs, sum(latency_ms for _, latency_ms in pairs), whole
 
+
+QUANTISATION = "QuantizeLinear"
+"""Kind of what turns floats into integers behind an operator that was computed in floats."""
 
 REORDER = "Reorder"
 """What the kinds of executed layout changes begin with."""
