@@ -142,6 +142,25 @@ class TestAttribution:
         assert names(pairs) == {"gemm_0": 0.5}
         assert (given, whole) == (0.5, pytest.approx(0.8))
 
+    def test_a_quantisation_belongs_to_the_kernel_before_it(self, kernels: tuple[Kernel, ...]) -> None:
+        quantised = ExecutedKernel("relu_0_quantized", "QuantizeLinear", (), 0.25)
+        first = "conv_0", "batchnormalization_0", "relu_0"
+        measurement = measured(NETWORK, 1.0, executed(1.0, *first), quantised, executed(0.125), executed(0.5, "gemm_0"))
+
+        pairs, given, whole = attribute_executed(kernels, measurement)
+
+        # 1 + 1/4 before, and 1/8 + 1/2 behind.
+        assert [latency_ms for _, latency_ms in pairs] == [1.25, 0.625]
+        assert given == whole == 1.875
+
+    def test_a_quantisation_of_the_input_belongs_to_the_first_kernel(self, kernels: tuple[Kernel, ...]) -> None:
+        quantised = ExecutedKernel("input_QuantizeLinear", "QuantizeLinear", (), 0.25)
+        measurement = measured(NETWORK, 1.0, quantised, executed(0.5, "gemm_0"))
+
+        pairs, _, _ = attribute_executed(kernels, measurement)
+
+        assert names(pairs) == {"gemm_0": 0.75}
+
 
 class TestReorders:
     """Image in, convolution, rows of channels, linear: two reorders by OpenVINO's rules."""
