@@ -2,6 +2,7 @@
 
 accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
 outsiders RUNTIME  the same on 60 networks drawn from timm, torchvision and transformers, after a profile of five minutes
+budgets RUNTIME      what the first minutes of that profile would have given
 coverage RUNTIME   share of timm's networks whose kernels that profile knows
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
@@ -106,6 +107,9 @@ def outsiders(
     precision: str = "fp32",
     cpu: Cpu = None,
     seed: Annotated[int, typer.Option(help="Of the profile; the labels are taken once.", min=0)] = 0,
+    threads: Annotated[
+        int, typer.Option(help="Threads of one inference; several want a machine with nothing else to do.", min=1)
+    ] = 1,
     minutes: Minutes = 5.0,
     processes: Annotated[int, typer.Option(help="Passes over the networks, a process each.", min=1)] = LABEL_PROCESSES,
     rounds: Annotated[int, typer.Option(help="Rounds in each pass.", min=1)] = LABEL_ROUNDS,
@@ -117,7 +121,7 @@ def outsiders(
     """
     from benchmarks import outsiders as judged
 
-    bench, first = (judged.outsiders_bench(runtime, precision, cpu, each) for each in (seed, 0))
+    bench, first = (judged.outsiders_bench(runtime, precision, cpu, each, threads) for each in (seed, 0))
     for count in range(1, processes + 1):
         if count == 2 or processes == 1:
             take_profile(bench, minutes, seed)
@@ -126,6 +130,19 @@ def outsiders(
         found = judged.judge_outsiders(bench, first)
         judged.write(bench, found)
         print(judged.outsiders_table({bench.name: found}))
+
+
+@app.command()
+def budgets(
+    runtime: str, precision: str = "fp32", cpu: Cpu = None, seed: Annotated[int, typer.Option(help="Of the profile.", min=0)] = 0
+) -> None:
+    """Trains on the first minutes of the profile that ``outsiders`` took, and judges on the same labels; nothing is measured."""
+    from benchmarks import budgets as judged
+    from benchmarks.outsiders import outsiders_bench
+
+    bench, first = (outsiders_bench(runtime, precision, cpu, each) for each in (seed, 0))
+    judged.write(bench, judged.judge_budgets(bench, first, console(stderr=True).print))
+    print(judged.budgets_table())
 
 
 @app.command()

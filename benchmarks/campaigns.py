@@ -64,17 +64,20 @@ class Bench:
     precision: str = "fp32"
     cpu: int | None = None
     suffix: str = ""
+    threads: int = 1
 
     @property
     def name(self) -> str:
-        return f"{self.runtime}-{self.precision}{self.suffix}"
+        threads = f"-{self.threads}threads" if self.threads > 1 else ""
+        return f"{self.runtime}-{self.precision}{threads}{self.suffix}"
 
     @property
     def settings(self) -> WorkerSettings:
         """Those of the commands that a user types."""
         from latcast.cli.options import worker_settings
 
-        return worker_settings(self.runtime, precision=self.precision, cpus="" if self.cpu is None else str(self.cpu))
+        cpus = "" if self.cpu is None else str(self.cpu)
+        return worker_settings(self.runtime, precision=self.precision, cpus=cpus, threads=self.threads)
 
     @property
     def folder(self) -> Path:
@@ -173,6 +176,8 @@ def take_profile(bench: Bench, minutes: float, seed: int = 0) -> dict[str, Any]:
     arguments = ["profile", "--runtime", bench.runtime, "--precision", bench.precision, "--budget", f"{minutes:g}"]
     if seed:
         arguments += ["--seed", str(seed)]
+    if bench.threads > 1:
+        arguments += ["--threads", str(bench.threads)]
     if bench.cpu is not None:
         arguments += ["--cpus", str(bench.cpu)]
     start = time.monotonic()
