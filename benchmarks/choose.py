@@ -32,6 +32,7 @@ from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.predictors.forecast import load
 from latcast.records import Reference
 from latcast.search.choose import CERTAINTY
+from latcast.spaces.kernel_table_files import is_current
 from latcast.spaces.models import models
 from latcast.spaces.named_graphs import graph_file
 from latcast.spaces.named_kernels import SHIPPED_TABLES, make_named_kernels, rated_networks, table_bytes, table_name
@@ -221,7 +222,10 @@ def _names_its_gpu(rules: FusionRules) -> bool:
 
 
 def ship_tables(watch: TableWatch = lambda *_: None) -> list[str]:
-    """Writes the tables of the rated networks' kernels for shipped rules and shipped platforms; those there are kept."""
+    """Writes the tables of the rated networks' kernels for shipped rules and shipped platforms.
+
+    Those there are kept, unless kernel types have other fields by now.
+    """
     networks = rated_networks()
     rules: dict[str, FusionRules] = {}
     for each in (
@@ -232,7 +236,7 @@ def ship_tables(watch: TableWatch = lambda *_: None) -> list[str]:
     for path in SHIPPED_TABLES.glob("*.npz"):
         if path.name not in rules:
             path.unlink()
-    missing = {name: each for name, each in rules.items() if not (SHIPPED_TABLES / name).exists()}
+    missing = {name: each for name, each in rules.items() if not is_current(SHIPPED_TABLES / name)}
     SHIPPED_TABLES.mkdir(exist_ok=True)
     made = make_named_kernels(networks, list(missing.values()), watch) if missing else []
     for (name, each), found in zip(missing.items(), made, strict=True):

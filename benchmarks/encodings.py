@@ -19,6 +19,7 @@ from latcast.kernels.rules import load_rules, shipped_rules
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.predictors.forecast import load
 from latcast.search.encodings import EncodingPredictor
+from latcast.spaces.kernel_table_files import is_current
 from latcast.spaces.nas.member_kernels import SHIPPED_TABLES, SMALL_SPACE, make_table, shipped_name, table_bytes
 from latcast.spaces.nas.segment_kernels import SegmentKernels
 from latcast.spaces.nas.supernet import SUPERNETS
@@ -76,7 +77,10 @@ def measure_encodings(platform: str, spaces: tuple[str, ...] = ()) -> dict[str, 
 
 
 def ship_tables() -> list[str]:
-    """Writes the tables of small spaces for all shipped rules and the rules of all shipped platforms; those there are kept."""
+    """Writes the tables of small spaces for all shipped rules and the rules of all shipped platforms.
+
+    Those there are kept, unless kernel types have other fields by now.
+    """
     rules = {name: each for name in sorted(shipped_rules()) if not (each := load_rules(name)).selection}
     for path in sorted(SHIPPED_FOLDER.glob("*.zip")):
         rules[path.name] = load(path).rules
@@ -91,7 +95,7 @@ def ship_tables() -> list[str]:
                 path.unlink()
         for name, each in needed.items():
             path = SHIPPED_TABLES / name
-            if not path.exists():
+            if not is_current(path):
                 SHIPPED_TABLES.mkdir(exist_ok=True)
                 path.write_bytes(table_bytes(make_table(SegmentKernels(supernet, each))))
                 written.append(name)

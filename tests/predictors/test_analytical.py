@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from latcast.graph.ir import Graph
 from latcast.kernels import KernelTable, find_kernels, kernel_type
 from latcast.kernels.types.elementwise import ACTIVATIONS
+from latcast.kernels.types.movement import COPY_FORMS
 from latcast.predictors.analytical import (
     DEPTH,
     LOOPS,
@@ -101,7 +102,7 @@ class TestPricing:
         ("activation relu6", "activation"), ("activation gelu", "error function"),
         ("activation sigmoid", "exponential"), ("activation hard_swish", "hard activation"),
         ("max pool", "pool"), ("average pool", "pool"),
-        ("softmax", "softmax"),
+        ("softmax", "softmax"), ("softmax strided", "softmax"), ("copy", "copy"), ("copy reflect pad", "copy"),
     ],
 )  # fmt: skip
 def test_fine_classes_share_the_throughput_of_a_coarse_one(fine: str, coarse: str) -> None:
@@ -118,6 +119,41 @@ def test_a_class_that_older_terms_do_not_tell_apart_has_those_of_the_one_that_it
     assert older.latency_ms(kind, gelu)[0] == pytest.approx(2 * one_ms)
     assert newer.latency_ms(kind, gelu)[0] == pytest.approx(5 * one_ms)
     assert older.knows(kind, gelu).all()
+
+
+@pytest.mark.parametrize(
+    ("type_name", "part", "whole", "values"),
+    [
+        ("softmax", "softmax strided", "softmax", {"rows": 16, "columns": 49, "inner": 8}),
+        ("copy", "copy expand", "copy", {"elements": 640, "in_elements": 64, "form": COPY_FORMS.index("expand"), "run": 1}),
+    ],
+)
+def test_a_part_of_a_class_has_the_coefficients_of_the_whole_where_these_alone_are_known(
+    type_name: str, part: str, whole: str, values: dict[str, int]
+) -> None:
+    kind = kernel_type(type_name)
+    rows = np.array([kind.configuration(values)])
+    one_ms = float(term_values(kind, rows)[0] @ TRUTH)
+    older = AnalyticalTerms({POOLED: TRUTH, whole: 2 * TRUTH})
+
+    assert older.latency_ms(kind, rows)[0] == pytest.approx(2 * one_ms)
+    assert older.knows(kind, rows).all()
+    assert AnalyticalTerms({**older.coefficients, part: 5 * TRUTH}).latency_ms(kind, rows)[0] == pytest.approx(5 * one_ms)
+
+
+def test_parts_alone_say_what_stands_in_for_those_without_samples() -> None:
+    copy, linear = kernel_type("copy"), kernel_type("linear")
+    pads, expanded = (
+        np.array([copy.configuration({"elements": 2 * size, "in_elements": size, "form": form, "run": 1}) for size in sizes])
+        for form, sizes in ((COPY_FORMS.index("pad"), range(1000, 100_000, 3000)), (COPY_FORMS.index("expand"), (5000,)))
+    )
+    products = np.array([linear.configuration({"rows": 1, "in_features": 64, "out_features": n}) for n in range(10, 500, 10)])
+    samples = {"copy": (pads, 3e-5 * pads[:, 0]), "linear": (products, 1e-9 * products[:, 2])}
+
+    fitted = fit_from_kernels(samples)
+
+    # The pads' price, not that of all kernels together.
+    assert fitted.latency_ms(copy, expanded)[0] == pytest.approx(0.3, rel=0.05)
 
 
 def test_filters_of_more_than_25_taps_have_the_coefficients_of_smaller_ones_where_nothing_told_them_apart() -> None:

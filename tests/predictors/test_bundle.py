@@ -19,9 +19,9 @@ from safetensors.numpy import load, save
 from latcast.errors import BundleError
 from latcast.graph.ir import Graph
 from latcast.kernels.types import KERNEL_TYPES
-from latcast.kernels.types.kernel_type import _TYPE_OF_CLASS
+from latcast.kernels.types.kernel_type import _TYPE_OF_CLASS, FUSED_FIELDS
 from latcast.predictors.bundle import BUNDLE_SCHEMA, load_bundle, read_summary, save_bundle
-from latcast.predictors.kernel_predictor import KernelPredictor, kernel_models
+from latcast.predictors.kernel_predictor import KernelPredictor, Seen, kernel_models
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection, SizeCovariance
 from tests.predictors.made_up_platform import CARD, graphs_of, make_predictor
@@ -141,7 +141,26 @@ class TestSavingAndLoading:
 
         assert len(loaded.kernels["conv"].low) == len(conv.fields) + 1
         assert "swizzled" not in (loaded.kernels["conv"].features or ())
+        assert loaded.kernels["conv"].fields == conv.fields
         np.testing.assert_allclose(loaded.latencies_ms(networks), before, rtol=1e-9)
+
+    def test_a_bundle_from_before_a_field_stays_without_it(self, predictor: PlatformPredictor, tmp_path: Path) -> None:
+        fields = ("elements", "in_elements", *FUSED_FIELDS)
+        low, high = np.array([64, 64, 0, 0, 0, 0, 0]), np.array([256, 256, 0, 0, 1, 0, 0])
+        seen = Seen({}, 0.0, 512.0)
+        copies = KernelPredictor("copy", "analytical", None, low, high, 3, fields, seen=seen, fields=fields)
+        folder = save_bundle(replace(predictor, kernels={**predictor.kernels, "copy": copies}), tmp_path / "bundle")
+
+        loaded = load_bundle(folder)
+        again = save_bundle(loaded, tmp_path / "again")
+
+        entry = json.loads((folder / "platform.json").read_text())["kernels"]["copy"]
+        assert (entry["fields"], entry["seen"]["kinds"]) == (list(fields), {})
+        assert load((folder / "kernels" / "copy.safetensors").read_bytes())["high"].tolist() == [256, 256, 1, 0, 0]
+        found = loaded.kernels["copy"]
+        assert (found.fields, found.seen, found.low.tolist(), found.high.tolist()) == (fields, seen, low.tolist(), high.tolist())
+        assert loaded.kernels["conv"].fields is None
+        assert contents(folder) == contents(again)
 
     def test_a_bundle_replaces_an_older_one(self, predictor: PlatformPredictor, folder: Path) -> None:
         (folder / "kernels" / "resize.safetensors").write_bytes(b"left over")

@@ -20,6 +20,7 @@ from latcast.predictors.kernel_predictor import (
     FEW_SAMPLES,
     KernelPredictor,
     Seen,
+    TransferredBase,
     feature_matrix,
     feature_names,
     fit_kernel_predictor,
@@ -202,6 +203,58 @@ class TestKinds:
 
         assert Seen.union([first, second]) == Seen({"function": (0, 4, 6)}, 10.0, 9.0)
         assert Seen.union([first, None]) is None
+
+
+class TestFieldsThatCameLater:
+    """Copies trained on before they had a form and a run: of 64 to 256 elements."""
+
+    known = KernelPredictor(
+        "copy", ANALYTICAL, None, np.array([64, 64, 0, 0, 0, 0, 0]), np.array([256, 256, 0, 0, 0, 0, 0]), 3,
+        seen=Seen({}, 0.0, 512.0), fields=("elements", "in_elements", *FUSED_FIELDS),
+    )  # fmt: skip
+    reflecting, larger = (256, 128, 2, 8, 0, 0, 0), (1024, 128, 2, 8, 0, 0, 0)
+
+    def test_they_make_no_kernel_strange(self) -> None:
+        found = self.known.familiarity(np.array([self.reflecting, self.larger]))
+
+        assert found.covered.tolist() == [True, False]
+        assert found.outside.tolist() == [False, True]
+        assert not found.unknown.any()
+        assert self.known.novelty(np.array([self.reflecting, self.larger])).tolist() == [0.0, 1.0]
+
+    def test_they_are_no_reason(self) -> None:
+        assert self.known.reason(self.reflecting) == ""
+        assert self.known.reason(self.larger) == "elements 1024, trained on 64 to 256"
+
+    def test_where_ranges_alone_are_known_they_leave_nothing_unknown(self) -> None:
+        found = replace(self.known, seen=None).familiarity(np.array([self.reflecting]))
+
+        assert (found.covered.tolist(), found.unknown.tolist()) == ([True], [False])
+
+    def test_a_predictor_that_was_trained_with_them_tells_by_them(self) -> None:
+        known = replace(self.known, seen=Seen({"form": (0,)}, 0.0, 512.0), fields=None)
+
+        assert known.familiarity(np.array([self.reflecting])).covered.tolist() == [False]
+        assert known.reason(self.reflecting) == "reflect pad, not trained on"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "strided", "plain", "parted"),
+    [
+        ("softmax", (16, 49, 8, 0, 0, 0), (16, 49, 0, 0, 0, 0), "softmax strided"),
+        ("copy", (128, 64, 2, 64, 0, 0, 0), (128, 64, 0, 0, 0, 0, 0), "copy reflect pad"),
+    ],
+)
+def test_a_transferred_base_that_knows_a_class_as_a_whole_has_its_coefficients_for_each_part(
+    type_name: str, strided: tuple[int, ...], plain: tuple[int, ...], parted: str
+) -> None:
+    of = {POOLED: np.full(4, 9.0), type_name: np.full(4, 1.0)}
+    older, newer = TransferredBase((), of), TransferredBase((), {**of, parted: np.full(4, 2.0)})
+    rows = np.array([strided, plain])
+    whole_ms = term_values(kernel_type(type_name), rows).sum(axis=1)
+
+    assert older.latency_ms(type_name, rows) == pytest.approx(whole_ms)
+    assert newer.latency_ms(type_name, rows) == pytest.approx([2, 1] * whole_ms)
 
 
 def test_analytical_terms_that_know_nothing_still_give_a_latency() -> None:

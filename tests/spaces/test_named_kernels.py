@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from latcast.kernels.rules import FusionRules, load_rules
+from latcast.kernels.types import KERNEL_TYPES
 from latcast.spaces import named_kernels as module
+from latcast.spaces.kernel_table_files import is_current
 from latcast.spaces.named_kernels import NamedKernels, make_named_kernels, named_kernels, rated_networks, table_bytes, table_name
 
 
@@ -55,6 +57,18 @@ def test_a_table_of_the_cache_that_no_longer_holds_is_made_anew(few: Path) -> No
     path.write_bytes(table_bytes(changed, rules))
 
     assert same(named_kernels(rules), made)
+
+
+def test_a_table_is_current_while_kernel_types_have_its_fields(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = replace(load_rules("tflite"), multi_inbound=1)
+    named_kernels(rules)
+    [path] = few.rglob("named-*.npz")
+    conv = KERNEL_TYPES.get("conv")
+
+    assert is_current(path)
+    assert not is_current(path.with_name("missing.npz"))
+    monkeypatch.setitem(KERNEL_TYPES._loaded, "conv", replace(conv, own_fields=(*conv.own_fields, "swizzle")))
+    assert not is_current(path)
 
 
 def test_a_damaged_table_is_made_anew(few: Path) -> None:

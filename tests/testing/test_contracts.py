@@ -8,6 +8,7 @@ import pytest
 
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.onnx import to_onnx
+from latcast.kernels.types.movement import COPY_FORMS
 from latcast.testing.contracts import ImporterContract, KernelTypeContract, OperatorContract, RegressorContract, SpaceContract
 from latcast.testing.networks import random_network
 
@@ -32,7 +33,27 @@ class TestReshape(OperatorContract):
 
 class TestSoftmaxKernels(KernelTypeContract):
     type_name = "softmax"
-    configurations = ({"rows": 4, "columns": 64}, {"rows": 1, "columns": 1000})
+    configurations = (
+        {"rows": 4, "columns": 64},
+        {"rows": 1, "columns": 1000},
+        {"rows": 16, "columns": 49, "inner": 8},
+        {"rows": 196, "columns": 21, "inner": 196},
+    )
+
+
+class TestCopyKernels(KernelTypeContract):
+    type_name = "copy"
+    configurations = (
+        {"elements": 784, "in_elements": 784},
+        *(
+            {"elements": 8 * 226 * 226, "in_elements": 8 * 224 * 224, "form": COPY_FORMS.index(form), "run": 224}
+            for form in ("pad", "reflect pad")
+        ),
+        {"elements": 64 * 784, "in_elements": 64, "form": COPY_FORMS.index("expand"), "run": 1},
+        {"elements": 6 * 192, "in_elements": 192, "form": COPY_FORMS.index("expand"), "run": 192},
+        {"elements": 640, "in_elements": 640, "form": COPY_FORMS.index("gather"), "run": 64},
+        {"elements": 784, "in_elements": 784, "form": COPY_FORMS.index("rearrange")},
+    )
 
 
 class TestMatmulKernels(KernelTypeContract):

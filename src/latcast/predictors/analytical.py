@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from latcast.kernels.types import KernelType, kernel_type
+from latcast.kernels.types.movement import COPY_CLASSES
 from latcast.predictors.layout_copies import LAYOUT_TERMS, layout_terms
 
 TERMS = ("flops", "moved", "weights", "count")
@@ -38,6 +39,8 @@ LIMIT_OF_TERM: Mapping[str, str] = {
 POOLED = "any"
 """The class that estimates kernels of no class of their own: fitted on everything."""
 
+PARTED: Mapping[str, str] = {"softmax strided": "softmax", **{name: "copy" for name in COPY_CLASSES if name != "copy"}}
+"""Fine classes to those that they were parts of in bundles made before they were told apart."""
 
 _COARSE_PREFIXES = (
     ("conv 1x1", "conv 1x1"), ("conv 3x3", "conv kxk"), ("conv kxk", "conv kxk"), ("conv first", "conv first"),
@@ -46,6 +49,7 @@ _COARSE_PREFIXES = (
     *((f"activation {function}", "exponential") for function in ("sigmoid", "silu", "tanh", "mish", "elu", "softplus", "exp")),
     *((f"activation {function}", "error function") for function in ("gelu", "erf")),
     ("activation hard", "hard activation"), ("activation", "activation"), ("max pool", "pool"), ("average pool", "pool"),
+    *PARTED.items(),
 )  # fmt: skip
 
 _COARSER = {
@@ -244,6 +248,11 @@ def fit_from_kernels(
     pooled = fit_nonnegative(
         np.concatenate([design for design, _ in everything]), np.concatenate([target for _, target in everything])
     )
+    # What stands in for the parts that have no samples: the plain kernels, or where there are none, the other parts.
+    unsampled = set(PARTED.values()).difference(by_class)
+    for part, whole in PARTED.items():
+        if part in by_class and whole in unsampled:
+            by_class[whole] = [*by_class.get(whole, []), *by_class[part]]
     coefficients = {POOLED: pooled}
     for name, parts in by_class.items():
         design = np.concatenate([design for design, _ in parts])

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -209,7 +209,7 @@ def _index_entry(found: KernelPredictor) -> dict[str, Any]:
         "model": found.model,
         "regressor": None if found.regressor is None else found.regressor.kind,
         "samples": found.samples,
-        "fields": list(kind.fields),
+        "fields": list(found.fields or kind.fields),
         "features": list(found.features or feature_names(kind)),
     }
 
@@ -246,7 +246,9 @@ def _tensors(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
-    arrays = {"low": found.low.astype(np.int64), "high": found.high.astype(np.int64)}
+    kind = kernel_type(found.kernel_type)
+    places = [kind.fields.index(name) for name in found.fields or kind.fields]
+    arrays = {"low": found.low[places].astype(np.int64), "high": found.high[places].astype(np.int64)}
     if found.regressor is not None:
         arrays |= {f"{_REGRESSOR}{name}": array for name, array in found.regressor.arrays().items()}
     for place, source in enumerate(found.base.sources if found.base is not None else ()):
@@ -441,16 +443,17 @@ class _Reader:
         return KernelPredictor(
             name, _model(entry), regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
             int(entry["samples"]), tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
-            self.seen(kind, entry.get("seen")),
+            self.seen(kind, entry.get("seen"), fields), None if tuple(fields) == kind.fields else tuple(fields),
         )  # fmt: skip
 
-    def seen(self, kind: KernelType, entry: Mapping[str, Any] | None) -> Seen | None:
+    def seen(self, kind: KernelType, entry: Mapping[str, Any] | None, fields: Sequence[str]) -> Seen | None:
         """None in bundles that hold ranges alone."""
         if entry is None:
             return None
         kinds = dict(entry["kinds"])
-        if set(kinds) != set(kind.kinds):
-            raise ValueError(f"found the kinds {sorted(kinds)} of '{kind.name}', expected {sorted(kind.kinds)}")
+        expected = set(kind.kinds).intersection(fields)
+        if set(kinds) != expected:
+            raise ValueError(f"found the kinds {sorted(kinds)} of '{kind.name}', expected {sorted(expected)}")
         codes = {name: tuple(int(_number(code, above=0)) for code in listed) for name, listed in kinds.items()}
         return Seen(codes, _number(entry["most_flops"], above=0), _number(entry["most_elements"], above=0))
 

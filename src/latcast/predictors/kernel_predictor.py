@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
 from latcast.kernels.kernel import Configuration
 from latcast.kernels.types import KernelType, kernel_type
-from latcast.predictors.analytical import POOLED, AnalyticalTerms, fit_nonnegative, term_values
+from latcast.predictors.analytical import PARTED, POOLED, AnalyticalTerms, fit_nonnegative, term_values
 from latcast.predictors.regressors import INTERNAL_REGRESSORS, REGRESSORS, Regressor, fit_regressor
 from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 
@@ -161,6 +162,8 @@ class KernelPredictor:
         features: Names of what the regressor sees, in its order; all features of the type where None.
         base: What stands in the place of the platform's analytical terms where it was transferred; None where it was not.
         seen: What else is known of the configurations trained on; None where a bundle does not hold it.
+        fields: Names of the type's fields when it was trained; all of them where None. One that came later says nothing of what
+            a kernel has in common with those trained on.
     """
 
     kernel_type: str
@@ -172,6 +175,7 @@ class KernelPredictor:
     features: tuple[str, ...] | None = None
     base: TransferredBase | None = None
     seen: Seen | None = None
+    fields: tuple[str, ...] | None = None
 
     def latency_ms(self, analytical: AnalyticalTerms, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, (kernels,)."""
@@ -196,20 +200,25 @@ class KernelPredictor:
         # Fields that may be zero are counts and flags, for which zero and one are neighbours.
         sizes, low, high = (np.maximum(values, 1) for values in (configurations, self.low, self.high))
         unlike = (sizes > FAR * high) | (FAR * sizes < low)
-        unknown = np.zeros(len(configurations), dtype=bool)
-        for name in kind.kinds:
-            place = kind.fields.index(name)
+        unknown, told = np.zeros(len(configurations), dtype=bool), self._told(kind)
+        for place, name in enumerate(kind.fields):
+            if name not in kind.kinds or not told[place]:
+                continue
             codes = configurations[:, place]
             if self.seen is not None:
                 outside[:, place] = ~np.isin(codes, self.seen.kinds.get(name, ()))
             else:
                 unknown |= (codes > self.low[place]) & (codes < self.high[place])
             unlike[:, place] = outside[:, place]
-        strange = np.asarray(unlike.any(axis=1))
+        strange = np.asarray(unlike[:, told].any(axis=1))
         if self.seen is not None:
             flops, elements = _work(kind, configurations)
             strange |= (flops > FAR_WORK * self.seen.most_flops) | (elements > FAR_WORK * self.seen.most_elements)
-        return Familiarity(np.asarray(outside.any(axis=1)), ~strange & ~unknown, ~strange & unknown)
+        return Familiarity(np.asarray(outside[:, told].any(axis=1)), ~strange & ~unknown, ~strange & unknown)
+
+    def _told(self, kind: KernelType) -> np.ndarray:
+        """(fields,) whether each field of the type was there when this was trained."""
+        return np.array([self.fields is None or name in self.fields for name in kind.fields])
 
     def novelty(self, configurations: np.ndarray) -> np.ndarray:
         """How unlike those trained on kernels are, (kernels,), from 0 to 1: by their sizes where these were learned from whole
@@ -222,7 +231,8 @@ class KernelPredictor:
         """What is most unlike the kernels trained on, in a few words: "rows 197, trained on 1"."""
         kind = kernel_type(self.kernel_type)
         worst, said = 0.0, ""
-        for name, value, low, high in zip(kind.fields, configuration, self.low.tolist(), self.high.tolist(), strict=True):
+        columns = zip(kind.fields, configuration, self.low.tolist(), self.high.tolist(), strict=True)
+        for name, value, low, high in compress(columns, self._told(kind)):
             if name in kind.kinds:
                 known = self.seen.kinds.get(name, ()) if self.seen is not None else (low, high)
                 if value in known:
@@ -327,7 +337,7 @@ class TransferredBase:
     def latency_ms(self, type_name: str, configurations: np.ndarray) -> np.ndarray:
         """Latency of kernels, (kernels,)."""
         pooled = self.coefficients[POOLED]
-        classes = _classes(type_name, configurations)
+        classes = [name if name in self.coefficients else PARTED.get(name, name) for name in _classes(type_name, configurations)]
         weights = np.stack([self.coefficients.get(name, pooled) for name in classes]) if classes else np.zeros((0, len(pooled)))
         return np.maximum((_design(type_name, configurations, self.sources) * weights).sum(axis=1), 1e-7)
 

@@ -101,7 +101,8 @@ class KernelSpace:
         names = self.kernel_type.fields
         if len(configuration) != len(names):
             return False
-        if any(value < (0 if name in _MAY_BE_ZERO else 1) for name, value in zip(names, configuration, strict=True)):
+        may_be_zero = _MAY_BE_ZERO.union(self.kernel_type.added)
+        if any(value < (0 if name in may_be_zero else 1) for name, value in zip(names, configuration, strict=True)):
             return False
         q = self.kernel_type.quantities(self.kernel_type.columns(np.array([configuration])))
         moved = q.input_elements[0] + q.output_elements[0]
@@ -201,8 +202,8 @@ class KernelSpace:
         return tuple(fields[name] for name in self.kernel_type.fields)
 
 
-_MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "linear", "mode", "rule", "sharing_heads"})
-"""Fields that are counts from zero on, codes or flags; all others are sizes."""
+_MAY_BE_ZERO = frozenset({*FUSED_FIELDS, "padded", "function", "operation", "linear", "mode", "rule"})
+"""Fields that are counts from zero on, codes or flags; all others are sizes, unless a type had them added."""
 
 
 def kernel_spaces(

@@ -61,6 +61,16 @@ def read_table(content: bytes, made_from: str) -> tuple[dict[str, np.ndarray], d
     return configurations, arrays
 
 
+def is_current(path: Path) -> bool:
+    """Whether a table is there whose kernels have the fields that their types have."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            said = json.loads(str(file["fields"]))
+        return said == _fields(said)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, UnknownNameError):
+        return False
+
+
 def small(values: np.ndarray) -> np.ndarray:
     """Whole numbers in as few bytes as hold them."""
     least = np.int32 if values.size and values.min() < 0 else np.min_scalar_type(int(values.max(initial=0)))
@@ -91,6 +101,6 @@ def counted(kernels: Iterable[Kernel]) -> Counter[tuple[str, Configuration]]:
     return Counter(kernel.key for kernel in kernels if not kernel.free)
 
 
-def _fields(configurations: Configurations) -> dict[str, list[str]]:
+def _fields(configurations: Iterable[str]) -> dict[str, list[str]]:
     """What the numbers of each kernel type's configurations mean."""
     return {name: list(kernel_type(name).fields) for name in sorted(configurations)}

@@ -14,9 +14,11 @@ from latcast.graph.operators import known_operators, node_flops
 from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import FROM_IMAGE, TO_CHANNELS_FIRST, Kernel, snake_case
 from latcast.kernels.rules import FusionRules
+from latcast.kernels.types import kernel_graph
 from latcast.kernels.types.convolution import padding
 from latcast.kernels.types.elementwise import ACTIVATIONS
 from latcast.kernels.types.kernel_type import FUSED_FIELDS, type_of_class
+from latcast.kernels.types.movement import COPY_FORMS
 from latcast.spaces.catalogue import build, model
 
 NONE = load_rules("none")
@@ -300,8 +302,22 @@ class TestElementwise:
 
         assert (kernel.kernel_type, kernel.configuration[:2]) == ("layer_norm", expected)
 
-    def test_a_softmax_over_an_inner_axis_is_seen_as_rows(self) -> None:
-        assert last(lambda b: b.softmax(b.input((2, 3, 5)), axis=1)).configuration == (10, 3, 0, 0, 0)
+    @pytest.mark.parametrize(
+        ("shape", "axis", "expected", "throughput_class"),
+        [
+            ((2, 3, 5), -1, (6, 5, 0), "softmax"),
+            ((2, 3, 5), 1, (10, 3, 5), "softmax strided"),
+            ((2, 3, 5), 0, (15, 2, 15), "softmax strided"),
+            ((2, 3, 1, 1), 1, (2, 3, 0), "softmax"),  # nothing lies between its elements
+        ],
+    )
+    def test_a_softmax_is_rows_whose_elements_lie_side_by_side_or_apart(
+        self, shape: tuple[int, ...], axis: int, expected: tuple[int, ...], throughput_class: str
+    ) -> None:
+        kernel, kind = last(lambda b: b.softmax(b.input(shape), axis=axis)), KERNEL_TYPES.get("softmax")
+
+        assert kernel.configuration == (*expected, 0, 0, 0)
+        assert kind.throughput_class(kind.columns(np.array([kernel.configuration]))).tolist() == [throughput_class]
 
 
 class TestPooling:
@@ -349,11 +365,92 @@ class TestMovement:
             (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 2, 1, 3)), ("transpose", (210, 7, 7, 7, 0, 0, 0))),
             (lambda b: b.transpose(b.input((2, 3, 5, 7)), (0, 1, 3, 2)), ("transpose", (210, 7, 5, 1, 0, 0, 0))),
             (lambda b: b.resize(b.input((2, 3, 5, 7)), 10), ("resize", (6, 5, 7, 10, 10, 0, 0, 0, 0))),
-            (lambda b: b.pad(b.input((1, 2)), (0, 1, 0, 1)), ("copy", (4, 2, 0, 0, 0))),
+            (lambda b: b.pad(b.input((1, 2)), (0, 1, 0, 1)), ("copy", (4, 2, 1, 2, 0, 0, 0))),
         ],
     )
     def test_movements_by_hand(self, build_graph: Callable[[GraphBuilder], str], expected: tuple[str, tuple[int, ...]]) -> None:
         assert last(build_graph).key == expected
+
+    @pytest.mark.parametrize(
+        ("operator", "shape", "given", "attributes", "expected", "throughput_class"),
+        [
+            ("Cast", (2, 3, 5), None, {"to": 10}, (30, 30, 0, 0), "copy"),
+            # Rows of 5 are written in one piece, whatever is above them.
+            ("Pad", (1, 2, 3, 5), (0, 0, 1, 1, 0, 0, 1, 1), {}, (70, 30, 1, 5), "copy pad"),
+            ("Pad", (1, 2, 3, 5), (0, 0, 1, 0, 0, 0, 1, 0), {}, (50, 30, 1, 15), "copy pad"),
+            ("Pad", (1, 2, 3, 5), (0, 2, 0, 0, 0, 0, 0, 0), {}, (60, 30, 1, 30), "copy pad"),
+            ("Pad", (1, 2, 3, 5), (0,) * 8, {}, (30, 30, 1, 30), "copy pad"),
+            ("Pad", (1, 2, 3, 5), (0, 0, 0, 1, 0, 0, 0, 1), {"mode": "reflect"}, (42, 30, 2, 5), "copy reflect pad"),
+            ("Pad", (1, 2, 3, 5), (0, 0, 0, 1, 0, 0, 0, 1), {"mode": "edge"}, (42, 30, 2, 5), "copy reflect pad"),
+            ("Expand", (8, 1, 1), (1, 8, 3, 5), {}, (120, 8, 3, 1), "copy expand"),
+            ("Expand", (1, 1, 8), (4, 1, 8), {}, (32, 8, 3, 8), "copy expand"),
+            ("Expand", (2, 1, 8), (2, 3, 8), {}, (48, 16, 3, 8), "copy expand"),
+            ("Tile", (2, 8), (3, 1), {}, (48, 16, 3, 16), "copy expand"),
+            ("Tile", (2, 8), (1, 3), {}, (48, 16, 3, 8), "copy expand"),
+            ("Gather", (9, 4, 8), (0, 2), {"axis": 0}, (64, 64, 4, 32), "copy gather"),
+            ("Gather", (9, 4, 8), (0, 2), {"axis": -1}, (72, 72, 4, 1), "copy gather"),
+            ("DepthToSpace", (1, 8, 3, 5), None, {"blocksize": 2}, (120, 120, 5, 0), "copy rearrange"),
+            ("SpaceToDepth", (1, 8, 4, 6), None, {"blocksize": 2}, (192, 192, 5, 0), "copy rearrange"),
+        ],
+    )  # fmt: skip
+    def test_a_copy_has_a_form_and_a_run_that_stays_together(
+        self,
+        operator: str,
+        shape: tuple[int, ...],
+        given: tuple[int, ...] | None,
+        attributes: dict[str, str | int],
+        expected: tuple[int, ...],
+        throughput_class: str,
+    ) -> None:
+        def built(b: GraphBuilder) -> str:
+            further = [] if given is None else [b.constant(given, dtype="int64")]
+            return b.op(operator, [b.input(shape), *further], attributes)[0]
+
+        kernel, kind = last(built), KERNEL_TYPES.get("copy")
+
+        assert kernel.key == ("copy", (*expected, 0, 0, 0))
+        assert kind.throughput_class(kind.columns(np.array([kernel.configuration]))).tolist() == [throughput_class]
+
+    @pytest.mark.parametrize(("values", "operator"), [((900, 784), "Pad"), ((784, 784), "Cast"), ((49, 784), "Cast")])
+    def test_a_copy_written_down_before_there_were_forms_is_built_by_its_sizes(
+        self, values: tuple[int, int], operator: str
+    ) -> None:
+        graph = kernel_graph("copy", dict(zip(("elements", "in_elements"), values, strict=True)))
+
+        assert [node.op_type for node in graph.nodes] == [operator]
+        assert graph.tensors[graph.outputs[0]].elements == values[0]
+
+    @pytest.mark.parametrize(
+        ("before", "after", "form"),
+        [
+            ((1, 8, 56, 56), (1, 8, 58, 58), "pad"),
+            ((1, 3, 224, 224), (1, 3, 230, 230), "reflect pad"),
+            ((1, 8, 28, 28), (1, 8, 28, 29), "pad"),
+        ],
+    )
+    def test_a_padded_map_is_built_as_it_was(self, before: tuple[int, ...], after: tuple[int, ...], form: str) -> None:
+        elements, run = (int(np.prod(shape)) for shape in (after, before[3:]))
+        fields = {"elements": elements, "in_elements": int(np.prod(before)), "form": COPY_FORMS.index(form), "run": run}
+
+        graph = kernel_graph("copy", fields)
+
+        assert (graph.shape(graph.inputs[0]), graph.shape(graph.outputs[0])) == (before, after)
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            {"elements": 30, "in_elements": 30, "form": 1, "run": 4},  # no whole number of runs
+            {"elements": 31, "in_elements": 30, "form": 2, "run": 30},
+            {"elements": 31, "in_elements": 30, "form": 3, "run": 7},
+            {"elements": 31, "in_elements": 31, "form": 4, "run": 7},
+            {"elements": 31, "in_elements": 31, "form": 5, "run": 0},
+        ],
+    )
+    def test_numbers_that_no_copy_has_are_built_as_one_that_is_near(self, values: dict[str, int]) -> None:
+        graph = kernel_graph("copy", values)
+
+        assert len(graph.nodes) == 1
+        assert abs(graph.tensors[graph.outputs[0]].elements - values["elements"]) <= 1
 
     def test_data_that_is_only_moved_costs_no_flops(self) -> None:
         for build_graph in (
@@ -420,7 +517,7 @@ class TestFewNetworksHaveThem:
     def test_an_embedding_moves_the_rows_that_it_picks(self) -> None:
         kernel = last(lambda b: b.op("Gather", [b.weight((30_000, 64)), b.input((1, 10), dtype="int64")])[0])
 
-        assert (kernel.kernel_type, kernel.configuration) == ("copy", (640, 640, 0, 0, 0))
+        assert (kernel.kernel_type, kernel.configuration) == ("copy", (640, 640, 4, 64, 0, 0, 0))
 
     def test_a_contraction_of_three_operands_is_of_no_type(self) -> None:
         kernel = last(lambda b: b.op("Einsum", [b.input((2, 3))] * 3, {"equation": "ij,ij,ij->i"})[0])

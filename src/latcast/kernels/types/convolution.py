@@ -141,11 +141,13 @@ def dense_class(c: Columns) -> np.ndarray:
 
 
 def depthwise_class(c: Columns) -> np.ndarray:
+    """By filter and stride; those of several outputs a channel apart, as many a library computes them by a generic loop."""
     k = np.maximum(c["kernel_h"], c["kernel_w"])
     strided = np.maximum(c["stride_h"], c["stride_w"]) > 1
     names = np.where(k <= 3, "depthwise 3x3", np.where(k <= 5, "depthwise kxk", "depthwise wide"))
     names = np.char.add(names, np.where(strided, " strided", ""))
-    return np.char.add(names, _unaligned(c)).astype(object)
+    names = np.char.add(names, _unaligned(c))
+    return np.where(c["out_channels"] > c["in_channels"], "depthwise multiplied", names).astype(object)
 
 
 def grouped_class(c: Columns) -> np.ndarray:

@@ -16,6 +16,7 @@ from latcast.kernels.types.kernel_type import (
     KernelType,
     Quantities,
     add_kernel_type,
+    add_kernel_variant,
     channel_remainders,
     no_features,
     one_class,
@@ -206,8 +207,24 @@ def rows_quantities(flops_per_element: int, weights_per_column: int) -> Callable
     return quantities
 
 
+def extract_softmax(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
+    """Rows, columns, and how many elements lie between neighbours of a row: 0 where these lie side by side."""
+    shape = graph.shape(nodes[-1].outputs[0])
+    axis = cast(int, nodes[-1].attributes.get("axis", -1)) % max(len(shape), 1)
+    inner = prod(shape[axis + 1 :])
+    return *extract_rows(graph, nodes), inner if inner > 1 else 0
+
+
+def softmax_class(c: Columns) -> np.ndarray:
+    return np.where(c["inner"] > 0, "softmax strided", "softmax").astype(object)
+
+
 def build_softmax(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    return builder.softmax(builder.input((1, c["rows"], c["columns"])))
+    """Over the last axis, or over the one before it where neighbours lie apart."""
+    rows, columns, inner = c["rows"], c["columns"], c["inner"]
+    if not inner:
+        return builder.softmax(builder.input((1, rows, columns)))
+    return builder.softmax(builder.input((1, max(rows // inner, 1), columns, inner)), axis=2)
 
 
 def build_layer_norm(builder: GraphBuilder, c: Mapping[str, int]) -> str:
@@ -249,6 +266,7 @@ ARITHMETIC_TYPE = add_kernel_type(
         kinds={"operation": ARITHMETIC},
     )
 )  # fmt: skip
+add_kernel_variant(ARITHMETIC_TYPE, "floating")
 BATCH_NORM = add_kernel_type(
     KernelType(
         "batch_norm", ("elements", "channels"), ("batch_normalization",), extract_batch_norm, batch_norm_quantities,
@@ -263,8 +281,8 @@ LRN = add_kernel_type(
 )  # fmt: skip
 SOFTMAX = add_kernel_type(
     KernelType(
-        "softmax", ("rows", "columns"), ("softmax", "log_softmax"), extract_rows, rows_quantities(6, 0),
-        one_class("softmax"), no_features, build_softmax,
+        "softmax", ("rows", "columns", "inner"), ("softmax", "log_softmax"), extract_softmax, rows_quantities(6, 0),
+        softmax_class, no_features, build_softmax, added=("inner",),
     )
 )  # fmt: skip
 LAYER_NORM = add_kernel_type(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import gcd, isqrt, prod
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -196,33 +196,114 @@ def build_grid_sample(builder: GraphBuilder, c: Mapping[str, int]) -> str:
     return builder.op("GridSample", [x, grid], {"mode": GRID_MODES[c["mode"]]})[0]
 
 
+COPY_FORMS = ("plain", "pad", "reflect pad", "expand", "gather", "rearrange")
+"""How a copy moves elements, by code; a new one goes to the end, codes are in bundles. Plain ones write each element once and in
+order (Cast, Reshape, QuantizeLinear); a reflecting pad is of any mode but a constant; to rearrange is DepthToSpace and back."""
+
+COPY_CLASSES = tuple("copy" if form == "plain" else f"copy {form}" for form in COPY_FORMS)
+"""The class of throughput of each form."""
+
+_PLAIN, _PAD, _REFLECT_PAD, _EXPAND, _GATHER, _REARRANGE = range(len(COPY_FORMS))
+
+_FORM_OF = {"Expand": _EXPAND, "Tile": _EXPAND, "Gather": _GATHER, "DepthToSpace": _REARRANGE, "SpaceToDepth": _REARRANGE}
+
+
 def extract_copy(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
-    """Elements written and read; what picks reads what it writes, however large the table is."""
+    """Elements written and read, the form, and the contiguous run that a pad, an expansion or a gather writes in one piece.
+
+    What picks reads what it writes, however large the table is.
+    """
     node = nodes[0]
     out = sum(graph.tensors[name].elements for name in node.outputs if name)
-    return out, graph.tensors[node.inputs[0]].elements if node.inputs and node.op_type not in PICKING else out
+    read = graph.tensors[node.inputs[0]].elements if node.inputs and node.op_type not in PICKING else out
+    form, run = _FORM_OF.get(node.op_type, _PLAIN), 0
+    if node.op_type == "Pad":
+        form = _PAD if node.attributes.get("mode", "constant") == "constant" else _REFLECT_PAD
+    if form in (_PAD, _REFLECT_PAD, _EXPAND):
+        run = _run_kept(graph.shape(node.inputs[0]), graph.shape(node.outputs[0]))
+    elif form == _GATHER:
+        shape = graph.shape(node.inputs[0])
+        run = prod(shape[cast(int, node.attributes.get("axis", 0)) % max(len(shape), 1) + 1 :])
+    return out, read, form, run
+
+
+def _run_kept(before: Sequence[int], after: Sequence[int]) -> int:
+    """Contiguous elements of a tensor that stay together as its shape changes: from the last axis that does on."""
+    before = (*(1,) * (len(after) - len(before)), *before)
+    changed = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    if not changed:
+        return prod(after)
+    return min(before[changed[-1]], after[changed[-1]]) * prod(after[changed[-1] + 1 :])
 
 
 def copy_quantities(c: Columns) -> Quantities:
     return Quantities(0 * c["elements"], c["in_elements"], c["elements"], 0 * c["elements"])
 
 
-def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
-    """A Pad to more elements, a Gather of fewer; of as many, a SpaceToDepth where four divides them, or else a Cast.
+def copy_class(c: Columns) -> np.ndarray:
+    return np.array(COPY_CLASSES, dtype=object)[c["form"].astype(int)]
 
-    A Gather reads no more than it writes: the kernel built of fewer elements is one of as many.
+
+def build_copy(builder: GraphBuilder, c: Mapping[str, int]) -> str:
+    """A Cast, a Pad, an Expand, a Gather or a SpaceToDepth.
+
+    Kernels written down before copies had forms are a Pad where they write more than they read, or else a Cast. Numbers that no
+    kernel of the form has are built as one that is near.
     """
-    out, size = c["elements"], c["in_elements"]
-    if out > size:
-        return builder.pad(builder.input((1, size)), (0, 0, 0, out - size))
-    if out < size:
-        rows = size // out if size % out == 0 else size
-        index = builder.constant(range(out * rows // size), dtype="int64")
-        return builder.op("Gather", [builder.input((1, rows, size // rows)), index], {"axis": 1})[0]
-    if size % 4:
-        return builder.op("Cast", [builder.input((1, size))], {"to": 10})[0]
-    height, width = square(size // 4)
-    return builder.op("SpaceToDepth", [builder.input((1, 1, 2 * height, 2 * width))], {"blocksize": 2})[0]
+    out, size, form, run = c["elements"], c["in_elements"], c["form"], c["run"]
+    if form in (_PAD, _REFLECT_PAD) or (form == _PLAIN and out > size):
+        return _build_pad(builder, out, size, run or size, reflects=form == _REFLECT_PAD)
+    if form == _EXPAND:
+        run = run if run and size % run == 0 else size
+        times = max(out // size, 1)
+        first, spread = (1, size // run), square(times) if run == 1 else (times, run)
+        x = builder.input((*first, 1, run))
+        return builder.op("Expand", [x, builder.constant((*first, *spread), dtype="int64")])[0]
+    if form == _GATHER:
+        # One row is left behind, so that it is no copy of the whole.
+        run = run if run and out % run == 0 else out
+        index = builder.constant(range(out // run), dtype="int64")
+        return builder.op("Gather", [builder.input((1, out // run + 1, run)), index], {"axis": 1})[0]
+    if form == _REARRANGE and size % 4 == 0:
+        height, width = square(size // 4)
+        return builder.op("SpaceToDepth", [builder.input((1, 1, 2 * height, 2 * width))], {"blocksize": 2})[0]
+    return builder.op("Cast", [builder.input((1, out))], {"to": 10})[0]
+
+
+def _build_pad(builder: GraphBuilder, out: int, size: int, run: int, *, reflects: bool) -> str:
+    """Of the last axis, which is the run, and of the one before it where that alone does not give as many elements."""
+    sizes = _padded_map(out, size, run, reflects=reflects)
+    if sizes is None:
+        return builder.pad(builder.input((1, size)), (0, 0, 0, max(out - size, 0)))
+    channels, height, padded_height, padded_run = sizes
+    above, left = (padded_height - height) // 2, (padded_run - run) // 2
+    pads = (0, 0, above, left, 0, 0, padded_height - height - above, padded_run - run - left)
+    x, amounts = builder.input((1, channels, height, run)), builder.constant(pads, dtype="int64")
+    return builder.op("Pad", [x, amounts], {"mode": "reflect"} if reflects else {})[0]
+
+
+def _padded_map(out: int, size: int, run: int, *, reflects: bool) -> tuple[int, int, int, int] | None:
+    """Channels, height, padded height and padded run of a map of ``size`` elements that is padded to ``out``.
+
+    The run is padded by as little as divides the whole; of several heights the nearest to the run is taken, as maps are square.
+    What is reflected on either side is less than there is. None where there is no such map.
+    """
+    if size % run:
+        return None
+    rows = size // run
+    most = min(out // rows, 3 * run - 2 if reflects else out)
+    for padded_run in (each for each in _divisors(out) if run < each <= most):
+        for channels in sorted(_divisors(gcd(out // padded_run, rows)), key=lambda each: abs(rows // each - run)):
+            height, padded_height = rows // channels, out // padded_run // channels
+            if not reflects or padded_height <= 3 * height - 2:
+                return channels, height, padded_height, padded_run
+    return None
+
+
+def _divisors(number: int) -> list[int]:
+    """All of them, the smallest first."""
+    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
+    return small + [number // each for each in reversed(small) if each * each != number]
 
 
 def extract_other(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:
@@ -293,10 +374,10 @@ GRID_SAMPLE = add_kernel_type(
 )  # fmt: skip
 COPY = add_kernel_type(
     KernelType(
-        "copy", ("elements", "in_elements"),
+        "copy", ("elements", "in_elements", "form", "run"),
         ("pad", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "tile", "gather", "depth_to_space", "space_to_depth",
          "quantize_linear", "dequantize_linear", "cast", "cast_like", "identity", "dropout"),
-        extract_copy, copy_quantities, one_class("copy"), no_features, build_copy,
+        extract_copy, copy_quantities, copy_class, no_features, build_copy, added=("form", "run"), kinds={"form": COPY_FORMS},
     )
 )  # fmt: skip
 OTHER = add_kernel_type(

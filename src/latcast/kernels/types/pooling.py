@@ -21,6 +21,7 @@ from latcast.kernels.types.kernel_type import (
     NotThisType,
     Quantities,
     add_kernel_type,
+    add_kernel_variant,
     channel_remainders,
     no_features,
     one_class,
@@ -107,6 +108,7 @@ AVERAGE_POOL = add_kernel_type(
         one_class("average pool"), channel_remainders, build_window("AveragePool"),
     )
 )  # fmt: skip
+add_kernel_variant(AVERAGE_POOL, "channels_last")
 REDUCE = add_kernel_type(
     KernelType(
         "reduce", ("outer", "reduced", "inner"),
@@ -114,6 +116,9 @@ REDUCE = add_kernel_type(
         extract_reduce, reduce_quantities, reduce_class, no_features, build_reduce,
     )
 )  # fmt: skip
+
+
+add_kernel_variant(REDUCE, "floating")
 
 
 def extract_squeeze_excite(graph: Graph, nodes: Sequence[Node]) -> Sequence[int]:

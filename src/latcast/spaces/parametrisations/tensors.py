@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from math import gcd
 
 from latcast.kernels.types.elementwise import ACTIVATIONS, ARITHMETIC
+from latcast.kernels.types.movement import COPY_FORMS
 from latcast.spaces.parametrisations.parametrisation import (
     LEAST_CHANNELS,
     MAP,
@@ -115,6 +118,15 @@ def _write_dft(values: Values) -> dict[str, int]:
     return {"written_each": 2 * points, **without(values, "width"), "read_each": width * points}
 
 
+_SOFTMAX_ROWS = Axis(
+    ("rows", "inner"),
+    (
+        *((rows, 0) for rows in (1, 49, 196, 588, 1182, 2364)),
+        # Along the tokens of so many heads, and along the channels of a map.
+        *((heads * size, size) for heads, size in ((8, 8), (8, 16), (8, 40), (8, 64), (1, 196), (1, 784), (1, 3136))),
+    ),
+)
+
 _CHANNELS = Span("channels", LEAST_CHANNELS, MOST_CHANNELS)
 
 _ELEMENTS: Mapping[str, Parametrisation] = {
@@ -125,7 +137,7 @@ _ELEMENTS: Mapping[str, Parametrisation] = {
         (pixels(SIZES), _OPERATIONS), (_CHANNELS,), {"small_elements": 1}, _read_arithmetic, _write_arithmetic
     ),
     "batch_norm": Parametrisation((pixels(SIZES),), (_CHANNELS,), {}, _read_elements, _write_elements),
-    "softmax": Parametrisation((each("rows", (1, 49, 196, 588, 1182, 2364)),), (Span("columns", 8, 1000),)),
+    "softmax": Parametrisation((_SOFTMAX_ROWS,), (Span("columns", 8, 1000),)),
     "layer_norm": Parametrisation((each("rows", (1, *TOKENS, 784, 3136)),), (Span("columns", 16, 2048),)),
     "lrn": Parametrisation((pixels(MAPS), each("size", (3, 5))), (_CHANNELS,), {}, _read_elements, _write_elements),
     "cum_sum": Parametrisation((each("outer", (1, 8, 64, 512)), each("inner", (1, 16, 64))), (Span("summed", 8, 2048),)),
@@ -213,18 +225,42 @@ _ENLARGED = Axis(
 )
 
 
-COPIED = 16
-"""Elements that a copy's size is a multiple of where it is drawn: copies of single elements are no kernels of networks."""
-
-
 def _read_copy(fields: Values) -> dict[str, int]:
-    """Blocks of elements read, and the elements written as a fraction of those read."""
-    return {"blocks": fields["in_elements"] // COPIED, "written": fields["elements"], "of": fields["in_elements"]}
+    """``width``: the run where all is whole runs (tokens), otherwise the greatest divisor of what is read and written (channels).
+
+    Both are so many of it: ``read`` and ``written``. A run that does not follow the width, the row of a map, is ``beside`` it.
+    """
+    elements, size, run = (fields[name] for name in ("elements", "in_elements", "run"))
+    follows = run > 1 and elements % run == size % run == 0
+    width = run if follows else gcd(elements, size)
+    return {
+        "form": fields["form"], "width": width, "read": size // width, "written": elements // width,
+        "follows": int(follows), "beside": 0 if follows else run,
+    }  # fmt: skip
 
 
 def _write_copy(values: Values) -> dict[str, int]:
-    size = values["blocks"] * COPIED
-    return {"elements": size * values["written"] // values["of"], "in_elements": size}
+    width = values["width"]
+    return {
+        "elements": values["written"] * width, "in_elements": values["read"] * width, "form": values["form"],
+        "run": width if values["follows"] else values["beside"],
+    }  # fmt: skip
+
+
+def _copies(form: str) -> Iterator[tuple[int, ...]]:
+    """Kernels of a form for each size of a map, or each number of tokens: form, read, written, follows, beside."""
+    code = COPY_FORMS.index(form)
+    for side in MAPS:
+        pixels_read = 1 if form == "expand" else side * side
+        padded = side + 2 if "pad" in form else side
+        row = {"pad": side, "reflect pad": side, "expand": 1}.get(form, 0)
+        if form != "gather":
+            yield code, pixels_read, padded * padded, 0, row
+    for tokens in TOKENS if form in ("expand", "gather") else ():
+        yield code, 1 if form == "expand" else tokens, tokens, 1, 0
+
+
+_COPIED = Axis(("form", "read", "written", "follows", "beside"), tuple(chain.from_iterable(map(_copies, COPY_FORMS))))
 
 
 _MOVEMENT: Mapping[str, Parametrisation] = {
@@ -254,9 +290,7 @@ _MOVEMENT: Mapping[str, Parametrisation] = {
         (Span("channels", 3, 256),),
         {"axes": 2},
     ),
-    "copy": Parametrisation(
-        (Axis(("written", "of"), ((5, 4), (1, 1))),), (Span("blocks", 4, 60_000),), {}, _read_copy, _write_copy
-    ),
+    "copy": Parametrisation((_COPIED,), (Span("width", LEAST_CHANNELS, MOST_CHANNELS),), {}, _read_copy, _write_copy),
 }
 
 PARAMETRISATIONS: Mapping[str, Parametrisation] = {**_PRODUCTS, **_ELEMENTS, **_MOVEMENT}

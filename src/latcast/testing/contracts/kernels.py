@@ -176,7 +176,9 @@ def listed_in(space: KernelSpace, count: int = 30) -> ConfigurationCounts:
 def small_space() -> KernelSpace:
     """Softmax over one row of 8 to 11 columns: four configurations."""
     space = space_of("softmax")
-    space.parametrisation = replace(space.parametrisation, axes=(Axis(("rows",), ((1,),)),), spans=(Span("columns", 8, 11),))
+    space.parametrisation = replace(
+        space.parametrisation, axes=(Axis(("rows", "inner"), ((1, 0),)),), spans=(Span("columns", 8, 11),)
+    )
     return space
 
 
@@ -286,7 +288,7 @@ class SamplerContract:
 
     def test_an_exhausted_space_ends_the_suggestions(self) -> None:
         space = small_space()
-        sampler = SAMPLERS.get(self.sampler_name)(space, {(1, 8, 0, 0, 0): 2, (1, 11, 0, 0, 0): 1}, 0)
+        sampler = SAMPLERS.get(self.sampler_name)(space, {(1, 8, 0, 0, 0, 0): 2, (1, 11, 0, 0, 0, 0): 1}, 0)
 
         found: list[Configuration] = []
         for _ in range(20):
