@@ -1,4 +1,4 @@
-"""Reorders that OpenVINO inserts between images with their channels last and tensors as their shapes say."""
+"""Reorders between images with their channels last and tensors as shapes say: OpenVINO's, and ONNX Runtime's on integers."""
 
 import json
 
@@ -10,18 +10,27 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.layouts import TO_FIRST, TO_FIRST_STRIDED, TO_LAST, LayoutRules
-from latcast.kernels.rules import FusionRules, load_rules
+from latcast.kernels.rules import FusionRules, load_rules, rules_for
 from latcast.kernels.search import SingleKernels, find_kernels
 from latcast.kernels.types import kernel_type
 
 RULES = load_rules("openvino")
 
 
-def moved(graph: Graph) -> list[tuple[str, int, str]]:
+INTEGERS = rules_for("onnxruntime", "int8")
+
+
+def moved(graph: Graph, rules: FusionRules = RULES) -> list[tuple[str, int, str]]:
     """Type, elements and reader of every reorder, in order."""
     return [
-        (kernel.kernel_type, kernel.configuration[0], kernel.name) for kernel in find_kernels(graph, RULES) if not kernel.nodes
+        (kernel.kernel_type, kernel.configuration[0], kernel.name) for kernel in find_kernels(graph, rules) if not kernel.nodes
     ]
+
+
+def described(graph: Graph, operator: str, rules: FusionRules = INTEGERS) -> list[tuple[str, tuple[int, ...]]]:
+    """Type and first three numbers of the kernels that begin with an operator."""
+    found = (kernel for kernel in find_kernels(graph, rules) if kernel.operators[:1] == (operator,) and kernel.nodes)
+    return [(kernel.kernel_type, kernel.configuration[:3]) for kernel in found]
 
 
 class TestWhere:
@@ -120,6 +129,92 @@ class TestWhichLoop:
         assert written == pytest.approx([1 + 15 / (1 + (12 / 64) ** 4), 1.0], rel=1e-3)
 
 
+class TestTransposesThatMove:
+    """ONNX Runtime's integer convolutions want their channels last; its optimiser moves the transposes around them."""
+
+    def test_a_mean_on_the_way_to_a_convolution_runs_on_channels_last_in_floats(self) -> None:
+        b = GraphBuilder("gate")
+        x = b.conv(b.input((1, 3, 8, 8)), 16, 3)
+        graph = b.finish(b.flatten(b.conv(b.reduce_mean(x, (2, 3)), 4, 1)))
+
+        # 16 maps of 64 pixels, as 64 rows of 16 channels.
+        assert described(graph, "ReduceMean") == [("reduce.floating", (1, 64, 16))]
+        assert moved(graph, INTEGERS) == [(TO_LAST, 192, "conv_0")]
+
+    def test_a_mean_that_no_convolution_follows_is_not_reached_for_the_conversion_before_it(self) -> None:
+        b = GraphBuilder("head")
+        x = b.conv(b.input((1, 3, 8, 8)), 16, 3)
+        graph = b.finish(b.linear(b.reduce_mean(x, (2, 3), keepdims=False), 10))
+
+        assert described(graph, "ReduceMean") == [("reduce.floating", (16, 64, 1))]
+        assert moved(graph, INTEGERS) == [(TO_LAST, 192, "conv_0"), (TO_FIRST, 1024, "reducemean_0")]
+
+    def test_an_integer_pool_of_a_whole_map_leaves_one_axis_to_turn_where_it_found_three(self) -> None:
+        b = GraphBuilder("head")
+        x = b.conv(b.input((1, 3, 8, 8)), 16, 3)
+        graph = b.finish(b.linear(b.flatten(b.global_average_pool(x)), 10))
+
+        assert described(graph, "GlobalAveragePool") == [("reduce", (1, 64, 16))]
+        assert moved(graph, INTEGERS) == [(TO_LAST, 192, "conv_0")]
+
+    def test_a_sum_of_which_one_side_was_not_turned_is_left_as_it_is(self) -> None:
+        """Three axes saved on one side, three to turn on the other."""
+        b = GraphBuilder("residual")
+        x = b.input((1, 4, 8, 8))
+        graph = b.finish(b.flatten(b.conv(b.add(x, b.conv(x, 4, 3)), 4, 3)))
+
+        assert moved(graph, INTEGERS) == [(TO_LAST, 256, "conv_0"), (TO_FIRST, 256, "add_0"), (TO_LAST, 256, "conv_1"),
+                                          (TO_FIRST, 256, "flatten_0")]  # fmt: skip
+
+    def test_a_gate_of_one_pixel_costs_an_axis_and_its_map_saves_three(self) -> None:
+        b = GraphBuilder("gate")
+        x = b.conv(b.input((1, 3, 8, 8)), 16, 3)
+        graph = b.finish(b.softmax(b.mul(x, b.input((1, 16, 1, 1))), axis=3))
+
+        # 1 - 3 axes before it and 3 behind it, where nothing wants its channels last: the product stays as it is.
+        assert moved(graph, INTEGERS)[1:] == [(TO_FIRST, 1024, "mul_0")]
+
+        b = GraphBuilder("gate before a convolution")
+        x = b.conv(b.input((1, 3, 8, 8)), 16, 3)
+        graph = b.finish(b.flatten(b.conv(b.mul(x, b.input((1, 16, 1, 1))), 4, 3)))
+
+        # 1 - 3 before it, nothing behind it.
+        assert moved(graph, INTEGERS)[1:] == [(TO_FIRST, 256, "flatten_0")]
+
+    def test_what_is_fused_behind_a_convolution_is_no_place_where_a_transpose_stands(self) -> None:
+        b = GraphBuilder("folded")
+        graph = b.finish(b.flatten(b.conv(b.relu(b.batch_norm(b.conv(b.input((1, 3, 8, 8)), 16, 3))), 4, 3)))
+
+        assert moved(graph, INTEGERS) == [(TO_LAST, 192, "conv_0"), (TO_FIRST, 256, "flatten_0")]
+
+    def test_a_transpose_of_the_network_cancels_against_the_one_of_a_convolution(self) -> None:
+        b = GraphBuilder("convnext")
+        x = b.transpose(b.conv(b.input((1, 3, 16, 16)), 8, 1), (0, 2, 3, 1))
+        graph = b.finish(b.flatten(b.conv(b.transpose(b.layer_norm(x), (0, 3, 1, 2)), 8, 1)))
+
+        assert [kernel.free for kernel in find_kernels(graph, INTEGERS) if kernel.operators == ("Transpose",)] == [True, True]
+        assert [name for name, _, _ in moved(graph, INTEGERS)] == [TO_LAST, TO_FIRST]
+
+    def test_an_average_pool_is_told_apart_by_what_it_reads(self) -> None:
+        b = GraphBuilder("pools")
+        x = b.average_pool(b.input((1, 4, 16, 16)), 2)
+        graph = b.finish(b.flatten(b.conv(b.average_pool(b.conv(x, 8, 3), 2), 8, 3)))
+
+        names = [name for name, _ in described(graph, "AveragePool")]
+
+        assert names == ["average_pool", "average_pool.channels_last"]
+
+    def test_a_product_inside_a_gelu_is_computed_between_conversions(self) -> None:
+        b = GraphBuilder("gelu")
+        x = b.input((1, 4, 8))
+        graph = b.finish(b.mul(b.gelu(x), x))
+
+        names = [name for name, _ in described(graph, "Mul")]
+
+        assert names == ["arithmetic.floating"] * (len(names) - 1) + ["arithmetic"]
+        assert len(names) == 3
+
+
 def test_a_kernel_alone_is_told_apart_from_the_reorders_around_it() -> None:
     conv = kernel_type("conv")
     sizes = dict.fromkeys(conv.own_fields, 1) | {
@@ -137,8 +232,9 @@ def test_a_kernel_alone_is_told_apart_from_the_reorders_around_it() -> None:
 
 
 class TestFile:
-    def test_rules_come_back_as_they_were_written(self) -> None:
-        assert FusionRules.from_json(json.loads(json.dumps(RULES.to_json()))) == RULES
+    @pytest.mark.parametrize("rules", [RULES, INTEGERS])
+    def test_rules_come_back_as_they_were_written(self, rules: FusionRules) -> None:
+        assert FusionRules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
 
     @pytest.mark.parametrize("layouts", [{}, {"channels_last": ["conv"], "either": [], "strided": [16]}, 3])
     def test_what_is_no_layout_is_refused_by_what_was_expected(self, layouts: object) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latcast.errors import BundleError, UnknownNameError
+from latcast.graph.builder import GraphBuilder
 from latcast.graph.idioms import IDIOMS
 from latcast.kernels.rules import (
     ANY_CLASS,
@@ -24,6 +25,7 @@ from latcast.kernels.rules import (
     shipped_rules,
     unit_kind,
 )
+from latcast.kernels.search import find_kernels
 from latcast.kernels.types.kernel_type import type_of_class
 from latcast.records import Platform
 
@@ -186,3 +188,28 @@ def test_shipped_rules_leave_the_gpu_family_open() -> None:
 def test_rules_written_before_there_was_selection_are_still_read() -> None:
     assert FusionRules.from_json(GOOD).selection == ""
     assert "selection" not in FusionRules.from_json(GOOD).to_json()
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"), [("fp32", ["concat", "batch_norm", "conv", "conv"]), ("int8", ["concat", "conv", "conv"])]
+)
+def test_a_normalisation_before_a_convolution_is_part_of_how_openvino_quantises_its_input(
+    precision: str, expected: list[str]
+) -> None:
+    b = GraphBuilder("dense block")
+    x = b.input((1, 8, 4, 4))
+    y = b.relu(b.batch_norm(b.concat([x, b.conv(x, 8, 1)], axis=1)))
+    graph = b.finish(b.conv(b.relu(b.conv(y, 4, 3)), 4, 3))
+
+    kernels = find_kernels(graph, rules_for("openvino", precision))
+
+    assert [kernel.kernel_type for kernel in kernels if kernel.nodes and kernel.nodes[0] != "conv_0"] == expected
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("fp32", ["activation", "arithmetic"]), ("int8", ["activation"])])
+def test_litert_looks_a_gated_sigmoid_up_in_a_table_on_integers(precision: str, expected: list[str]) -> None:
+    b = GraphBuilder("swish")
+    x = b.input((1, 8, 4, 4))
+    graph = b.finish(b.mul(x, b.sigmoid(x)))
+
+    assert [kernel.kernel_type for kernel in find_kernels(graph, rules_for("litert", precision))] == expected

@@ -18,7 +18,7 @@ from latcast.graph.operators import graph_flops
 from latcast.graph.operators.table import lookup, view_of
 from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel, operator_class
-from latcast.kernels.layouts import reorders
+from latcast.kernels.layouts import layouts
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.predictors.analytical import term_values
 from latcast.spaces.catalogue import SPACES, build, model
@@ -451,14 +451,15 @@ def test_the_multiply_accumulates_of_resnet18_survive_fusion() -> None:
 
 
 @settings(max_examples=40)
-@given(networks())
-def test_reorders_are_told_apart_from_kernels_and_no_two_are_alike(graph: Graph) -> None:
-    openvino = load_rules("openvino")
-    kernels = find_kernels(graph, openvino)
+@given(networks(), st.sampled_from(["openvino", "onnxruntime-int8"]))
+def test_reorders_are_told_apart_from_kernels_and_no_two_are_alike(graph: Graph, name: str) -> None:
+    rules = load_rules(name)
+    kernels = find_kernels(graph, rules)
+    plain = find_kernels(graph, replace(rules, layouts=None))
 
-    assert tuple(kernel for kernel in kernels if kernel.nodes) == find_kernels(graph, replace(openvino, layouts=None))
-    assert openvino.layouts is not None
-    found = list(reorders(graph, kernels, openvino.layouts))
+    assert [kernel.nodes for kernel in kernels if kernel.nodes] == [kernel.nodes for kernel in plain]
+    assert rules.layouts is not None
+    found = layouts(graph, plain, rules.layouts).reorders
     assert len(found) == len({(each.tensor, each.channels_last) for each in found}) == sum(not each.nodes for each in kernels)
 
 

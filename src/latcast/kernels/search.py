@@ -35,11 +35,16 @@ def chosen_idioms(graph: Graph, rules: FusionRules) -> dict[str, Idiom]:
     return {node.name: idiom for idiom in choose_idioms(graph, rules.patterns, small_enough) for node in idiom.nodes}
 
 
+HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear", "matmul"})
+"""Classes that give a kernel its type wherever they stand in it."""
+
+
 class _Group:
     """Operators fused so far; ``first`` gives the class, ``nodes`` stay in execution order, ``start`` and ``order`` are the
-    places of the first and of the last of them."""
+    places of the first and of the last of them. ``led`` tells whether lighter operators lead to one of :data:`HEAVY`, behind
+    which no second comes."""
 
-    __slots__ = ("first", "last", "nodes", "order", "own_count", "start")
+    __slots__ = ("first", "last", "led", "nodes", "order", "own_count", "start")
 
     def __init__(self, first: str, nodes: list[Node], order: int) -> None:
         self.first = first
@@ -47,6 +52,7 @@ class _Group:
         self.own_count = len(nodes)
         self.last = nodes[-1]
         self.start = self.order = order
+        self.led = False
 
 
 class _Search:
@@ -84,6 +90,7 @@ class _Search:
                 groups.append(target)
             else:
                 target.nodes.extend(members)
+                target.led |= second in HEAVY and target.first not in HEAVY
                 target.last = node
                 target.order = order
             for output in node.outputs:
@@ -113,6 +120,8 @@ class _Search:
             if group is None or name not in group.last.outputs or not rules.fuses(group.first, second):
                 continue
             if any(output in graph.outputs for output in group.last.outputs):
+                continue
+            if second in HEAVY and group.led:
                 continue
             if not self._may_leave(group.last, members):
                 continue
@@ -190,10 +199,6 @@ class _Search:
             for index, group in enumerate(listed)
         ]
         return [listed[int(node.name)] for node in topological_order(whole, self.graph.inputs)]
-
-
-HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear", "matmul"})
-"""Classes that give a kernel its type wherever they stand in it."""
 
 
 def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
