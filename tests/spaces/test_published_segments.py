@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 from random import Random
@@ -15,12 +15,18 @@ from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces import published_segments
 from latcast.spaces.catalogue import build, model
+from latcast.spaces.named_graphs import all_networks
 from latcast.spaces.published_segments import (
+    EDITIONS,
     HELD_OUT_DESIGNS,
     MOST_SEGMENT_MACS,
     NEAR_RELATIVES,
+    NETWORK_MACS,
+    REGISTRIES,
     SEGMENT_MACS,
     SPACE,
+    covering_designs,
+    covering_segments,
     design_of,
     networks_by_design,
 )
@@ -30,7 +36,7 @@ WHOLE = build(model("timm/vovnet39a"))
 
 
 def test_segments_one_after_the_other_are_the_network() -> None:
-    cuts = [name for _, name in published_segments._cuts("timm/vovnet39a")]
+    cuts = [name for _, name in published_segments.cuts_of("timm/vovnet39a")]
     assert (cuts[0], cuts[-1]) == (WHOLE.inputs[0], WHOLE.outputs[0])
     chosen = [*cuts[:: len(cuts) // 5], cuts[-1]]
 
@@ -44,7 +50,7 @@ def test_segments_one_after_the_other_are_the_network() -> None:
 def test_no_cut_is_where_two_branches_are_open() -> None:
     # A one-shot aggregation concatenates what each of its convolutions made: within it more than one tensor is alive.
     concat = next(node for node in WHOLE.nodes if node.op_type == "Concat")
-    cuts = {name for _, name in published_segments._cuts("timm/vovnet39a")}
+    cuts = {name for _, name in published_segments.cuts_of("timm/vovnet39a")}
     assert set(concat.outputs) <= cuts
     assert set(concat.inputs) & cuts == {concat.inputs[0]}  # which enters the block
 
@@ -67,6 +73,36 @@ def test_drawn_segments_run_are_of_a_usual_size_and_of_no_held_out_design() -> N
     assert run(chosen, image(chosen)).shape == chosen.shape(chosen.outputs[0])
 
 
+def test_covering_segments_of_seeds_that_follow_each_other_are_others_and_of_no_held_out_design() -> None:
+    chosen = [covering_segments(1000, seed) for seed in range(EDITIONS)]
+
+    assert len({each.key for edition in chosen for each in edition}) == sum(map(len, chosen))
+    for seed, edition in enumerate(chosen):
+        assert covering_segments(10, seed + EDITIONS) == edition[:10]
+        assert len(edition) > 40
+        designs = {design_of(str(each.parameters["network"])) for each in edition}
+        assert designs.isdisjoint({*HELD_OUT_DESIGNS, *NEAR_RELATIVES})
+        assert designs <= covering_designs()
+
+
+def test_the_first_covering_segments_are_quick_to_measure_though_their_networks_are_not() -> None:
+    graphs = [build(each) for each in covering_segments(20, seed=0)]
+
+    assert sum(map(graph_macs, graphs)) / 20 < MOST_SEGMENT_MACS
+    assert max(graph.parameter_count for graph in graphs) <= 20e6
+    whole = [all_networks()[str(each.parameters["network"])] for each in covering_segments(20, seed=0)]
+    assert max(network.macs for network in whole) > 4 * NETWORK_MACS[1]
+
+
+@pytest.mark.slow
+def test_every_covering_segment_leads_from_one_tensor_to_one() -> None:
+    for seed in range(EDITIONS):
+        for each in sorted(covering_segments(1000, seed), key=lambda each: str(each.parameters["network"])):
+            graph = build(each)
+            assert (len(graph.inputs), len(graph.outputs)) == (1, 1)
+            assert SEGMENT_MACS[0] <= graph_macs(graph) <= 4e9
+
+
 def test_no_drawn_design_is_made_of_blocks_of_held_out_ones_or_has_all_those_of_one() -> None:
     blocks = {design: blocks_of(names) for design, names in networks_by_design().items()}
     held_out = Counter[tuple[str, ...]]()
@@ -83,12 +119,29 @@ def test_no_drawn_design_is_made_of_blocks_of_held_out_ones_or_has_all_those_of_
     assert relatives == set(NEAR_RELATIVES)
 
 
+def test_designs_of_large_networks_alone_are_held_to_the_same_rule() -> None:
+    drawn = networks_by_design()
+    names: dict[str, list[str]] = defaultdict(list)
+    for name in all_networks():
+        if name.partition("/")[0] in REGISTRIES and design_of(name) not in drawn:
+            names[design_of(name)].append(name)
+    held_out = {design: blocks_of(drawn[design]) for design in HELD_OUT_DESIGNS}
+    known = Counter[tuple[str, ...]]()
+    for blocks in held_out.values():
+        known += blocks
+
+    for design in sorted(covering_designs() - set(drawn)):
+        blocks = blocks_of(names[design])
+        assert share_in(known, blocks) <= 0.99, design
+        assert all(share_in(blocks, each) <= 0.99 for each in held_out.values()), design
+
+
 def blocks_of(networks: Iterable[str]) -> Counter[tuple[str, ...]]:
     """Multiply-accumulates of what stands between two cuts, where that is more than an operator."""
     found = Counter[tuple[str, ...]]()
     for network in networks:
-        graph, macs = published_segments._graph(network), published_segments._macs_before(network)
-        for (first, _), (last, _) in pairwise(published_segments._cuts(network)):
+        graph, macs = published_segments.graph_of(network), published_segments.macs_before(network)
+        for (first, _), (last, _) in pairwise(published_segments.cuts_of(network)):
             if last - first > 1:
                 found[tuple(operator_of(graph, node) for node in graph.nodes[first:last])] += macs[last] - macs[first]
     return found

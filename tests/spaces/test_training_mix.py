@@ -8,6 +8,7 @@ import pytest
 
 from latcast.records import Reference
 from latcast.spaces.catalogue import FAMILY_NAMES, family
+from latcast.spaces.published_segments import covering_segments
 from latcast.spaces.training_mix import SHARES, TRAINING_FAMILIES, published_networks, training_mix, unseen_families
 
 
@@ -40,8 +41,16 @@ def test_any_beginning_holds_all_parts_in_their_shares(mix: list[Reference], len
     for name, share in SHARES.items():
         assert counts[name] / length == pytest.approx(share, abs=0.04)
     variants = [counts[name] for name in TRAINING_FAMILIES]
-    assert sum(variants) / length == pytest.approx(0.2, abs=0.04)
+    assert sum(variants) / length == pytest.approx(0.16, abs=0.04)
     assert max(variants) - min(variants) <= 2
+
+
+def test_one_network_in_twelve_of_any_beginning_is_the_segment_that_covers_most_next(mix: list[Reference]) -> None:
+    covering = [reference.key for reference in covering_segments(12, seed=0)]
+    places = [[each.key for each in mix].index(key) for key in covering]
+
+    assert places == sorted(places)
+    assert all(sum(place < length for place in places) == pytest.approx(0.08 * length, abs=1.5) for length in range(1, 151))
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ _SYNTHETIC: Mapping[str, str] = {
     "random_small": "random_mixed:SMALL",
     "random_operators": "random_operators:SPACE",
     "random_moves": "random_operators:MOVES_SPACE",
+    "random_forms": "random_operators:FORMS_SPACE",
 }
 SYNTHETIC_NAMES = tuple(_SYNTHETIC)
 

@@ -4,23 +4,27 @@ Random networks of latcast's own blocks hold what its authors thought of. What n
 transposes between images and tokens, normalisation over channels) is taken from the graphs that come with latcast
 (:mod:`latcast.spaces.named_graphs`): kernels in the company that they keep. Designs are drawn alike, however many networks they
 have; those of :data:`HELD_OUT_DESIGNS` are never drawn, nor are their :data:`NEAR_RELATIVES`, so that predictors can be judged on
-them.
+them. Others are chosen beforehand for what they cover (:func:`covering_segments`), single blocks of giants among them.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import lookup, view_of
+from latcast.records import Reference
 from latcast.spaces.catalogue import FAMILY_NAMES
 from latcast.spaces.catalogue import build as build_reference
 from latcast.spaces.families.variants import DrawnSpace
@@ -45,6 +49,12 @@ NEAR_RELATIVES = ("coatnext", "ecaresnetlight", "fbnetc", "hiera", "rexnetr", "s
 held-out designs, or that have so much of a held-out one: hiera has the blocks of pit, seresnet those of resnetrs. Who learns from
 them has seen a held-out design."""
 
+LARGE_RELATIVES = (
+    "darknetaa", "flexivit", "hieradet", "maxxvitv", "sam", "senet", "seresnetaa", "seresnextaa", "vovnet", "wide",
+)  # fmt: skip
+"""The same of designs that have no network of a usual size, and so are not drawn either way; with them those that have hiera's
+blocks, or squeeze-and-excitation in a residual bottleneck, as held-out designs have."""
+
 NETWORK_MACS, NETWORK_WEIGHTS = (50e6, 5e9), 60e6
 """Of the networks that segments are drawn from."""
 
@@ -55,27 +65,41 @@ MOST_SEGMENT_MACS = 1.2e9
 
 FEWEST_OPERATORS = 4
 
+COVERING = Path(__file__).with_name("covering_segments.json")
+"""Segments that widen most what a profile has seen, in the order in which they do (``python -m benchmarks covering`` chooses)."""
+
+EDITIONS = 2
+"""Lists in :data:`COVERING` that have no segment in common: seeds that follow each other do not get the same."""
+
 _PUBLISHER = re.compile(r"^(tf|dm|gluon|legacy)_")
-_LETTERS = re.compile(r"[a-z]+")
+LETTERS = re.compile(r"[a-z]+")
 
 
 def design_of(name: str) -> str:
     """What published networks of one design have in common: the letters that a name begins with, less who published it."""
     own = _PUBLISHER.sub("", name.partition("/")[2].lower())
-    found = _LETTERS.match(own)
+    found = LETTERS.match(own)
     return found.group() if found else own
 
 
 @cache
 def networks_by_design() -> Mapping[str, Sequence[str]]:
     """Names of published networks of a usual size by design, but for designs of which latcast builds members itself."""
-    own = {letters.group() for name in FAMILY_NAMES if (letters := _LETTERS.match(name))}
+    own = {letters.group() for name in FAMILY_NAMES if (letters := LETTERS.match(name))}
     found: dict[str, list[str]] = defaultdict(list)
     for name, network in all_networks().items():
         fits = NETWORK_MACS[0] <= network.macs <= NETWORK_MACS[1] and network.parameters <= NETWORK_WEIGHTS
         if name.partition("/")[0] in REGISTRIES and fits and design_of(name) not in own:
             found[design_of(name)].append(name)
     return {name: sorted(found[name]) for name in sorted(found)}
+
+
+@cache
+def covering_designs() -> frozenset[str]:
+    """Designs that covering segments may be of: as those that are drawn, but of networks of any size."""
+    own = {letters.group() for name in FAMILY_NAMES if (letters := LETTERS.match(name))}
+    named = {design_of(name) for name in all_networks() if name.partition("/")[0] in REGISTRIES}
+    return frozenset(named - own - {*HELD_OUT_DESIGNS, *NEAR_RELATIVES, *LARGE_RELATIVES})
 
 
 def build(network: str, first: str, last: str) -> Graph:
@@ -89,8 +113,8 @@ def build(network: str, first: str, last: str) -> Graph:
     Raises:
         ModelError: The tensors are no two places of the network, in this order, where a single tensor leads on.
     """
-    graph = _graph(network)
-    places = {tensor: place for place, tensor in _cuts(network)}
+    graph = graph_of(network)
+    places = {tensor: place for place, tensor in cuts_of(network)}
     if first not in places or last not in places or places[first] >= places[last]:
         raise ModelError(
             f"found no segment of {network} from '{first}' to '{last}'; expected two of its cuts, one after the other"
@@ -106,14 +130,14 @@ def build(network: str, first: str, last: str) -> Graph:
 
 
 @lru_cache(maxsize=4)
-def _graph(network: str) -> Graph:
+def graph_of(network: str) -> Graph:
     return build_reference(reference_of(network))
 
 
 @lru_cache(maxsize=4)
-def _cuts(network: str) -> tuple[tuple[int, str], ...]:
+def cuts_of(network: str) -> tuple[tuple[int, str], ...]:
     """Places between operators that one activation alone crosses, each with it; place p is before operator p."""
-    graph = _graph(network)
+    graph = graph_of(network)
     last_read = {name: place for place, node in enumerate(graph.nodes) for name in node.inputs}
     last_read |= dict.fromkeys(graph.outputs, len(graph.nodes))
     alive = {name for name in graph.inputs if name in last_read}
@@ -129,9 +153,9 @@ def _cuts(network: str) -> tuple[tuple[int, str], ...]:
 
 
 @lru_cache(maxsize=4)
-def _macs_before(network: str) -> tuple[int, ...]:
+def macs_before(network: str) -> tuple[int, ...]:
     """Multiply-accumulates of the operators before each place."""
-    graph = _graph(network)
+    graph = graph_of(network)
     each = []
     for node in graph.nodes:
         operator = lookup(node.op_type)
@@ -144,7 +168,7 @@ def draw(rng: Random) -> dict[str, Any]:
     while True:
         design = rng.choice([name for name in by_design if name not in (*HELD_OUT_DESIGNS, *NEAR_RELATIVES)])
         network = rng.choice(by_design[design])
-        cuts, macs = _cuts(network), _macs_before(network)
+        cuts, macs = cuts_of(network), macs_before(network)
         start = rng.randrange(len(cuts))
         wanted = SEGMENT_MACS[0] * (SEGMENT_MACS[1] / SEGMENT_MACS[0]) ** rng.random()
         end = bisect_left([macs[place] for place, _ in cuts], macs[cuts[start][0]] + wanted)
@@ -156,3 +180,11 @@ def draw(rng: Random) -> dict[str, Any]:
 
 
 SPACE = DrawnSpace(NAME, build, draw)
+
+
+def covering_segments(count: int, seed: int) -> list[Reference]:
+    """Segments chosen for what they cover, those first that cover most; fewer than ``count`` where the table has no more."""
+    editions = json.loads(COVERING.read_text())["editions"]
+    found = (dict(zip(("network", "first", "last"), place, strict=True)) for place in editions[seed % len(editions)][:count])
+    references = (Reference(NAME, parameters) for parameters in found)
+    return [replace(each, name=f"{NAME}-{each.key[:8]}") for each in references]

@@ -8,6 +8,8 @@ from random import Random
 
 from latcast.records import Reference
 from latcast.spaces.catalogue import FAMILY_NAMES, SPACES, family
+from latcast.spaces.published_segments import NAME as SEGMENTS
+from latcast.spaces.published_segments import covering_segments
 
 TRAINING_FAMILIES = (
     "resnet", "resnext", "densenet", "mobilenet_v3", "shufflenet_v2", "mobilenet_v1", "vit", "googlenet",
@@ -16,9 +18,12 @@ TRAINING_FAMILIES = (
 
 SHARES: Mapping[str, float] = {
     "random_mixed": 0.3, "published_segments": 0.3, "block_sequence": 0.05, "random_mobile": 0.05, "random_small": 0.1,
+    "random_forms": 0.04,
 }  # fmt: skip
 """Shares of synthetic spaces in the mix; variants of the training families have the rest."""
 
+COVERING_SHARE = 0.08
+"""Share of segments that are chosen for what they cover, out of that of published segments; the others are drawn."""
 
 FEW_NETWORKS_SHARE = 0.06
 """Share of the rare operators, taken from the largest of the others."""
@@ -50,8 +55,12 @@ def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]
         seed: Same seed, same networks.
         runtime: What will run them (:func:`shares_of`).
     """
-    parts = [SPACES.get(name).sample(round(count * share), seed) for name, share in shares_of(runtime).items()]
-    parts = [part for part in parts if part]
+    by_space = {name: SPACES.get(name).sample(round(count * share), seed) for name, share in shares_of(runtime).items()}
+    covering = covering_segments(round(count * COVERING_SHARE), seed)
+    chosen = {reference.key for reference in covering}
+    drawn = [reference for reference in by_space[SEGMENTS] if reference.key not in chosen]
+    by_space[SEGMENTS] = drawn[: len(by_space[SEGMENTS]) - len(covering)]
+    parts = [part for part in (*by_space.values(), covering) if part]
     rest = count - sum(len(part) for part in parts)
     each = -(-rest // len(TRAINING_FAMILIES))
     variants = [SPACES.get(name).sample(each, seed) for name in TRAINING_FAMILIES]

@@ -6,7 +6,8 @@ from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.graph.writers.tflite import to_tflite
 from latcast.kernels import find_kernels
 from latcast.kernels.rules import load_rules
-from latcast.spaces.synthetic.random_operators import MOST_MACS, MOVES_SPACE, SPACE, build
+from latcast.kernels.types import kernel_type
+from latcast.spaces.synthetic.random_operators import FORMS_SPACE, MOST_ENLARGED, MOST_MACS, MOVES_SPACE, SPACE, build
 from tests.graph.running import run
 
 FEW = {"copy", "resize", "layer_norm", "lrn", "top_k", "cum_sum", "grid_sample", "einsum", "conv_3d", "conv_transpose"}
@@ -35,6 +36,24 @@ def test_networks_of_moves_have_operators_that_tflite_has_and_move_data_by_all_o
 
     assert operators >= {"Pad", "Resize", "DepthToSpace", "SpaceToDepth", "Expand", "Gather", "ConvTranspose"}
     assert modes == {"constant", "reflect"}
+    assert all(to_tflite(graph) for graph in graphs)
+
+
+def test_networks_of_forms_have_usual_operators_as_other_random_networks_lack_them() -> None:
+    rules = load_rules("onnxruntime")
+    graphs = [FORMS_SPACE.build(**reference.parameters) for reference in FORMS_SPACE.sample(40, 0)]
+    kernels = [kernel for graph in graphs for kernel in find_kernels(graph, rules)]
+
+    def columns(name: str) -> list[dict[str, int]]:
+        fields = kernel_type(name).fields
+        return [dict(zip(fields, kernel.configuration, strict=True)) for kernel in kernels if kernel.kernel_type == name]
+
+    assert any(each["inner"] > 1 for each in columns("softmax"))
+    assert {each["out_channels"] // each["groups"] for each in columns("depthwise_conv")} >= {2, 3}
+    assert {each["in_channels"] // each["groups"] for each in columns("grouped_conv")} >= {4, 8, 16}
+    assert "ReduceMean" in {operator for kernel in kernels if kernel.kernel_type == "reduce" for operator in kernel.operators}
+    enlarged = [each["channels"] * each["out_h"] * each["out_w"] for each in columns("resize")]
+    assert 1_000_000 < max(enlarged) <= 4 * MOST_ENLARGED
     assert all(to_tflite(graph) for graph in graphs)
 
 

@@ -17,11 +17,13 @@ from latcast.graph.operators import graph_macs
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import log_uniform
 
-NAME, MOVES_NAME = "random_operators", "random_moves"
+NAME, MOVES_NAME, FORMS_NAME = "random_operators", "random_moves", "random_forms"
 SIZES = (14, 16, 28, 32, 56, 64, 112)
 CHANNELS = (16, 256)
 MOST_ELEMENTS = 800_000
 """Of a map, as of a 56x56 one of 256 channels."""
+MOST_ENLARGED = 3_000_000
+"""Of a map that is made larger, as the last one of a network that marks objects."""
 MOST_MACS = 500e6
 LENGTHS = (6, 14)
 UNARY = ("Tanh", "Elu", "Softplus", "LeakyRelu", "HardSwish", "HardSigmoid", "Sigmoid", "Erf", "Exp", "Sqrt", "Abs", "Neg")
@@ -159,6 +161,59 @@ def _patches(b: _Steps, x: str, rng: Random) -> str:
     return b.conv_transpose(b.conv(x, channels, size, stride=size, padding=0), channels, size, stride=size)
 
 
+def _softmax(b: _Steps, x: str, rng: Random) -> str:
+    """Over the channels of a map, its rows, or the tokens of a head, whose neighbours lie apart."""
+    channels, height, width = b.size(x)
+    if rng.random() < 0.6:
+        return b.mul(x, b.softmax(x, axis=rng.choice((1, 1, 2))))
+    heads = rng.choice((1, 2, 4))
+    if channels % heads:
+        heads = 1
+    tokens = b.transpose(b.reshape(x, (1, heads, channels // heads, height * width)), (0, 1, 3, 2))
+    return b.reshape(b.transpose(b.softmax(tokens, axis=2), (0, 1, 3, 2)), (1, channels, height, width))
+
+
+def _multiplied(b: _Steps, x: str, rng: Random) -> str:
+    """A depthwise convolution of several outputs a channel, and a 1x1 convolution back."""
+    channels, height, width = b.size(x)
+    stride = rng.choice((1, 1, 2))
+    y = b.conv(x, rng.choice((2, 2, 3)) * channels, rng.choice((3, 3, 5, 7)), stride=stride, groups=channels)
+    y = b.conv_bn(y, channels, 1)
+    return y if stride == 1 else b.resize(y, (height, width))
+
+
+def _grouped(b: _Steps, x: str, rng: Random) -> str:
+    """Groups of a few channels."""
+    channels = b.channels(x)
+    widths = [width for width in (4, 8, 16, 32) if channels % width == 0 and width < channels]
+    if not widths:
+        return b.conv_bn(x, channels, 3)
+    return b.relu(b.batch_norm(b.conv(x, channels, 3, groups=channels // rng.choice(widths))))
+
+
+def _pool(b: _Steps, x: str, rng: Random) -> str:
+    """A map less its local means."""
+    size = rng.choice((3, 3, 5))
+    return b.sub(b.average_pool(x, size, 1, size // 2), x)
+
+
+def _gate(b: _Steps, x: str, rng: Random) -> str:
+    """Each channel by a factor from the means of all, written as a reduction."""
+    channels = b.channels(x)
+    squeezed = b.relu(b.conv(b.reduce_mean(x, (2, 3)), max(channels // rng.choice((2, 4, 8)), 4), 1))
+    return b.mul(x, b.op(rng.choice(("Sigmoid", "HardSigmoid")), [b.conv(squeezed, channels, 1)])[0])
+
+
+def _enlarge(b: _Steps, x: str, rng: Random) -> str:
+    """A few channels on four to 64 times the pixels, which leave the network."""
+    _, height, width = b.size(x)
+    factor, few = rng.choice((2, 4, 8)), rng.choice((8, 16, 21, 32))
+    factor = max(min(factor, int((MOST_ENLARGED / (few * height * width)) ** 0.5)), 2)
+    mode = rng.choice(("linear", "linear", "nearest"))
+    b.results.append(b.resize(b.conv(x, few, 1), (factor * height, factor * width), mode=mode))
+    return x
+
+
 Step = Callable[[_Steps, str, Random], str]
 
 STEPS: Mapping[str, tuple[Step, float]] = {
@@ -177,6 +232,13 @@ MOVES: Mapping[str, tuple[Step, float]] = {
 """Steps that move data, of operators that all runtimes have; several run them by a plain loop over elements."""
 
 
+FORMS: Mapping[str, tuple[Step, float]] = {
+    "softmax": (_softmax, 1.0), "multiplied": (_multiplied, 1.0), "grouped": (_grouped, 1.5), "pool": (_pool, 1.0),
+    "gate": (_gate, 1.5), "enlarge": (_enlarge, 1.0),
+}  # fmt: skip
+"""Steps of usual operators in forms that runtimes compute by other loops, and that other random networks lack."""
+
+
 def build(seed: int) -> Graph:
     """The network of a seed, of all steps."""
     return _network(NAME, seed, STEPS)
@@ -185,6 +247,11 @@ def build(seed: int) -> Graph:
 def build_moves(seed: int) -> Graph:
     """The network of a seed, of :data:`MOVES`."""
     return _network(MOVES_NAME, seed, MOVES)
+
+
+def build_forms(seed: int) -> Graph:
+    """The network of a seed, of :data:`FORMS`."""
+    return _network(FORMS_NAME, seed, FORMS)
 
 
 def _network(name: str, seed: int, steps: Mapping[str, tuple[Step, float]]) -> Graph:
@@ -207,4 +274,4 @@ def _space(name: str, builder: Callable[[int], Graph]) -> DrawnSpace:
     return DrawnSpace(name, builder, lambda rng: {"seed": rng.getrandbits(32)}, lambda graph: graph_macs(graph) <= MOST_MACS)
 
 
-SPACE, MOVES_SPACE = _space(NAME, build), _space(MOVES_NAME, build_moves)
+SPACE, MOVES_SPACE, FORMS_SPACE = _space(NAME, build), _space(MOVES_NAME, build_moves), _space(FORMS_NAME, build_forms)
