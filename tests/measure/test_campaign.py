@@ -93,6 +93,17 @@ def test_a_budget_ends_the_campaign_between_batches(store: Store) -> None:
     assert report.missing == 200 - report.added == 200 - len(store)
 
 
+def test_who_has_enough_ends_the_campaign_between_batches_and_another_goes_on(store: Store) -> None:
+    single = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, batch_size=2)
+    given = [CampaignItem(reference("runs", number), plan=single) for number in range(6)]
+
+    report = Campaign(store, settings(), given, enough=lambda platform: len(store) >= 4).run()
+
+    assert (report.added, report.missing, report.complete) == (4, 2, False)
+    again = Campaign(store, settings(), given).run()
+    assert (again.added, again.complete) == (2, True)
+
+
 def test_progress_counts_up_to_the_total(store: Store) -> None:
     steps: list[Progress] = []
     Campaign(store, settings(), items("runs", "refused", "slow"), processes=2, progress=steps.append).run()

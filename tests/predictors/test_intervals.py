@@ -17,6 +17,7 @@ from latcast.predictors.intervals import (
     calibration_networks,
     conformal_interval,
     conformal_quantile,
+    conformal_quantiles,
     group_folds,
     held_out_by,
     learned_growth,
@@ -125,6 +126,22 @@ def test_a_heavy_score_counts_for_many_light_ones() -> None:
     scores, weights = np.array([3.0, 1.0, 2.0]), np.array([0.25, 0.5, 0.25])
 
     assert [conformal_quantile(scores, level, weights) for level in (0.37, 0.38, 0.56, 0.57, 0.99)] == [1, 2, 2, 3, 3]
+
+
+@given(
+    scores=st.lists(st.floats(-1.0, 1.0), min_size=2, max_size=12),
+    own=st.lists(st.integers(0, 2), min_size=12, max_size=12),
+    level=st.floats(0.05, 0.99),
+)
+def test_several_choices_at_once_give_what_each_gives_alone(scores: list[float], own: list[int], level: float) -> None:
+    of = np.array(own[: len(scores)])
+    heavy = np.linspace(1.0, 2.0, len(scores))
+    weights = np.array([heavy * (of != left_out) for left_out in range(3) if (of != left_out).any()])
+
+    found = conformal_quantiles(np.array(scores), level, weights)
+
+    alone = [conformal_quantile(np.array(scores)[row > 0], level, row[row > 0]) for row in weights]
+    assert found.tolist() == alone
 
 
 def test_a_larger_growth_leaves_networks_inside_narrower_intervals() -> None:

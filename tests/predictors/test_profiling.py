@@ -10,9 +10,18 @@ from latcast.datasets.store import Store
 from latcast.errors import TrainingError
 from latcast.kernels import load_rules
 from latcast.measure.campaign import Campaign, CampaignItem, Tally
-from latcast.predictors.profiling import calibration_count, measure_again, network_items, try_profiler
+from latcast.measure.settings import WorkerSettings
+from latcast.predictors.profiling import (
+    ProfileResult,
+    calibration_count,
+    measure_again,
+    network_items,
+    profile,
+    try_profiler,
+)
 from latcast.spaces import build
 from tests.measure.behaving import reference, settings
+from tests.predictors.made_up_campaign import made_up_runtime
 
 RULES = load_rules("onnxruntime")
 
@@ -52,6 +61,13 @@ def test_learning_from_kernels_leaves_a_fifth_of_the_time_to_networks() -> None:
 
     assert {item.role for item in networks} == {"network"}
     assert networks_s == pytest.approx(4.0)
+
+
+def test_so_many_networks_are_drawn_as_are_asked_for() -> None:
+    asked, few = (network_items("operators", 700.0, 0, RULES, count=count)[0] for count in (40, 5))
+
+    assert len(asked) == 40
+    assert len(few) == 30, "never fewer"
 
 
 def test_a_seed_chooses_and_another_chooses_otherwise() -> None:
@@ -98,3 +114,45 @@ class TestTheProfiler:
         assert found.learn_from == "kernels"
         assert found.warning is not None
         assert "kernels are timed alone" in found.warning
+
+
+@pytest.mark.slow
+class TestOnAMadeUpRuntime:
+    """Five minutes of its clock; latencies are what kernels add up to, bent by their configuration or blurred by chance."""
+
+    def profile(self, folder: Path, *, whole_budget: bool = False) -> ProfileResult:
+        return profile(
+            WorkerSettings(), budget_minutes=5.0, learn_from="operators", store=folder / "kept.sqlite", output=folder / "b.zip",
+            whole_budget=whole_budget,
+        )  # fmt: skip
+
+    def test_a_profile_goes_on_while_its_predictions_get_better(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        runtime = made_up_runtime(monkeypatch, bend=0.8, network_s=0.8)
+
+        found = self.profile(tmp_path)
+
+        assert found.stopped is None
+        # All of 92 % of five minutes, the last batch included.
+        assert 276.0 <= runtime.clock.now_s < 276.0 + 8 * 0.8
+
+    def test_one_that_learns_nothing_more_goes_on_where_it_is_told_to(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runtime = made_up_runtime(monkeypatch, noise=0.08, network_s=0.8)
+
+        ended = self.profile(tmp_path)
+        before_s = runtime.clock.now_s
+        whole = self.profile(tmp_path, whole_budget=True)
+
+        assert ended.stopped is not None
+        # 70 % of 276 s, and what was left of the batch.
+        assert 193.2 <= before_s < 193.2 + 8 * 0.8
+        assert ended.stopped.networks == len(ended.data.networks)
+        # The second one measures nothing twice and adds to what the first one left.
+        assert whole.stopped is None
+        assert 276.0 <= runtime.clock.now_s - before_s < 276.0 + 8 * 0.8
+        assert whole.reports[0].added > 0
+        assert {sample.reference.key for sample in ended.data.networks} <= {
+            sample.reference.key for sample in whole.data.networks
+        }
+        assert {sample.processes for sample in whole.data.networks} == {1}

@@ -255,6 +255,11 @@ class TestCollecting:
         data = collect([measured(NETWORK, 1.0, whole), measured(second, 1.0, odd)], RULES, build_example)
 
         assert [observation.latency_ms for observation in data.profiled] == pytest.approx([1.0, 1.0])
+        assert data.scaled
+        assert restrict(data, lambda sample: sample.reference is NETWORK).scaled
+
+    def test_without_a_profiler_nothing_is_scaled(self) -> None:
+        assert not collect([measured(NETWORK, 1.0)], RULES, build_example).scaled
 
     def test_a_profile_out_of_all_proportion_is_scaled_by_the_limit_only(self) -> None:
         absurd = executed(5.0, "conv_0", "batchnormalization_0", "relu_0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,19 @@ class TestEachSource:
 
         assert errors(predictor.estimate([sample.kernels for sample in held_out]).latency_ms, held_out).max() < 0.02
         assert predictor.network.constant_ms == pytest.approx(OVERHEAD_MS, rel=0.15)
+
+    def test_kernels_that_were_scaled_to_their_networks_keep_their_latencies(self, data: TrainingData) -> None:
+        """Concatenations read half as long again: a weight would be two thirds, but for how little of a network they are."""
+        longer = tuple(
+            replace(each, latency_ms=each.latency_ms * (1.5 if each.kernel.kernel_type == "concat" else 1.0))
+            for each in data.profiled
+        )
+        fit = partial(fit_predictor, platform=PLATFORM, rules=RULES, model="analytical")
+
+        free, scaled = (fit(replace(data, profiled=longer, scaled=each)).network.weights["concat"] for each in (False, True))
+
+        assert free < 0.95
+        assert scaled > 0.98
 
     @pytest.mark.parametrize("learn_from", LEARN_FROM)
     def test_the_kinds_and_the_most_work_trained_on_are_kept_for_every_type(self, data: TrainingData, learn_from: str) -> None:

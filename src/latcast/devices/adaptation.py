@@ -36,7 +36,14 @@ from latcast.predictors.profiling import (
 )
 from latcast.predictors.samples import KernelSamples, NetworkSample, TrainingData, kernel_samples
 from latcast.predictors.training import fit_calibration
-from latcast.predictors.training_from_store import OWN_MEASUREMENTS, calibrated, collect_stored, environment_of, with_gpu_of
+from latcast.predictors.training_from_store import (
+    OWN_MEASUREMENTS,
+    Judged,
+    calibrated,
+    collect_stored,
+    environment_of,
+    with_gpu_of,
+)
 from latcast.records import Platform
 
 INSIDE_SHARE = 0.6
@@ -252,7 +259,7 @@ def transferred_predictor(
     predictor = replace(predictor, network=fit_calibration(predictor, data.networks, seed))
     if len(data.networks) < FEWEST_CALIBRATION:
         return predictor.with_card(card)
-    predictor, figures = calibrated(predictor, data.networks, held_out_by_kernels(predictor, data.networks, seed))
+    predictor, figures = calibrated(predictor, Judged.of(data.networks, held_out_by_kernels(predictor, data.networks, seed)))
     left_out = held_out_by([sample.lineage for sample in data.networks], FOLDS, seed)
     # The kernels' predictors are trained once, on kernels inside networks of the same mix where these were profiled.
     what = f"{left_out}, within the measured networks" + (", from overhead and interval alone" if inside else "")

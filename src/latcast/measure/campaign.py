@@ -103,6 +103,7 @@ class Campaign:
         processes: Records wanted of each subject, each from another process.
         budget_s: No batch is begun after this many seconds; None sets no limit.
         progress: Called at every step.
+        enough: Asked before every batch; once it says so, the campaign ends as it does when the budget is spent.
         retry_failed: Measure subjects again whose failure is in the store.
     """
 
@@ -115,6 +116,7 @@ class Campaign:
         processes: int = 1,
         budget_s: float | None = None,
         progress: Callable[[Progress], None] = lambda progress: None,
+        enough: Callable[[Platform], bool] = lambda platform: False,
         retry_failed: bool = False,
     ) -> None:
         if processes < 1:
@@ -125,6 +127,7 @@ class Campaign:
         self._processes = processes
         self._budget_s = budget_s
         self._progress = progress
+        self._enough = enough
         self._retry_failed = retry_failed
         self._counts: dict[CampaignItem, int] = {}
         self._failures: dict[str, str] = {}
@@ -143,12 +146,12 @@ class Campaign:
         with open_measurer(self._settings, self._sink) as client:
             self._counts = self._count(client.platform.id)
             first_pass = True
-            while (waiting := self._waiting()) and not self._out_of_time():
+            while (waiting := self._waiting()) and not self._ends(client.platform):
                 if not first_pass:
                     client.restart()
                 first_pass = False
                 for chunk in _chunks(waiting, client.lanes):
-                    if self._out_of_time():
+                    if self._ends(client.platform):
                         break
                     self._measure(client, chunk)
             platform = client.platform
@@ -188,8 +191,8 @@ class Campaign:
     def _seconds(self) -> float:
         return time.monotonic() - self._start_s
 
-    def _out_of_time(self) -> bool:
-        return self._budget_s is not None and self._seconds() >= self._budget_s
+    def _ends(self, platform: Platform) -> bool:
+        return (self._budget_s is not None and self._seconds() >= self._budget_s) or self._enough(platform)
 
     def _report(self, name: str, stage: str) -> None:
         self._progress(Progress(self._done(), self._total(), len(self._failures), self._seconds(), name, stage))

@@ -153,8 +153,9 @@ def demonstrate(
     _remove(checks, *(() if resume else (store,)))
     with Store(store) as known, Store(checks) as found:
         learned = profile(
-            settings, store=known, budget_minutes=PROFILE_SHARE * budget_s / 60, seed=seed, replace=replace, watch=watch
-        )
+            settings, store=known, budget_minutes=PROFILE_SHARE * budget_s / 60, seed=seed, replace=replace,
+            whole_budget=True, watch=watch,
+        )  # fmt: skip
         predictor = learned.predictor
         references = [model(name) for name in CHECKED_NETWORKS]
         predictions = predictor.predict_many([build(reference) for reference in references])

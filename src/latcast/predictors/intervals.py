@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -241,11 +241,24 @@ def conformal_quantile(scores: np.ndarray, level: float, weights: np.ndarray | N
     Returns:
         The largest score where the networks are too few for the level.
     """
+    return float(conformal_quantiles(scores, level, np.ones((1, len(scores))) if weights is None else weights[None])[0])
+
+
+def conformal_quantiles(scores: np.ndarray, level: float, weights: np.ndarray) -> np.ndarray:
+    """:func:`conformal_quantile` for several choices of the networks at once, (choices,).
+
+    Args:
+        scores: (networks,).
+        level: Share to be covered.
+        weights: (choices, networks); 0 for a network that is not among the chosen ones.
+    """
     order = np.argsort(scores)
-    heavy = np.ones(len(scores)) if weights is None else weights[order]
-    below = np.cumsum(heavy) / (heavy.sum() + heavy.mean())
-    rank = int(np.searchsorted(below, level - 1e-9))
-    return float(scores[order][min(rank, len(scores) - 1)])
+    heavy = weights[:, order]
+    total, count = heavy.sum(axis=1), np.count_nonzero(heavy, axis=1)
+    reached = np.cumsum(heavy, axis=1) / (total + total / count)[:, None] >= level - 1e-9
+    # The weight below grows at chosen networks alone, so that the first to reach the level is one of them.
+    last = len(scores) - 1 - np.argmax(heavy[:, ::-1] > 0, axis=1)
+    return np.asarray(scores[order][np.where(reached[:, -1], np.argmax(reached, axis=1), last)])
 
 
 LEAST_REACH = 0.01
@@ -260,7 +273,7 @@ def lineages_of(networks: Sequence[NetworkSample]) -> list[str]:
 def conformal_interval(
     latency_ms: np.ndarray,
     held_out: HeldOut,
-    lineages: Sequence[str] | None = None,
+    lineages: Sequence[str] | np.ndarray | None = None,
     *,
     level: float = LEVEL,
     outside_growth: float = OUTSIDE_GROWTH,
@@ -292,17 +305,19 @@ def conformal_interval(
     length = fitted_length(score, held_out.latency_ms, weights) if by_length else Length()
     score = score / length.factor(held_out.latency_ms)
     if lineages is not None and len(set(lineages)) > 1:
-        wanted = np.empty(len(score))
-        for rows, others in _each_lineage(lineages):
-            other_low, other_high = _reach(score[others], weights[others], level)
-            wanted[rows] = np.maximum(score[rows] / other_high, -score[rows] / other_low)
+        names, own = np.unique(lineages, return_inverse=True)
+        others = weights * (own != np.arange(len(names))[:, None])
+        other_low, other_high = _reaches(score, others, level)
+        wanted = np.maximum(score / other_high[own], -score / other_low[own])
         growth = max(growth, conformal_quantile(wanted, level, weights))
     largest = float(np.abs(score).max())
-    low, high = (max(reach, min(growth * reach, largest)) for reach in _reach(score, weights, level))
+    low, high = (max(float(reach[0]), min(growth * float(reach[0]), largest)) for reach in _reaches(score, weights[None], level))
     return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms), outside_growth, length=length)
 
 
-def learned_growth(latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str]) -> float:
+def learned_growth(
+    latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str] | np.ndarray
+) -> float:
     """By how much an interval is to grow with novelty: the one of :data:`GROWTHS` at which errors are the likeliest.
 
     The same networks are predicted twice: by what saw none of their lineage, and by what saw some of it. Their errors in
@@ -330,7 +345,7 @@ def learned_growth(latency_ms: np.ndarray, held_out: HeldOut, with_relatives: He
 
 
 def interval_with_relatives(
-    latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str]
+    latency_ms: np.ndarray, held_out: HeldOut, with_relatives: HeldOut, lineages: Sequence[str] | np.ndarray
 ) -> Interval:
     """An interval for networks of seen and of unseen lineages, which grows with novelty as :func:`learned_growth` says.
 
@@ -364,8 +379,10 @@ def unseen_bounds_ms(
     if len(set(lineages)) < 2:
         return None
     low_ms, high_ms = np.empty(len(latency_ms)), np.empty(len(latency_ms))
-    for rows, others in _each_lineage(lineages):
-        names = [name for name, kept in zip(lineages, others, strict=True) if kept]
+    labels = np.array(lineages)
+    for lineage in np.unique(labels):
+        rows, others = labels == lineage, labels != lineage
+        names = labels[others]
         if with_relatives is None:
             found = conformal_interval(
                 latency_ms[others], held_out[others], names, outside_growth=outside_growth, by_length=by_length
@@ -376,23 +393,14 @@ def unseen_bounds_ms(
     return low_ms, high_ms
 
 
-def _equal_say(lineages: Sequence[str]) -> np.ndarray:
+def _equal_say(lineages: Sequence[str] | np.ndarray) -> np.ndarray:
     """Weights with which each lineage has the same say, (networks,)."""
-    weights = np.empty(len(lineages))
-    for rows, _ in _each_lineage(lineages):
-        weights[rows] = 1 / rows.sum()
-    return weights
+    _, own, counts = np.unique(lineages, return_inverse=True, return_counts=True)
+    return np.asarray(1 / counts[own])
 
 
-def _reach(score: np.ndarray, weights: np.ndarray, level: float) -> tuple[float, float]:
-    """How far an interval reaches down and up, in logarithms."""
+def _reaches(score: np.ndarray, weights: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """How far intervals reach down and up, in logarithms, each (choices,); ``weights`` as of :func:`conformal_quantiles`."""
     side = 1 - (1 - level) / 2
-    low, high = conformal_quantile(-score, side, weights), conformal_quantile(score, side, weights)
-    return max(low, LEAST_REACH), max(high, LEAST_REACH)
-
-
-def _each_lineage(lineages: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """For each lineage which networks are its own and which are of the others, (networks,) booleans."""
-    labels = np.array(lineages)
-    for name in np.unique(labels):
-        yield labels == name, labels != name
+    low, high = conformal_quantiles(-score, side, weights), conformal_quantiles(score, side, weights)
+    return np.maximum(low, LEAST_REACH), np.maximum(high, LEAST_REACH)

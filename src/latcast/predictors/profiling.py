@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.measure.campaign import Campaign, CampaignItem, CampaignReport, Progress
 from latcast.measure.settings import MeasurePlan, WorkerSettings
@@ -22,7 +24,8 @@ from latcast.predictors.intervals import FEWEST_STEADY, STEADY_PROCESSES
 from latcast.predictors.kernel_rounds import KERNELS_PER_SECOND, KernelRounds, measure_rounds
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData
-from latcast.predictors.training import chosen_model
+from latcast.predictors.stopping import Lookout, Outlook
+from latcast.predictors.training import chosen_model, fit_once
 from latcast.predictors.training_from_store import collect_stored, environment_of, trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build
@@ -40,6 +43,12 @@ WHOLE_PLAN = MeasurePlan(rounds=3, runs_per_round=6, warmup_runs=3, max_ms_per_r
 
 NETWORKS_PER_SECOND = 2.0
 """Networks that are drawn to begin with; more are drawn where these do not fill the budget."""
+
+FEWEST_DRAWN = 30
+"""Networks that are drawn at least."""
+
+MORE_THAN_NEEDED = 1.3
+"""Where more are drawn, how many times as many as were measured in as long as is left: some are left out for their size."""
 
 WHOLE_MIX_SECONDS = 600.0
 """Budget from which on nothing of the training mix is left out."""
@@ -95,6 +104,8 @@ class ProfileResult:
     data: The samples it was trained on.
     reports: What the campaigns came to.
     seconds: Measuring and training together.
+    failures: Errors of what could not be measured, by name.
+    stopped: What the rest of the budget would have brought, where measuring ended for that; None where it did not.
     """
 
     predictor: PlatformPredictor
@@ -104,6 +115,7 @@ class ProfileResult:
     reports: tuple[CampaignReport, ...]
     seconds: float
     failures: dict[str, str] = field(default_factory=dict)
+    stopped: Outlook | None = None
 
     def __repr__(self) -> str:
         return f"<ProfileResult {self.predictor.platform.id}: {self.bundle.path}, {self.store}, {self.seconds:.0f} s>"
@@ -155,10 +167,15 @@ def network_items(
     seed: int,
     rules: FusionRules,
     build: Callable[[Reference], Graph] = build,
+    count: int | None = None,
 ) -> tuple[list[CampaignItem], float]:
     """The networks to measure, and the part of the budget for them in seconds.
 
     Single kernels are chosen in rounds, from what was measured before (:mod:`latcast.predictors.kernel_rounds`).
+
+    Args:
+        learn_from, budget_s, seed, rules, build: As of :func:`measure_for_training`.
+        count: How many to draw; as many as fill the budget on a usual machine where None.
 
     Raises:
         TrainingError: Nothing known to learn from.
@@ -166,7 +183,8 @@ def network_items(
     chosen_model(learn_from)
     plan = OPERATOR_PLAN if learn_from == "operators" else WHOLE_PLAN
     part_s = WHOLE_NETWORKS_SHARE * budget_s if learn_from == "kernels" else budget_s
-    chosen = training_mix(max(30, round(NETWORKS_PER_SECOND * part_s)), seed, runtime=rules.runtime)
+    count = round(NETWORKS_PER_SECOND * part_s) if count is None else count
+    chosen = training_mix(max(FEWEST_DRAWN, count), seed, runtime=rules.runtime)
     if budget_s < WHOLE_MIX_SECONDS:
         most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
         chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
@@ -184,6 +202,7 @@ def measure_for_training(
     rules: FusionRules | None = None,
     rounds: KernelRounds | None = None,
     calibrate: bool = True,
+    lookout: Lookout | None = None,
     build: Callable[[Reference], Graph] = build,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> tuple[CampaignReport, ...]:
@@ -198,6 +217,7 @@ def measure_for_training(
         rules: Fusion rules; the shipped ones of the runtime where None.
         rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
         calibrate: Whether some of the networks are measured in further processes, for the interval.
+        lookout: Ends the measuring of networks where the rest would teach little; all of the budget is used where None.
         build: Builds networks that are chosen by their weights.
         watch: Called at every step.
     """
@@ -220,12 +240,16 @@ def measure_for_training(
     portion = 0
     while items:
         measured += items
-        reports.append(_measure_portion(store, settings, items, start, part_s, watch))
+        reports.append(_measure_portion(store, settings, items, start, part_s, lookout, watch))
         items = []
-        if reports[-1].complete and time.monotonic() - start < MORE_UNTIL_SHARE * part_s:
+        stopped = lookout is not None and lookout.stopped is not None
+        if not stopped and reports[-1].complete and time.monotonic() - start < MORE_UNTIL_SHARE * part_s:
             # All were quick, or known from before: more of the kind, from a seed that nobody chooses.
             portion += 1
-            items, _ = network_items(learn_from, budget_s, seed + portion * 1_000_003, rules, build)
+            spent_s = time.monotonic() - start
+            # Those known from before take no time, so what is left never asks for more than a whole budget.
+            count = min(MORE_THAN_NEEDED * len(measured) * (part_s - spent_s) / max(spent_s, 1e-3), NETWORKS_PER_SECOND * part_s)
+            items, _ = network_items(learn_from, budget_s, seed + portion * 1_000_003, rules, build, round(count))
     if again:
         platform = reports[0].platform
         reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
@@ -322,6 +346,7 @@ def _measure_portion(
     items: Sequence[CampaignItem],
     part_start: float,
     part_s: float,
+    lookout: Lookout | None,
     watch: Callable[[Stage], None],
 ) -> CampaignReport:
     name = f"timing {items[0].role}s"
@@ -330,7 +355,11 @@ def _measure_portion(
     def step(progress: Progress) -> None:
         watch(Stage(name, min(1.0, (spent_s + progress.seconds) / part_s), progress))
 
-    return Campaign(store, settings, items, budget_s=max(LEAST_PART_S, part_s - spent_s), progress=step).run()
+    def enough(platform: Platform) -> bool:
+        return lookout is not None and lookout.enough(platform, time.monotonic() - part_start, part_s)
+
+    left_s = max(LEAST_PART_S, part_s - spent_s)
+    return Campaign(store, settings, items, budget_s=left_s, progress=step, enough=enough).run()
 
 
 def profile(
@@ -346,6 +375,7 @@ def profile(
     store: Store | str | os.PathLike[str] | None = None,
     output: str | os.PathLike[str] | None = None,
     replace: bool = False,
+    whole_budget: bool = False,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> ProfileResult:
     """Measures this machine within a budget, trains a predictor for it and keeps its bundle; run again, it adds to what it knows.
@@ -363,6 +393,8 @@ def profile(
             in the user's folder where None.
         output: Where to save the bundle; where None, the user's folder, unless a better bundle of the platform is there.
         replace: Put the bundle into the user's folder even where the one there is the better.
+        whole_budget: Measure on where the rest of the budget is expected to bring little; otherwise learning from operators ends
+            there (:mod:`latcast.predictors.stopping`).
         watch: Called at every step.
 
     Raises:
@@ -399,22 +431,35 @@ def profile(
             rounds = rounds_of_kernels(measuring_s, rules, sampler=sampler, seed=seed, target_error=target_error)
         measuring_s -= min(time.monotonic() - start, measuring_s / 2)
         graphs: dict[str, Graph] = {}
+        kernels: dict[str, tuple[Kernel, ...]] = {}
 
         def kept_graph(reference: Reference) -> Graph:
             """A network that is chosen, kept until it is learned from."""
             graphs[reference.key] = graph = build(reference)
             return graph
 
+        def known_graph(reference: Reference) -> Graph:
+            return graphs.get(reference.key) or kept_graph(reference)
+
+        def known_networks(platform: Platform) -> TrainingData:
+            return collect_stored(store, platform, rules, build=known_graph, known=kernels)
+
+        lookout = None
+        if learn_from == "operators" and not whole_budget:
+            lookout = Lookout(
+                store, known_networks, partial(fit_once, rules=rules, model=model, seed=seed),
+                lambda share: watch(Stage("judging what more would bring", share)),
+            )  # fmt: skip
         reports = measure_for_training(
             settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds,
-            build=kept_graph, watch=watch,
+            lookout=lookout, build=kept_graph, watch=watch,
         )  # fmt: skip
         watch(Stage("training", 1.0))
         platform = reports[0].platform
         failures = {name: error for report in reports for name, error in report.failures.items()}
         data = collect_stored(
             store, platform, rules, build=lambda reference: graphs.pop(reference.key, None) or build(reference),
-            singles=None if rounds is None else rounds.singles,
+            singles=None if rounds is None else rounds.singles, known=kernels,
         )  # fmt: skip
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
@@ -424,4 +469,5 @@ def profile(
         if rounds is not None:
             predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
         kept = keep_bundle(predictor, output, replace=replace)
-        return ProfileResult(predictor, kept, store.location, data, reports, time.monotonic() - start, failures)
+        stopped = None if lookout is None else lookout.stopped
+        return ProfileResult(predictor, kept, store.location, data, reports, time.monotonic() - start, failures, stopped)

@@ -96,6 +96,8 @@ class TrainingData:
         profiled: Kernels timed by the runtime's profiler inside networks.
         networks: Whole networks.
         matched: Share of the profiled time that could be given to kernels of the rules.
+        skipped: What was left out, and why.
+        scaled: Whether profiled kernels were scaled to add up to their networks' latencies.
     """
 
     isolated: tuple[KernelObservation, ...] = ()
@@ -103,6 +105,7 @@ class TrainingData:
     networks: tuple[NetworkSample, ...] = ()
     matched: float = 1.0
     skipped: tuple[str, ...] = field(default_factory=tuple)
+    scaled: bool = False
 
 
 def attribute_executed(
@@ -145,7 +148,7 @@ def attribute_executed(
                 nodes, latency_ms = parts_of[last][-1]
                 parts_of[last][-1] = (nodes, latency_ms + executed.latency_ms)
                 time_of[last] += executed.latency_ms
-            elif executed.kind.startswith(REORDER):
+            elif executed.kind.startswith(REORDERS):
                 reordering += executed.latency_ms
             else:
                 waiting += executed.latency_ms
@@ -176,8 +179,8 @@ def attribute_executed(
 QUANTISATION = "QuantizeLinear"
 """Kind of what turns floats into integers behind an operator that was computed in floats."""
 
-REORDER = "Reorder"
-"""What the kinds of executed layout changes begin with."""
+REORDERS = ("Reorder", "Transpose")
+"""What the kinds of executed layout changes begin with, which no operator of the network is."""
 
 
 class _ReordersInOrder:
@@ -324,6 +327,7 @@ def collect(
     rules: FusionRules,
     build: Callable[[Reference], Graph],
     singles: SingleKernels | None = None,
+    known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
     """Turns measurements into samples; several of the same network are combined by their median.
 
@@ -341,7 +345,9 @@ def collect(
         build: Builds a reference's network (``latcast.spaces.build``); asked once for each, where its measurements follow each
             other.
         singles: What is known of single kernels under the rules.
+        known: Kernels of networks under the rules, by the key of their reference; takes those that are searched for.
     """
+    known = {} if known is None else known
     singles = singles or SingleKernels(rules)
     isolated: list[KernelObservation] = []
     profiled: list[KernelObservation] = []
@@ -367,7 +373,9 @@ def collect(
                 skipped.append(f"{reference.name or reference.key}: {problem}")
         elif measurement.role == "network":
             if reference.key not in networks:
-                networks[reference.key] = (reference, find_kernels(graph_of(reference.key), rules))
+                if reference.key not in known:
+                    known[reference.key] = find_kernels(graph_of(reference.key), rules)
+                networks[reference.key] = (reference, known[reference.key])
             latency_ms = measurement.latency_ms
             if measurement.executed:
                 pairs, some, total = attribute_executed(
@@ -378,7 +386,7 @@ def collect(
                 given, whole = given + some, whole + total
                 scale = overheads.scale(measurement.latency_ms, total)
                 if reference.space == SEGMENTS:
-                    begins = _input_readers(graph_of(reference.key))
+                    begins = input_readers(graph_of(reference.key))
                     pairs = [(kernel, each_ms) for kernel, each_ms in pairs if begins.isdisjoint(kernel.nodes)]
                     if not pairs:
                         continue
@@ -392,10 +400,13 @@ def collect(
         )
         for key, values in latencies.items()
     )
-    return TrainingData(tuple(isolated), tuple(profiled), samples, given / whole if whole else 1.0, tuple(skipped))
+    return TrainingData(
+        tuple(isolated), tuple(profiled), samples, given / whole if whole else 1.0, tuple(skipped),
+        scaled=bool(profiled) and overheads.constant_ms == 0,
+    )  # fmt: skip
 
 
-def _input_readers(graph: Graph) -> frozenset[str]:
+def input_readers(graph: Graph) -> frozenset[str]:
     """Names of the nodes that read an input of a graph."""
     return frozenset(node.name for name in graph.inputs for node in graph.consumers.get(name, ()))
 
@@ -433,7 +444,7 @@ def restrict(data: TrainingData, keep: Callable[[NetworkSample], bool]) -> Train
     known = {kernel.key for sample in kept for kernel in sample.kernels}
     refused = {kernel.key for sample in data.networks if sample.reference.key not in keys for kernel in sample.kernels} - known
     isolated = tuple(observation for observation in data.isolated if observation.kernel.key not in refused)
-    return TrainingData(isolated, profiled, kept, data.matched, data.skipped)
+    return replace(data, isolated=isolated, profiled=profiled, networks=kept)
 
 
 def by_platform(measurements: Iterable[Measurement]) -> Mapping[str, list[Measurement]]:

@@ -28,6 +28,8 @@ from latcast.predictors.analytical import (
 )
 from latcast.predictors.calibration_terms import (
     FEWEST_FOR_CORRECTION,
+    STRENGTHS,
+    STRENGTHS_OF_SCALED,
     CalibrationTerms,
     ShortNetworkCorrection,
     confirmed_short_network_correction,
@@ -115,6 +117,20 @@ def fit_predictor(
     if learn_from == "networks":
         return _fit_from_networks(data.networks, platform, rules, chosen_model(learn_from, model))
     return _from_observations(platform, rules, learn_from, model, seed, tune).fit(data)
+
+
+def fit_once(
+    data: TrainingData, platform: Platform, rules: FusionRules, *, model: str | None = None, seed: int = 0
+) -> PlatformPredictor:
+    """A predictor from profiled operators that trains each kernel type once, a quarter of what :func:`fit_predictor` trains: its
+    short-network correction is what those networks show that its kernels were timed in, too weak a one.
+
+    Raises:
+        TrainingError: Too few operators were timed.
+    """
+    how = _from_observations(platform, rules, "operators", model, seed, False)
+    predictor, table = how.kernels(data), KernelTable.of([sample.kernels for sample in data.networks])
+    return how.calibrated(predictor, data, *_sums(predictor, table), None)
 
 
 def fit_with_held_out(
@@ -250,7 +266,9 @@ class _FromObservations:
             return predictor
         latency_ms = np.array([sample.latency_ms for sample in data.networks])
         lineages = [sample.lineage for sample in data.networks]
-        fit = partial(fit_calibration_terms, sums, names, latency_ms, lineages, seed=self.seed)
+        scaled = self.learn_from == "operators" and data.scaled
+        strengths = STRENGTHS_OF_SCALED if scaled else STRENGTHS
+        fit = partial(fit_calibration_terms, sums, names, latency_ms, lineages, seed=self.seed, strengths=strengths)
         terms = fit(correction=None if self.correct else ShortNetworkCorrection())
         if unseen is not None:
             unseen_ms = terms.long_network_ms(unseen, names)

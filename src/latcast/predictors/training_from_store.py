@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from latcast.datasets.splits import SPACES_OF_NAMES
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
 from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, platform_rules, unit_kind
 from latcast.kernels.search import SingleKernels
 from latcast.kernels.selection import family_in
@@ -51,18 +54,19 @@ def collect_stored(
     *,
     build: Callable[[Reference], Graph] = build,
     singles: SingleKernels | None = None,
+    known: dict[str, tuple[Kernel, ...]] | None = None,
 ) -> TrainingData:
     """Samples from everything a store holds of a platform, but for networks of which only latencies are known.
 
     Args:
         store: A :class:`latcast.datasets.store.Store`.
         platform: Measured on it.
-        rules, build, singles: As for :func:`latcast.predictors.samples.collect`.
+        rules, build, singles, known: As for :func:`latcast.predictors.samples.collect`.
     """
     from latcast.spaces.measured_only import can_build
 
     kept = (measurement for measurement in store.measurements(platform=platform.id) if can_build(measurement.reference))
-    return collect(kept, rules, build, singles)
+    return collect(kept, rules, build, singles, known)
 
 
 def train(
@@ -188,10 +192,11 @@ def trained_with_card(
             with_relatives = cross_predict(
                 data, platform, rules, learn_from=learn_from, model=model, seed=seed, tune=tune, groups=alone
             )
-        predictor, figures = calibrated(predictor, data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
-        card["lineages"] = judged_by(lambda sample: sample.lineage, data.networks, held_out, growth, with_relatives)
+        judged = Judged.of(data.networks, held_out, outside_growth=growth, with_relatives=with_relatives)
+        predictor, figures = calibrated(predictor, judged)
+        card["lineages"] = judged_by(lambda sample: sample.lineage, judged)
         if len({sample.reference.space for sample in data.networks} & SPACES_OF_NAMES) > 1:
-            card["spaces"] = judged_by(lambda sample: sample.reference.space, data.networks, held_out, growth, with_relatives)
+            card["spaces"] = judged_by(lambda sample: sample.reference.space, judged)
         if with_relatives is not None:
             card["random_networks"] = judged_at_random(predictor, data.networks, with_relatives)
         held_out_groups = held_out_by(groups, FOLDS, seed)
@@ -199,51 +204,77 @@ def trained_with_card(
     return predictor.with_card(card)
 
 
-def calibrated(
-    predictor: PlatformPredictor,
-    networks: Sequence[NetworkSample],
-    held_out: HeldOut,
-    *,
-    outside_growth: float = OUTSIDE_GROWTH,
-    with_relatives: HeldOut | None = None,
-) -> tuple[PlatformPredictor, Metrics]:
+@dataclass(frozen=True)
+class Judged:
+    """The networks that an interval and a card rest on, and how those predicted them that had seen nothing of them.
+
+    Attributes:
+        networks: Those that :func:`latcast.predictors.intervals.calibration_networks` chooses.
+        held_out: The same, predicted.
+        outside_growth: By how much an interval grows with novelty.
+        with_relatives: The same, predicted from relatives too; None where they were not.
+    """
+
+    networks: tuple[NetworkSample, ...]
+    held_out: HeldOut
+    outside_growth: float
+    with_relatives: HeldOut | None
+
+    @classmethod
+    def of(
+        cls,
+        networks: Sequence[NetworkSample],
+        held_out: HeldOut,
+        *,
+        outside_growth: float = OUTSIDE_GROWTH,
+        with_relatives: HeldOut | None = None,
+    ) -> Judged:
+        """Of all networks of a platform and their predictions, (networks,)."""
+        chosen = calibration_networks(networks)
+        relatives = None if with_relatives is None else with_relatives[chosen]
+        return cls(tuple(compress(networks, chosen)), held_out[chosen], outside_growth, relatives)
+
+    @cached_property
+    def latency_ms(self) -> np.ndarray:
+        """As measured, (networks,)."""
+        return np.array([sample.latency_ms for sample in self.networks])
+
+    @cached_property
+    def lineages(self) -> list[str]:
+        """What each is calibrated and judged with, (networks,)."""
+        return lineages_of(self.networks)
+
+    @cached_property
+    def bounds_ms(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of each network by an interval of the other lineages, each (networks,)."""
+        return unseen_bounds_ms(
+            self.latency_ms, self.held_out, self.lineages,
+            outside_growth=self.outside_growth, with_relatives=self.with_relatives, by_length=True,
+        )  # fmt: skip
+
+
+def calibrated(predictor: PlatformPredictor, judged: Judged) -> tuple[PlatformPredictor, Metrics]:
     """A predictor with an interval from networks held out, and how well these were predicted.
 
-    The interval grows with novelty as is given, or, where the networks were predicted from relatives too, as is learned. Both
-    rest on those of the networks that :func:`latcast.predictors.intervals.calibration_networks` chooses.
+    The interval grows with novelty as is given, or, where the networks were predicted from relatives too, as is learned.
     """
-    chosen = calibration_networks(networks)
-    judged, found = [sample for sample, kept in zip(networks, chosen, strict=True) if kept], held_out[chosen]
-    actual, lineages = np.array([sample.latency_ms for sample in judged]), lineages_of(judged)
-    relatives = None if with_relatives is None else with_relatives[chosen]
-    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives, by_length=True)
-    figures = judge(found.latency_ms, actual, *(bounds_ms or (None, None)))
-    if relatives is None:
-        interval = conformal_interval(actual, found, lineages, outside_growth=outside_growth, by_length=True)
+    actual, found, lineages = judged.latency_ms, judged.held_out, judged.lineages
+    figures = judge(found.latency_ms, actual, *(judged.bounds_ms or (None, None)))
+    if judged.with_relatives is None:
+        interval = conformal_interval(actual, found, lineages, outside_growth=judged.outside_growth, by_length=True)
     else:
-        interval = interval_with_relatives(actual, found, relatives, lineages)
+        interval = interval_with_relatives(actual, found, judged.with_relatives, lineages)
     return replace(predictor, interval=replace(interval, novelty=predictor.interval.novelty)), figures
 
 
-def judged_by(
-    group_of: Callable[[NetworkSample], str],
-    networks: Sequence[NetworkSample],
-    held_out: HeldOut,
-    outside_growth: float,
-    with_relatives: HeldOut | None = None,
-) -> dict[str, dict[str, float | int | None]]:
+def judged_by(group_of: Callable[[NetworkSample], str], judged: Judged) -> dict[str, dict[str, float | int | None]]:
     """Figures of each group of networks that people designed, lineages held out, by an interval of the other lineages."""
-    chosen = calibration_networks(networks)
-    judged = [sample for sample, kept in zip(networks, chosen, strict=True) if kept]
-    actual, lineages, found = np.array([sample.latency_ms for sample in judged]), lineages_of(judged), held_out[chosen]
-    relatives = None if with_relatives is None else with_relatives[chosen]
-    bounds_ms = unseen_bounds_ms(actual, found, lineages, outside_growth=outside_growth, with_relatives=relatives, by_length=True)
-    labels = np.array([group_of(sample) if sample.designed else "" for sample in judged])
+    labels = np.array([group_of(sample) if sample.designed else "" for sample in judged.networks])
     figures = {}
     for name in sorted(set(labels.tolist()) - {""}):
         rows = labels == name
-        bounds = (None, None) if bounds_ms is None else (bounds_ms[0][rows], bounds_ms[1][rows])
-        of_group = judge(found.latency_ms[rows], actual[rows], *bounds).to_json()
+        bounds = (None, None) if judged.bounds_ms is None else (judged.bounds_ms[0][rows], judged.bounds_ms[1][rows])
+        of_group = judge(judged.held_out.latency_ms[rows], judged.latency_ms[rows], *bounds).to_json()
         figures[name] = {key: of_group[key] for key in ("networks", "mape", "within_10", "interval_coverage")}
     return figures
 

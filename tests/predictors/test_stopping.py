@@ -1,0 +1,310 @@
+"""When measuring on would teach little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latcast.errors import TrainingError
+from latcast.measure.campaign import Tally
+from latcast.predictors.samples import NetworkSample, TrainingData
+from latcast.predictors.stopping import (
+    HELD_OUT_OF,
+    Learning,
+    Lookout,
+    Outlook,
+    fit_curves,
+    held_out_third,
+    look_shares,
+    outlook,
+)
+from latcast.records import Platform, Reference
+
+PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
+
+
+@pytest.mark.parametrize(
+    ("measuring_s", "shares"),
+    [(171.0, ()), (172.0, (0.7,)), (276.0, (0.455, 0.7)), (560.0, (0.29575, 0.455, 0.7))],
+)
+def test_is_looked_after_two_minutes_at_the_earliest_and_for_the_last_time_at_seven_tenths(
+    measuring_s: float, shares: tuple[float, ...]
+) -> None:
+    # 0.7, and 0.65 times as much before: of 560 s after 392, 255 and 166 s; 108 s would be too early.
+    assert look_shares(measuring_s) == pytest.approx(shares)
+
+
+class TestCurves:
+    def test_two_points_on_a_curve_give_it_back(self) -> None:
+        # 16 = 9 + 700/100 and 13 = 9 + 700/175.
+        floor, slope = fit_curves(np.array([100.0, 175.0]), np.array([[4.0, 13**0.5]]))
+
+        assert (floor[0], slope[0]) == pytest.approx((9.0, 700.0))
+
+    def test_an_error_that_does_not_fall_is_its_floor(self) -> None:
+        # The mean of 16 and 18, as an error that rises is one that does not fall.
+        floor, slope = fit_curves(np.array([100.0, 200.0]), np.array([[4.0, 18**0.5]]))
+
+        assert (floor[0], slope[0]) == pytest.approx((17.0, 0.0))
+
+    def test_one_that_falls_faster_than_the_networks_rise_has_no_floor(self) -> None:
+        # 20 and 2 at 1/100 and 1/200: (0.2 + 0.01) / (0.0001 + 0.000025).
+        floor, slope = fit_curves(np.array([100.0, 200.0]), np.array([[20**0.5, 2**0.5]]))
+
+        assert (floor[0], slope[0]) == pytest.approx((0.0, 1680.0))
+
+    def test_each_is_fitted_by_itself(self) -> None:
+        floor, slope = fit_curves(np.array([100.0, 175.0]), np.array([[4.0, 13**0.5], [5.0, 5.0]]))
+
+        assert floor == pytest.approx([9.0, 25.0])
+        assert slope == pytest.approx([700.0, 0.0])
+
+
+def off(*percent: float | Sequence[float], networks: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions that are too long by so much, (sizes, networks), and latencies."""
+    too_long = np.array([np.broadcast_to(each, networks) for each in percent])
+    return 2.0 * (1 + too_long / 100), np.full(networks, 2.0)
+
+
+class TestOutlook:
+    def test_errors_that_fall_go_on_falling(self) -> None:
+        # From sqrt(13) at 175 networks to sqrt(10) at 700; of networks that are all off by as much, so that nothing is chance.
+        found = outlook([100, 175], *off(4.0, 13**0.5), 175, 700.0, 90.0)
+
+        assert (found.error, found.gain) == pytest.approx((3.6056, 0.4433), abs=1e-4)
+        assert found.in_words() == "expected error now 3.6 %, the remaining 90 s would bring 0.4 points at most; stopped"
+
+    def test_predictions_that_move_are_still_being_learned_though_the_error_stands_still(self) -> None:
+        # From 5 % too long to 5 % too short they move by 9.52 %, whose square is 90.7; 210 networks after 200 take
+        # (1/200 - 1/210) / (1/100 - 1/200) of it, 4.319, off 25.
+        found = outlook([100, 200], *off(5.0, -5.0), 200, 210.0, 90.0)
+
+        assert (found.error, found.gain) == pytest.approx((5.0, 5 - (25 - 4.319) ** 0.5), abs=1e-4)
+
+    def test_where_chance_may_hide_a_gain_it_is_one(self) -> None:
+        # Half the networks get better by as much as the others get worse: 4 % on average before and after.
+        found = outlook([100, 175], *off(4.0, [2.0, 6.0] * 20), 175, 700.0, 90.0)
+
+        assert found.error == pytest.approx(4.0)
+        assert found.gain > 0.2
+
+    def test_a_gain_of_more_than_three_hundredths_of_the_error_is_worth_it(self) -> None:
+        # sqrt(13) - sqrt(9 + 2800/860) = 0.105, 2.9 %; to 880 networks 0.115, 3.2 %.
+        predicted = off(23**0.5, 4.0, 13**0.5)
+
+        assert outlook([200, 400, 700], *predicted, 700, 860.0, 90.0).enough
+        assert not outlook([200, 400, 700], *predicted, 700, 880.0, 90.0).enough
+
+    def test_a_tenth_of_a_point_is_not_worth_it_however_small_the_error(self) -> None:
+        assert Outlook(0.4, 0.1, 600, 60.0).enough
+        assert not Outlook(0.4, 0.11, 600, 60.0).enough
+
+    def test_few_networks_end_nothing(self) -> None:
+        assert not Outlook(5.0, 0.0, 599, 60.0).enough
+
+    def test_two_predictors_end_nothing(self) -> None:
+        found = outlook([300, 600], *off(5.0, 5.0), 700, 900.0, 90.0)
+
+        assert found.gain == pytest.approx(0.0)
+        assert not found.enough
+        assert outlook([300, 600, 650], *off(5.0, 5.0, 5.0), 700, 900.0, 90.0).enough
+
+    def test_a_network_that_is_far_off_counts_as_half_its_latency(self) -> None:
+        # 39 of 40 are exact, one takes ten times as long as said.
+        predicted, actual = off(0.0, 0.0, 0.0)
+        actual[0] *= 10
+
+        assert outlook([50, 100, 175], predicted, actual, 175, 700.0, 90.0).error == pytest.approx(50 / 40)
+
+    @given(
+        too_long=st.lists(st.tuples(*[st.floats(-40.0, 60.0)] * 3), min_size=5, max_size=30),
+        known=st.integers(150, 500),
+        more=st.floats(0.0, 500.0),
+    )
+    def test_more_networks_never_gain_less(self, too_long: list[tuple[float, float, float]], known: int, more: float) -> None:
+        predicted, actual = off(*np.array(too_long).T, networks=len(too_long))
+
+        found = outlook([75, 150, 225], predicted, actual, known, known + more, 60.0)
+        further = outlook([75, 150, 225], predicted, actual, known, known + more + 100, 60.0)
+
+        assert found.gain >= -1e-9
+        assert further.gain >= found.gain - 1e-9
+
+    def test_it_is_said_to_scripts(self) -> None:
+        assert Outlook(5.0, 0.2, 175, 90.0).to_json() == {
+            "expected_error": 5.0, "gain": 0.2, "networks": 175, "left_seconds": 90.0,
+        }  # fmt: skip
+
+
+def samples(count: int, space: str = "random_mixed") -> tuple[NetworkSample, ...]:
+    return tuple(NetworkSample(Reference(space, {"seed": number}), (), 2.0) for number in range(count))
+
+
+class TestHeldOut:
+    def test_it_is_a_third_and_always_the_same(self) -> None:
+        held_out = held_out_third(samples(600))
+
+        assert abs(held_out.sum() - 600 / HELD_OUT_OF) < 40
+        assert held_out_third(samples(900))[:600].tolist() == held_out.tolist()
+
+    def test_networks_of_a_lineage_are_on_one_side(self) -> None:
+        for space in ("resnet", "vit", "mobilenet_v3", "densenet"):
+            assert len(set(held_out_third(samples(30, space)).tolist())) == 1
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """A predictor that is off by so much, whatever it is asked."""
+
+    off: float
+
+    def estimate(self, networks: Sequence[Any]) -> Any:
+        return SimpleNamespace(latency_ms=np.full(len(networks), 2.0 * (1 + self.off)))
+
+
+def falling(data: TrainingData) -> Any:
+    """A predictor that is off by 10 % at a hundred networks, by 5 % at four hundred."""
+    return MadeUp(len(data.networks) ** -0.5)
+
+
+def flat(data: TrainingData) -> Any:
+    """A predictor that learns nothing."""
+    return MadeUp(0.1)
+
+
+class TestLearning:
+    def test_predictors_of_half_and_of_all_but_a_third_tell_how_the_error_falls(self) -> None:
+        data = TrainingData(networks=samples(300))
+        learning = Learning()
+
+        found = learning.look(data, falling, 600.0, 60.0)
+
+        kept = 300 - int(held_out_third(data.networks).sum())
+        assert learning.learned_from == [kept // 2, kept]
+        # A hundred over the root of the number, of all 300 and of 600.
+        assert found is not None
+        assert (found.error, found.gain) == pytest.approx((100 / 300**0.5, 100 / 300**0.5 - 100 / 600**0.5))
+        assert found.predictors == 2
+
+    def test_a_later_look_trains_once_and_keeps_what_was_trained_before(self) -> None:
+        learning = Learning()
+        learning.look(TrainingData(networks=samples(300)), flat, 600.0, 60.0)
+
+        found = learning.look(TrainingData(networks=samples(450)), flat, 600.0, 30.0)
+
+        assert len(learning.predictors) == 3
+        assert found is not None
+        assert (found.error, found.gain, found.networks) == (pytest.approx(10.0), pytest.approx(0.0), 450)
+
+    def test_of_few_networks_nothing_is_said(self) -> None:
+        assert Learning().look(TrainingData(networks=samples(60)), flat, 600.0, 60.0) is None
+
+    def test_segments_are_learned_from_and_not_judged_on(self) -> None:
+        segments = tuple(
+            NetworkSample(Reference("published_segments", {"network": f"timm/{chr(97 + number % 26)}net_x", "start": 0}), (), 9.0)
+            for number in range(40)
+        )
+        learning = Learning()
+
+        found = learning.look(TrainingData(networks=(*samples(300), *segments)), flat, 600.0, 60.0)
+
+        # Judged on, they would be off by 76 %.
+        assert found is not None
+        assert found.error == pytest.approx(10.0)
+        assert learning.learned_from[-1] > 300 - int(held_out_third(samples(300)).sum())
+
+
+@dataclass
+class Counted:
+    """A store of so many networks, and who asked for them."""
+
+    count: int = 0
+    looks: list[int] = field(default_factory=list)
+
+    def tallies(self, platform: str, role: str) -> Mapping[str, Tally]:
+        return {str(number): Tally(1) for number in range(self.count)} | {"failed": Tally(0, 1)}
+
+    def collect(self, platform: Platform) -> TrainingData:
+        self.looks.append(self.count)
+        return TrainingData(networks=samples(self.count))
+
+
+def watched(store: Counted, train: Any) -> Lookout:
+    return Lookout(store, store.collect, lambda data, platform: train(data))  # type: ignore[arg-type]
+
+
+class TestLookout:
+    def test_it_ends_at_the_second_look_where_nothing_is_learned(self) -> None:
+        store = Counted()
+        lookout = watched(store, flat)
+        answers = []
+        for spent_s in range(0, 241, 10):
+            store.count = 4 * spent_s
+            answers.append(lookout.enough(PLATFORM, float(spent_s), 280.0))
+
+        # 45.5 % and 70 % of 280 s are 127.4 and 196 s; having ended, it looks no more.
+        assert answers == [spent_s >= 200 for spent_s in range(0, 241, 10)]
+        assert store.looks == [520, 800]
+        assert lookout.stopped is not None
+        assert (lookout.stopped.networks, lookout.stopped.left_s) == (800, 80.0)
+
+    def test_it_goes_on_where_the_error_still_falls(self) -> None:
+        store = Counted()
+        lookout = watched(store, falling)
+        for spent_s in range(0, 280, 10):
+            store.count = 4 * spent_s
+            # 1120 networks in all where there are 800: 15 % less.
+            assert not lookout.enough(PLATFORM, float(spent_s), 280.0)
+
+        assert store.looks == [520, 800]
+        assert lookout.stopped is None
+
+    def test_a_profile_that_goes_on_with_what_was_known_expects_its_own_pace(self) -> None:
+        # 4000 known before and three a second: 4390 and 4600, at the end 4840, which takes 2.5 % off the error.
+        store = Counted(4000)
+        lookout = watched(store, falling)
+        answers = []
+        for spent_s in (0.0, 130.0, 200.0):
+            store.count = 4000 + int(3 * spent_s)
+            answers.append(lookout.enough(PLATFORM, spent_s, 280.0))
+
+        assert answers == [False, False, True]
+        assert lookout.stopped is not None
+        assert lookout.stopped.gain == pytest.approx(100 / 4600**0.5 - 100 / 4840**0.5)
+
+    def test_moments_that_passed_between_two_batches_are_one_look(self) -> None:
+        store = Counted()
+        lookout = watched(store, flat)
+        lookout.enough(PLATFORM, 0.0, 280.0)
+        store.count = 700
+        for spent_s in (220.0, 230.0, 240.0):
+            assert not lookout.enough(PLATFORM, spent_s, 280.0)
+
+        assert store.looks == [700]
+
+    def test_where_the_networks_will_be_too_few_it_does_not_look(self) -> None:
+        # Two a second: 392 at the last moment.
+        store = Counted()
+        lookout = watched(store, flat)
+        for spent_s in range(0, 280, 10):
+            store.count = 2 * spent_s
+            assert not lookout.enough(PLATFORM, float(spent_s), 280.0)
+
+        assert store.looks == []
+
+    def test_kernels_too_few_to_train_on_end_nothing(self) -> None:
+        def failing(data: TrainingData) -> Any:
+            raise TrainingError("too few operators")
+
+        store = Counted()
+        lookout = watched(store, failing)
+        for spent_s in (0.0, 140.0, 200.0):
+            store.count = int(4 * spent_s)
+            assert not lookout.enough(PLATFORM, spent_s, 280.0)
