@@ -3,7 +3,9 @@
 accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
 outsiders RUNTIME  the same on 60 networks drawn from timm, torchvision and transformers, after a profile of five minutes
 budgets RUNTIME      what the first minutes of that profile would have given
+levels RUNTIME       how far the processes that took its labels lie apart; --processes 4 takes them once more, hours later
 coverage RUNTIME   share of timm's networks whose kernels that profile knows
+covering           segments of published networks that profiles begin with, chosen anew for what they cover
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
 tables             print the Markdown tables of all platforms
@@ -146,6 +148,24 @@ def budgets(
 
 
 @app.command()
+def levels(
+    runtime: str,
+    precision: str = "fp32",
+    cpu: Cpu = None,
+    processes: Annotated[int, typer.Option(help="Passes over the networks, a process each.", min=2)] = LABEL_PROCESSES,
+    rounds: Annotated[int, typer.Option(help="Rounds in each pass.", min=1)] = LABEL_ROUNDS,
+) -> None:
+    """What the processes that took the labels of ``outsiders`` differ by, as they ran and as the probe corrects them."""
+    from benchmarks import levels as judged
+    from benchmarks.outsiders import outsiders, outsiders_bench
+
+    bench = outsiders_bench(runtime, precision, cpu, 0)
+    take_labels(bench, processes, rounds, Reporter(f"{bench.name} labels").campaign, outsiders())
+    judged.write(bench, judged.judge_levels(bench))
+    print(judged.levels_table())
+
+
+@app.command()
 def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
     """Of how many of timm's networks the profile that ``outsiders`` took covers nearly all kernels, FLOPs and milliseconds."""
     from benchmarks import mix_coverage
@@ -159,6 +179,14 @@ def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
 
     mix_coverage.write(bench, mix_coverage.shares_covered(bench, watch))
     print(mix_coverage.coverage_table())
+
+
+@app.command()
+def covering() -> None:
+    """Chooses anew which segments of published networks profiles begin with, for what they cover; nothing is measured."""
+    from benchmarks import covering_segments
+
+    covering_segments.write(console(stderr=True).print)
 
 
 @app.command()

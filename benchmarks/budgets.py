@@ -15,6 +15,7 @@ from benchmarks.campaigns import Bench, profile_taken
 from benchmarks.outsiders import HALVES, judge_outsiders
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
+from latcast.errors import MeasurementError
 from latcast.records import Measurement
 
 RESULTS = Path(__file__).parent / "results" / "budgets.json"
@@ -37,9 +38,11 @@ def judge_budgets(bench: Bench, labels_of: Bench, watch: Callable[[str], None] =
     """Judges predictors that ``latcast train`` makes of the first minutes of a bench's profile, by :data:`MINUTES`.
 
     Raises:
-        MeasurementError: There is no profile, or there are no labels.
+        MeasurementError: There is no profile, one that ended before its budget, or there are no labels.
     """
     profiled = profile_taken(bench)
+    if profiled.get("stopped"):
+        raise MeasurementError(f"the profile of {bench.name} ended before its budget, so that its parts are of no known budget")
     with Store(profiled["store"]) as store:
         measured = list(store.measurements(platform=profiled["platform"]))
     rows = []
