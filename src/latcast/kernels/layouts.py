@@ -282,10 +282,12 @@ def with_reorders(graph: Graph, kernels: Sequence[Kernel], rules: LayoutRules) -
         described = kernel
         if kernel.kernel_type in rules.apart and not found.channels_last.isdisjoint(kernel.nodes):
             described = _on_channels_last(graph, kernel, first)
-        in_floats = first.name in floating or operator_class(graph, first) not in (rules.on_integers or ())
-        if in_floats and kernel.kernel_type in rules.converted:
+        if kernel.kernel_type in rules.converted and (first.name in floating or not on_integers(first)):
             described = replace(described, kernel_type=f"{kernel.kernel_type}.{FLOATING}")
         return described
+
+    def on_integers(node: Node) -> bool:
+        return operator_class(graph, node) in (rules.on_integers or ())
 
     kernels = [as_run(kernel) for kernel in kernels]
     kernels = [kernel if found.cancelled.isdisjoint(kernel.nodes) else replace(kernel, free=True) for kernel in kernels]
