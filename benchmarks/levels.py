@@ -39,7 +39,6 @@ def judge_levels(bench: Bench) -> dict[str, Any]:
         MeasurementError: Fewer than two processes measured the same networks.
     """
     with bench.store("labels") as store:
-        quiet = store.labels()
         rows = _by_process([each for each in store.measurements() if each.ok and each.role == "network"])
     names = sorted(set.intersection(*(set(found) for found in rows.values()))) if rows else []
     if len(rows) < 2 or not names:
@@ -50,7 +49,7 @@ def judge_levels(bench: Bench) -> dict[str, Any]:
         latency_ms = np.array([[latency_of(found[name]) for name in names] for found in rows.values()])
         figures[what] = dict(zip(("network", "level"), deviation_between_processes(latency_ms), strict=True))
     return {
-        "platform": quiet[0].platform, "processes": len(rows), "networks": len(names),
+        "platform": bench.platform().id, "processes": len(rows), "networks": len(names),
         "hours": (max(taken) - min(taken)).total_seconds() / 3600, **figures,
     }  # fmt: skip
 
