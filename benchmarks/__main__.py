@@ -45,6 +45,7 @@ from benchmarks.campaigns import (
     LEARN_FROM_SEEDS,
     PROFILE_MINUTES,
     Bench,
+    keep_beside,
     measure_to_learn_from,
     take_labels,
     take_profile,
@@ -143,7 +144,7 @@ def budgets(
     from benchmarks.outsiders import outsiders_bench
 
     bench, first = (outsiders_bench(runtime, precision, cpu, each) for each in (seed, 0))
-    judged.write(bench, judged.judge_budgets(bench, first, console(stderr=True).print))
+    keep_beside(judged.RESULTS, bench, judged.judge_budgets(bench, first, console(stderr=True).print))
     print(judged.budgets_table())
 
 
@@ -161,7 +162,7 @@ def levels(
 
     bench = outsiders_bench(runtime, precision, cpu, 0)
     take_labels(bench, processes, rounds, Reporter(f"{bench.name} labels").campaign, outsiders())
-    judged.write(bench, judged.judge_levels(bench))
+    keep_beside(judged.RESULTS, bench, judged.judge_levels(bench))
     print(judged.levels_table())
 
 
@@ -177,7 +178,7 @@ def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
         if done % 200 == 0:
             say(f"{done} of {total} networks")
 
-    mix_coverage.write(bench, mix_coverage.shares_covered(bench, watch))
+    keep_beside(mix_coverage.RESULTS, bench, mix_coverage.shares_covered(bench, watch))
     print(mix_coverage.coverage_table())
 
 

@@ -65,12 +65,6 @@ def judge_budgets(bench: Bench, labels_of: Bench, watch: Callable[[str], None] =
     return {"platform": profiled["platform"], "wall_seconds": profiled["wall_seconds"], "rows": rows}
 
 
-def write(bench: Bench, found: dict[str, Any]) -> None:
-    """Keeps what was judged beside that of other platforms."""
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**known, bench.name.replace("-outsiders", ""): found}, indent=1, sort_keys=True) + "\n")
-
-
 def budgets_table() -> str:
     """A line for each platform: what a profile of five minutes took in all, then MAPE / ±10 % / coverage by budget."""
     lines = []

@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -29,13 +30,13 @@ from latcast.spaces.published_segments import (
     EDITIONS,
     FEWEST_OPERATORS,
     HELD_OUT_DESIGNS,
-    LETTERS,
     NAME,
     REGISTRIES,
     SEGMENT_MACS,
     covering_designs,
     cuts_of,
     design_of,
+    designs_of_families,
     graph_of,
     macs_before,
 )
@@ -224,8 +225,12 @@ def choose(segments: Sequence[Segment], coverage: Coverage, count: int, seed: in
 
 def may_steer(network: str) -> bool:
     """Whether a network is to be covered: of a design that segments may be of, or of a family whose variants are trained on."""
-    trained = {found.group() for name in TRAINING_FAMILIES if (found := LETTERS.match(name))}
-    return network.startswith(REGISTRY) and design_of(network) in covering_designs() | trained - set(HELD_OUT_DESIGNS)
+    return network.startswith(REGISTRY) and design_of(network) in _steering_designs()
+
+
+@cache
+def _steering_designs() -> frozenset[str]:
+    return covering_designs() | designs_of_families(TRAINING_FAMILIES) - frozenset(HELD_OUT_DESIGNS)
 
 
 def may_be_drawn(network: str) -> bool:

@@ -67,12 +67,6 @@ def _by_process(measurements: Sequence[Measurement]) -> Mapping[str, Mapping[str
     return {worker: networks for worker, networks in found.items() if len(networks) > most / 2}
 
 
-def write(bench: Bench, found: Mapping[str, Any]) -> None:
-    """Keeps what was found beside that of other platforms."""
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**known, bench.name.replace("-outsiders", ""): found}, indent=1, sort_keys=True) + "\n")
-
-
 def levels_table() -> str:
     """A line for each platform."""
     head = ["platform", "networks", "processes", "hours from the first to the last", "sd of a network, as it ran %",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,6 @@ def covered_shares(predictor: PlatformPredictor, graph: Graph) -> np.ndarray:
     weights = np.stack([np.ones(len(flops)), flops, found.kernel_ms], axis=1)
     whole, covered = (found.table.sum_by_network(each)[0] for each in (weights, weights * found.covered[:, None]))
     return np.asarray(covered / whole)
-
-
-def write(bench: Bench, found: Mapping[str, Any]) -> None:
-    """Keeps the shares beside those of other platforms."""
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**known, bench.name.replace("-outsiders", ""): found}, indent=1, sort_keys=True) + "\n")
 
 
 def coverage_table() -> str:

@@ -13,7 +13,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate
@@ -72,20 +72,25 @@ EDITIONS = 2
 """Lists in :data:`COVERING` that have no segment in common: seeds that follow each other do not get the same."""
 
 _PUBLISHER = re.compile(r"^(tf|dm|gluon|legacy)_")
-LETTERS = re.compile(r"[a-z]+")
+_LETTERS = re.compile(r"[a-z]+")
 
 
 def design_of(name: str) -> str:
     """What published networks of one design have in common: the letters that a name begins with, less who published it."""
     own = _PUBLISHER.sub("", name.partition("/")[2].lower())
-    found = LETTERS.match(own)
+    found = _LETTERS.match(own)
     return found.group() if found else own
+
+
+def designs_of_families(names: Iterable[str]) -> frozenset[str]:
+    """The designs that families are members of: the letters that their names begin with."""
+    return frozenset(found.group() for name in names if (found := _LETTERS.match(name)))
 
 
 @cache
 def networks_by_design() -> Mapping[str, Sequence[str]]:
     """Names of published networks of a usual size by design, but for designs of which latcast builds members itself."""
-    own = {letters.group() for name in FAMILY_NAMES if (letters := LETTERS.match(name))}
+    own = designs_of_families(FAMILY_NAMES)
     found: dict[str, list[str]] = defaultdict(list)
     for name, network in all_networks().items():
         fits = NETWORK_MACS[0] <= network.macs <= NETWORK_MACS[1] and network.parameters <= NETWORK_WEIGHTS
@@ -97,7 +102,7 @@ def networks_by_design() -> Mapping[str, Sequence[str]]:
 @cache
 def covering_designs() -> frozenset[str]:
     """Designs that covering segments may be of: as those that are drawn, but of networks of any size."""
-    own = {letters.group() for name in FAMILY_NAMES if (letters := LETTERS.match(name))}
+    own = designs_of_families(FAMILY_NAMES)
     named = {design_of(name) for name in all_networks() if name.partition("/")[0] in REGISTRIES}
     return frozenset(named - own - {*HELD_OUT_DESIGNS, *NEAR_RELATIVES, *LARGE_RELATIVES})
 

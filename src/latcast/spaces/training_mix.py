@@ -8,8 +8,10 @@ from random import Random
 
 from latcast.records import Reference
 from latcast.spaces.catalogue import FAMILY_NAMES, SPACES, family
+from latcast.spaces.families.variants import distinct_references
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.published_segments import covering_segments
+from latcast.spaces.published_segments import draw as draw_segment
 
 TRAINING_FAMILIES = (
     "resnet", "resnext", "densenet", "mobilenet_v3", "shufflenet_v2", "mobilenet_v1", "vit", "googlenet",
@@ -55,12 +57,16 @@ def training_mix(count: int, seed: int, *, runtime: str = "") -> list[Reference]
         seed: Same seed, same networks.
         runtime: What will run them (:func:`shares_of`).
     """
-    by_space = {name: SPACES.get(name).sample(round(count * share), seed) for name, share in shares_of(runtime).items()}
     covering = covering_segments(round(count * COVERING_SHARE), seed)
-    chosen = {reference.key for reference in covering}
-    drawn = [reference for reference in by_space[SEGMENTS] if reference.key not in chosen]
-    by_space[SEGMENTS] = drawn[: len(by_space[SEGMENTS]) - len(covering)]
-    parts = [part for part in (*by_space.values(), covering) if part]
+
+    def drawn(name: str, wanted: int) -> list[Reference]:
+        if name != SEGMENTS:
+            return SPACES.get(name).sample(wanted, seed)
+        known = {reference.key for reference in covering}
+        return distinct_references(name, draw_segment, wanted - len(covering), seed, known=known)
+
+    by_space = [drawn(name, round(count * share)) for name, share in shares_of(runtime).items()]
+    parts = [part for part in (*by_space, covering) if part]
     rest = count - sum(len(part) for part in parts)
     each = -(-rest // len(TRAINING_FAMILIES))
     variants = [SPACES.get(name).sample(each, seed) for name in TRAINING_FAMILIES]
