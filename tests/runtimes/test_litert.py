@@ -105,6 +105,16 @@ def test_a_norm_is_one_entry_of_a_sum_of_squares_and_a_root(runtime: LiteRt) -> 
     assert kernels[1].kind == "Normalize (ND) Reduce2 + Square Root (NC)"
 
 
+def test_a_mean_of_squares_is_one_kernel_of_both_operators(runtime: LiteRt) -> None:
+    b = GraphBuilder("rms")
+    x = b.conv(b.input((1, 3, 8, 8)), 8, 3)
+    mean = b.reduce_mean(b.mul(x, x), (1,))
+    kernels = executed(runtime, b.finish(b.div(x, b.op("Sqrt", [mean])[0])))
+
+    assert [kernel.nodes for kernel in kernels] == [("conv_0",), ("mul_0", "reducemean_0"), ("sqrt_0",), ("div_0",)]
+    assert kernels[1].kind.startswith("Mean Squared")
+
+
 def test_what_xnnpack_does_not_know_runs_outside_and_splits_the_network(runtime: LiteRt) -> None:
     b = GraphBuilder("split")
     x = b.conv(image(b), 6, 3)

@@ -45,8 +45,8 @@ _TABULATED = frozenset({
     "CEIL", "ROUND", "SIN", "COS", "SIGN", "QUANTIZE", "DEQUANTIZE",
 })  # fmt: skip
 
-_SUM_OF_SQUARES = "Normalize"
-"""How the name of XNNPACK's kernel for a SUM of a MUL of a tensor by itself begins."""
+_OF_SQUARES: Mapping[str, str] = {"Normalize": "SUM", "Mean Squared": "MEAN"}
+"""How the names of XNNPACK's kernels for a reduction of a MUL of a tensor by itself begin, and the reduction."""
 
 _FUSED_FORWARDS = frozenset({"PAD", "TRANSPOSE"})
 _FUSED_BACKWARDS = frozenset({
@@ -220,7 +220,8 @@ def _moves(
             clamp = next((number for number, name in enumerate(follows) if name.startswith("Clamp")), None)
             if operator.options.get("fused_activation_function") and clamp is not None:
                 yield 0, ("kernel and clamp", 1, (choice, clamp))
-        if tag.startswith(_SUM_OF_SQUARES) and _sums_squares(operators[at : at + 2]):
+        reduction = next((name for beginning, name in _OF_SQUARES.items() if tag.startswith(beginning)), None)
+        if reduction is not None and _reduces_squares(operators[at : at + 2], reduction):
             yield 0, ("kernel", 2, (choice,))
         if operator is not None and tag == TABLE_KERNEL:
             for count in range(1, min(_LONGEST_TABLE, len(operators) - at) + 1):
@@ -236,8 +237,8 @@ def _moves(
         yield 1, ("elided", 1, ())
 
 
-def _sums_squares(operators: Sequence[TfliteOperator]) -> bool:
-    if [operator.builtin for operator in operators] != ["MUL", "SUM"]:
+def _reduces_squares(operators: Sequence[TfliteOperator], reduction: str) -> bool:
+    if [operator.builtin for operator in operators] != ["MUL", reduction]:
         return False
     square, total = operators
     return len(set(square.inputs)) == 1 and total.inputs[0] == square.outputs[0]

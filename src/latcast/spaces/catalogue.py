@@ -72,6 +72,7 @@ _SYNTHETIC: Mapping[str, str] = {
     "random_operators": "random_operators:SPACE",
     "random_moves": "random_operators:MOVES_SPACE",
     "random_forms": "random_operators:FORMS_SPACE",
+    "random_rows": "random_rows:SPACE",
 }
 SYNTHETIC_NAMES = tuple(_SYNTHETIC)
 
