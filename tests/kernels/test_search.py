@@ -20,6 +20,7 @@ from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.layouts import layouts
 from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.search import operator_classes
 from latcast.predictors.analytical import term_values
 from latcast.spaces.catalogue import SPACES, build, model
 
@@ -459,7 +460,8 @@ def test_reorders_are_told_apart_from_kernels_and_no_two_are_alike(graph: Graph,
 
     assert [kernel.nodes for kernel in kernels if kernel.nodes] == [kernel.nodes for kernel in plain]
     assert rules.layouts is not None
-    found = layouts(graph, plain, rules.layouts).reorders
+    on_integers = rules.quantisation.on_integers if rules.quantisation else frozenset[str]()
+    found = layouts(graph, plain, operator_classes(graph, rules), rules.layouts, on_integers).reorders
     assert len(found) == len({(each.tensor, each.channels_last) for each in found}) == sum(not each.nodes for each in kernels)
 
 

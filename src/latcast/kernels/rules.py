@@ -19,7 +19,8 @@ from typing import Any
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
-from latcast.kernels.layouts import LayoutRules
+from latcast.kernels.layouts import TRANSPOSES, LayoutRules
+from latcast.kernels.quantisation import QuantisationRules
 from latcast.kernels.selection import (
     MOST_COMMON_FAMILY,
     SELECTIONS,
@@ -63,6 +64,7 @@ class FusionRules:
             where fusion alone decides.
         assumed: What was taken for granted, as nothing is known: which GPU it is. Predictions say so, in wider intervals.
         layouts: How the runtime lays images out; None where no reorders are told apart.
+        quantisation: What it computes on integers; None where that is not told apart.
     """
 
     runtime: str
@@ -76,6 +78,7 @@ class FusionRules:
     selection: str = ""
     assumed: str = ""
     layouts: LayoutRules | None = None
+    quantisation: QuantisationRules | None = None
 
     def fuses(self, first: str, second: str) -> bool:
         return second in self.pairs.get(first, ()) or second in self.pairs.get(ANY_CLASS, ())
@@ -99,6 +102,8 @@ class FusionRules:
             data["assumed"] = self.assumed
         if self.layouts is not None:
             data["layouts"] = self.layouts.to_json()
+        if self.quantisation is not None:
+            data["quantisation"] = self.quantisation.to_json()
         return data
 
     @classmethod
@@ -114,6 +119,7 @@ class FusionRules:
         if version > RULES_SCHEMA:
             raise BundleError(f"{source}: schema {version}, this latcast reads up to {RULES_SCHEMA}; update latcast")
         try:
+            data = _with_quantisation(data)
             rules = cls(
                 runtime=str(data["runtime"]),
                 version=str(data.get("version", "")),
@@ -126,6 +132,7 @@ class FusionRules:
                 selection=str(data.get("selection", "")),
                 assumed=str(data.get("assumed", "")),
                 layouts=LayoutRules.from_json(data["layouts"], source) if "layouts" in data else None,
+                quantisation=QuantisationRules.from_json(data["quantisation"], source) if "quantisation" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem
@@ -139,6 +146,15 @@ class FusionRules:
             )
         _check_selection(rules.selection, source)
         return rules
+
+
+def _with_quantisation(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Rules in whose ``layouts`` an older latcast wrote what ``quantisation`` holds, in the form that is written."""
+    layouts = data.get("layouts")
+    if not isinstance(layouts, Mapping) or "on_integers" not in layouts:
+        return data
+    quantisation = {name: layouts.get(name, []) for name in ("on_integers", "converted")}
+    return {**data, "layouts": {**layouts, "inserts": TRANSPOSES}, "quantisation": quantisation}
 
 
 def _check_selection(selection: str, source: str) -> None:

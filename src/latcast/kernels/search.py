@@ -15,8 +15,9 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
-from latcast.kernels.kernel import Configuration, Kernel, layout_class, operator_class
-from latcast.kernels.layouts import with_reorders
+from latcast.kernels.kernel import Configuration, Kernel, operator_class
+from latcast.kernels.layouts import layout_class, layouts, with_reorders
+from latcast.kernels.quantisation import with_conversions
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
 from latcast.kernels.selection import Selection, selection_of
 from latcast.kernels.types import describe, kernel_graph, kernel_type
@@ -58,9 +59,10 @@ class _Group:
 class _Search:
     """One traversal of one graph."""
 
-    def __init__(self, graph: Graph, rules: FusionRules) -> None:
+    def __init__(self, graph: Graph, rules: FusionRules, classes: Mapping[str, str]) -> None:
         self.graph = graph
         self.rules = rules
+        self.classes = classes
         self.inert = graph.static_names
         self.group_of: dict[str, _Group] = {}
         """Tensor to the kernel that computes it."""
@@ -79,7 +81,7 @@ class _Search:
         for order, node in enumerate(graph.nodes):
             idiom = idiom_of.get(node.name)
             if idiom is None:
-                second, members = _class_of(graph, rules, node), [node]
+                second, members = self.classes[node.name], [node]
             elif node is idiom.nodes[-1]:
                 second, members = idiom.name, list(idiom.nodes)
             else:
@@ -216,9 +218,14 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
         >>> kernels[0].kernel_type, kernels[0].operators
         ('conv', ('Conv', 'BatchNormalization', 'Relu'))
     """
-    kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
+    classes = operator_classes(graph, rules)
+    kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules, classes).run())
     if rules.layouts is not None:
-        kernels = with_reorders(graph, kernels, rules.layouts)
+        on_integers = rules.quantisation.on_integers if rules.quantisation else frozenset[str]()
+        found = layouts(graph, kernels, classes, rules.layouts, on_integers)
+        kernels = with_reorders(graph, kernels, found, rules.layouts)
+    if rules.quantisation is not None:
+        kernels = with_conversions(graph, kernels, classes, rules.quantisation)
     if not rules.selection:
         return kernels
     selection = selection_of(rules.selection)
@@ -239,10 +246,10 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
     """
     wanted = frozenset(names)
     nodes = [node for node in graph.nodes if node.name in wanted]
-    classes = [_class_of(graph, rules, node) for node in nodes]
-    if not nodes or sum(name in HEAVY for name in classes) > 1:
+    classes = operator_classes(graph, rules)
+    if not nodes or sum(classes[node.name] in HEAVY for node in nodes) > 1:
         return None
-    first, own = classes[0], nodes[:1]
+    first, own = classes[nodes[0].name], nodes[:1]
     idiom = chosen_idioms(graph, rules).get(own[0].name)
     if idiom is not None and wanted.issuperset(node.name for node in idiom.nodes):
         first, own = idiom.name, list(idiom.nodes)
@@ -273,10 +280,15 @@ def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
     )
 
 
-def _class_of(graph: Graph, rules: FusionRules, node: Node) -> str:
-    """As the operator's class, but for transposes that the rules call free by what they do to the layout of images."""
-    layout = layout_class(graph, node) if node.op_type == "Transpose" else None
-    return layout if layout is not None and layout in rules.free else operator_class(graph, node)
+def operator_classes(graph: Graph, rules: FusionRules) -> dict[str, str]:
+    """Each operator's class by its name; transposes are told apart by what they do to the layout of images where the rules call
+    that free."""
+    classes = {node.name: operator_class(graph, node) for node in graph.nodes}
+    for node in graph.nodes_of_type.get("Transpose", ()):
+        layout = layout_class(graph, node)
+        if layout in rules.free:
+            classes[node.name] = layout
+    return classes
 
 
 class SingleKernels:
