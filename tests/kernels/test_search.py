@@ -230,6 +230,16 @@ class TestWhatIsFusedWithin:
 
         assert (kernel.kernel_type, kernel.configuration) == ("layer_norm", (5, 16, 1, 1, 0))
 
+    def test_of_convolutions_behind_a_normalisation_it_takes_one_unless_a_pair_joins_them(self) -> None:
+        b = GraphBuilder("normalised")
+        graph = b.finish(b.conv(b.conv(b.batch_norm(b.input((1, 8, 6, 6))), 8), 16))
+        behind = {"batch_normalization": ("conv",)}
+
+        one, both = find_kernels(graph, rules(behind)), find_kernels(graph, rules({**behind, "conv": ("conv",)}))
+
+        assert [kernel.nodes for kernel in one] == [("batchnormalization_0", "conv_0"), ("conv_1",)]
+        assert [kernel.nodes for kernel in both] == [("batchnormalization_0", "conv_0", "conv_1")]
+
     def test_a_convolution_behind_another_keeps_its_flops(self) -> None:
         """Apple's GPUs run a small depthwise convolution and the 1x1 after it as one."""
         b = GraphBuilder("separable")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
@@ -40,12 +41,17 @@ HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "
 """Classes that give a kernel its type wherever they stand in it."""
 
 
+def may_share_a_kernel(rules: FusionRules, classes: Iterable[str]) -> bool:
+    """Whether the rules fuse each operator of :data:`HEAVY` into the one before it: the type of another kernel with several would
+    not describe what is computed."""
+    return all(rules.fuses(*pair) for pair in pairwise(name for name in classes if name in HEAVY))
+
+
 class _Group:
     """Operators fused so far; ``first`` gives the class, ``nodes`` stay in execution order, ``start`` and ``order`` are the
-    places of the first and of the last of them. ``led`` tells whether lighter operators lead to one of :data:`HEAVY`, behind
-    which no second comes."""
+    places of the first and of the last of them."""
 
-    __slots__ = ("first", "last", "led", "nodes", "order", "own_count", "start")
+    __slots__ = ("first", "last", "nodes", "order", "own_count", "start")
 
     def __init__(self, first: str, nodes: list[Node], order: int) -> None:
         self.first = first
@@ -53,7 +59,6 @@ class _Group:
         self.own_count = len(nodes)
         self.last = nodes[-1]
         self.start = self.order = order
-        self.led = False
 
 
 class _Search:
@@ -92,7 +97,6 @@ class _Search:
                 groups.append(target)
             else:
                 target.nodes.extend(members)
-                target.led |= second in HEAVY and target.first not in HEAVY
                 target.last = node
                 target.order = order
             for output in node.outputs:
@@ -123,7 +127,7 @@ class _Search:
                 continue
             if any(output in graph.outputs for output in group.last.outputs):
                 continue
-            if second in HEAVY and group.led:
+            if second in HEAVY and not may_share_a_kernel(rules, (self.classes[node.name] for node in (*group.nodes, *members))):
                 continue
             if not self._may_leave(group.last, members):
                 continue
@@ -241,13 +245,12 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
         names: Operators of the graph.
 
     Returns:
-        None where no operator of the graph is named, or where several are heavy (:data:`HEAVY`), as the first of them
-        alone would not describe what was computed.
+        None where no operator of the graph is named, or heavy ones that share no kernel (:func:`may_share_a_kernel`).
     """
     wanted = frozenset(names)
     nodes = [node for node in graph.nodes if node.name in wanted]
     classes = operator_classes(graph, rules)
-    if not nodes or sum(classes[node.name] in HEAVY for node in nodes) > 1:
+    if not nodes or not may_share_a_kernel(rules, (classes[node.name] for node in nodes)):
         return None
     first, own = classes[nodes[0].name], nodes[:1]
     idiom = chosen_idioms(graph, rules).get(own[0].name)
