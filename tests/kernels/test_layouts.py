@@ -236,10 +236,30 @@ class TestFile:
     def test_rules_come_back_as_they_were_written(self, rules: FusionRules) -> None:
         assert FusionRules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
 
-    @pytest.mark.parametrize("layouts", [{}, {"channels_last": ["conv"], "either": [], "strided": [16]}, 3])
+    def test_those_that_had_the_integers_among_the_layouts_are_read(self) -> None:
+        data = INTEGERS.to_json()
+        layouts = {**data["layouts"], **data.pop("quantisation")}
+        del layouts["inserts"]
+
+        assert FusionRules.from_json({**data, "layouts": layouts}) == INTEGERS
+
+    @pytest.mark.parametrize(
+        "layouts",
+        [
+            {},
+            {"channels_last": ["conv"], "either": [], "strided": [16]},
+            {"channels_last": ["conv"], "either": [], "strided": [0, 0, 0], "inserts": "copies"},
+            3,
+        ],
+    )
     def test_what_is_no_layout_is_refused_by_what_was_expected(self, layouts: object) -> None:
         with pytest.raises(BundleError, match="'layouts' holds no lists 'channels_last' and 'either'"):
             LayoutRules.from_json(layouts, "rules.json")
+
+    @pytest.mark.parametrize("quantisation", [{}, {"on_integers": ["add"], "converted": 3}, 3])
+    def test_what_is_no_quantisation_is_refused_by_what_was_expected(self, quantisation: object) -> None:
+        with pytest.raises(BundleError, match=r"^mine: 'quantisation' holds no list 'on_integers' .* none 'converted'"):
+            FusionRules.from_json({**RULES.to_json(), "quantisation": quantisation}, "mine")
 
 
 def test_a_reorder_is_named_after_the_operator_for_whose_sake_it_runs() -> None:

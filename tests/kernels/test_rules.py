@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import latcast.kernels.rules
 from latcast.errors import BundleError, UnknownNameError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.idioms import IDIOMS
@@ -110,11 +111,37 @@ GOOD: dict[str, Any] = {"schema": RULES_SCHEMA, "runtime": "r", "pairs": {"conv"
         ({**GOOD, "selection": "tflite_npu:mali"}, "no kernel selection is called 'tflite_npu'; known: .*; update latcast"),
         ({**GOOD, "selection": "tflite_gpu:malii"}, "no GPU family is called 'malii'; known: mali"),
         ({**GOOD, "multi_outbound": "first"}, "not fusion rules"),
+        ({**GOOD, "extends": "openvin"}, "no rules 'openvin' to extend are shipped; known: litert, .*openvino"),
+        ({**GOOD, "extends": ["openvino"]}, "not fusion rules"),
+        ({**GOOD, "extends": "openvino", "pairs": ["conv"]}, "not fusion rules"),
     ],
 )
 def test_rules_of_another_form_are_refused_with_the_reason(data: Any, problem: str) -> None:
     with pytest.raises(BundleError, match=f"^mine: .*{problem}"):
         FusionRules.from_json(data, "mine")
+
+
+def test_rules_that_extend_others_hold_what_differs(tmp_path: Path) -> None:
+    base = load_rules("litert")
+    own = {"schema": 1, "extends": "litert", "pairs": {"conv": ["relu"], "linear": [], "add": ["relu"]}, "patterns": ["mish"]}
+    (tmp_path / "mine.json").write_text(json.dumps(own))
+
+    rules = load_rules(tmp_path / "mine.json")
+
+    relu = frozenset({"relu"})
+    assert rules == replace(base, pairs={**base.pairs, "conv": relu, "linear": frozenset(), "add": relu}, patterns=("mish",))
+    assert "extends" not in rules.to_json()
+
+
+def test_rules_that_extend_themselves_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, base in (("one", "two"), ("two", "three"), ("three", "two")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"schema": 1, "extends": base}))
+    monkeypatch.setattr(latcast.kernels.rules, "_FOLDER", tmp_path)
+    monkeypatch.setattr(latcast.kernels.rules, "shipped_rules", lambda: {"one", "two", "three"})
+    monkeypatch.setattr(latcast.kernels.rules, "_own_rules", lambda: {"one", "two", "three"})
+
+    with pytest.raises(BundleError, match=r"^one: rules that extend themselves: two -> three -> two$"):
+        load_rules("one")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from latcast.kernels import KernelTable, find_kernels, kernel_type, load_rules
 from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.layouts import layouts
 from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.search import operator_classes
 from latcast.predictors.analytical import term_values
 from latcast.spaces.catalogue import SPACES, build, model
 
@@ -228,6 +229,16 @@ class TestWhatIsFusedWithin:
         [kernel] = find_kernels(graph, rules({"add": ("layer_normalization",)}))
 
         assert (kernel.kernel_type, kernel.configuration) == ("layer_norm", (5, 16, 1, 1, 0))
+
+    def test_of_convolutions_behind_a_normalisation_it_takes_one_unless_a_pair_joins_them(self) -> None:
+        b = GraphBuilder("normalised")
+        graph = b.finish(b.conv(b.conv(b.batch_norm(b.input((1, 8, 6, 6))), 8), 16))
+        behind = {"batch_normalization": ("conv",)}
+
+        one, both = find_kernels(graph, rules(behind)), find_kernels(graph, rules({**behind, "conv": ("conv",)}))
+
+        assert [kernel.nodes for kernel in one] == [("batchnormalization_0", "conv_0"), ("conv_1",)]
+        assert [kernel.nodes for kernel in both] == [("batchnormalization_0", "conv_0", "conv_1")]
 
     def test_a_convolution_behind_another_keeps_its_flops(self) -> None:
         """Apple's GPUs run a small depthwise convolution and the 1x1 after it as one."""
@@ -459,7 +470,8 @@ def test_reorders_are_told_apart_from_kernels_and_no_two_are_alike(graph: Graph,
 
     assert [kernel.nodes for kernel in kernels if kernel.nodes] == [kernel.nodes for kernel in plain]
     assert rules.layouts is not None
-    found = layouts(graph, plain, rules.layouts).reorders
+    on_integers = rules.quantisation.on_integers if rules.quantisation else frozenset[str]()
+    found = layouts(graph, plain, operator_classes(graph, rules), rules.layouts, on_integers).reorders
     assert len(found) == len({(each.tensor, each.channels_last) for each in found}) == sum(not each.nodes for each in kernels)
 
 

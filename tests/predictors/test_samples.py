@@ -198,6 +198,35 @@ class TestReorders:
 
         assert {kernel.kernel_type for kernel, _ in pairs} == {"conv", "transpose.to_channels_first", "linear"}
 
+    @pytest.mark.parametrize(("before_first", "expected"), [(0.0, 0.25), (0.125, 0.375)])
+    def test_one_before_a_later_part_of_a_kernel_is_that_of_the_rules_too(self, before_first: float, expected: float) -> None:
+        """The runtime runs the sum apart from its convolution, and lays its other side out just before it."""
+        b = GraphBuilder("residual")
+        x = b.conv(b.input((1, 4, 4, 4)), 8, 1)
+        kernels = find_kernels(b.finish(b.add(b.conv(x, 8, 1), b.softmax(x, axis=1))), load_rules("openvino"))
+        [reorder] = [kernel for kernel in kernels if kernel.name == "add_0" and not kernel.nodes][:1]
+        parts = (reordered(before_first), executed(1.0, "conv_1"), reordered(0.25), executed(0.5, "add_0"))
+        measurement = measured(NETWORK, 3.0, executed(0.5, "conv_0"), executed(0.5, "softmax_0"), *parts)
+
+        pairs, _, _ = attribute_executed(kernels, measurement)
+
+        taken = {kernel.nodes or kernel.name: latency_ms for kernel, latency_ms in pairs}
+        assert taken == {("conv_0",): 0.5, ("softmax_0",): 0.5, ("conv_1", "add_0"): 1.5, "add_0": expected}
+        assert (reorder, expected) in pairs
+
+    def test_one_for_two_kernels_runs_before_whichever_the_runtime_has_first(self) -> None:
+        b = GraphBuilder("two readers")
+        x = b.conv(b.input((1, 4, 4, 4)), 8, 1)
+        kernels = find_kernels(b.finish(b.add(b.softmax(x, axis=1), b.softmax(x, axis=3))), load_rules("openvino"))
+        measurement = measured(
+            NETWORK, 1.0, executed(0.5, "conv_0"), reordered(0.25), executed(0.125, "softmax_1"), executed(0.125, "softmax_0")
+        )
+
+        pairs, _, _ = attribute_executed(kernels, measurement)
+
+        [(reorder, latency_ms)] = [(kernel, latency_ms) for kernel, latency_ms in pairs if not kernel.nodes]
+        assert (reorder.name, latency_ms) == ("softmax_0", 0.25)
+
     def test_several_share_by_their_elements_what_was_spent_before_one_kernel(self) -> None:
         b = GraphBuilder("sum")
         x = b.relu(b.conv(b.input((1, 4, 4, 4)), 8, 1))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
-from latcast.graph.operators.elementwise import BINARY_FLOPS, UNARY_FLOPS
 
 Configuration = tuple[int, ...]
 """Values of a kernel type's fields, in their order."""
@@ -145,45 +144,3 @@ def operator_class(graph: Graph, node: Node) -> str:
             values = [float(node.attributes.get("min", "-inf")), float(node.attributes["max"])]  # type: ignore[arg-type]
         return "relu6" if values == [0.0, 6.0] else "clip"
     return "silu" if op_type == "Swish" else snake_case(op_type)
-
-
-TO_CHANNELS_FIRST, FROM_IMAGE = "transpose_to_channels_first", "transpose_from_image"
-"""Transposes between an image and rows of channels, which a runtime that keeps images with their channels last has nothing to
-do for: see :func:`layout_class`."""
-
-VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators that read the same memory by another shape."""
-
-
-_ELEMENTWISE = frozenset({*UNARY_FLOPS, *BINARY_FLOPS})
-
-
-def layout_class(graph: Graph, node: Node) -> str | None:
-    """What a transpose does to the layout of images, or None.
-
-    :data:`TO_CHANNELS_FIRST`: channels from last to second, of an image, or of rows that a convolution reads as an image;
-    :data:`FROM_IMAGE`: an image becomes rows of channels, which one operator or a chain of elementwise ones reads. Where others
-    read it too, as a normalisation and a residual do, OpenVINO lays the image out anew and then transposes it.
-    """
-    order = node.attributes.get("perm")
-    if node.op_type != "Transpose" or order not in ((0, 3, 1, 2), (0, 2, 1)):
-        return None
-    if order == (0, 3, 1, 2) or any(reader.op_type == "Conv" for reader in _readers(graph, node)):
-        return TO_CHANNELS_FIRST
-    readers = {reader.op_type for output in node.outputs for reader in graph.consumers.get(output, ())}
-    if len(readers) > 1 and not readers <= _ELEMENTWISE:
-        return None
-    maker = graph.producers.get(node.inputs[0])
-    while maker is not None and maker.op_type in VIEWS:
-        maker = graph.producers.get(maker.inputs[0])
-    return FROM_IMAGE if maker is not None and len(graph.shape(maker.outputs[0])) == 4 else None
-
-
-def _readers(graph: Graph, node: Node) -> Iterator[Node]:
-    """Operators that read a result, as it is or through views of it."""
-    for output in node.outputs:
-        for reader in graph.consumers.get(output, ()):
-            if reader.op_type in VIEWS:
-                yield from _readers(graph, reader)
-            else:
-                yield reader

@@ -4,6 +4,9 @@ The format follows nn-Meter §4.1: pairs "first operator class -> second operato
 has several inputs (``multi_inbound``) or its result several readers (``multi_outbound``). Beside the pairs stand patterns of
 several operators (:mod:`latcast.graph.idioms`), the operators that a runtime does without work (``free``), and the
 backend whose kernel selection (:mod:`latcast.kernels.selection`) follows the fusion.
+
+A file that ``extends`` shipped rules by their name holds what differs: for a first class the whole list of those fused into it,
+of other fields the whole value.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from typing import Any
 
 from latcast.errors import BundleError, LatcastError, UnknownNameError
 from latcast.graph.idioms import IDIOMS
-from latcast.kernels.layouts import LayoutRules
+from latcast.kernels.layouts import TRANSPOSES, LayoutRules
+from latcast.kernels.quantisation import QuantisationRules
 from latcast.kernels.selection import (
     MOST_COMMON_FAMILY,
     SELECTIONS,
@@ -63,6 +67,7 @@ class FusionRules:
             where fusion alone decides.
         assumed: What was taken for granted, as nothing is known: which GPU it is. Predictions say so, in wider intervals.
         layouts: How the runtime lays images out; None where no reorders are told apart.
+        quantisation: What it computes on integers; None where that is not told apart.
     """
 
     runtime: str
@@ -76,6 +81,7 @@ class FusionRules:
     selection: str = ""
     assumed: str = ""
     layouts: LayoutRules | None = None
+    quantisation: QuantisationRules | None = None
 
     def fuses(self, first: str, second: str) -> bool:
         return second in self.pairs.get(first, ()) or second in self.pairs.get(ANY_CLASS, ())
@@ -99,6 +105,8 @@ class FusionRules:
             data["assumed"] = self.assumed
         if self.layouts is not None:
             data["layouts"] = self.layouts.to_json()
+        if self.quantisation is not None:
+            data["quantisation"] = self.quantisation.to_json()
         return data
 
     @classmethod
@@ -106,7 +114,7 @@ class FusionRules:
         """Reads rules.
 
         Raises:
-            BundleError: A newer schema, or a field of a wrong kind.
+            BundleError: A newer schema, a field of a wrong kind, or rules to extend that are not shipped or extend these.
         """
         version = data.get("schema") if isinstance(data, Mapping) else None
         if not isinstance(version, int):
@@ -114,6 +122,7 @@ class FusionRules:
         if version > RULES_SCHEMA:
             raise BundleError(f"{source}: schema {version}, this latcast reads up to {RULES_SCHEMA}; update latcast")
         try:
+            data = _with_quantisation(_extended(data, source))
             rules = cls(
                 runtime=str(data["runtime"]),
                 version=str(data.get("version", "")),
@@ -126,6 +135,7 @@ class FusionRules:
                 selection=str(data.get("selection", "")),
                 assumed=str(data.get("assumed", "")),
                 layouts=LayoutRules.from_json(data["layouts"], source) if "layouts" in data else None,
+                quantisation=QuantisationRules.from_json(data["quantisation"], source) if "quantisation" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise BundleError(f"{source}: not fusion rules of schema {RULES_SCHEMA}: {problem!r}") from problem
@@ -139,6 +149,29 @@ class FusionRules:
             )
         _check_selection(rules.selection, source)
         return rules
+
+
+def _extended(data: Mapping[str, Any], source: str, extending: tuple[str, ...] = ()) -> Mapping[str, Any]:
+    """Rules with what they take over from those that they extend."""
+    base = data.get("extends")
+    if base is None:
+        return data
+    if base in extending:
+        raise BundleError(f"{source}: rules that extend themselves: {' -> '.join((*extending, base))}")
+    if base not in shipped_rules():
+        raise BundleError(f"{source}: no rules '{base}' to extend are shipped; known: {', '.join(sorted(shipped_rules()))}")
+    whole = _extended(_shipped(base), source, (*extending, base))
+    own = {key: value for key, value in data.items() if key != "extends"}
+    return {**whole, **own, "pairs": {**whole["pairs"], **own.get("pairs", {})}}
+
+
+def _with_quantisation(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Rules in whose ``layouts`` an older latcast wrote what ``quantisation`` holds, in the form that is written."""
+    layouts = data.get("layouts")
+    if not isinstance(layouts, Mapping) or "on_integers" not in layouts:
+        return data
+    quantisation = {name: layouts.get(name, []) for name in ("on_integers", "converted")}
+    return {**data, "layouts": {**layouts, "inserts": TRANSPOSES}, "quantisation": quantisation}
 
 
 def _check_selection(selection: str, source: str) -> None:
@@ -179,11 +212,16 @@ def load_rules(source: str | os.PathLike[str]) -> FusionRules:
         return FusionRules.from_json(read_json(path, error=BundleError), str(path))
     if str(source) not in shipped_rules():
         raise UnknownNameError(f"no fusion rules are shipped for '{source}'; known: {', '.join(sorted(shipped_rules()))}")
-    plugged = None if str(source) in _own_rules() else FUSION_RULES.find(str(source))
-    if plugged is not None:
-        return plugged
-    text = _FOLDER.joinpath(f"{source}.json").read_text()
-    return FusionRules.from_json(json.loads(text), str(source))
+    return FusionRules.from_json(_shipped(str(source)), str(source))
+
+
+def _shipped(name: str) -> Mapping[str, Any]:
+    """Shipped rules as they were written."""
+    plugged = None if name in _own_rules() else FUSION_RULES.find(name)
+    document: Mapping[str, Any] = (
+        json.loads(_FOLDER.joinpath(f"{name}.json").read_text()) if plugged is None else plugged.to_json()
+    )
+    return document
 
 
 _FOLDER = resources.files("latcast.kernels").joinpath("rules")

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
-from latcast.kernels.kernel import Configuration, Kernel, layout_class, operator_class
-from latcast.kernels.layouts import with_reorders
+from latcast.kernels.kernel import Configuration, Kernel, operator_class
+from latcast.kernels.layouts import layout_class, layouts, with_reorders
+from latcast.kernels.quantisation import with_conversions
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
 from latcast.kernels.selection import Selection, selection_of
 from latcast.kernels.types import describe, kernel_graph, kernel_type
@@ -39,12 +41,17 @@ HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "
 """Classes that give a kernel its type wherever they stand in it."""
 
 
+def may_share_a_kernel(rules: FusionRules, classes: Iterable[str]) -> bool:
+    """Whether the rules fuse each operator of :data:`HEAVY` into the one before it: the type of another kernel with several would
+    not describe what is computed."""
+    return all(rules.fuses(*pair) for pair in pairwise(name for name in classes if name in HEAVY))
+
+
 class _Group:
     """Operators fused so far; ``first`` gives the class, ``nodes`` stay in execution order, ``start`` and ``order`` are the
-    places of the first and of the last of them. ``led`` tells whether lighter operators lead to one of :data:`HEAVY`, behind
-    which no second comes."""
+    places of the first and of the last of them."""
 
-    __slots__ = ("first", "last", "led", "nodes", "order", "own_count", "start")
+    __slots__ = ("first", "last", "nodes", "order", "own_count", "start")
 
     def __init__(self, first: str, nodes: list[Node], order: int) -> None:
         self.first = first
@@ -52,15 +59,15 @@ class _Group:
         self.own_count = len(nodes)
         self.last = nodes[-1]
         self.start = self.order = order
-        self.led = False
 
 
 class _Search:
     """One traversal of one graph."""
 
-    def __init__(self, graph: Graph, rules: FusionRules) -> None:
+    def __init__(self, graph: Graph, rules: FusionRules, classes: Mapping[str, str]) -> None:
         self.graph = graph
         self.rules = rules
+        self.classes = classes
         self.inert = graph.static_names
         self.group_of: dict[str, _Group] = {}
         """Tensor to the kernel that computes it."""
@@ -79,7 +86,7 @@ class _Search:
         for order, node in enumerate(graph.nodes):
             idiom = idiom_of.get(node.name)
             if idiom is None:
-                second, members = _class_of(graph, rules, node), [node]
+                second, members = self.classes[node.name], [node]
             elif node is idiom.nodes[-1]:
                 second, members = idiom.name, list(idiom.nodes)
             else:
@@ -90,7 +97,6 @@ class _Search:
                 groups.append(target)
             else:
                 target.nodes.extend(members)
-                target.led |= second in HEAVY and target.first not in HEAVY
                 target.last = node
                 target.order = order
             for output in node.outputs:
@@ -121,7 +127,7 @@ class _Search:
                 continue
             if any(output in graph.outputs for output in group.last.outputs):
                 continue
-            if second in HEAVY and group.led:
+            if second in HEAVY and not may_share_a_kernel(rules, (self.classes[node.name] for node in (*group.nodes, *members))):
                 continue
             if not self._may_leave(group.last, members):
                 continue
@@ -216,9 +222,14 @@ def find_kernels(graph: Graph, rules: FusionRules) -> tuple[Kernel, ...]:
         >>> kernels[0].kernel_type, kernels[0].operators
         ('conv', ('Conv', 'BatchNormalization', 'Relu'))
     """
-    kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules).run())
+    classes = operator_classes(graph, rules)
+    kernels = tuple(_kernel(graph, rules, group) for group in _Search(graph, rules, classes).run())
     if rules.layouts is not None:
-        kernels = with_reorders(graph, kernels, rules.layouts)
+        on_integers = rules.quantisation.on_integers if rules.quantisation else frozenset[str]()
+        found = layouts(graph, kernels, classes, rules.layouts, on_integers)
+        kernels = with_reorders(graph, kernels, found, rules.layouts)
+    if rules.quantisation is not None:
+        kernels = with_conversions(graph, kernels, classes, rules.quantisation)
     if not rules.selection:
         return kernels
     selection = selection_of(rules.selection)
@@ -234,15 +245,14 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
         names: Operators of the graph.
 
     Returns:
-        None where no operator of the graph is named, or where several are heavy (:data:`HEAVY`), as the first of them
-        alone would not describe what was computed.
+        None where no operator of the graph is named, or heavy ones that share no kernel (:func:`may_share_a_kernel`).
     """
     wanted = frozenset(names)
     nodes = [node for node in graph.nodes if node.name in wanted]
-    classes = [_class_of(graph, rules, node) for node in nodes]
-    if not nodes or sum(name in HEAVY for name in classes) > 1:
+    classes = operator_classes(graph, rules)
+    if not nodes or not may_share_a_kernel(rules, (classes[node.name] for node in nodes)):
         return None
-    first, own = classes[0], nodes[:1]
+    first, own = classes[nodes[0].name], nodes[:1]
     idiom = chosen_idioms(graph, rules).get(own[0].name)
     if idiom is not None and wanted.issuperset(node.name for node in idiom.nodes):
         first, own = idiom.name, list(idiom.nodes)
@@ -273,10 +283,15 @@ def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
     )
 
 
-def _class_of(graph: Graph, rules: FusionRules, node: Node) -> str:
-    """As the operator's class, but for transposes that the rules call free by what they do to the layout of images."""
-    layout = layout_class(graph, node) if node.op_type == "Transpose" else None
-    return layout if layout is not None and layout in rules.free else operator_class(graph, node)
+def operator_classes(graph: Graph, rules: FusionRules) -> dict[str, str]:
+    """Each operator's class by its name; transposes are told apart by what they do to the layout of images where the rules call
+    that free."""
+    classes = {node.name: operator_class(graph, node) for node in graph.nodes}
+    for node in graph.nodes_of_type.get("Transpose", ()):
+        layout = layout_class(graph, node)
+        if layout in rules.free:
+            classes[node.name] = layout
+    return classes
 
 
 class SingleKernels:

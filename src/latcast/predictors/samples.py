@@ -6,7 +6,7 @@ inside networks (Li et al.), and whole networks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
@@ -119,8 +119,8 @@ def attribute_executed(
     ours cannot be split between them; the runtime drew the borders elsewhere (the operand of an addition that it fuses
     depends on the order in which a converter writes two branches), so it is a sample of the kernel that it is, as are the
     others that share kernels of ours with it. One that the runtime inserted (a layout change) or that the rules call free
-    is charged to the kernel that runs next, for whose sake it is there; reorders to those that the rules have before it; a
-    quantisation to the kernel that ran before, whose floats it turns into integers.
+    is charged to the kernel that runs next, for whose sake it is there; reorders before any part of a kernel to those that the
+    rules have before it, by their elements; a quantisation to the kernel that ran before, whose floats it turns into integers.
 
     Args:
         kernels: Of the rules.
@@ -130,19 +130,19 @@ def attribute_executed(
     Returns:
         (kernel, milliseconds) pairs, the time given away, and the whole time.
     """
-    owner = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
+    owner = {node: index for index, kernel in enumerate(kernels) if not kernel.free for node in kernel.nodes}
+    owners_of = [{owner[node] for node in executed.nodes if node in owner} for executed in measurement.executed]
+    last_part = {min(owners): place for place, owners in enumerate(owners_of) if owners}
+    reorders = _reorders_before(kernels, last_part)
     time_of: dict[int, float] = {}
     parts_of: dict[int, list[tuple[Sequence[str], float]]] = {}
     spanning: list[tuple[Sequence[str], float]] = []
     spoiled: set[int] = set()
     whole = waiting = reordering = 0.0
-    moved: list[tuple[Kernel, float]] = []
-    reorders = _ReordersInOrder(kernels)
+    reordering_of: dict[int, float] = {}
     last: int | None = None
-    for executed in measurement.executed:
+    for place, (executed, owners) in enumerate(zip(measurement.executed, owners_of, strict=True)):
         whole += executed.latency_ms
-        owners = {owner[node] for node in executed.nodes if node in owner}
-        owners = {index for index in owners if not kernels[index].free}
         if not owners:
             if executed.kind == QUANTISATION and last is not None:
                 nodes, latency_ms = parts_of[last][-1]
@@ -153,9 +153,15 @@ def attribute_executed(
             else:
                 waiting += executed.latency_ms
             continue
-        shares = reorders.before(min(owners), reordering)
-        moved += shares
-        part = (executed.nodes, executed.latency_ms + waiting + (0.0 if shares else reordering))
+        if reordering > 0:
+            first = min(owners)
+            # A reorder for several kernels runs before whichever the runtime has first, not only the first in our order.
+            index = max((each for each in reorders if each <= first and last_part[each] >= place), default=None)
+            if index is None:
+                waiting += reordering
+            else:
+                reordering_of[index] = reordering_of.get(index, 0.0) + reordering
+        part = (executed.nodes, executed.latency_ms + waiting)
         waiting = reordering = 0.0
         if len(owners) > 1:
             spoiled |= owners
@@ -168,7 +174,11 @@ def attribute_executed(
     pairs = [
         (kernels[index], latency_ms) for index, latency_ms in sorted(time_of.items()) if index not in spoiled and latency_ms > 0
     ]
-    pairs += [*moved, *reorders.before(len(kernels), reordering)]
+    reordering_of[len(kernels)] = reordering
+    for index, latency_ms in reordering_of.items():
+        found = reorders.get(index, [])
+        elements = sum(kernel.configuration[0] for kernel in found)
+        pairs += [(kernel, latency_ms * kernel.configuration[0] / elements) for kernel in found if latency_ms > 0]
     for nodes, latency_ms in (*spanning, *(part for index in sorted(spoiled) for part in parts_of.get(index, ()))):
         kernel = as_executed(nodes)
         if kernel is not None and latency_ms > 0:
@@ -183,20 +193,16 @@ REORDERS = ("Reorder", "Transpose")
 """What the kinds of executed layout changes begin with, which no operator of the network is."""
 
 
-class _ReordersInOrder:
-    """The reorders among kernels of the rules, taken off as the kernels behind them run."""
-
-    def __init__(self, kernels: Sequence[Kernel]) -> None:
-        self._left = [(index, kernel) for index, kernel in enumerate(kernels) if not kernel.nodes]
-
-    def before(self, index: int, latency_ms: float) -> list[tuple[Kernel, float]]:
-        """Takes off the reorders before a kernel, and shares what reorders took among them by their elements."""
-        found = [kernel for place, kernel in self._left if place < index]
-        self._left = self._left[len(found) :]
-        if latency_ms <= 0:
-            return []
-        elements = [kernel.configuration[0] for kernel in found]
-        return [(kernel, latency_ms * each / sum(elements)) for kernel, each in zip(found, elements, strict=True)]
+def _reorders_before(kernels: Sequence[Kernel], ran: Container[int]) -> dict[int, list[Kernel]]:
+    """The reorders of the rules by the index of the kernel behind them that ran; those behind all by the number of kernels."""
+    found: dict[int, list[Kernel]] = {}
+    behind = len(kernels)
+    for index, kernel in reversed(list(enumerate(kernels))):
+        if index in ran:
+            behind = index
+        elif not kernel.nodes:
+            found.setdefault(behind, []).append(kernel)
+    return found
 
 
 SCALE_LIMIT = 2.0

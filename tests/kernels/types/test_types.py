@@ -12,7 +12,8 @@ from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import AttributeValue, Graph
 from latcast.graph.operators import known_operators, node_flops
 from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
-from latcast.kernels.kernel import FROM_IMAGE, TO_CHANNELS_FIRST, Kernel, snake_case
+from latcast.kernels.kernel import Kernel, snake_case
+from latcast.kernels.layouts import FROM_IMAGE, TO_CHANNELS_FIRST
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import kernel_graph
 from latcast.kernels.types.convolution import padding

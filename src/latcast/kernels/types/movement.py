@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.selection import neighbours
 from latcast.graph.operators.table import PICKING, node_flops
 from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
-from latcast.kernels.kernel import FROM_IMAGE, TO_CHANNELS_FIRST
+from latcast.kernels.layouts import FROM_IMAGE, TO_CHANNELS_FIRST
 from latcast.kernels.types.elementwise import square
 from latcast.kernels.types.kernel_type import (
     Columns,
