@@ -113,6 +113,10 @@ def snake_case(op_type: str) -> str:
     return _WORD_START.sub("_", op_type).lower()
 
 
+LINEAR_OF_IMAGES = "linear_of_images"
+"""A linear layer on rows of four or more axes, for rules that tell it from others."""
+
+
 def operator_class(graph: Graph, node: Node) -> str:
     """The word that fusion rules use for this operator.
 

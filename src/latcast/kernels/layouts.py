@@ -39,6 +39,9 @@ TO_CHANNELS_FIRST, FROM_IMAGE = "transpose_to_channels_first", "transpose_from_i
 """Transposes between an image and rows of channels, which a runtime that keeps images with their channels last has nothing to
 do for: see :func:`layout_class`."""
 
+INTO_PRODUCT = "transpose_into_product"
+"""A transpose of the last two axes that matrix products alone read: they read the other axis along, see :func:`layout_class`."""
+
 VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that read the same memory by another shape."""
 
@@ -368,14 +371,21 @@ def _kernel(graph: Graph, found: Reorder, rules: LayoutRules) -> Kernel:
 
 
 def layout_class(graph: Graph, node: Node) -> str | None:
-    """What a transpose does to the layout of images, or None.
+    """What a transpose does to the layout of images or of a product's operand, or None.
 
     :data:`TO_CHANNELS_FIRST`: channels from last to second, of an image, or of rows that a convolution reads as an image;
     :data:`FROM_IMAGE`: an image becomes rows of channels, which one operator or a chain of elementwise ones reads. Where others
     read it too, as a normalisation and a residual do, OpenVINO lays the image out anew and then transposes it.
+    :data:`INTO_PRODUCT`: what products read, but for images' rows.
     """
     order = node.attributes.get("perm")
-    if node.op_type != "Transpose" or order not in ((0, 3, 1, 2), (0, 2, 1)):
+    if node.op_type != "Transpose" or not isinstance(order, tuple):
+        return None
+    return _image_class(graph, node, order) or _product_class(graph, node, order)
+
+
+def _image_class(graph: Graph, node: Node, order: tuple[Any, ...]) -> str | None:
+    if order not in ((0, 3, 1, 2), (0, 2, 1)):
         return None
     if order == (0, 3, 1, 2) or any(reader.op_type == "Conv" for reader in _readers(graph, node)):
         return TO_CHANNELS_FIRST
@@ -386,6 +396,13 @@ def layout_class(graph: Graph, node: Node) -> str | None:
     while maker is not None and maker.op_type in VIEWS:
         maker = graph.producers.get(maker.inputs[0])
     return FROM_IMAGE if maker is not None and len(graph.shape(maker.outputs[0])) == 4 else None
+
+
+def _product_class(graph: Graph, node: Node, order: tuple[Any, ...]) -> str | None:
+    last = len(order) - 1
+    readers = [reader for output in node.outputs for reader in graph.consumers.get(output, ())]
+    swapped = order == (*range(last - 1), last, last - 1)
+    return INTO_PRODUCT if swapped and readers and all(reader.op_type == "MatMul" for reader in readers) else None
 
 
 def _readers(graph: Graph, node: Node) -> Iterator[Node]:

@@ -55,6 +55,8 @@ class FusionRules:
         pairs: First operator's class to the classes that are fused into it; :data:`ANY_CLASS` to those fused into any.
         patterns: Names of the idioms (:mod:`latcast.graph.idioms`) that run as one kernel.
         free: Operator classes that cost nothing: views of the same memory.
+        chains: Classes that are fused into each other, each into each.
+        once: Classes that a convolution or product takes in once at most.
         multi_inbound: Into which input's kernel an operator with several activation inputs may be fused: 0 none, 1 the first
             and no other, 2 the last and no other, 3 the one computed last that the pair rules allow, 4 the first that they
             allow, 5 the first and no other, where all others are there before that kernel begins, and where operands of a
@@ -75,6 +77,8 @@ class FusionRules:
     pairs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     patterns: tuple[str, ...] = ()
     free: frozenset[str] = frozenset()
+    chains: frozenset[str] = frozenset()
+    once: frozenset[str] = frozenset()
     multi_inbound: int = 3
     multi_outbound: int = 0
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -84,6 +88,8 @@ class FusionRules:
     quantisation: QuantisationRules | None = None
 
     def fuses(self, first: str, second: str) -> bool:
+        if first in self.chains and second in self.chains:
+            return True
         return second in self.pairs.get(first, ()) or second in self.pairs.get(ANY_CLASS, ())
 
     def to_json(self) -> dict[str, Any]:
@@ -97,6 +103,7 @@ class FusionRules:
             "multi_inbound": self.multi_inbound,
             "multi_outbound": self.multi_outbound,
         }
+        data |= {name: sorted(getattr(self, name)) for name in ("chains", "once") if getattr(self, name)}
         if self.evidence:
             data["evidence"] = dict(self.evidence)
         if self.selection:
@@ -129,6 +136,8 @@ class FusionRules:
                 pairs={first: frozenset(_names(seconds)) for first, seconds in data["pairs"].items()},
                 patterns=tuple(_names(data.get("patterns", []))),
                 free=frozenset(_names(data.get("free", []))),
+                chains=frozenset(_names(data.get("chains", []))),
+                once=frozenset(_names(data.get("once", []))),
                 multi_inbound=int(data.get("multi_inbound", 3)),
                 multi_outbound=int(data.get("multi_outbound", 0)),
                 evidence=dict(data.get("evidence", {})),

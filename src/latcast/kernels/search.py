@@ -16,7 +16,7 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
-from latcast.kernels.kernel import Configuration, Kernel, operator_class
+from latcast.kernels.kernel import LINEAR_OF_IMAGES, Configuration, Kernel, operator_class
 from latcast.kernels.layouts import layout_class, layouts, with_reorders
 from latcast.kernels.quantisation import with_conversions
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
@@ -37,7 +37,7 @@ def chosen_idioms(graph: Graph, rules: FusionRules) -> dict[str, Idiom]:
     return {node.name: idiom for idiom in choose_idioms(graph, rules.patterns, small_enough) for node in idiom.nodes}
 
 
-HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear", "matmul"})
+HEAVY = frozenset({"conv", "depthwise_conv", "grouped_conv", "conv_transpose", "linear", LINEAR_OF_IMAGES, "matmul"})
 """Classes that give a kernel its type wherever they stand in it."""
 
 
@@ -81,7 +81,7 @@ class _Search:
     def run(self) -> Sequence[_Group]:
         graph, rules = self.graph, self.rules
         idiom_of = chosen_idioms(graph, rules)
-        followers = frozenset[str]().union(*rules.pairs.values())
+        followers = rules.chains.union(*rules.pairs.values())
         groups: list[_Group] = []
         for order, node in enumerate(graph.nodes):
             idiom = idiom_of.get(node.name)
@@ -129,6 +129,8 @@ class _Search:
                 continue
             if second in HEAVY and not may_share_a_kernel(rules, (self.classes[node.name] for node in (*group.nodes, *members))):
                 continue
+            if second in rules.once and self._holds_behind_heavy(group, second):
+                continue
             if not self._may_leave(group.last, members):
                 continue
             # Only a kernel with several readers can be reached again from its own result.
@@ -136,6 +138,9 @@ class _Search:
                 continue
             return group
         return None
+
+    def _holds_behind_heavy(self, group: _Group, name: str) -> bool:
+        return group.first in HEAVY and any(self.classes[node.name] == name for node in group.nodes[group.own_count :])
 
     def _outside_inputs(self, members: Sequence[Node]) -> list[str]:
         """Activations that the operators read from elsewhere, each once."""
@@ -284,13 +289,19 @@ def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
 
 
 def operator_classes(graph: Graph, rules: FusionRules) -> dict[str, str]:
-    """Each operator's class by its name; transposes are told apart by what they do to the layout of images where the rules call
-    that free."""
+    """Each operator's class by its name. Transposes are told apart by what they do to a layout where the rules call that free,
+    linear layers by their axes where the rules have pairs of their own for them."""
     classes = {node.name: operator_class(graph, node) for node in graph.nodes}
     for node in graph.nodes_of_type.get("Transpose", ()):
         layout = layout_class(graph, node)
         if layout in rules.free:
             classes[node.name] = layout
+    if LINEAR_OF_IMAGES in rules.pairs:
+        classes |= {
+            node.name: LINEAR_OF_IMAGES
+            for node in graph.nodes
+            if classes[node.name] == "linear" and len(graph.shape(node.outputs[0])) > 3
+        }
     return classes
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from latcast.graph.ir import AttributeValue, Graph, Node
 from latcast.graph.operators.contraction import attention_sizes, einsum_sizes, linear_attention_sizes
 from latcast.graph.operators.table import view_of
+from latcast.kernels.kernel import LINEAR_OF_IMAGES
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -182,7 +183,7 @@ def build_linear_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 LINEAR = add_kernel_type(
     KernelType(
-        "linear", ("rows", "in_features", "out_features"), ("linear",), extract_linear, linear_quantities, linear_class,
+        "linear", ("rows", "in_features", "out_features"), ("linear", LINEAR_OF_IMAGES), extract_linear, linear_quantities, linear_class,
         linear_features, build_linear,
     )
 )  # fmt: skip
