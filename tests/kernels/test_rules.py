@@ -240,3 +240,30 @@ def test_litert_looks_a_gated_sigmoid_up_in_a_table_on_integers(precision: str, 
     graph = b.finish(b.mul(x, b.sigmoid(x)))
 
     assert [kernel.kernel_type for kernel in find_kernels(graph, rules_for("litert", precision))] == expected
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [("fp32", [("add_0",), ("relu_0",), ("relu_1",)]), ("int8", [("add_0", "relu_0"), ("relu_1",)])],
+)
+def test_litert_tells_a_relu_that_a_sum_carries_from_one_that_stands_alone_on_integers(
+    precision: str, expected: list[tuple[str, ...]]
+) -> None:
+    b = GraphBuilder("relus")
+    x = b.input((1, 8, 4, 4))
+    graph = b.finish(b.relu(b.concat([x, b.relu(b.add(x, b.input((1, 8, 4, 4))))])))
+
+    kernels = find_kernels(graph, rules_for("litert", precision))
+
+    assert [kernel.nodes for kernel in kernels if kernel.kernel_type != "concat"] == expected
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_litert_takes_normalisation_and_relu_into_a_transposed_convolution(precision: str) -> None:
+    b = GraphBuilder("upsampling")
+    x = b.input((1, 8, 4, 4))
+    y = b.op("ConvTranspose", [x, b.weight((8, 8, 2, 2))], {"strides": (2, 2), "kernel_shape": (2, 2)})[0]
+
+    (kernel,) = find_kernels(b.finish(b.relu(b.batch_norm(y))), rules_for("litert", precision))
+
+    assert kernel.nodes == ("convtranspose_0", "batchnormalization_0", "relu_0")

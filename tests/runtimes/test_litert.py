@@ -88,6 +88,26 @@ def test_an_int8_gate_of_two_operators_is_one_lookup_table(runtime: LiteRt) -> N
     assert kinds_and_nodes(kernels)[1:] == [(TABLE_KERNEL, ("sigmoid_0", "mul_0"))]
 
 
+def test_an_int8_relu_that_no_operator_carries_runs_outside_xnnpack(runtime: LiteRt) -> None:
+    b = GraphBuilder("relus")
+    x = b.conv(image(b), 6, 1)
+    graph = b.finish(b.relu(b.concat([x, b.relu(b.add(x, b.conv(x, 6, 3)))])))
+    kernels = executed(runtime, graph, "int8")
+
+    assert [kernel.kind for kernel in kernels if kernel.nodes[0].startswith("relu")] == ["Clamp (NC)", "RELU"]
+
+
+def test_an_int8_product_of_activations_runs_outside_xnnpack_unless_the_second_has_the_zero_point_0(runtime: LiteRt) -> None:
+    b = GraphBuilder("products")
+    x, y = b.input((1, 2, 5, 3)), b.input((1, 2, 3, 4))
+    graph = b.finish(b.matmul(x, y), b.matmul(x, b.op("Tanh", [y])[0]))
+    kernels = executed(runtime, graph, "int8")
+
+    assert {kernel.nodes[-1]: kernel.kind.split()[0] for kernel in kernels if kernel.nodes[-1].startswith("matmul")} == {
+        "matmul_0": "BATCH_MATMUL", "matmul_1": "Batch",
+    }  # fmt: skip
+
+
 def test_the_kernels_of_a_composed_operator_are_one_entry(runtime: LiteRt) -> None:
     (kernel,) = executed(runtime, graph_of(CASES["layer_norm"]))
 

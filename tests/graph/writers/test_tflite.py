@@ -15,6 +15,7 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph, Node, Tensor
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import TfliteNetwork, to_tflite, to_tflite_with_map, write_tflite
+from latcast.graph.writers.tflite.flatbuffer import Quantisation
 from latcast.graph.writers.tflite.layout import (
     CHANNELS_LAST,
     after_transpose,
@@ -24,6 +25,7 @@ from latcast.graph.writers.tflite.layout import (
     steps_between,
     through_reshape,
 )
+from latcast.graph.writers.tflite.quantisation import Range, off_centre, quantise
 from latcast.graph.writers.tflite.schema import BUILTINS, OPTIONS, Activation, Padding, TensorType
 from tests.graph.writers.tflite_cases import CASES, graph_of, image, tokens
 
@@ -380,6 +382,50 @@ def test_sigmoid_has_the_scale_that_its_kernel_demands_and_a_concat_rescales_it(
     assert sigmoid is not None
     assert (float(sigmoid.scales[0]), int(sigmoid.zero_points[0])) == (1 / 256, -128)
     assert [o.builtin for o in model.operators].count("QUANTIZE") == 1
+
+
+def zero_points_of_product(second: Range, maker: str = "") -> list[int]:
+    """Of both operands of a product; the first ranges from -1 to 1, the second may come from an operator."""
+    b = GraphBuilder("product")
+    x, y = b.input((1, 2, 5, 3)), b.input((1, 2, 3, 4))
+    y = b.op(maker, [y])[0] if maker else y
+    model = write_tflite(b.finish(b.matmul(x, y))).model
+    written = quantise(model, {tensor.name: (-1.0, 1.0) for tensor in model.tensors} | {y: second})
+    (product,) = [operator for operator in written.operators if operator.builtin == "BATCH_MATMUL"]
+    return [int(written.tensors[index].quantisation.zero_points[0]) for index in product.inputs]  # type: ignore[union-attr]
+
+
+def test_the_second_operand_of_a_product_has_no_zero_point_of_0_by_chance() -> None:
+    # -128 + 255 / 2 is -0.5, which rounds to 0; -128 + 255 / 4 is -64.25.
+    assert zero_points_of_product((-1.0, 1.0)) == [0, 1]
+    assert zero_points_of_product((-1.0, 3.0)) == [0, -64]
+
+
+def test_a_constant_second_operand_of_a_product_has_no_zero_point_of_0_by_chance_either() -> None:
+    b = GraphBuilder("product with a constant")
+    graph = b.finish(b.matmul(b.input((2, 5, 2)), b.constant([[[-1.0, 1.0], [0.0, 1.0]]] * 2, dtype="float32")))
+    model = write_tflite(graph, precision="int8").model
+    constant = model.tensors[model.operators[0].inputs[1]]
+
+    assert constant.quantisation is not None
+    assert int(constant.quantisation.zero_points[0]) == 1
+    # A step is 2 / 255 * 127 / 126, so that 1 is 126.496 of them.
+    assert constant.data is not None
+    assert constant.data.tolist() == [[[-126 + 1, 126 + 1], [1, 126 + 1]]] * 2
+
+
+def test_the_second_operand_of_a_product_keeps_a_zero_point_of_0_that_its_operator_demands() -> None:
+    assert zero_points_of_product((-1.0, 1.0), "Tanh") == [0, 0]
+
+
+def test_a_range_with_its_zero_at_level_1_holds_what_it_held_with_its_zero_at_level_0() -> None:
+    given = Quantisation(np.array([0.126], dtype=np.float32), np.array([0]))
+    moved = off_centre(given)
+
+    # The highest level was 127 times 0.126, which is 126 times 0.127: the level 127 stands for it still.
+    assert float(moved.scales[0]) == pytest.approx(0.127)
+    assert int(moved.zero_points[0]) == 1
+    assert off_centre(moved) is moved
 
 
 def test_what_has_no_int8_kernel_is_computed_in_float() -> None:
