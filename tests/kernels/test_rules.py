@@ -43,6 +43,8 @@ CLASSES = st.sampled_from(["conv", "depthwise_conv", "linear", "add", "relu", "r
         pairs=st.dictionaries(CLASSES, st.frozensets(CLASSES)),
         patterns=st.lists(st.sampled_from(IDIOMS.names()), unique=True).map(tuple),
         free=st.frozensets(CLASSES),
+        chains=st.frozensets(CLASSES),
+        once=st.frozensets(CLASSES),
         multi_inbound=st.integers(0, 5),
         multi_outbound=st.integers(0, 2),
         evidence=st.dictionaries(st.text(max_size=5), st.floats(allow_nan=False, allow_subnormal=False)),
@@ -60,7 +62,7 @@ def test_the_runtimes_have_shipped_rules() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_rules_speak_of_operators_that_have_a_kernel_type(name: str) -> None:
     rules = load_rules(name)
-    words = {*rules.pairs, *rules.free}.union(*rules.pairs.values()) - {ANY_CLASS}
+    words = {*rules.pairs, *rules.free, *rules.chains, *rules.once}.union(*rules.pairs.values()) - {ANY_CLASS}
 
     # A pattern inside a kernel needs no type of its own.
     assert [word for word in sorted(words - set(rules.patterns)) if type_of_class(word).name == "other"] == []
@@ -267,3 +269,52 @@ def test_litert_takes_normalisation_and_relu_into_a_transposed_convolution(preci
     (kernel,) = find_kernels(b.finish(b.relu(b.batch_norm(y))), rules_for("litert", precision))
 
     assert kernel.nodes == ("convtranspose_0", "batchnormalization_0", "relu_0")
+
+
+def busy(b: GraphBuilder, result: str, precision: str = "fp32") -> list[str]:
+    """Kernels under OpenVINO as their operators, without reorders and those that cost nothing."""
+    found = find_kernels(b.finish(result), rules_for("openvino", precision))
+    return ["+".join(kernel.operators) for kernel in found if kernel.nodes and not kernel.free]
+
+
+def test_openvino_runs_a_row_of_elementwise_operators_as_one_kernel_but_not_over_a_second_reader() -> None:
+    b = GraphBuilder("row")
+    x = b.input((1, 8, 4, 4))
+    scaled = b.mul(x, b.constant(2.0, dtype="float32"))
+    y = b.op("Tanh", [b.add(scaled, x)])[0]
+
+    assert busy(b, b.concat([b.sub(y, x), y])) == ["Mul+Add+Tanh", "Sub", "Concat"]
+
+
+def test_openvino_takes_one_sum_into_a_convolution() -> None:
+    b = GraphBuilder("sums")
+    x = b.input((1, 8, 4, 4))
+    y = b.add(b.conv(x, 8, 3), x)
+
+    assert busy(b, b.add(y, b.max_pool(x, 3, 1, 1))) == ["Conv+Add", "MaxPool", "Add"]
+
+
+def test_products_read_operands_transposed_in_their_last_axes_as_they_lie_under_openvino() -> None:
+    b = GraphBuilder("products")
+    x = b.input((2, 4, 8, 16))
+
+    assert busy(b, b.matmul(x, b.transpose(x, (0, 1, 3, 2)))) == ["MatMul"]
+    b = GraphBuilder("heads")
+    x = b.input((2, 8, 8, 8))
+    assert busy(b, b.matmul(x, b.transpose(x, (0, 2, 1, 3)))) == ["Transpose", "MatMul"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "precision", "expected"),
+    [
+        ((1, 16, 8), "int8", ["MatMul+Add+Relu"]),
+        ((1, 4, 4, 8), "int8", ["MatMul", "Add+Relu"]),
+        ((1, 4, 4, 8), "fp32", ["MatMul+Add+Relu"]),
+    ],
+)
+def test_openvino_adds_the_bias_of_a_linear_layer_on_images_apart_on_integers(
+    shape: tuple[int, ...], precision: str, expected: list[str]
+) -> None:
+    b = GraphBuilder("layer")
+
+    assert busy(b, b.relu(b.linear(b.input(shape), 4)), precision) == expected

@@ -39,8 +39,12 @@ TO_CHANNELS_FIRST, FROM_IMAGE = "transpose_to_channels_first", "transpose_from_i
 """Transposes between an image and rows of channels, which a runtime that keeps images with their channels last has nothing to
 do for: see :func:`layout_class`."""
 
-INTO_PRODUCT = "transpose_into_product"
-"""A transpose of the last two axes that matrix products alone read: they read the other axis along, see :func:`layout_class`."""
+OF_LEFT_OPERAND, OF_RIGHT_OPERAND = "transpose_of_left_operand", "transpose_of_right_operand"
+"""Transposes of the last two axes that matrix products alone read, as their first or as their second operand: one that can read its
+operand along the other axis has nothing to do for them, see :func:`layout_class`."""
+
+BEFORE_RIGHT_OPERAND = "transpose_before_right_operand"
+"""A transpose of rows and heads whose result is only read by one of :data:`OF_RIGHT_OPERAND`: a product may read through both."""
 
 VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that read the same memory by another shape."""
@@ -376,7 +380,7 @@ def layout_class(graph: Graph, node: Node) -> str | None:
     :data:`TO_CHANNELS_FIRST`: channels from last to second, of an image, or of rows that a convolution reads as an image;
     :data:`FROM_IMAGE`: an image becomes rows of channels, which one operator or a chain of elementwise ones reads. Where others
     read it too, as a normalisation and a residual do, OpenVINO lays the image out anew and then transposes it.
-    :data:`INTO_PRODUCT`: what products read, but for images' rows.
+    :data:`OF_LEFT_OPERAND`, :data:`OF_RIGHT_OPERAND`, :data:`BEFORE_RIGHT_OPERAND`: what products read, but for rows of images.
     """
     order = node.attributes.get("perm")
     if node.op_type != "Transpose" or not isinstance(order, tuple):
@@ -400,9 +404,16 @@ def _image_class(graph: Graph, node: Node, order: tuple[Any, ...]) -> str | None
 
 def _product_class(graph: Graph, node: Node, order: tuple[Any, ...]) -> str | None:
     last = len(order) - 1
-    readers = [reader for output in node.outputs for reader in graph.consumers.get(output, ())]
-    swapped = order == (*range(last - 1), last, last - 1)
-    return INTO_PRODUCT if swapped and readers and all(reader.op_type == "MatMul" for reader in readers) else None
+    [result] = node.outputs
+    readers = graph.consumers.get(result, ())
+    if order == (0, 2, 1, 3) and readers and all(layout_class(graph, reader) == OF_RIGHT_OPERAND for reader in readers):
+        return BEFORE_RIGHT_OPERAND
+    if order != (*range(last - 1), last, last - 1):
+        return None
+    for place, name in enumerate((OF_LEFT_OPERAND, OF_RIGHT_OPERAND)):
+        if readers and all(reader.op_type == "MatMul" and reader.inputs[place] == result for reader in readers):
+            return name
+    return None
 
 
 def _readers(graph: Graph, node: Node) -> Iterator[Node]:
