@@ -418,6 +418,7 @@ def profile(
     with ExitStack() as opened:
         if not isinstance(store, Store):
             store = opened.enter_context(Store(default_store_path(settings) if store is None else store))
+        opened.enter_context(store.held_open())
         if learn_from is None:
             watch(Stage("looking for a profiler", 0.0))
             learn_from = try_profiler(settings).learn_from
