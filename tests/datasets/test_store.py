@@ -277,6 +277,22 @@ class TestSharing:
             assert len(reader) == 4
             rows.close()
 
+    def test_a_store_that_is_held_open_copies_its_log_into_the_file_once(self, store: Store, tmp_path: Path) -> None:
+        log = tmp_path / "store.sqlite-wal"
+        store.add(measurement(0))
+        assert not log.exists()
+
+        with store.held_open():
+            store.add(measurement(1))
+            kept = log.stat().st_size
+            store.add(measurement(2))
+            assert log.stat().st_size > kept > 0
+            with Store(tmp_path / "store.sqlite") as reader:
+                assert len(reader) == 3
+
+        assert not log.exists()
+        assert len(store) == 3
+
     def test_several_writers_wait_for_each_other(self, tmp_path: Path) -> None:
         path = tmp_path / "store.sqlite"
 

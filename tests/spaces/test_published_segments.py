@@ -47,6 +47,17 @@ def test_segments_one_after_the_other_are_the_network() -> None:
     assert sum(part.parameter_count for part in parts) == WHOLE.parameter_count
 
 
+def test_a_segment_that_was_drawn_is_built_without_reading_its_network_again() -> None:
+    drawn = SPACE.sample(8, 5)
+    read = published_segments.graph_of.cache_info().misses
+
+    for reference in drawn:
+        assert build(reference).inputs == (reference.parameters["first"],)
+
+    assert len({reference.parameters["network"] for reference in drawn}) == 8  # twice as many as are kept whole
+    assert published_segments.graph_of.cache_info().misses == read
+
+
 def test_no_cut_is_where_two_branches_are_open() -> None:
     # A one-shot aggregation concatenates what each of its convolutions made: within it more than one tensor is alive.
     concat = next(node for node in WHOLE.nodes if node.op_type == "Concat")

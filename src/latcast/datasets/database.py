@@ -59,7 +59,8 @@ def open_engine(location: str) -> Engine:
         folder = Path(str(url.database)).parent
         if not folder.is_dir():
             raise DatasetError(f"cannot make the store {url.database}: there is no folder {folder}")
-    # A file is opened anew for each transaction: cheap, and no connection is left to threads or to the interpreter's end.
+    # A file is opened anew for each transaction: no connection is left to threads or to the interpreter's end. Store.held_open
+    # makes it cheap.
     engine = create_engine(
         url,
         poolclass=StaticPool if in_memory else NullPool,

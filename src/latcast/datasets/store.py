@@ -100,6 +100,17 @@ class Store:
         """Closes all connections."""
         self._engine.dispose()
 
+    @contextmanager
+    def held_open(self) -> Iterator[None]:
+        """Keeps a connection, for whoever adds records one by one; of use in the thread that began it.
+
+        SQLite copies its log into the file when the last connection is closed, which takes far longer than adding a record.
+        """
+        with self._translated("open"):
+            connection = self._engine.connect()
+        with connection:
+            yield
+
     # Writing
 
     def add(self, measurement: Measurement) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -16,6 +17,10 @@ Size = int | tuple[int, int]
 def pair(size: Size) -> tuple[int, int]:
     """A square size as (height, width)."""
     return (size, size) if isinstance(size, int) else (size[0], size[1])
+
+
+_dtype_name: Callable[[np.dtype], str] = cache(str)
+"""numpy's name of an element type, which numpy itself works out anew, and slowly, each time that it is asked."""
 
 
 class GraphBuilder:
@@ -64,7 +69,7 @@ class GraphBuilder:
     def weight(self, shape: Sequence[int], *, stem: str = "weight") -> str:
         """A learned tensor; its values are not kept."""
         name = self._unique(stem)
-        self._tensors[name] = Tensor(tuple(int(size) for size in shape))
+        self._tensors[name] = Tensor(tuple(map(int, shape)))
         self._weights.add(name)
         return name
 
@@ -72,7 +77,7 @@ class GraphBuilder:
         """A small tensor whose value matters."""
         array = np.asarray(value, dtype=dtype)
         name = self._unique("constant")
-        self._tensors[name] = Tensor(tuple(array.shape), str(array.dtype))
+        self._tensors[name] = Tensor(tuple(array.shape), _dtype_name(array.dtype))
         self._constants[name] = array
         return name
 

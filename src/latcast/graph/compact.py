@@ -86,18 +86,22 @@ class _Differences:
         self._last: dict[tuple[str, ...], int] = {}
 
     def of(self, texts: tuple[str, ...], numbers: list[int]) -> list[int]:
-        found = [number - self._last.get(texts[: index + 1], 0) for index, number in enumerate(numbers)]
-        self._keep(texts, numbers)
+        before = _beginnings(texts)
+        found = [number - self._last.get(texts, 0) for texts, number in zip(before, numbers, strict=True)]
+        self._last.update(zip(before, numbers, strict=True))
         return found
 
-    def undone(self, texts: tuple[str, ...], differences: list[int]) -> list[int]:
-        numbers = [step + self._last.get(texts[: index + 1], 0) for index, step in enumerate(differences)]
-        self._keep(texts, numbers)
+    def undone(self, before: tuple[tuple[str, ...], ...], differences: list[int]) -> list[int]:
+        """The numbers again, from what :func:`_beginnings` says of the texts."""
+        last = self._last
+        numbers = [step + last.get(texts, 0) for texts, step in zip(before, differences, strict=True)]
+        last.update(zip(before, numbers, strict=True))
         return numbers
 
-    def _keep(self, texts: tuple[str, ...], numbers: list[int]) -> None:
-        for index, number in enumerate(numbers):
-            self._last[texts[: index + 1]] = number
+
+def _beginnings(texts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """What stands before each number of a name."""
+    return tuple(texts[:index] for index in range(1, len(texts)))
 
 
 def output_name(node: str, position: int) -> str:
@@ -286,7 +290,8 @@ class _Reading:
             check_tensor("", tensor)
         self.operators = [_operator(*row) for row in document["operators"]]
         self.constants = [_array(*row) for row in document["constants"]]
-        self.names = [tuple(map(_text, texts)) for texts in document["names"]]
+        names = [tuple(map(_text, texts)) for texts in document["names"]]
+        self.names = [(texts, _beginnings(texts)) for texts in names]
         self.renamed = {_index(place): _text(name) for place, name in document["renamed"]}
         self.differences = _Differences()
         self.tensors: dict[str, Tensor] = {}
@@ -327,17 +332,21 @@ class _Reading:
         return name
 
     def _node(self, row: list[int]) -> Node:
-        if min(row[:2]) < 0:
+        if row[0] < 0 or row[1] < 0:
             raise ModelError(f"found {min(row[:2])} where a place in a table belongs")
         op_type, domain, attributes = self.operators[row[0]]
-        texts = self.names[row[1]]
+        texts, before = self.names[row[1]]
         after = len(texts) + 1
         name = texts[0]
         if after > 2:
-            for number, text in zip(self.differences.undone(texts, row[2:after]), texts[1:], strict=True):
+            for number, text in zip(self.differences.undone(before, row[2:after]), texts[1:], strict=True):
                 name += f"{number}{text}"
         codes = iter(row[after + 1 :])
-        inputs = [self._input(name, position, next(codes), codes) for position in range(row[after])]
+        made_so_far, known = self.activations, len(self.activations)
+        inputs = []
+        for position in range(row[after]):
+            code = next(codes)
+            inputs.append(made_so_far[-code] if 0 < code <= known else self._input(name, position, code, codes))
         outputs = []
         for position, code in enumerate(codes):
             made = self._meet(output_name(name, position), self.types[_index(code - 1)], self.activations) if code else ""

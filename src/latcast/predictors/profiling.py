@@ -28,7 +28,7 @@ from latcast.predictors.stopping import Lookout, Outlook
 from latcast.predictors.training import chosen_model, fit_once
 from latcast.predictors.training_from_store import collect_stored, environment_of, trained_with_card
 from latcast.records import Platform, Reference
-from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.catalogue import SPACES, build, size
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.training_mix import training_mix
 
@@ -166,7 +166,6 @@ def network_items(
     budget_s: float,
     seed: int,
     rules: FusionRules,
-    build: Callable[[Reference], Graph] = build,
     count: int | None = None,
 ) -> tuple[list[CampaignItem], float]:
     """The networks to measure, and the part of the budget for them in seconds.
@@ -174,7 +173,7 @@ def network_items(
     Single kernels are chosen in rounds, from what was measured before (:mod:`latcast.predictors.kernel_rounds`).
 
     Args:
-        learn_from, budget_s, seed, rules, build: As of :func:`measure_for_training`.
+        learn_from, budget_s, seed, rules: As of :func:`measure_for_training`.
         count: How many to draw; as many as fill the budget on a usual machine where None.
 
     Raises:
@@ -187,7 +186,7 @@ def network_items(
     chosen = training_mix(max(FEWEST_DRAWN, count), seed, runtime=rules.runtime)
     if budget_s < WHOLE_MIX_SECONDS:
         most_weights = max(MOST_WEIGHTS_AT_LEAST, MOST_WEIGHTS_PER_SECOND * budget_s)
-        chosen = [reference for reference in chosen if build(reference).parameter_count <= most_weights]
+        chosen = [reference for reference in chosen if size(reference).parameters <= most_weights]
     plan = dataclasses.replace(plan, batch_size=min(max(round(LONGEST_BATCH_SHARE * part_s), 3), plan.batch_size))
     return [CampaignItem(reference, "network", plan) for reference in chosen], part_s
 
@@ -203,7 +202,6 @@ def measure_for_training(
     rounds: KernelRounds | None = None,
     calibrate: bool = True,
     lookout: Lookout | None = None,
-    build: Callable[[Reference], Graph] = build,
     watch: Callable[[Stage], None] = lambda stage: None,
 ) -> tuple[CampaignReport, ...]:
     """Measures what is to be learned from into a store; run again, it goes on where it was.
@@ -218,7 +216,6 @@ def measure_for_training(
         rounds: Which kernels learning from kernels measures; :func:`rounds_of_kernels` where None.
         calibrate: Whether some of the networks are measured in further processes, for the interval.
         lookout: Ends the measuring of networks where the rest would teach little; all of the budget is used where None.
-        build: Builds networks that are chosen by their weights.
         watch: Called at every step.
     """
     rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
@@ -228,7 +225,7 @@ def measure_for_training(
         reports += _measure_kernels(settings, store, (1 - WHOLE_NETWORKS_SHARE) * budget_s, seed, rules, rounds, watch)
     start = time.monotonic()
     watch(Stage("choosing networks", 0.0))
-    items, part_s = network_items(learn_from, budget_s, seed, rules, build)
+    items, part_s = network_items(learn_from, budget_s, seed, rules)
     again = 0 if learn_from == "kernels" or not calibrate else calibration_count(budget_s)
     if again:
         part_s *= 1 - CALIBRATION_SHARE
@@ -249,7 +246,7 @@ def measure_for_training(
             spent_s = time.monotonic() - start
             # Those known from before take no time, so what is left never asks for more than a whole budget.
             count = min(MORE_THAN_NEEDED * len(measured) * (part_s - spent_s) / max(spent_s, 1e-3), NETWORKS_PER_SECOND * part_s)
-            items, _ = network_items(learn_from, budget_s, seed + portion * 1_000_003, rules, build, round(count))
+            items, _ = network_items(learn_from, budget_s, seed + portion * 1_000_003, rules, round(count))
     if again:
         platform = reports[0].platform
         reports.append(measure_again(settings, store, platform, measured, again, CALIBRATION_SHARE * budget_s, watch))
@@ -421,6 +418,7 @@ def profile(
     with ExitStack() as opened:
         if not isinstance(store, Store):
             store = opened.enter_context(Store(default_store_path(settings) if store is None else store))
+        opened.enter_context(store.held_open())
         if learn_from is None:
             watch(Stage("looking for a profiler", 0.0))
             learn_from = try_profiler(settings).learn_from
@@ -433,13 +431,12 @@ def profile(
         graphs: dict[str, Graph] = {}
         kernels: dict[str, tuple[Kernel, ...]] = {}
 
-        def kept_graph(reference: Reference) -> Graph:
-            """A network that is chosen, kept until it is learned from."""
-            graphs[reference.key] = graph = build(reference)
-            return graph
-
         def known_graph(reference: Reference) -> Graph:
-            return graphs.get(reference.key) or kept_graph(reference)
+            """A network that was measured, kept until it is learned from."""
+            graph = graphs.get(reference.key)
+            if graph is None:
+                graph = graphs[reference.key] = build(reference)
+            return graph
 
         def known_networks(platform: Platform) -> TrainingData:
             return collect_stored(store, platform, rules, build=known_graph, known=kernels)
@@ -452,7 +449,7 @@ def profile(
             )  # fmt: skip
         reports = measure_for_training(
             settings, store, budget_s=measuring_s, learn_from=learn_from, seed=seed, rules=rules, rounds=rounds,
-            lookout=lookout, build=kept_graph, watch=watch,
+            lookout=lookout, watch=watch,
         )  # fmt: skip
         watch(Stage("training", 1.0))
         platform = reports[0].platform

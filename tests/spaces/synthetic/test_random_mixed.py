@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from functools import cache
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from latcast.errors import ModelError
 from latcast.graph.ir import Graph
 from latcast.graph.operators import graph_macs, unknown_operators
+from latcast.graph.size import size_of
 from latcast.records import Reference
 from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import (
     FITS,
     TOKENS,
@@ -162,6 +165,13 @@ def test_a_reference_is_two_numbers_and_survives_json() -> None:
         assert build(read).structure_key == graph.structure_key
 
 
+@pytest.mark.parametrize(("space", "drawn"), [(SPACE, "ef10ca6ab40075ad"), (SMALL, "147d71fbc9d33be3")])
+def test_a_seed_draws_the_same_networks_for_ever(space: DrawnSpace, drawn: str) -> None:
+    # A profile that goes on where it was draws anew what it measured.
+    keys = "".join(reference.key for reference in space.sample(12, 7))
+    assert hashlib.sha256(keys.encode()).hexdigest()[:16] == drawn
+
+
 def test_the_fitted_width_comes_near_its_target() -> None:
     rng = Random(0)
     errors = []
@@ -181,8 +191,20 @@ def test_a_target_beyond_what_a_structure_reaches_has_no_width() -> None:
 
 
 def test_a_network_outside_the_limits_is_told() -> None:
-    assert not within_limits(SPACE.build(seed=3, width=1.25))  # 7.2 billion multiply-accumulates
-    assert within_limits(SPACE.build(seed=1))
+    assert not within_limits(SPACE.network_size(seed=3, width=1.25))  # 7.2 billion multiply-accumulates
+    assert within_limits(SPACE.network_size(seed=1))
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_the_size_of_every_kind_of_block_is_counted_without_building_it(kind: str) -> None:
+    for seed in range(3):
+        assert SPACE.network_size(seed=seed, width=0.7, kinds=[kind]) == size_of(SPACE.build(seed=seed, width=0.7, kinds=[kind]))
+
+
+@given(SEEDS, st.floats(*MULTIPLIER_LIMITS), st.sampled_from((32, 48, 64)))
+@settings(max_examples=25, deadline=None)
+def test_the_size_of_a_network_on_small_images_is_counted_without_building_it(seed: int, width: float, size: int) -> None:
+    assert SMALL.network_size(seed=seed, width=width, size=size) == size_of(SMALL.build(seed=seed, width=width, size=size))
 
 
 @pytest.mark.parametrize("kind", BLOCKS)

@@ -99,6 +99,8 @@ def infer_gemm(view: OperatorView) -> list[Tensor]:
 
 def broadcast(view: OperatorView, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """NumPy broadcasting of shapes."""
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     rank = max((len(shape) for shape in shapes), default=0)
     result = []
     for axis in range(rank):

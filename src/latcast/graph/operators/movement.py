@@ -32,13 +32,14 @@ def infer_arg(view: OperatorView) -> list[Tensor]:
 def infer_concat(view: OperatorView) -> list[Tensor]:
     first = view.shape()
     axis = view.int_attribute("axis", 0) % max(len(first), 1)
+    before, after = first[:axis], first[axis + 1 :]
     total = 0
     for index in range(len(view.inputs)):
         shape = view.shape(index)
-        if len(shape) != len(first) or any(s != f for a, (s, f) in enumerate(zip(shape, first, strict=True)) if a != axis):
+        if len(shape) != len(first) or shape[:axis] != before or shape[axis + 1 :] != after:
             raise view.fail(f"the inputs differ in more than axis {axis}")
         total += shape[axis]
-    return [Tensor((*first[:axis], total, *first[axis + 1 :]), view.dtype())]
+    return [Tensor((*before, total, *after), view.dtype())]
 
 
 def infer_split(view: OperatorView) -> list[Tensor]:

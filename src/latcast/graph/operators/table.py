@@ -56,7 +56,7 @@ class OperatorView:
 
     def ints(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         found = self.node.attributes.get(name)
-        return default if found is None else tuple(int(number) for number in cast("tuple[int, ...]", found))
+        return default if found is None else tuple(map(int, cast("tuple[int, ...]", found)))
 
     def ints_from(self, attribute: str, index: int) -> tuple[int, ...] | None:
         """Integers that older opsets give as an attribute and newer ones as a constant input."""
@@ -64,7 +64,7 @@ class OperatorView:
             return self.ints(attribute, ())
         value = self.value(index)
         if value is not None:
-            return tuple(int(number) for number in value.reshape(-1))
+            return tuple(map(int, value.reshape(-1).tolist()))
         if self.has_input(index):
             raise ModelError(
                 f"node '{self.node.name}' ({self.node.op_type}) computes its '{attribute}' at run time; "
@@ -135,8 +135,8 @@ def view_among(
     """An operator's view among these tensors; without ``outputs``, they are not known yet."""
     return OperatorView(
         node,
-        tuple(tensors[name] if name else None for name in node.inputs),
-        tuple(constants.get(name) if name else None for name in node.inputs),
+        tuple([tensors[name] if name else None for name in node.inputs]),
+        tuple(map(constants.get, node.inputs)),
         outputs,
     )
 
@@ -145,6 +145,12 @@ def node_flops(graph: Graph, node: Node) -> int | None:
     """FLOPs of one node (a multiply-accumulate is two), or None for an operator outside the table."""
     entry = lookup(node.op_type)
     return None if entry is None else entry.flops(view_of(graph, node))
+
+
+def node_macs(graph: Graph, node: Node) -> int:
+    """Multiply-accumulates of one node; none for an operator outside the table."""
+    entry = lookup(node.op_type)
+    return 0 if entry is None or entry.macs is no_flops else entry.macs(view_of(graph, node))
 
 
 PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
@@ -170,12 +176,7 @@ def graph_flops(graph: Graph) -> int:
 
 def graph_macs(graph: Graph) -> int:
     """Multiply-accumulates of convolutions and matrix products: what papers print as "FLOPs" or "Mult-Adds"."""
-    total = 0
-    for node in graph.nodes:
-        entry = lookup(node.op_type)
-        if entry is not None and entry.macs is not no_flops:
-            total += entry.macs(view_of(graph, node))
-    return total
+    return sum(node_macs(graph, node) for node in graph.nodes)
 
 
 def unknown_operators(graph: Graph) -> list[str]:

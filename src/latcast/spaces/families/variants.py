@@ -11,12 +11,12 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from latcast.errors import LatcastError, ModelError
 from latcast.graph.builder import GraphBuilder, pair
 from latcast.graph.ir import Graph
-from latcast.graph.operators import graph_macs
+from latcast.graph.size import NetworkSize, SizeCounter, size_of
 from latcast.records import Reference
 from latcast.spaces.catalogue import PublishedModel
 
@@ -177,8 +177,11 @@ def distinct_references(
     return found
 
 
-def checked_call(name: str, builder: Callable[..., Graph], parameters: Mapping[str, Any]) -> Graph:
-    """Calls a builder, with an error that lists its parameters where an argument is none of them.
+_Made = TypeVar("_Made")
+
+
+def checked_call(name: str, builder: Callable[..., _Made], parameters: Mapping[str, Any]) -> _Made:
+    """Calls a builder of graphs or sizes, with an error that lists its parameters where an argument is none of them.
 
     Raises:
         ModelError: A parameter that the builder does not take, or one that it lacks.
@@ -206,13 +209,15 @@ class DrawnSpace:
         name: The space's name.
         builder: From JSON parameters to a graph.
         draw: Parameters of a member.
-        accept: Members that it turns down are drawn again.
+        accept: Members whose size it turns down are drawn again.
+        counter: The size of the member with these parameters, where it can be had without building it.
     """
 
     name: str
     builder: Callable[..., Graph]
     draw: Draw
-    accept: Callable[[Graph], bool] | None = None
+    accept: Callable[[NetworkSize], bool] | None = None
+    counter: Callable[..., NetworkSize] | None = None
 
     def build(self, **parameters: Any) -> Graph:
         """The member with these parameters.
@@ -222,6 +227,14 @@ class DrawnSpace:
         """
         return checked_call(self.name, self.builder, parameters)
 
+    def network_size(self, **parameters: Any) -> NetworkSize:
+        """How large the member with these parameters is.
+
+        Raises:
+            ModelError: As :meth:`build`.
+        """
+        return size_of(self.build(**parameters)) if self.counter is None else checked_call(self.name, self.counter, parameters)
+
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different members; a smaller count gives the head of a larger one's list.
 
@@ -229,7 +242,7 @@ class DrawnSpace:
             LatcastError: The space is smaller than ``count``.
         """
         accept = self.accept
-        fits = None if accept is None else lambda parameters: accept(self.build(**parameters))
+        fits = None if accept is None else lambda parameters: accept(self.network_size(**parameters))
         return distinct_references(self.name, self.draw, count, seed, accept=fits)
 
 
@@ -269,14 +282,28 @@ class VariantFamily:
         Raises:
             ModelError: Unknown parameters, or parameters that make no valid network.
         """
+        b = GraphBuilder(self.name)
+        return b.finish(self._added(b, parameters))
+
+    def network_size(self, **parameters: Any) -> NetworkSize:
+        """How large the member with these parameters is, told without building it.
+
+        Raises:
+            ModelError: As :meth:`build`.
+        """
+        counter = SizeCounter(self.name)
+        self._added(counter, parameters)
+        return counter.counted
+
+    def _added(self, b: GraphBuilder, parameters: Mapping[str, Any]) -> str:
+        """Adds a member to a builder and returns its output."""
         known = {**self.defaults, **{name: value for name, value in IMAGE.items() if name not in self.defaults}}
         unknown = sorted(parameters.keys() - known)
         if unknown:
             raise ModelError(f"the space '{self.name}' has no parameter '{unknown[0]}'; it takes {', '.join(known)}")
-        values = known | parameters
-        b = GraphBuilder(self.name)
+        values = {**known, **parameters}
         image = b.input((values.pop("batch"), 3, *pair(values.pop("resolution"))))
-        return b.finish(self.network(b, image, **values))
+        return self.network(b, image, **values)
 
     def sample(self, count: int, seed: int) -> list[Reference]:
         """``count`` different variants within the limits, none of them a published member."""
@@ -284,5 +311,5 @@ class VariantFamily:
         return distinct_references(self.name, self.draw, count, seed, accept=self._fits, known=published)
 
     def _fits(self, parameters: Mapping[str, Any]) -> bool:
-        graph = self.build(**parameters)
-        return graph.parameter_count <= self.max_parameters and graph_macs(graph) <= self.max_macs
+        size = self.network_size(**parameters)
+        return size.parameters <= self.max_parameters and size.macs <= self.max_macs
