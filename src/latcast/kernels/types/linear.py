@@ -183,8 +183,8 @@ def build_linear_attention(builder: GraphBuilder, c: Mapping[str, int]) -> str:
 
 LINEAR = add_kernel_type(
     KernelType(
-        "linear", ("rows", "in_features", "out_features"), ("linear", LINEAR_OF_IMAGES), extract_linear, linear_quantities, linear_class,
-        linear_features, build_linear,
+        "linear", ("rows", "in_features", "out_features"), ("linear", LINEAR_OF_IMAGES), extract_linear, linear_quantities,
+        linear_class, linear_features, build_linear,
     )
 )  # fmt: skip
 MATMUL = add_kernel_type(

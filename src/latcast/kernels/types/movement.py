@@ -13,7 +13,7 @@ from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.selection import neighbours
 from latcast.graph.operators.table import PICKING, node_flops
 from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
-from latcast.kernels.layouts import BEFORE_RIGHT_OPERAND, FROM_IMAGE, OF_LEFT_OPERAND, OF_RIGHT_OPERAND, TO_CHANNELS_FIRST
+from latcast.kernels.layouts import LAYOUT_CLASSES
 from latcast.kernels.types.elementwise import square
 from latcast.kernels.types.kernel_type import (
     Columns,
@@ -346,8 +346,7 @@ SPLIT = add_kernel_type(
 )  # fmt: skip
 TRANSPOSE = add_kernel_type(
     KernelType(
-        "transpose", ("elements", "last_in", "last_out", "run"), ("transpose", TO_CHANNELS_FIRST, FROM_IMAGE, OF_LEFT_OPERAND, OF_RIGHT_OPERAND, BEFORE_RIGHT_OPERAND),
-        extract_transpose, move_quantities,
+        "transpose", ("elements", "last_in", "last_out", "run"), ("transpose", *LAYOUT_CLASSES), extract_transpose, move_quantities,
         one_class("transpose"), no_features, build_transpose,
     )
 )  # fmt: skip

@@ -190,7 +190,7 @@ def _windows(b: _Rows, x: str, rng: Random) -> str:
 
 def _context(b: _Rows, x: str, rng: Random) -> str:
     """The mean of all rows, weighted by a softmax, through a narrow layer and added to each (GCNet)."""
-    rows, channels = b.extent(x)
+    channels = b.extent(x)[1]
     weights = b.softmax(b.transpose(b.linear(x, 1), (0, 2, 1)))
     narrow = b.linear(b.matmul(weights, x), max(channels // rng.choice((4, 8, 16)), 4))
     return b.add(x, b.linear(b.relu(b.layer_norm(narrow)), channels))
@@ -231,7 +231,7 @@ def _turned(b: _Rows, x: str, rng: Random) -> str:
 
 def _channel_attention(b: _Rows, x: str, rng: Random) -> str:
     """Between channels, over all rows (XCiT, EdgeNeXt, DaViT)."""
-    rows, channels = b.extent(x)
+    channels = b.extent(x)[1]
     queries, keys, values = (b.keys(b.heads(part)) for part in b.parted(b.linear(x, 3 * channels), rng, 3))
     if rng.random() < 0.6:
         queries, keys = b.unit_length(queries, -1), b.unit_length(keys, -1)
@@ -241,7 +241,7 @@ def _channel_attention(b: _Rows, x: str, rng: Random) -> str:
 
 def _linear_attention(b: _Rows, x: str, rng: Random) -> str:
     """Without a softmax: keys by values first, divided by the sum of the products (EfficientViT)."""
-    rows, channels = b.extent(x)
+    channels = b.extent(x)[1]
     queries, keys, values = (b.heads(part) for part in b.parted(b.linear(x, 3 * channels), rng, 3))
     queries, keys = b.relu(queries), b.relu(keys)
     values = b.pad(values, (0, 0, 0, 0, 0, 0, 0, 1))
