@@ -75,7 +75,7 @@ def test_rules_load_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["onnxruntim", "patterns"])
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(UnknownNameError, match=rf"for '{name}'; known: litert, .*ncnn, ncnn-cpu-fp32, none, onnxruntime, .*openvino"):
+    with pytest.raises(UnknownNameError, match=rf"for '{name}'; known: litert, .*ncnn, .*none, onnxruntime, .*openvino"):
         load_rules(name)
 
 
@@ -188,7 +188,9 @@ def test_a_runtime_without_rules_lists_those_with() -> None:
 
 
 def test_shipped_rules_leave_the_gpu_family_open() -> None:
-    assert {load_rules(name).selection for name in shipped_rules()} == {"", "ncnn", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
+    selections = {load_rules(name).selection for name in shipped_rules()}
+
+    assert selections == {"", "ncnn", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
 
 
 def test_rules_written_before_there_was_selection_are_still_read() -> None:
