@@ -78,7 +78,7 @@ def test_rules_load_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["onnxruntim", "patterns"])
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(UnknownNameError, match=rf"for '{name}'; known: litert, .*ncnn, none, onnxruntime, .*openvino"):
+    with pytest.raises(UnknownNameError, match=rf"for '{name}'; known: litert, .*ncnn, .*none, onnxruntime, .*openvino"):
         load_rules(name)
 
 
@@ -172,6 +172,8 @@ def test_core_sets_are_processors_and_qualifiers_do_not_count(unit: str, kind: s
         ("s10/pytorch-2.0/gpu/fp16", "pytorch-gpu", "pytorch_vulkan:mali"),
         ("iphonexs/pytorch-2.0/gpu/fp16", "pytorch-gpu-apple", "pytorch_metal:apple"),
         ("local/ncnn-1.0/gpu/fp32", "ncnn", ""),
+        ("local/ncnn-1.0/cpu4/int8", "ncnn", ""),
+        ("local/ncnn-1.0/cpu4/fp32", "ncnn-cpu-fp32", "ncnn"),
     ],
 )
 def test_a_platform_gets_the_most_special_rules_and_the_selection_of_its_gpu(platform: str, file: str, selection: str) -> None:
@@ -211,7 +213,9 @@ def test_a_runtime_without_rules_lists_those_with() -> None:
 
 
 def test_shipped_rules_leave_the_gpu_family_open() -> None:
-    assert {load_rules(name).selection for name in shipped_rules()} == {"", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
+    selections = {load_rules(name).selection for name in shipped_rules()}
+
+    assert selections == {"", "ncnn", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
 
 
 def test_rules_written_before_there_was_selection_are_still_read() -> None:

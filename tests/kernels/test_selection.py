@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from latcast.chips.chip_table import chips
 from latcast.errors import LatcastError, UnknownNameError
+from latcast.graph.builder import GraphBuilder
+from latcast.graph.writers.ncnn import to_ncnn_with_map
 from latcast.kernels import FusionRules, find_kernels, kernel_type
 from latcast.kernels.selection import (
     FAMILY_VARIABLE,
@@ -27,6 +30,7 @@ from latcast.kernels.selection import (
     selection_of,
 )
 from latcast.kernels.types.kernel_type import Columns
+from latcast.runtimes.ncnn import NcnnSession
 from latcast.spaces.catalogue import build, model
 
 SIZES = st.sampled_from([1, 7, 14, 28, 56, 112])
@@ -42,7 +46,7 @@ def convolutions(draw: st.DrawFn) -> tuple[int, ...]:
 
 @given(
     st.lists(convolutions(), min_size=1, max_size=20),
-    st.sampled_from([*(f"tflite_gpu:{family}" for family in family_names()), "pytorch_vulkan", "pytorch_metal"]),
+    st.sampled_from([*(f"tflite_gpu:{family}" for family in family_names()), "pytorch_vulkan", "pytorch_metal", "ncnn"]),
 )
 def test_many_kernels_are_chosen_as_each_alone(rows: list[tuple[int, ...]], name: str) -> None:
     selection = selection_of(name)
@@ -339,3 +343,65 @@ def test_an_average_over_the_whole_map_is_an_adaptive_one_on_metal_alone() -> No
 def test_metal_has_one_kernel_for_all_convolutions_of_a_type() -> None:
     for configuration in (filtered(8, 16, (1, 1)), filtered(256, 256, (3, 3))):
         assert selection_of("pytorch_metal:apple").kernel("conv", configuration) == ("conv", configuration)
+
+
+BY_CHANNELS = (
+    (3, 8, 1, "conv"),
+    (8, 8, 1, "conv"),
+    (8, 16, 1, "conv.winograd6"),
+    (9, 8, 1, "conv.winograd6"),
+    (32, 32, 1, "conv.winograd6"),
+    (32, 33, 1, "conv.winograd"),
+    (33, 32, 1, "conv.winograd"),
+    # Channels of a group.
+    (16, 16, 2, "grouped_conv"),
+    (64, 64, 2, "grouped_conv.winograd6"),
+    (96, 96, 2, "grouped_conv.winograd"),
+)
+"""Channels in and out, groups, and what a 3x3 convolution of these runs as in ncnn."""
+
+
+@pytest.mark.parametrize(("in_channels", "out_channels", "groups", "kernel"), BY_CHANNELS)
+def test_ncnn_chooses_winograd_and_the_size_of_its_tiles_by_channels(
+    in_channels: int, out_channels: int, groups: int, kernel: str
+) -> None:
+    configuration = conv(in_channels, out_channels, 14, groups=groups)
+
+    assert selection_of("ncnn").kernel(kernel.partition(".")[0], configuration) == (kernel, configuration)
+
+
+@pytest.mark.parametrize("others", [{"stride_h": 2}, {"stride_w": 2}, {"kernel_h": 1}, {"kernel_w": 5}, {"dilation_h": 2}])
+def test_ncnn_computes_all_but_undilated_3x3_filters_at_stride_1_without_winograd(others: dict[str, int]) -> None:
+    assert selection_of("ncnn").kernel("conv", conv(64, 64, 14))[0] == "conv.winograd"
+    assert selection_of("ncnn").kernel("conv", conv(64, 64, 14, **others))[0] == "conv"
+
+
+def test_ncnn_chooses_among_convolutions_alone() -> None:
+    assert selection_of("ncnn").kernel("depthwise_conv", conv(64, 64, 14, groups=64))[0] == "depthwise_conv"
+
+
+@pytest.mark.skipif(machine() not in ("x86_64", "AMD64"), reason="ncnn chooses otherwise on other processors")
+@pytest.mark.parametrize(("in_channels", "out_channels", "groups", "kernel"), BY_CHANNELS)
+def test_without_the_algorithm_that_is_told_ncnn_computes_other_digits(
+    in_channels: int, out_channels: int, groups: int, kernel: str
+) -> None:
+    ncnn = pytest.importorskip("ncnn")
+    b = GraphBuilder("3x3")
+    graph = b.finish(b.conv(b.input((1, in_channels, 14, 14)), out_channels, 3, groups=groups))
+    param, weights, nodes = to_ncnn_with_map(graph)
+    option = {"winograd": "use_winograd43_convolution", "winograd6": "use_winograd63_convolution"}
+
+    def result(*off: str) -> np.ndarray:
+        net = ncnn.Net()
+        for name in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", *off):
+            setattr(net.opt, name, False)
+        session = NcnnSession(ncnn, net, graph, nodes, profile=False)
+        session.load(param, weights)
+        [output] = session.outputs()
+        session.close()
+        return output
+
+    usual = result()
+    changing = [variant for variant, name in option.items() if not np.array_equal(result(name), usual)]
+
+    assert changing == [variant for variant in option if kernel.partition(".")[2] == variant]

@@ -121,6 +121,16 @@ def test_a_class_that_older_terms_do_not_tell_apart_has_those_of_the_one_that_it
     assert older.knows(kind, gelu).all()
 
 
+def test_products_of_winograd_that_a_profile_lacks_are_as_fast_as_those_that_it_has() -> None:
+    kind = kernel_type("grouped_conv.winograd6")
+    sizes = {"batch": 1, "in_channels": 64, "out_channels": 64, "groups": 4, "in_h": 12, "in_w": 12, "out_h": 12, "out_w": 12}
+    others = dict.fromkeys(("kernel_h", "kernel_w"), 3) | dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
+    rows = np.array([kind.configuration({**sizes, **others, "padded": 1})])
+    terms = AnalyticalTerms({POOLED: TRUTH, "conv winograd": 2 * TRUTH})
+
+    assert terms.latency_ms(kind, rows)[0] == pytest.approx(2 * float(term_values(kind, rows)[0] @ TRUTH))
+
+
 @pytest.mark.parametrize(
     ("type_name", "part", "whole", "values"),
     [

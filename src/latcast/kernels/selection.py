@@ -1,8 +1,8 @@
-"""Which of its kernels a mobile GPU backend runs for an operator, told from the kernel's sizes without the device.
+"""Which of its kernels a backend runs for an operator, told from the kernel's sizes without the device.
 
 A selection is written ``backend:family`` in fusion rules ("tflite_gpu:adreno6xx"): the backend is a small function that
 names the kernels, the GPU family is data (``gpu_families/``), the thresholds that the backend compares sizes with (Li et al.
-§3.2.2 and §4.1).
+§3.2.2 and §4.1). A backend of CPUs ("ncnn") has none.
 """
 
 from __future__ import annotations
@@ -225,6 +225,30 @@ def select_pytorch_metal(kernel_type: str, columns: Columns, thresholds: Thresho
     return np.full(len(next(iter(columns.values()))), kernel_type, dtype=object)
 
 
+NCNN_DIRECT = 8
+"""Channels up to which ncnn computes 3x3 convolutions directly."""
+
+NCNN_LARGE_TILES = 32
+"""Channels up to which ncnn computes 6x6 outputs at once, beyond which 4x4."""
+
+
+def select_ncnn(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+    """ncnn in fp32 on x86 CPUs: Winograd for 3x3 convolutions of more than a few channels, in larger tiles where they are few.
+
+    As ``Convolution_x86::create_pipeline`` chooses in a network without shape hints, as latcast writes them. A grouped
+    convolution runs as one convolution a group, chosen by the channels of a group.
+    """
+    c = columns
+    if kernel_type not in ("conv", "grouped_conv"):
+        return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+    ins, outs = c["in_channels"] / c["groups"], c["out_channels"] / c["groups"]
+    suits = (c["kernel_h"] == 3) & (c["kernel_w"] == 3) & ((ins > NCNN_DIRECT) | (outs > NCNN_DIRECT))
+    for name in ("stride_h", "stride_w", "dilation_h", "dilation_w"):
+        suits &= c[name] == 1
+    few = (ins <= NCNN_LARGE_TILES) & (outs <= NCNN_LARGE_TILES)
+    return np.select([suits & few, suits], [f"{kernel_type}.winograd6", f"{kernel_type}.winograd"], kernel_type).astype(object)
+
+
 # Kernels of one type as those of another
 
 
@@ -273,7 +297,7 @@ def retype(name: str, other: str, configurations: np.ndarray) -> np.ndarray:
 
 SELECTIONS: Registry[KernelSelection] = Registry(
     "kernel selection",
-    {name: f"latcast.kernels.selection:select_{name}" for name in ("tflite_gpu", "pytorch_vulkan", "pytorch_metal")},
+    {name: f"latcast.kernels.selection:select_{name}" for name in ("tflite_gpu", "pytorch_vulkan", "pytorch_metal", "ncnn")},
     "latcast.selections",
 )
 """Backends by name; others are added as entry points of the group ``latcast.selections``."""

@@ -55,8 +55,10 @@ _COARSE_PREFIXES = (
 _COARSER = {
     "conv grouped single": "conv grouped", "depthwise wide": "depthwise", "error function": "activation",
     "exponential": "activation", "hard activation": "activation",
+    **dict.fromkeys(("conv winograd6", "conv grouped winograd", "conv grouped winograd6"), "conv winograd"),
 }  # fmt: skip
-"""Coarse classes to those that stood for them in bundles made before they were told apart."""
+"""Coarse classes to those that stood for them in bundles made before they were told apart, or stand for them where a profile has
+none of them."""
 
 
 def coarse_class(name: str) -> str:

@@ -45,6 +45,22 @@ def test_winograd_multiplies_36_times_for_16_results_and_moves_transformed_tiles
     assert kind.throughput_class(kind.columns(np.array([kernel.configuration]))).tolist() == ["conv winograd"]
 
 
+def test_winograd_in_larger_tiles_multiplies_64_times_for_36_results_in_each_group() -> None:
+    b = GraphBuilder("3x3")
+    graph = b.finish(b.conv(b.input((1, 64, 20, 20)), 32, 3, groups=2))
+    [kernel] = find_kernels(graph, rules_for("ncnn", "fp32"))
+
+    assert kernel.kernel_type == "grouped_conv.winograd6"
+    kind = kernel_type(kernel.kernel_type)
+    columns = kind.columns(np.array([kernel.configuration]))
+    q = kind.quantities(columns)
+    # 4 x 4 tiles of 6 x 6; 32 channels in and 16 out in each of two groups.
+    assert q.flops[0] == 2 * 64 * 16 * 2 * 32 * 16
+    assert q.input_elements[0] == 64 * 400 + 2 * 64 * 16 * (64 + 32)
+    assert q.weight_elements[0] == 64 * 2 * 32 * 16
+    assert kind.throughput_class(columns).tolist() == ["conv grouped winograd6"]
+
+
 def test_a_grouped_convolution_one_by_one_copies_its_maps_twice() -> None:
     b = GraphBuilder("grouped")
     graph = b.finish(b.conv(b.input((1, 12, 4, 4)), 24, 3, groups=2))

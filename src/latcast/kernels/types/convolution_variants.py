@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,25 +39,30 @@ WINOGRAD_POINTS = 36
 """Multiplications for a tile of 16 outputs, which take 144 otherwise."""
 
 
-def winograd_tiles(c: Columns) -> np.ndarray:
-    return c["batch"] * np.ceil(c["out_h"] / WINOGRAD_TILE) * np.ceil(c["out_w"] / WINOGRAD_TILE)
+def winograd_tiles(c: Columns, tile: int = WINOGRAD_TILE) -> np.ndarray:
+    return c["batch"] * np.ceil(c["out_h"] / tile) * np.ceil(c["out_w"] / tile)
 
 
-def winograd_quantities(c: Columns) -> Quantities:
-    """Three steps: tiles of the input transformed, 36 matrix products, tiles transformed back (Lavin and Gray §4).
+def winograd_quantities(tile: int) -> Callable[[Columns], Quantities]:
+    """Three steps: tiles of the input transformed, a matrix product a point, tiles transformed back (Lavin and Gray §4).
 
     Between them the transformed tiles are written and read; the transforms' own additions are few beside that. The filters
-    are stored transformed, 36 values for 9.
+    are stored transformed: for 9 values 36 where a tile is of 4x4 outputs, 64 where it is of 6x6.
     """
-    plain, tiles = quantities(c), winograd_tiles(c)
-    channels = c["in_channels"] + c["out_channels"]
-    pairs = c["in_channels"] * c["out_channels"]
-    return Quantities(
-        2 * WINOGRAD_POINTS * tiles * pairs,
-        plain.input_elements + 2 * WINOGRAD_POINTS * tiles * channels,
-        plain.output_elements,
-        WINOGRAD_POINTS * pairs,
-    )
+    points = (tile + 2) ** 2
+
+    def of_tiles(c: Columns) -> Quantities:
+        plain, tiles = quantities(c), winograd_tiles(c, tile)
+        channels = c["in_channels"] + c["out_channels"]
+        pairs = c["in_channels"] * c["out_channels"] / c["groups"]
+        return Quantities(
+            2 * points * tiles * pairs,
+            plain.input_elements + 2 * points * tiles * channels,
+            plain.output_elements,
+            points * pairs,
+        )
+
+    return of_tiles
 
 
 def split_quantities(c: Columns) -> Quantities:
@@ -94,7 +99,11 @@ def build_depthwise_pointwise(builder: GraphBuilder, c: Mapping[str, int]) -> st
     return builder.conv(build(builder, c), c["pointwise_channels"])
 
 
-CONV_WINOGRAD = add_kernel_variant(CONV, "winograd", quantities=winograd_quantities, throughput_class=one_class("conv winograd"))
+for _variant, _tile in (("winograd", WINOGRAD_TILE), ("winograd6", 6)):
+    for _type, _title in ((CONV, "conv"), (GROUPED_CONV, "conv grouped")):
+        add_kernel_variant(
+            _type, _variant, quantities=winograd_quantities(_tile), throughput_class=one_class(f"{_title} {_variant}")
+        )
 # The class of a 1x1 or a 3x3 convolution says already which of these kernels it is.
 CONV_POINTWISE = add_kernel_variant(CONV, "pointwise", throughput_class=dense_class)
 DEPTHWISE_CONV_3X3 = add_kernel_variant(DEPTHWISE_CONV, "3x3", throughput_class=depthwise_class)

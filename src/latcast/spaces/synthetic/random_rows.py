@@ -164,9 +164,8 @@ def _pooled(b: _Rows, x: str, rng: Random) -> str:
     rows, channels = b.extent(x)
     few = next(each for each in (4, 2, 7, 5, 1) if rows % each == 0)
     grouped = b.reshape(x, (1, rows // few, few, channels))
-    pooled = (
-        b.op("ReduceMax", [grouped], {"axes": (2,), "keepdims": 1})[0] if rng.random() < 0.5 else b.reduce_mean(grouped, (2,))
-    )
+    mean = rng.random() < 0.5
+    pooled = b.reduce_mean(grouped, (2,)) if mean else b.op("ReduceMax", [grouped], {"axes": (2,), "keepdims": 1})[0]
     return b.reshape(b.sub(grouped, pooled), (1, rows, channels))
 
 
