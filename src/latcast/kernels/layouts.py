@@ -40,8 +40,8 @@ TO_CHANNELS_FIRST, FROM_IMAGE = "transpose_to_channels_first", "transpose_from_i
 do for: see :func:`layout_class`."""
 
 OF_LEFT_OPERAND, OF_RIGHT_OPERAND = "transpose_of_left_operand", "transpose_of_right_operand"
-"""Transposes of the last two axes that matrix products alone read, as their first or as their second operand: products that can read
-it along the other axis have nothing to do for them, see :func:`layout_class`."""
+"""Transposes of the last two axes that matrix products alone read, as their first or as their second operand: nothing to do for
+products that can read it along the other axis, see :func:`layout_class`."""
 
 BEFORE_RIGHT_OPERAND = "transpose_before_right_operand"
 """A transpose of rows and heads whose result is only read by one of :data:`OF_RIGHT_OPERAND`: a product may read through both."""

@@ -346,8 +346,8 @@ SPLIT = add_kernel_type(
 )  # fmt: skip
 TRANSPOSE = add_kernel_type(
     KernelType(
-        "transpose", ("elements", "last_in", "last_out", "run"), ("transpose", *LAYOUT_CLASSES), extract_transpose, move_quantities,
-        one_class("transpose"), no_features, build_transpose,
+        "transpose", ("elements", "last_in", "last_out", "run"), ("transpose", *LAYOUT_CLASSES), extract_transpose,
+        move_quantities, one_class("transpose"), no_features, build_transpose,
     )
 )  # fmt: skip
 add_kernel_variant(TRANSPOSE, "to_channels_last", features=reorder_features)
