@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.accuracy import RESULTS
 from latcast.kernels.rules import load_rules, shipped_rules
+from latcast.kernels.selection import NEED_A_FAMILY
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
 from latcast.predictors.forecast import load
 from latcast.search.encodings import EncodingPredictor
@@ -81,7 +82,7 @@ def ship_tables() -> list[str]:
 
     Those there are kept, unless kernel types have other fields by now.
     """
-    rules = {name: each for name in sorted(shipped_rules()) if not (each := load_rules(name)).selection}
+    rules = {name: each for name in sorted(shipped_rules()) if (each := load_rules(name)).selection not in NEED_A_FAMILY}
     for path in sorted(SHIPPED_FOLDER.glob("*.zip")):
         rules[path.name] = load(path).rules
     written = []
