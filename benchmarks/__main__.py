@@ -5,6 +5,7 @@ outsiders RUNTIME  the same on 60 networks drawn from timm, torchvision and tran
 budgets RUNTIME      what the first minutes of that profile would have given
 levels RUNTIME       how far the processes that took its labels lie apart; --processes 4 takes them once more, hours later
 coverage RUNTIME   share of timm's networks whose kernels that profile knows
+agreement RUNTIME  fusion rules beside what the runtime executed of that profile's networks
 covering           segments of published networks that profiles begin with, chosen anew for what they cover
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
@@ -172,14 +173,20 @@ def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
     from benchmarks import mix_coverage
     from benchmarks.outsiders import outsiders_bench
 
-    bench, say = outsiders_bench(runtime, precision, cpu, 0), console(stderr=True).print
-
-    def watch(done: int, total: int) -> None:
-        if done % 200 == 0:
-            say(f"{done} of {total} networks")
-
-    keep_beside(mix_coverage.RESULTS, bench, mix_coverage.shares_covered(bench, watch))
+    bench = outsiders_bench(runtime, precision, cpu, 0)
+    keep_beside(mix_coverage.RESULTS, bench, mix_coverage.shares_covered(bench, _every_200(console(stderr=True).print)))
     print(mix_coverage.coverage_table())
+
+
+@app.command()
+def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
+    """Which operators share a kernel, by the shipped rules and as the runtime ran the profile that ``outsiders`` took."""
+    from benchmarks import rule_agreement
+    from benchmarks.outsiders import outsiders_bench
+
+    bench = outsiders_bench(runtime, precision, cpu, 0)
+    keep_beside(rule_agreement.RESULTS, bench, rule_agreement.judge_rules(bench, _every_200(console(stderr=True).print)))
+    print(rule_agreement.agreement_table())
 
 
 @app.command()
@@ -471,6 +478,16 @@ def delegates(
         print(line)
     for rule, share in found["kept"].items() if wrong else ():  # type: ignore[attr-defined]
         print(f"{share:.2f} {rule}")
+
+
+def _every_200(say: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Says how many networks are done, each 200."""
+
+    def watch(done: int, total: int) -> None:
+        if done % 200 == 0:
+            say(f"{done} of {total} networks")
+
+    return watch
 
 
 def _watch() -> Callable[[str, int, int], None]:

@@ -19,7 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import budgets, choose, decisions, levels, memory, mix_coverage, outsiders, phones, pool, workgroups
+from benchmarks import (
+    budgets,
+    choose,
+    decisions,
+    levels,
+    memory,
+    mix_coverage,
+    outsiders,
+    phones,
+    pool,
+    rule_agreement,
+    workgroups,
+)
 from benchmarks import devices as unknown_devices
 from benchmarks.accuracy import RESULTS, results
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
@@ -193,6 +205,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "mix-coverage": mix_coverage.coverage_table,
     "budgets": budgets.budgets_table,
     "levels": levels.levels_table,
+    "agreement": rule_agreement.agreement_table,
     "outsiders": lambda: outsiders.outsiders_table(outsiders.results()),
     "accuracy": lambda: summary_table(results()),
     "blocks": lambda: blocks_table(results()),

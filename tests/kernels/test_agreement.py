@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import pytest
 
+from benchmarks.rule_agreement import edge_agreement
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.kernels.kernel import Kernel, operator_class
 from latcast.kernels.rules import FusionRules, rules_for
 from latcast.kernels.search import find_kernels
 from latcast.records import ExecutedKernel, short_version
@@ -19,42 +17,7 @@ from latcast.spaces.catalogue import build, model
 from latcast.testing.contracts.runtimes import loaded
 
 RULES = FusionRules("made up", pairs={"conv": frozenset({"batch_normalization", "relu"})}, free=frozenset({"flatten"}))
-
-
-class Agreement(NamedTuple):
-    """Edges between operators on which rules and runtime agree (same kernel, or not), and the pairs on which they do not."""
-
-    agreed: int
-    only_rules: Counter[tuple[str, str]]
-    only_runtime: Counter[tuple[str, str]]
-
-    @property
-    def edges(self) -> int:
-        return self.agreed + self.only_rules.total() + self.only_runtime.total()
-
-
-def edge_agreement(
-    graph: Graph, kernels: Sequence[Kernel], executed: Sequence[ExecutedKernel], free: frozenset[str] = frozenset()
-) -> Agreement:
-    """Compares edge by edge; operators that the runtime did not report and free ones are left out."""
-    predicted = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
-    real = {node: index for index, kernel in enumerate(executed) for node in kernel.nodes}
-    agreed, only_rules, only_runtime = 0, Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for node in graph.nodes:
-        for tensor in graph.activation_inputs(node):
-            producer = graph.producers.get(tensor)
-            if producer is None or node.name not in real or producer.name not in real:
-                continue
-            pair = operator_class(graph, producer), operator_class(graph, node)
-            if not free.isdisjoint(pair):
-                continue
-            by_rules = predicted[producer.name] == predicted[node.name]
-            by_runtime = real[producer.name] == real[node.name]
-            if by_rules == by_runtime:
-                agreed += 1
-            else:
-                (only_rules if by_rules else only_runtime)[pair] += 1
-    return Agreement(agreed, only_rules, only_runtime)
+BUSY = replace(RULES, free=frozenset())
 
 
 @pytest.fixture
@@ -71,7 +34,7 @@ def ran(*kernels: str) -> list[ExecutedKernel]:
 def test_edges_are_compared_one_by_one(graph: Graph) -> None:
     executed = ran("conv_0 batchnormalization_0", "relu_0", "flatten_0 gemm_0")
 
-    found = edge_agreement(graph, find_kernels(graph, RULES), executed)
+    found = edge_agreement(graph, find_kernels(graph, BUSY), executed, BUSY)
 
     # Alike: conv-normalization fused, relu-flatten apart. The rules fuse the relu and leave the linear layer alone.
     assert (found.edges, found.agreed) == (4, 2)
@@ -81,10 +44,10 @@ def test_edges_are_compared_one_by_one(graph: Graph) -> None:
 
 def test_free_and_unreported_operators_are_left_out(graph: Graph) -> None:
     kernels = find_kernels(graph, RULES)
-    free = edge_agreement(graph, kernels, ran("conv_0 batchnormalization_0", "relu_0", "flatten_0 gemm_0"), RULES.free)
+    free = edge_agreement(graph, kernels, ran("conv_0 batchnormalization_0", "relu_0", "flatten_0 gemm_0"), RULES)
 
     assert (free.edges, free.agreed) == (2, 1)
-    assert edge_agreement(graph, kernels, ran("conv_0", "relu_0", "gemm_0")).edges == 0
+    assert edge_agreement(graph, kernels, ran("conv_0", "relu_0", "gemm_0"), BUSY).edges == 0
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2_0_5", "squeezenet1_1", "ghostnet_x0_5", "regnet_x_400mf"])
@@ -100,7 +63,7 @@ def test_shipped_rules_agree_with_what_the_runtime_executes(runtime_name: str, n
     with loaded(runtime, graph, profile=True) as session:
         executed = session.executed_kernels(1)
 
-    found = edge_agreement(graph, find_kernels(graph, rules), executed, rules.free)
+    found = edge_agreement(graph, find_kernels(graph, rules), executed, rules)
 
     assert found.edges >= 50
     assert found.agreed / found.edges >= 0.95, f"by rules alone: {found.only_rules}, by the runtime alone: {found.only_runtime}"

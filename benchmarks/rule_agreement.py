@@ -1,0 +1,105 @@
+"""How far shipped fusion rules and the runtimes' own profilers agree: which operators share a kernel."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.campaigns import Bench, profile_taken
+from benchmarks.tables import markdown_table
+from latcast.datasets.store import Store
+from latcast.graph.ir import Graph
+from latcast.kernels.kernel import Kernel
+from latcast.kernels.rules import FusionRules, platform_rules
+from latcast.kernels.search import find_kernels, operator_classes
+from latcast.records import ExecutedKernel, Platform
+from latcast.spaces.catalogue import build
+
+RESULTS = Path(__file__).parent / "results" / "rule_agreement.json"
+
+SHOWN = 3
+"""Pairs of operators named of each sort."""
+
+
+class Agreement(NamedTuple):
+    """Edges between operators on which rules and runtime agree (same kernel, or not), and the pairs on which they do not."""
+
+    agreed: int
+    only_rules: Counter[tuple[str, str]]
+    only_runtime: Counter[tuple[str, str]]
+
+    @property
+    def edges(self) -> int:
+        return self.agreed + self.only_rules.total() + self.only_runtime.total()
+
+    def with_other(self, other: Agreement) -> Agreement:
+        """Both together."""
+        return Agreement(
+            self.agreed + other.agreed, self.only_rules + other.only_rules, self.only_runtime + other.only_runtime
+        )  # fmt: skip
+
+
+def edge_agreement(graph: Graph, kernels: Sequence[Kernel], executed: Sequence[ExecutedKernel], rules: FusionRules) -> Agreement:
+    """Compares edge by edge; operators that the runtime did not report and those that the rules call free are left out."""
+    classes = operator_classes(graph, rules)
+    predicted = {node: index for index, kernel in enumerate(kernels) for node in kernel.nodes}
+    real = {node: index for index, kernel in enumerate(executed) for node in kernel.nodes}
+    agreed, only_rules, only_runtime = 0, Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for node in graph.nodes:
+        for tensor in graph.activation_inputs(node):
+            producer = graph.producers.get(tensor)
+            if producer is None or node.name not in real or producer.name not in real:
+                continue
+            pair = classes[producer.name], classes[node.name]
+            if not rules.free.isdisjoint(pair):
+                continue
+            by_rules = predicted[producer.name] == predicted[node.name]
+            by_runtime = real[producer.name] == real[node.name]
+            if by_rules == by_runtime:
+                agreed += 1
+            else:
+                (only_rules if by_rules else only_runtime)[pair] += 1
+    return Agreement(agreed, only_rules, only_runtime)
+
+
+def judge_rules(bench: Bench, watch: Callable[[int, int], None] = lambda *_: None) -> dict[str, Any]:
+    """Shipped rules beside what was executed of the networks that a bench's profile measured.
+
+    Raises:
+        MeasurementError: There is no profile.
+    """
+    profiled = profile_taken(bench)
+    platform = Platform.parse(profiled["platform"])
+    rules = platform_rules(platform)
+    found, networks = Agreement(0, Counter(), Counter()), 0
+    with Store(profiled["store"]) as store:
+        measured = [each for each in store.measurements(platform=platform.id) if each.ok and each.executed]
+    for done, each in enumerate(measured):
+        watch(done, len(measured))
+        graph = build(each.reference)
+        found = found.with_other(edge_agreement(graph, find_kernels(graph, rules), each.executed, rules))
+        networks += 1
+    return {
+        "platform": platform.id, "networks": networks, "edges": found.edges, "agreed": found.agreed,
+        **{
+            name: [[*pair, count] for pair, count in pairs.most_common(SHOWN)]
+            for name, pairs in (("only_rules", found.only_rules), ("only_runtime", found.only_runtime))
+        },
+    }  # fmt: skip
+
+
+def agreement_table() -> str:
+    """A line for each platform."""
+    rows = []
+    for each in json.loads(RESULTS.read_text()).values():
+        pairs = [
+            ", ".join(f"{first} + {second} ({count})" for first, second, count in each[name]) or "none"
+            for name in ("only_rules", "only_runtime")
+        ]
+        share = f"{100 * each['agreed'] / each['edges']:.1f}"
+        rows.append([each["platform"], str(each["networks"]), str(each["edges"]), share, *pairs])
+    head = ["platform", "networks", "edges", "agree %", "most often by the rules alone", "by the runtime alone"]
+    return markdown_table(head, rows)
