@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,19 @@ def test_each_subject_is_measured_by_as_many_processes_as_asked(store: Store) ->
     assert (report.added, report.missing, report.complete) == (6, 0, True)
     for label in store.labels(platform=report.platform.id):
         assert (label.rounds, label.processes) == (6, 3)
+
+
+@pytest.mark.parametrize(("process_s", "workers"), [(None, 1), (3600.0, 1), (0.0, 2)])
+def test_a_batch_that_begins_after_a_process_has_had_its_time_gets_a_fresh_one(
+    store: Store, process_s: float | None, workers: int
+) -> None:
+    given = [replace(item, plan=replace(PLAN, batch_size=2)) for item in items("runs", "prints", "slow", "refused")]
+    report = Campaign(store, settings(), given, process_s=process_s).run()
+
+    measured = list(store.measurements(failed=True))
+    assert report.complete
+    assert len(measured) == 4
+    assert len({each.environment["moment"]["process"] for each in measured if each.ok}) == workers
 
 
 def test_failures_are_records_and_end_nothing(store: Store) -> None:

@@ -101,6 +101,8 @@ class Campaign:
         settings: The platform and how to start its worker.
         items: What to measure; of equal references the first counts.
         processes: Records wanted of each subject, each from another process.
+        process_s: Seconds of measuring after which the next batch gets a fresh worker process; None keeps one for each pass. What
+            one process keeps, its memory's layout above all, then counts as noise in a campaign that measures everything once.
         budget_s: No batch is begun after this many seconds; None sets no limit.
         progress: Called at every step.
         enough: Asked before every batch; once it says so, the campaign ends as it does when the budget is spent.
@@ -114,6 +116,7 @@ class Campaign:
         items: Iterable[CampaignItem],
         *,
         processes: int = 1,
+        process_s: float | None = None,
         budget_s: float | None = None,
         progress: Callable[[Progress], None] = lambda progress: None,
         enough: Callable[[Platform], bool] = lambda platform: False,
@@ -125,6 +128,7 @@ class Campaign:
         self._settings = settings
         self._items = list({(item.role, item.reference.key): item for item in reversed(list(items))}.values())[::-1]
         self._processes = processes
+        self._process_s = process_s
         self._budget_s = budget_s
         self._progress = progress
         self._enough = enough
@@ -145,15 +149,16 @@ class Campaign:
         self._added, self._failures = 0, {}
         with open_measurer(self._settings, self._sink) as client:
             self._counts = self._count(client.platform.id)
-            first_pass = True
+            fresh_s: float | None = self._seconds()
             while (waiting := self._waiting()) and not self._ends(client.platform):
-                if not first_pass:
-                    client.restart()
-                first_pass = False
                 for chunk in _chunks(waiting, client.lanes):
                     if self._ends(client.platform):
                         break
+                    if fresh_s is None or (self._process_s is not None and self._seconds() - fresh_s >= self._process_s):
+                        client.restart()
+                        fresh_s = self._seconds()
                     self._measure(client, chunk)
+                fresh_s = None
             platform = client.platform
         return CampaignReport(platform, self._added, dict(self._failures), self._total() - self._done(), self._seconds())
 

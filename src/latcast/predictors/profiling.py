@@ -82,6 +82,9 @@ LEAST_PART_S = 5.0
 TRAINING_SHARE = 0.08
 """Part of the budget kept for training."""
 
+PROCESS_SECONDS = 60.0
+"""Time that one worker process measures: processes differ in level by about 1 %, of which a profile by several keeps half."""
+
 TRIAL_PLAN = MeasurePlan(rounds=1, runs_per_round=1, warmup_runs=0, profile=True, profiled_runs=1)
 """For :func:`try_profiler`."""
 
@@ -356,7 +359,7 @@ def _measure_portion(
         return lookout is not None and lookout.enough(platform, time.monotonic() - part_start, part_s)
 
     left_s = max(LEAST_PART_S, part_s - spent_s)
-    return Campaign(store, settings, items, budget_s=left_s, progress=step, enough=enough).run()
+    return Campaign(store, settings, items, process_s=PROCESS_SECONDS, budget_s=left_s, progress=step, enough=enough).run()
 
 
 def profile(
