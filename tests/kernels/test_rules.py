@@ -174,6 +174,9 @@ def test_core_sets_are_processors_and_qualifiers_do_not_count(unit: str, kind: s
         ("local/ncnn-1.0/gpu/fp32", "ncnn", ""),
         ("local/ncnn-1.0/cpu4/int8", "ncnn", ""),
         ("local/ncnn-1.0/cpu4/fp32", "ncnn-cpu-fp32", "ncnn"),
+        ("local/openvino-2026.4/cpu1/fp32", "openvino-cpu-fp32", "openvino"),
+        ("local/openvino-2026.4/cpu1/int8", "openvino-int8", ""),
+        ("local/openvino-2026.4/gpu/fp32", "openvino", ""),
     ],
 )
 def test_a_platform_gets_the_most_special_rules_and_the_selection_of_its_gpu(platform: str, file: str, selection: str) -> None:
@@ -215,7 +218,7 @@ def test_a_runtime_without_rules_lists_those_with() -> None:
 def test_shipped_rules_leave_the_gpu_family_open() -> None:
     selections = {load_rules(name).selection for name in shipped_rules()}
 
-    assert selections == {"", "ncnn", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
+    assert selections == {"", "ncnn", "openvino", "tflite_gpu", "pytorch_vulkan", "pytorch_metal"}
 
 
 def test_rules_written_before_there_was_selection_are_still_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from platform import machine
 from typing import Any
 
@@ -15,6 +16,7 @@ from latcast.chips.chip_table import chips
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.writers.ncnn import to_ncnn_with_map
+from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels import FusionRules, find_kernels, kernel_type
 from latcast.kernels.selection import (
     FAMILY_VARIABLE,
@@ -31,6 +33,7 @@ from latcast.kernels.selection import (
 )
 from latcast.kernels.types.kernel_type import Columns
 from latcast.runtimes.ncnn import NcnnSession
+from latcast.runtimes.openvino_kernels import read_executed
 from latcast.spaces.catalogue import build, model
 
 SIZES = st.sampled_from([1, 7, 14, 28, 56, 112])
@@ -46,7 +49,9 @@ def convolutions(draw: st.DrawFn) -> tuple[int, ...]:
 
 @given(
     st.lists(convolutions(), min_size=1, max_size=20),
-    st.sampled_from([*(f"tflite_gpu:{family}" for family in family_names()), "pytorch_vulkan", "pytorch_metal", "ncnn"]),
+    st.sampled_from(
+        [*(f"tflite_gpu:{family}" for family in family_names()), "pytorch_vulkan", "pytorch_metal", "ncnn", "openvino"]
+    ),
 )
 def test_many_kernels_are_chosen_as_each_alone(rows: list[tuple[int, ...]], name: str) -> None:
     selection = selection_of(name)
@@ -405,3 +410,47 @@ def test_without_the_algorithm_that_is_told_ncnn_computes_other_digits(
     changing = [variant for variant, name in option.items() if not np.array_equal(result(name), usual)]
 
     assert changing == [variant for variant in option if kernel.partition(".")[2] == variant]
+
+
+OPENVINO_BY_GROUP = (
+    (64, 64, 4, "narrow"),
+    (64, 20, 4, "narrow"),
+    (15, 57, 3, "narrow"),
+    (68, 44, 4, ""),
+    (34, 8, 2, ""),
+    (128, 128, 4, ""),
+)
+"""Channels in and out, groups, and the variant that OpenVINO runs: 16, 16, 5, 17, 17 and 32 input channels a group."""
+
+
+@pytest.mark.parametrize(("in_channels", "out_channels", "groups", "variant"), OPENVINO_BY_GROUP)
+def test_openvino_computes_groups_of_no_more_channels_than_a_vector_holds_directly(
+    in_channels: int, out_channels: int, groups: int, variant: str
+) -> None:
+    configuration = conv(in_channels, out_channels, 14, groups=groups)
+    name = f"grouped_conv.{variant}" if variant else "grouped_conv"
+
+    assert selection_of("openvino").kernel("grouped_conv", configuration) == (name, configuration)
+
+
+@pytest.mark.parametrize(("kernel", "groups"), [("conv", 1), ("depthwise_conv", 8)])
+def test_openvino_has_one_kernel_for_other_convolutions_of_a_type(kernel: str, groups: int) -> None:
+    assert selection_of("openvino").kernel(kernel, conv(8, 8, 14, groups=groups))[0] == kernel
+
+
+@pytest.mark.parametrize(("in_channels", "out_channels", "groups", "variant"), OPENVINO_BY_GROUP)
+def test_openvino_says_itself_which_groups_it_computes_directly(
+    in_channels: int, out_channels: int, groups: int, variant: str
+) -> None:
+    openvino = pytest.importorskip("openvino")
+    flags = Path("/proc/cpuinfo")
+    if not flags.exists() or "avx512f" not in flags.read_text().split():
+        pytest.skip("vectors of other processors hold fewer channels")
+    b = GraphBuilder("groups")
+    graph = b.finish(b.conv(b.input((1, in_channels, 14, 14)), out_channels, 3, groups=groups))
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(to_onnx(graph)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    kinds = [each.kind for each in read_executed(compiled.get_runtime_model()) if each.kind.startswith("Convolution")]
+
+    assert kinds == [f"Convolution {'jit' if variant else 'brgconv'}_avx512_f32"]

@@ -131,6 +131,17 @@ def test_products_of_winograd_that_a_profile_lacks_are_as_fast_as_those_that_it_
     assert terms.latency_ms(kind, rows)[0] == pytest.approx(2 * float(term_values(kind, rows)[0] @ TRUTH))
 
 
+@pytest.mark.parametrize("known", ["conv grouped narrow", "conv grouped"])
+def test_odd_narrow_groups_that_a_profile_lacks_are_as_fast_as_others(known: str) -> None:
+    kind = kernel_type("grouped_conv.narrow")
+    sizes = {"batch": 1, "in_channels": 24, "out_channels": 24, "groups": 4, "in_h": 12, "in_w": 12, "out_h": 12, "out_w": 12}
+    others = dict.fromkeys(("kernel_h", "kernel_w"), 3) | dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
+    rows = np.array([kind.configuration({**sizes, **others, "padded": 1})])
+    terms = AnalyticalTerms({POOLED: TRUTH, known: 2 * TRUTH})
+
+    assert terms.latency_ms(kind, rows)[0] == pytest.approx(2 * float(term_values(kind, rows)[0] @ TRUTH))
+
+
 @pytest.mark.parametrize(
     ("type_name", "part", "whole", "values"),
     [

@@ -2,7 +2,7 @@
 
 A selection is written ``backend:family`` in fusion rules ("tflite_gpu:adreno6xx"): the backend is a small function that
 names the kernels, the GPU family is data (``gpu_families/``), the thresholds that the backend compares sizes with (Li et al.
-§3.2.2 and §4.1). A backend of CPUs ("ncnn") has none.
+§3.2.2 and §4.1). Backends of CPUs ("ncnn", "openvino") have none.
 """
 
 from __future__ import annotations
@@ -249,6 +249,23 @@ def select_ncnn(kernel_type: str, columns: Columns, thresholds: Thresholds) -> n
     return np.select([suits & few, suits], [f"{kernel_type}.winograd6", f"{kernel_type}.winograd"], kernel_type).astype(object)
 
 
+OPENVINO_NARROW = 16
+"""Channels of a group up to which OpenVINO's convolutions are computed directly: those of a vector."""
+
+
+def select_openvino(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
+    """OpenVINO in fp32 on CPUs with AVX-512: narrow groups directly (``jit_avx512``), all other groups as products of blocks.
+
+    oneDNN's ``brgconv`` refuses groups of no more input channels than a vector holds. That told what ran of each of the 845
+    grouped convolutions of two profiles and 31 published networks. What else it runs as follows from type and filter.
+    """
+    c = columns
+    if kernel_type != "grouped_conv":
+        return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+    narrow = c["in_channels"] / c["groups"] <= OPENVINO_NARROW
+    return np.where(narrow, "grouped_conv.narrow", "grouped_conv").astype(object)
+
+
 # Kernels of one type as those of another
 
 
@@ -297,7 +314,10 @@ def retype(name: str, other: str, configurations: np.ndarray) -> np.ndarray:
 
 SELECTIONS: Registry[KernelSelection] = Registry(
     "kernel selection",
-    {name: f"latcast.kernels.selection:select_{name}" for name in ("tflite_gpu", "pytorch_vulkan", "pytorch_metal", "ncnn")},
+    {
+        name: f"latcast.kernels.selection:select_{name}"
+        for name in ("tflite_gpu", "pytorch_vulkan", "pytorch_metal", "ncnn", "openvino")
+    },
     "latcast.selections",
 )
 """Backends by name; others are added as entry points of the group ``latcast.selections``."""

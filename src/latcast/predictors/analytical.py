@@ -44,6 +44,7 @@ PARTED: Mapping[str, str] = {"softmax strided": "softmax", **{name: "copy" for n
 
 _COARSE_PREFIXES = (
     ("conv 1x1", "conv 1x1"), ("conv 3x3", "conv kxk"), ("conv kxk", "conv kxk"), ("conv first", "conv first"),
+    ("conv grouped narrow", "conv grouped narrow"),
     ("conv on a vector", "linear vector"), ("depthwise pointwise", "depthwise pointwise"),
     ("depthwise wide", "depthwise wide"), ("depthwise", "depthwise"),
     *((f"activation {function}", "exponential") for function in ("sigmoid", "silu", "tanh", "mish", "elu", "softplus", "exp")),
@@ -53,8 +54,8 @@ _COARSE_PREFIXES = (
 )  # fmt: skip
 
 _COARSER = {
-    "conv grouped single": "conv grouped", "depthwise wide": "depthwise", "error function": "activation",
-    "exponential": "activation", "hard activation": "activation",
+    **dict.fromkeys(("conv grouped single", "conv grouped narrow"), "conv grouped"), "depthwise wide": "depthwise",
+    **dict.fromkeys(("error function", "exponential", "hard activation"), "activation"),
     **dict.fromkeys(("conv winograd6", "conv grouped winograd", "conv grouped winograd6"), "conv winograd"),
 }  # fmt: skip
 """Coarse classes to those that stood for them in bundles made before they were told apart, or stand for them where a profile has

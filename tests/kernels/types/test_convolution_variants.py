@@ -61,6 +61,61 @@ def test_winograd_in_larger_tiles_multiplies_64_times_for_36_results_in_each_gro
     assert kind.throughput_class(columns).tolist() == ["conv grouped winograd6"]
 
 
+def narrow(channels: int, out_channels: int, groups: int, size: int) -> dict[str, float | str]:
+    """Quantities and class of a 3x3 convolution that OpenVINO computes directly."""
+    b = GraphBuilder("narrow")
+    graph = b.finish(b.conv(b.input((1, channels, size, size)), out_channels, 3, groups=groups))
+    kind = kernel_type("grouped_conv.narrow")
+    [kernel] = [each for each in find_kernels(graph, rules_for("openvino", "fp32", "cpu1")) if each.kernel_type == kind.name]
+    columns = kind.columns(np.array([kernel.configuration]))
+    q = kind.quantities(columns)
+    return {
+        **{name: float(getattr(q, name)[0]) for name in ("flops", "input_elements", "output_elements", "weight_elements")},
+        "class": str(kind.throughput_class(columns)[0]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("group_in", "group_out", "lanes", "name"),
+    [
+        (16, 16, 16, "conv grouped narrow"),
+        (8, 8, 16, "conv grouped narrow"),
+        (8, 20, 32, "conv grouped narrow"),
+        (8, 6, 16, "conv grouped narrow unaligned"),
+        (6, 8, 16, "conv grouped narrow unaligned"),
+    ],
+)
+def test_narrow_groups_fill_vectors_of_16_lanes(group_in: int, group_out: int, lanes: int, name: str) -> None:
+    found = narrow(4 * group_in, 4 * group_out, 4, 10)
+
+    # 100 pixels, four groups.
+    assert found["flops"] == pytest.approx(2 * 9 * group_in * lanes * 4 * 100)
+    assert found["output_elements"] == pytest.approx(lanes * 4 * 100)
+    assert found["weight_elements"] == 9 * group_in * group_out * 4
+    assert found["input_elements"] == 4 * group_in * 100
+    assert found["class"] == name
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "lost"),
+    [
+        # Pixels 4 KiB apart fall into 32 of 2048 sets of 8 lines: 256 lines for the 2 x 256 and the 2 x 64 pixels of both maps.
+        (1024, 16, 1 / (1 + 0.5**4)),
+        (1024, 8, 1 / (1 + 2**4)),
+        # 2 KiB apart: 512 lines for 2 x 1024 pixels.
+        (512, 32, 1 / (1 + 0.25**4)),
+        # Less than 2 KiB apart the processor fetches ahead.
+        (256, 64, 0.0),
+    ],
+)
+def test_narrow_groups_fetch_lines_that_maps_of_far_pixels_displace(channels: int, size: int, lost: float) -> None:
+    groups = channels // 8
+
+    found = narrow(channels, channels, groups, size)
+
+    assert found["input_elements"] == pytest.approx(channels * size**2 + 64 * lost * groups * 2 * size**2)
+
+
 def test_a_grouped_convolution_one_by_one_copies_its_maps_twice() -> None:
     b = GraphBuilder("grouped")
     graph = b.finish(b.conv(b.input((1, 12, 4, 4)), 24, 3, groups=2))

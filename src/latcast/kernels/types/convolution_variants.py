@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from latcast.graph.ir import Graph, Node
+from latcast.kernels.cache_lines import LINE_ELEMENTS, missed
 from latcast.kernels.types.convolution import (
     CONV,
     DEPTHWISE_CONV,
@@ -65,6 +66,45 @@ def winograd_quantities(tile: int) -> Callable[[Columns], Quantities]:
     return of_tiles
 
 
+NARROW = LINE_ELEMENTS
+"""Channels that a vector of AVX-512 holds in fp32, as many as a line of a cache."""
+
+SECOND_CACHE = (2048, 8)
+"""Sets and ways of the second cache: 1 MiB."""
+
+FAR_CHANNELS = 512
+"""Channels from which on pixels lie 2 KiB or further apart: a page of 4 KiB holds too few for the processor to see a stride."""
+
+FETCHED = 64
+"""Elements that are read in order while one line is fetched that nothing asked for ahead: 12 ns, where an element takes 0.2."""
+
+
+def narrow_quantities(c: Columns) -> Quantities:
+    """Groups narrower than a vector, one after the other on maps whose channels lie last.
+
+    Whole vectors are computed and written, whatever share of their lanes a group has. A group goes over the whole map, and its
+    pixels are as far apart as the map has channels: where they are far apart and do not all fit into the sets of the second
+    cache that they fall into, a line is fetched for each.
+    """
+    plain = quantities(c)
+    group_out = c["out_channels"] / c["groups"]
+    vectors = np.ceil(group_out / NARROW) * NARROW / group_out
+    pixels = c["in_h"] * c["in_w"] + c["out_h"] * c["out_w"]
+    lost = np.where(c["in_channels"] >= FAR_CHANNELS, missed(pixels, c["in_channels"], SECOND_CACHE), 0.0)
+    return Quantities(
+        plain.flops * vectors,
+        plain.input_elements + FETCHED * lost * c["batch"] * c["groups"] * pixels,
+        plain.output_elements * vectors,
+        plain.weight_elements,
+    )
+
+
+def narrow_class(c: Columns) -> np.ndarray:
+    """Groups of whole quarters of a vector, and others."""
+    odd = (c["in_channels"] / c["groups"] % 4 != 0) | (c["out_channels"] / c["groups"] % 4 != 0)
+    return np.where(odd, "conv grouped narrow unaligned", "conv grouped narrow").astype(object)
+
+
 def split_quantities(c: Columns) -> Quantities:
     """A grouped convolution as one convolution a group, between a split and a concatenation that copy everything."""
     plain = quantities(c)
@@ -108,6 +148,7 @@ for _variant, _tile in (("winograd", WINOGRAD_TILE), ("winograd6", 6)):
 CONV_POINTWISE = add_kernel_variant(CONV, "pointwise", throughput_class=dense_class)
 DEPTHWISE_CONV_3X3 = add_kernel_variant(DEPTHWISE_CONV, "3x3", throughput_class=depthwise_class)
 DEPTHWISE_CONV_5X5 = add_kernel_variant(DEPTHWISE_CONV, "5x5", throughput_class=depthwise_5x5_class)
+GROUPED_CONV_NARROW = add_kernel_variant(GROUPED_CONV, "narrow", quantities=narrow_quantities, throughput_class=narrow_class)
 GROUPED_CONV_SPLIT = add_kernel_variant(GROUPED_CONV, "split", quantities=split_quantities)
 DEPTHWISE_POINTWISE = add_kernel_type(
     KernelType(
