@@ -14,7 +14,6 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.spaces.families.variants import DrawnSpace
 from latcast.spaces.synthetic.mixed_blocks import HEAD_SIZES, log_uniform, weighted
-from latcast.spaces.token_blocks import cut_windows, join_windows
 
 NAME = "random_rows"
 SIDES = (4, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 56)
@@ -175,23 +174,6 @@ def _joined(b: _Rows, x: str, rng: Random) -> str:
     few = max(size // rng.choice((2, 4, 8)), 1)
     first, second = b.slice(x, [0], [few], [axis]), b.slice(x, [few], [size], [axis])
     return b.concat([b.by_name(first, rng.choice(ALONE)), second], axis=axis)
-
-
-def _windows(b: _Rows, x: str, rng: Random) -> str:
-    """Rows in the order of square windows, through a normalisation, and back (Swin, DaViT)."""
-    rows, channels = b.extent(x)
-    side = round(rows**0.5)
-    window = rng.choice([size for size in (12, 8, 7, 5, 4, 2) if side % size == 0 and size < side] or [1])
-    extent = (side, side)
-    return b.reshape(join_windows(b, b.layer_norm(cut_windows(b, x, extent, window)), extent, window, 1), (1, rows, channels))
-
-
-def _context(b: _Rows, x: str, rng: Random) -> str:
-    """The mean of all rows, weighted by a softmax, through a narrow layer and added to each (GCNet)."""
-    channels = b.extent(x)[1]
-    weights = b.softmax(b.transpose(b.linear(x, 1), (0, 2, 1)))
-    narrow = b.linear(b.matmul(weights, x), max(channels // rng.choice((4, 8, 16)), 4))
-    return b.add(x, b.linear(b.relu(b.layer_norm(narrow)), channels))
 
 
 def _self_attention(b: _Rows, x: str, rng: Random) -> str:
