@@ -9,7 +9,7 @@ others contradict is dropped: a phone that throttles, another app.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -212,36 +212,3 @@ def _left_out(inverse: np.ndarray, weights: np.ndarray, devices: np.ndarray) -> 
         rows = np.flatnonzero(devices == device)
         found[rows] = np.linalg.solve(inverse[np.ix_(rows, rows)], weights[rows])
     return found
-
-
-def choose_measured(
-    log_ms: np.ndarray, count: int, similarity: np.ndarray | None = None, among: Collection[int] | None = None
-) -> list[int]:
-    """Networks whose measurement tells most of all others: the expected variance of the whole row falls the fastest.
-
-    Args:
-        log_ms: (platforms, networks) of the known platforms.
-        count: How many to choose; all where there are fewer.
-        similarity: (platforms,) weight of each.
-        among: Columns that may be chosen; any where None.
-
-    Returns:
-        Columns, in the order in which they were chosen.
-    """
-    weight = np.ones(len(log_ms)) if similarity is None else similarity
-    rows = log_ms - log_ms.mean(axis=1, keepdims=True)
-    rows = np.clip(rows - np.average(rows, axis=0, weights=weight), -1.0, 1.0)
-    covariance = (rows * weight[:, None]).T @ rows / weight.sum()
-    # A level is not known, and a part of every network's latency is its own.
-    covariance = covariance + np.diag(OWN_SHARE * np.diag(covariance)) + LEVEL_VARIANCE
-    chosen: list[int] = []
-    allowed = np.isin(np.arange(log_ms.shape[1]), range(log_ms.shape[1]) if among is None else sorted(among))
-    for _ in range(min(count, int(allowed.sum()))):
-        gain = (covariance**2).sum(axis=0) / (np.diag(covariance) + MEASUREMENT_VARIANCE)
-        gain[chosen] = -1.0
-        gain[~allowed] = -1.0
-        best = int(np.argmax(gain))
-        chosen.append(best)
-        column = covariance[:, best]
-        covariance = covariance - np.outer(column, column) / (column[best] + MEASUREMENT_VARIANCE)
-    return chosen

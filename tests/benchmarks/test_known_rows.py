@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.known_rows import KnownRows, Uncertainty, choose_measured, kind_similarity, predict_platform
+from benchmarks.known_rows import KnownRows, Uncertainty, kind_similarity, predict_platform
 from latcast.errors import TrainingError
 
 PLATFORMS, NETWORKS = 40, 12
@@ -168,13 +168,3 @@ def test_nothing_measured_or_hardly_any_platform_is_refused() -> None:
         predict_platform(known(), np.ones(PLATFORMS), np.array([], dtype=int), np.array([]))
     with pytest.raises(TrainingError, match="2 known platforms"):
         predict_platform(known(platforms=2), np.ones(2), EVENLY, NEW[EVENLY])
-
-
-def test_networks_are_chosen_that_tell_platforms_apart() -> None:
-    """Ends of the line show the slope; of networks in the middle one is as good as all."""
-    chosen = choose_measured(known().log_ms, 3)
-
-    assert len(set(chosen)) == 3
-    assert min(chosen) < 3
-    assert max(chosen) > 8
-    assert sorted(choose_measured(known().log_ms, 99)) == list(range(NETWORKS))

@@ -21,9 +21,6 @@ from latcast.spaces.pytorchcv import family_of as family_by_name
 TEST_SHARE = 0.3
 """Of the subjects."""
 
-SEEDS = tuple(range(20))
-"""Splits that a figure is the mean of, where nothing else is said."""
-
 SAME_DEVICE: Mapping[str, str] = MappingProxyType({"onefusion": "mi8se"})
 """Devices that are held out together with another one: both have a Snapdragon 710 (Li et al., Table 1)."""
 
