@@ -99,6 +99,14 @@ def cpu_list(text: str) -> str:
     return text
 
 
+Model = Annotated[
+    str,
+    Argument(
+        metavar="MODEL",
+        help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
+        autocompletion=complete_models,
+    ),
+]
 Models = Annotated[
     list[str],
     Argument(
