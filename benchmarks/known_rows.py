@@ -47,9 +47,6 @@ MOST_DROPPED = 3
 others say; so many at most, and never more than a third."""
 
 
-LEVEL_VARIANCE = 0.25
-"""Of the logarithm of how fast a device is, before anything was measured."""
-
 FEWEST_PLATFORMS = 3
 """Fewer known platforms say nothing of how platforms differ."""
 

@@ -68,10 +68,6 @@ class LatencyTable:
                 by_row = by_row - missing[:, worst]
         return self.rows(np.flatnonzero(rows)).columns(np.flatnonzero(columns))
 
-    def column_of(self) -> dict[str, int]:
-        """Key of each network's reference to its column."""
-        return {reference.key: index for index, reference in enumerate(self.networks)}
-
 
 def table_of(measurements: Iterable[Measurement]) -> LatencyTable:
     """One cell for each platform and network, the label of all its measurements.
