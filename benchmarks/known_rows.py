@@ -9,7 +9,7 @@ others contradict is dropped: a phone that throttles, another app.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -47,9 +47,6 @@ MOST_DROPPED = 3
 others say; so many at most, and never more than a third."""
 
 
-LEVEL_VARIANCE = 0.25
-"""Of the logarithm of how fast a device is, before anything was measured."""
-
 FEWEST_PLATFORMS = 3
 """Fewer known platforms say nothing of how platforms differ."""
 
@@ -62,14 +59,11 @@ class PredictedPlatform:
         log_ms: (networks,) expected logarithms of milliseconds.
         deviation: (networks,) their standard deviations.
         dropped: Positions among the measured networks of values that were dropped.
-        standardised_residual: How far the measured values lie from those expected from the known platforms: the root mean
-            square of standardised differences, about 1 for a device like the others.
     """
 
     log_ms: np.ndarray
     deviation: np.ndarray
     dropped: tuple[int, ...]
-    standardised_residual: float
 
 
 def kind_similarity(platforms: Sequence[str], others: Sequence[str]) -> np.ndarray:
@@ -103,27 +97,7 @@ class KnownRows:
     devices: np.ndarray
 
 
-@dataclass(frozen=True)
-class Uncertainty:
-    """Uncertainty of networks that no known platform ran, whose rows are predictions.
-
-    Attributes:
-        variance: (networks,) of the logarithm of a predicted column; 0 where it was measured.
-        covariance: (networks, measured) the same between networks: who measures one of a family learns of the others.
-    """
-
-    variance: np.ndarray
-    covariance: np.ndarray
-
-    @classmethod
-    def none(cls, networks: int, measured: int) -> Uncertainty:
-        """Of networks that the known platforms ran."""
-        return cls(np.zeros(networks), np.zeros((networks, measured)))
-
-
-def predict_platform(
-    known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty | None = None
-) -> PredictedPlatform:
+def predict_platform(known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray) -> PredictedPlatform:
     """Predicts all networks on a new platform.
 
     Args:
@@ -131,7 +105,6 @@ def predict_platform(
         similarity: (platforms,) of the new one to them, by kind.
         measured: (measured,) columns of the measured networks.
         log_ms: (measured,) their measured logarithms.
-        uncertainty: Of columns that are predictions.
 
     Raises:
         TrainingError: Nothing was measured, or fewer than three platforms are known.
@@ -141,20 +114,18 @@ def predict_platform(
             f"{len(measured)} measured networks and {len(known.log_ms)} known platforms; expected at least one network and "
             f"{FEWEST_PLATFORMS} platforms"
         )
-    uncertainty = uncertainty or Uncertainty.none(known.log_ms.shape[1], len(measured))
     kept = np.ones(len(measured), dtype=bool)
     while True:
-        part = Uncertainty(uncertainty.variance, uncertainty.covariance[:, kept])
-        found, contradiction = _regress(known, similarity, measured[kept], log_ms[kept], part)
+        found, contradiction = _regress(known, similarity, measured[kept], log_ms[kept])
         most = min(MOST_DROPPED, len(measured) // 3)
         if contradiction is None or (~kept).sum() >= most:
             dropped = tuple(int(position) for position in np.flatnonzero(~kept))
-            return PredictedPlatform(found.log_ms, found.deviation, dropped, found.standardised_residual)
+            return PredictedPlatform(found.log_ms, found.deviation, dropped)
         kept[np.flatnonzero(kept)[contradiction]] = False
 
 
 def _regress(
-    known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray, uncertainty: Uncertainty
+    known: KnownRows, similarity: np.ndarray, measured: np.ndarray, log_ms: np.ndarray
 ) -> tuple[PredictedPlatform, int | None]:
     """The new platform, and the measured value that the others contradict the most, if any."""
     rows = known.log_ms - known.log_ms[:, measured].mean(axis=1, keepdims=True)
@@ -170,18 +141,12 @@ def _regress(
     own = (weighted**2).sum(axis=0)
     joint = (1 - OWN_SHARE) * weighted.T @ weighted[:, measured]
     joint[measured, np.arange(len(measured))] += OWN_SHARE * own[measured]
-    own, joint = own + uncertainty.variance, joint + uncertainty.covariance
     observed = joint[measured] + MEASUREMENT_VARIANCE * np.eye(len(measured))
     precision = np.linalg.inv(observed)
     difference = log_ms - level - expected[measured]
     dual = precision @ difference
     left = own - ((joint @ precision) * joint).sum(axis=1)
-    found = PredictedPlatform(
-        level + expected + joint @ dual,
-        np.sqrt(np.maximum(left, MEASUREMENT_VARIANCE)),
-        (),
-        float(np.sqrt(difference @ dual / len(measured))),
-    )
+    found = PredictedPlatform(level + expected + joint @ dual, np.sqrt(np.maximum(left, MEASUREMENT_VARIANCE)), ())
     by_others = dual / np.diag(precision)
     standardised = np.abs(by_others) * np.sqrt(np.diag(precision))
     worst = int(np.argmax(standardised))
@@ -212,36 +177,3 @@ def _left_out(inverse: np.ndarray, weights: np.ndarray, devices: np.ndarray) -> 
         rows = np.flatnonzero(devices == device)
         found[rows] = np.linalg.solve(inverse[np.ix_(rows, rows)], weights[rows])
     return found
-
-
-def choose_measured(
-    log_ms: np.ndarray, count: int, similarity: np.ndarray | None = None, among: Collection[int] | None = None
-) -> list[int]:
-    """Networks whose measurement tells most of all others: the expected variance of the whole row falls the fastest.
-
-    Args:
-        log_ms: (platforms, networks) of the known platforms.
-        count: How many to choose; all where there are fewer.
-        similarity: (platforms,) weight of each.
-        among: Columns that may be chosen; any where None.
-
-    Returns:
-        Columns, in the order in which they were chosen.
-    """
-    weight = np.ones(len(log_ms)) if similarity is None else similarity
-    rows = log_ms - log_ms.mean(axis=1, keepdims=True)
-    rows = np.clip(rows - np.average(rows, axis=0, weights=weight), -1.0, 1.0)
-    covariance = (rows * weight[:, None]).T @ rows / weight.sum()
-    # A level is not known, and a part of every network's latency is its own.
-    covariance = covariance + np.diag(OWN_SHARE * np.diag(covariance)) + LEVEL_VARIANCE
-    chosen: list[int] = []
-    allowed = np.isin(np.arange(log_ms.shape[1]), range(log_ms.shape[1]) if among is None else sorted(among))
-    for _ in range(min(count, int(allowed.sum()))):
-        gain = (covariance**2).sum(axis=0) / (np.diag(covariance) + MEASUREMENT_VARIANCE)
-        gain[chosen] = -1.0
-        gain[~allowed] = -1.0
-        best = int(np.argmax(gain))
-        chosen.append(best)
-        column = covariance[:, best]
-        covariance = covariance - np.outer(column, column) / (column[best] + MEASUREMENT_VARIANCE)
-    return chosen

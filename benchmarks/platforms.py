@@ -334,6 +334,9 @@ def judge_all(folder: Path = RESULTS) -> dict[str, Any]:
         if not measured.bench.warm_up:
             name = measured.bench.name
             targets[name] = _kept(name, partial(judged, measured, pool, warm_ups))
+            for case in CASES:
+                found = targets[name]["cases"][case]
+                found["convolutions_from"] = found.pop("transfer").get("conv", {}).get("sources", [])
             if name in CURVES:
                 targets[name]["curve"] = _kept(f"curve-{name}", partial(curve, measured, pool))
     if not targets:
@@ -420,10 +423,10 @@ def _targets_table(document: Mapping[str, Any]) -> str:
     ]
     rows = []
     for name, target in document["targets"].items():
-        transfer = target["cases"]["whole pool"]["transfer"].get("conv", {})
+        sources = target["cases"]["whole pool"]["convolutions_from"]
         rows.append(
             [name, f"{target['label_error']:.1f}", str(target["kernels"]), f"{target['seconds']:.0f}",
-             *(_figures(target["cases"][case]) for case in CASES), ", ".join(transfer.get("sources", [])) or "scratch"]
+             *(_figures(target["cases"][case]) for case in CASES), ", ".join(sources) or "scratch"]
         )  # fmt: skip
     means = document["mean"]
     measured = means["measured"]

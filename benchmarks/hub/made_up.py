@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -150,8 +149,3 @@ def _rows(found: MadeUp, row: int, name: str) -> Iterator[dict[str, object]]:
             "executed": [],
             "moment": {},
         }
-
-
-def size_of(value: object) -> int:
-    """Bytes of a value as JSON."""
-    return len(json.dumps(value))

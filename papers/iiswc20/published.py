@@ -31,9 +31,6 @@ FEWEST_PHONES = 20
 KIND = "cpu"
 """Of unit: every phone ran the networks on one core."""
 
-LABELS = ("mean", "median")
-"""Of a network's 30 runs: the mean, as published and as the paper uses it, or the median."""
-
 NETWORK_CLUSTERS = ("small", "large", "giant")
 
 

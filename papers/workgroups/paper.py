@@ -33,9 +33,6 @@ CANDIDATES = "up to about 3,000"
 COMPETITIVE_PERCENT: Mapping[str, str] = {"conv": "about 9", "depthwise_conv": "69.4 (Mali), about 30 (Adreno)"}
 """Share of sizes within 15 % of the best (§4.1)."""
 
-WORST_OVER_BEST: Mapping[str, str] = {"conv": "8.02 (Mali), 3.58 (Adreno)", "depthwise_conv": "-"}
-"""Of ten sizes shown (§3.2)."""
-
 SPEEDUP = "11.2 % less latency on average, 32.8 % at most, over TFLite 2.1"
 """Effect on whole networks (Fig. 6, §4.2)."""
 

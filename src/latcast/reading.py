@@ -90,9 +90,9 @@ def read_lines(path: Path, *, error: type[LatcastError]) -> Iterator[tuple[int, 
         yield number + 1, rest
 
 
-def read_json(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_BYTES) -> Any:
+def read_json(path: Path, *, error: type[LatcastError]) -> Any:
     """A JSON file; see :func:`read_bytes` and :func:`parse_json`."""
-    return parse_json(read_bytes(path, error=error, most_bytes=most_bytes), str(path), error=error)
+    return parse_json(read_bytes(path, error=error), str(path), error=error)
 
 
 def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.known_rows import KnownRows, Uncertainty, choose_measured, kind_similarity, predict_platform
+from benchmarks.known_rows import KnownRows, kind_similarity, predict_platform
 from latcast.errors import TrainingError
 
 PLATFORMS, NETWORKS = 40, 12
@@ -34,7 +34,6 @@ def test_a_platform_like_the_known_ones_is_predicted_from_four_networks() -> Non
 
     assert np.abs(found.log_ms - NEW).max() < 0.05
     assert found.dropped == ()
-    assert found.standardised_residual < 3
 
 
 def test_its_level_alone_is_not_enough_to_know_its_slope() -> None:
@@ -141,40 +140,8 @@ def test_similarity_falls_with_each_difference_of_kind() -> None:
     assert kind_similarity(names[:1], names)[0].tolist() == pytest.approx([1.0, 1.0, 0.1, 0.18])
 
 
-def test_a_column_that_is_only_predicted_is_less_sure_and_learns_from_one_that_is_alike() -> None:
-    variance = np.zeros(NETWORKS)
-    variance[[10, 11]] = 0.04
-    measured = np.array([0, 4, 7, 10])
-    alone, together = np.zeros((NETWORKS, 4)), np.zeros((NETWORKS, 4))
-    alone[10, 3] = together[10, 3] = 0.04
-    together[11, 3] = 0.039
-    truth = NEW.copy()
-    truth[[10, 11]] += 0.3
-
-    sure = predict_platform(known(), np.ones(PLATFORMS), measured, truth[measured], Uncertainty.none(NETWORKS, 4))
-    apart, alike = (
-        predict_platform(known(), np.ones(PLATFORMS), measured, truth[measured], Uncertainty(variance, covariance))
-        for covariance in (alone, together)
-    )
-
-    assert apart.deviation[11] == pytest.approx(0.2, abs=0.03)
-    assert alike.deviation[11] < 0.1 < apart.deviation[11]
-    assert abs(alike.log_ms[11] - truth[11]) < abs(apart.log_ms[11] - truth[11])
-    assert sure.deviation[5] <= apart.deviation[5] + 0.02
-
-
 def test_nothing_measured_or_hardly_any_platform_is_refused() -> None:
     with pytest.raises(TrainingError, match="0 measured networks"):
         predict_platform(known(), np.ones(PLATFORMS), np.array([], dtype=int), np.array([]))
     with pytest.raises(TrainingError, match="2 known platforms"):
         predict_platform(known(platforms=2), np.ones(2), EVENLY, NEW[EVENLY])
-
-
-def test_networks_are_chosen_that_tell_platforms_apart() -> None:
-    """Ends of the line show the slope; of networks in the middle one is as good as all."""
-    chosen = choose_measured(known().log_ms, 3)
-
-    assert len(set(chosen)) == 3
-    assert min(chosen) < 3
-    assert max(chosen) > 8
-    assert sorted(choose_measured(known().log_ms, 99)) == list(range(NETWORKS))

@@ -9,10 +9,9 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.store import Store
-from latcast.devices.known_latencies import comparable, known_table
+from latcast.devices.known_latencies import known_table
 from latcast.devices.latency_table import LatencyTable
 from latcast.errors import DatasetError
-from latcast.records import Platform, Reference
 from tests.devices.runtimes import made_up_devices, records
 
 NCNN_BOARDS = """\
@@ -33,9 +32,9 @@ def test_a_store_and_a_file_hold_the_same(tmp_path: Path) -> None:
 
     for name in ("known.jsonl.gz", "known.sqlite"):
         found = known_table([str(tmp_path / name)])
-        column, row = found.column_of(), {platform: index for index, platform in enumerate(found.platforms)}
-        order = np.ix_([row[name] for name in few().platforms], [column[network.key] for network in few().networks])
-        assert found.latency_ms[order] == pytest.approx(few().latency_ms)
+        rows = [found.platforms.index(name) for name in few().platforms]
+        columns = [found.networks.index(network) for network in few().networks]
+        assert found.latency_ms[np.ix_(rows, columns)] == pytest.approx(few().latency_ms)
 
 
 def test_several_places_add_up(tmp_path: Path) -> None:
@@ -93,44 +92,3 @@ def test_a_folder_of_a_dataset_s_name_that_is_malformed_says_so(tmp_path: Path) 
 def test_a_place_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="cannot read measurements from"):
         known_table([str(tmp_path / "nothing.jsonl")])
-
-
-class TestComparable:
-    def table(self, cpus: int, gpus: int, int8: int = 0) -> LatencyTable:
-        names = [f"c{i}/tflite-2.10/2large/fp32" for i in range(cpus)]
-        names += [f"g{i}/tflite-2.10/gpu/fp16" for i in range(gpus)]
-        names += [f"q{i}/tflite-2.10/cpu1/int8" for i in range(int8)]
-        networks = tuple(Reference("usc_nas", {"name": name}, name) for name in "xyz")
-        return LatencyTable(tuple(names), networks, np.ones((len(names), 3)))
-
-    @pytest.mark.parametrize(
-        ("platform", "expected"),
-        [
-            ("n/ncnn-1.0/cpu4/fp32", {"c"}),
-            ("n/ncnn-1.0/gpu/fp32", {"g"}),
-            ("n/onnxruntime-1.31/cpu1/int8", {"q"}),
-            ("n/openvino-2026.4/cpu1/bf16", {"c", "g", "q"}),
-        ],
-    )
-    def test_a_new_platform_compares_with_those_of_its_kind(self, platform: str, expected: set[str]) -> None:
-        found = comparable(self.table(8, 8, 8), Platform.parse(platform))
-
-        assert {name[0] for name in found.platforms} == expected
-
-    def test_where_too_few_are_of_its_kind_all_stay(self) -> None:
-        assert len(comparable(self.table(7, 8), Platform.parse("n/ncnn-1.0/cpu4/fp32")).platforms) == 15
-
-    def test_those_that_ran_less_than_half_of_what_it_ran_do_not_count(self) -> None:
-        table = self.table(10, 0)
-        table.latency_ms[8:, :2] = np.nan
-        keys = {network.key for network in table.networks}
-
-        found = comparable(table, Platform.parse("n/ncnn-1.0/cpu4/fp32"), keys)
-
-        assert found.platforms == table.platforms[:8]
-
-    def test_networks_that_none_of_them_ran_are_left_out(self) -> None:
-        table = self.table(8, 8)
-        table.latency_ms[:8, 2] = np.nan
-
-        assert [network.name for network in comparable(table, Platform.parse("n/x-1/cpu1/fp32")).networks] == ["x", "y"]

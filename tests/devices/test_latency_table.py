@@ -54,7 +54,7 @@ def test_networks_of_equal_content_share_a_column_whatever_they_are_called() -> 
     found = table_of([published(A, "x", 1.0), again])
 
     assert found.latency_ms.tolist() == [[1.0], [2.0]]
-    assert found.column_of() == {network("x").key: 0}
+    assert found.networks == (network("x"),)
 
 
 def test_failures_and_kernels_give_no_cell() -> None:

@@ -80,7 +80,6 @@ def test_running_again_repeats_nothing_and_more_processes_add_to_it(store: Store
     assert (again.added, again.complete) == (0, True)
     assert list(store.measurements(failed=True)) == before
     assert Campaign(store, settings(), given, processes=2).run().added == 1
-    assert Campaign(store, settings(), given, processes=2, retry_failed=True).run().failures.keys() == {"refused_0"}
 
 
 def test_equal_references_are_one_subject_and_roles_are_two(store: Store) -> None:

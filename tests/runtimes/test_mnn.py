@@ -25,6 +25,7 @@ from latcast.runtimes.mnn_native import convert
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from tests.runtimes.fusions import fused
 
 WINOGRAD_MEMORY_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd's algorithm."""
@@ -60,11 +61,6 @@ known_fusions = pytest.mark.skipif(
 def executed(graph: Graph) -> tuple[ExecutedKernel, ...]:
     with loaded(Mnn(), graph, profile=True) as session:
         return session.executed_kernels(runs=2)
-
-
-def fused(kernels: tuple[ExecutedKernel, ...]) -> set[str]:
-    """Every kernel of several operators as one string."""
-    return {" ".join(kernel.nodes) for kernel in kernels if len(kernel.nodes) > 1}
 
 
 def one_operator(op_type: str) -> Graph:

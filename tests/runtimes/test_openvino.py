@@ -18,6 +18,7 @@ from latcast.runtimes.openvino import OpenVino
 from latcast.runtimes.protocol import Session
 from latcast.testing.contracts.runtimes import RuntimeContract, contract_inputs, loaded, reference_outputs, relative_error
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
+from tests.runtimes.fusions import CONVOLUTIONS, fused
 
 
 class TestOpenVino(RuntimeContract):
@@ -50,39 +51,14 @@ def executed(graph: Graph, precision: str = "fp32") -> tuple[ExecutedKernel, ...
         return session.executed_kernels(runs=2)
 
 
-def fused(kernels: tuple[ExecutedKernel, ...]) -> set[str]:
-    """Every kernel of several operators as one string."""
-    return {" ".join(kernel.nodes) for kernel in kernels if len(kernel.nodes) > 1}
-
-
 FUSED = {
-    "conv_stack": {"conv_0 batchnormalization_0 relu_0", "conv_1 relu_1", "conv_2 batchnormalization_1"},
-    "residual": {
-        "conv_0 batchnormalization_0 relu_0",
-        "conv_1 batchnormalization_1 relu_1",
-        "conv_2 batchnormalization_2 add_0 relu_2",
-    },
-    "depthwise": {
-        "conv_0 batchnormalization_0 clip_0",
-        "conv_1 batchnormalization_1 clip_1",
-        "conv_2 batchnormalization_2 clip_2",
-        "conv_3 batchnormalization_3 add_0",
-        "conv_4 batchnormalization_4 clip_3",
-        "conv_5 batchnormalization_5 clip_4",
-    },
+    **CONVOLUTIONS,
     "squeeze_excite": {
         "conv_0 batchnormalization_0 hardswish_0",
         "conv_1 relu_0",
         "conv_3 batchnormalization_1 sigmoid_0 mul_1",
         "conv_4 sigmoid_1 mul_2",
         "conv_5 sigmoid_2",
-    },
-    "concat_pool": {f"conv_{i} batchnormalization_{i} relu_{i}" for i in range(5)},
-    "channel_shuffle": {
-        "conv_0 batchnormalization_0 relu_0",
-        "conv_1 batchnormalization_1 relu_1",
-        "conv_2 batchnormalization_2",
-        "conv_3 batchnormalization_3 relu_2",
     },
     "linear_head": {"conv_0 batchnormalization_0 relu_0", "gemm_0 relu_1 gemm_1 softmax_0"},
 }

@@ -309,7 +309,7 @@ def _check_kind(unit_kind: str) -> None:
         raise LatcastError(f"the kind of unit is '{unit_kind}'; expected one of {', '.join(UNIT_KINDS)}")
 
 
-def nearest(chip: Chip, unit_kind: str, unit: str = "") -> Callable[[Chip | None], tuple[int, int]]:
+def nearest(chip: Chip, unit_kind: str) -> Callable[[Chip | None], tuple[int, int]]:
     """An order of chips by how alike their unit is to that of ``chip``: ``sorted(known, key=nearest(chip, "gpu"))``.
 
     The first number is the relation: the same chip (0), another bin of its silicon (1), the same core design, GPU or NPU class
@@ -322,8 +322,8 @@ def nearest(chip: Chip, unit_kind: str, unit: str = "") -> Callable[[Chip | None
     _check_kind(unit_kind)
 
     def part(of: Chip) -> tuple[str | None, str | None]:
-        cluster = of.cluster(unit)
         if unit_kind == "cpu":
+            cluster = of.cluster()
             return (cluster.design if cluster else None, None)
         return (of.gpu, of.gpu_family) if unit_kind == "gpu" else (of.npu, of.npu_family)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
@@ -14,14 +14,7 @@ if TYPE_CHECKING:
 
 
 def advise(
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
-            autocompletion=options.complete_models,
-        ),
-    ],
+    model: options.Model,
     on: Annotated[
         str,
         Option(

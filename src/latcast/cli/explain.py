@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
@@ -23,14 +23,7 @@ LIMIT_TEXTS = {
 
 
 def explain(
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
-            autocompletion=options.complete_models,
-        ),
-    ],
+    model: options.Model,
     on: options.On,
     shape: options.Shape = None,
     top: Annotated[int, Option("--top", help="How many kernels to show.", min=0)] = 10,

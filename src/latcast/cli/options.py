@@ -46,9 +46,6 @@ def _learn_from() -> Sequence[str]:
     return LEARN_FROM
 
 
-RENAMED_MODELS = {"physical": "analytical", "physical_residual": "analytical_gbdt, or with --learn-from networks analytical_gp"}
-
-
 def _gpu_family(value: str) -> str:
     """Says it to all that is asked later, here and in workers."""
     from latcast.kernels.selection import FAMILY_VARIABLE, family_named
@@ -65,8 +62,6 @@ def _gpu_family(value: str) -> str:
 def _model(value: str | None) -> str | None:
     from latcast.predictors.kernel_predictor import ANALYTICAL_GP, kernel_models
 
-    if value in RENAMED_MODELS:
-        raise typer.BadParameter(f"'{value}' is now {RENAMED_MODELS[value]}")
     return one_of(lambda: (*kernel_models(), ANALYTICAL_GP))(value)
 
 
@@ -104,6 +99,14 @@ def cpu_list(text: str) -> str:
     return text
 
 
+Model = Annotated[
+    str,
+    Argument(
+        metavar="MODEL",
+        help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
+        autocompletion=complete_models,
+    ),
+]
 Models = Annotated[
     list[str],
     Argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import print_json, warn
@@ -13,14 +13,7 @@ from latcast.cli.predict import print_predictions
 
 
 def report(
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
-            autocompletion=options.complete_models,
-        ),
-    ],
+    model: options.Model,
     on: options.On,
     output: Annotated[Path, Option("--output", "-o", help="The report, an HTML file.", metavar="FILE")] = Path("report.html"),
     overlay: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from latcast.cli import options
 from latcast.cli.output import (
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A model file (.onnx, .tflite, .pt2, .param) or a name that latcast models lists.",
-            autocompletion=options.complete_models,
-        ),
-    ],
+    model: options.Model,
     on: options.On,
     shape: Annotated[
         list[str],

@@ -21,9 +21,6 @@ from latcast.spaces.pytorchcv import family_of as family_by_name
 TEST_SHARE = 0.3
 """Of the subjects."""
 
-SEEDS = tuple(range(20))
-"""Splits that a figure is the mean of, where nothing else is said."""
-
 SAME_DEVICE: Mapping[str, str] = MappingProxyType({"onefusion": "mi8se"})
 """Devices that are held out together with another one: both have a Snapdragon 710 (Li et al., Table 1)."""
 
@@ -159,19 +156,18 @@ def by_group(group_of: Mapping[str, str], seed: int, test_share: float = TEST_SH
     return _split(sorted(group_of), frozenset(test))
 
 
-def by_device(platforms: Iterable[str], seed: int, test_share: float = TEST_SHARE) -> Split:
+def by_device(platforms: Iterable[str], seed: int) -> Split:
     """Random devices held out, each with all its platforms: all core sets, precisions and runtimes.
 
     Args:
         platforms: Platform ids.
         seed: Same seed, same split.
-        test_share: Part of the devices to test on; rounded, and at least one on each side.
 
     Raises:
-        DatasetError: Fewer than two devices, or a share outside 0 to 1.
+        DatasetError: Fewer than two devices.
     """
     names = sorted(set(platforms))
-    devices = by_network(map(device_of, names), seed, test_share)
+    devices = by_network(map(device_of, names), seed)
     held_out = frozenset(devices.test)
     return _split(names, frozenset(name for name in names if device_of(name) in held_out))
 

@@ -75,9 +75,16 @@ def held_out_networks(lineages: Sequence[str], fold: int, seed: int = 0) -> np.n
     return np.array([(part[name] if name else drawn[index]) == fold % 3 for index, name in enumerate(lineages)])
 
 
+MOST_OF_A_CHIP = 2
+"""Platforms of one chip, source and kind that are tried."""
+
+FEWEST_TESTED = 4
+"""Networks; platforms with fewer are not tried."""
+
+
 def trials_of_fold(
     platforms: Sequence[KnownPlatform], out: np.ndarray, fold: int, measured: Sequence[int] = MEASURED, *, draws: int = 2,
-    most_of_a_chip: int = 2, fewest_tested: int = 4, seed: int = 0,
+    seed: int = 0,
 ) -> Iterator[Trial]:  # fmt: skip
     """Trials on platforms that a model has not seen, some of each chip and dataset.
 
@@ -87,8 +94,6 @@ def trials_of_fold(
         fold: Its number.
         measured: Numbers of measured networks.
         draws: Of each number.
-        most_of_a_chip: Platforms of one chip, source and kind.
-        fewest_tested: Networks; platforms with fewer are left out.
         seed: Of the drawing.
     """
     rng = np.random.default_rng([seed, fold])
@@ -97,7 +102,7 @@ def trials_of_fold(
         each = platforms[index]
         key = (each.silicon, each.source, each.kind)
         held = out[each.networks]
-        if held.sum() < fewest_tested or seen[key] >= most_of_a_chip:
+        if held.sum() < FEWEST_TESTED or seen[key] >= MOST_OF_A_CHIP:
             continue
         seen[key] += 1
         for held_out in (NOTHING, NEW_NETWORKS, NEW_LINEAGES):
@@ -106,7 +111,7 @@ def trials_of_fold(
                     among = np.arange(len(held)) if held_out == NEW_NETWORKS else np.flatnonzero(~held)
                     chosen = rng.permutation(among)[:count]
                     tested = np.setdiff1d(np.flatnonzero(~held if held_out == NOTHING else held), chosen)
-                    if len(chosen) == count and len(tested) >= fewest_tested:
+                    if len(chosen) == count and len(tested) >= FEWEST_TESTED:
                         yield Trial(
                             each,
                             each.networks[chosen],

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-
-import numpy as np
 
 from latcast.datasets.importers import IMPORTERS
 from latcast.datasets.opening import open_measurements
 from latcast.devices.latency_table import LatencyTable, table_of
 from latcast.errors import DatasetError
 from latcast.folders import measurements_folder
-from latcast.records import Measurement, Platform
-
-FEWEST_COMPARABLE = 8
-"""A new device is compared with platforms of its own kind, that ran what it ran, where there are at least so many."""
+from latcast.records import Measurement
 
 
 def read_known(location: str, platforms: str = "*") -> Iterator[Measurement]:
@@ -76,36 +71,3 @@ def known_table(locations: Iterable[str], platforms: str = "*") -> LatencyTable:
         if platforms == "*":
             raise
         raise DatasetError(f"{problem} in {', '.join(named)} whose id is of the pattern '{platforms}'") from problem
-
-
-def without_empty_networks(table: LatencyTable) -> LatencyTable:
-    """The table without networks that none of its platforms ran."""
-    return table.columns(np.flatnonzero(~np.isnan(table.latency_ms).all(axis=0)))
-
-
-def comparable(table: LatencyTable, platform: Platform, measured: Collection[str] = ()) -> LatencyTable:
-    """The platforms that a new one compares with: those of its kind that ran at least half of what it ran.
-
-    A phone's GPU says little of another phone's CPU. Where fewer than :data:`FEWEST_COMPARABLE` platforms are left, all stay:
-    the model tells them apart by their signatures.
-
-    Args:
-        table: Known latencies.
-        platform: The new one.
-        measured: Keys of the networks that it ran.
-    """
-    kind = _kind(platform)
-    shared = [index for key, index in table.column_of().items() if key in measured]
-    ran = (~np.isnan(table.latency_ms[:, shared])).sum(axis=1)
-    enough = np.flatnonzero(ran >= len(shared) / 2)
-    rows = [int(index) for index in enough if _kind(Platform.parse(table.platforms[index])) == kind]
-    for some in (rows, enough):
-        if len(some) >= FEWEST_COMPARABLE:
-            return without_empty_networks(table.rows(some))
-    return table
-
-
-def _kind(platform: Platform) -> tuple[bool, str]:
-    on_gpu = platform.unit.partition("+")[0] in ("gpu", "webgpu")
-    # A GPU computes in 16 bits by itself, whatever the file says.
-    return on_gpu, "int8" if platform.precision == "int8" else "" if on_gpu else platform.precision

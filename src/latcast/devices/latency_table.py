@@ -68,31 +68,27 @@ class LatencyTable:
                 by_row = by_row - missing[:, worst]
         return self.rows(np.flatnonzero(rows)).columns(np.flatnonzero(columns))
 
-    def column_of(self) -> dict[str, int]:
-        """Key of each network's reference to its column."""
-        return {reference.key: index for index, reference in enumerate(self.networks)}
 
-
-def table_of(measurements: Iterable[Measurement], *, role: str = "network") -> LatencyTable:
+def table_of(measurements: Iterable[Measurement]) -> LatencyTable:
     """One cell for each platform and network, the label of all its measurements.
 
     Platforms and networks stand in the order in which they first occur.
 
     Raises:
-        DatasetError: No measurement of this role succeeded.
+        DatasetError: No measurement of a network succeeded.
     """
     cells: dict[tuple[str, str], list[Measurement]] = {}
     references: dict[str, Reference] = {}
     keys: dict[int, str] = {}
     for item in measurements:
-        if item.role == role and item.ok:
+        if item.role == "network" and item.ok:
             # Records of one import share their references, and hashing one is the costly part.
             key = keys.setdefault(id(item.reference), "") or item.reference.key
             keys[id(item.reference)] = key
             references.setdefault(key, item.reference)
             cells.setdefault((item.platform, key), []).append(item)
     if not cells:
-        raise DatasetError(f"found no measurement of a {role} that succeeded; expected at least one platform and network")
+        raise DatasetError("found no measurement of a network that succeeded; expected at least one platform and network")
     return _filled({cell: _label_ms(items) for cell, items in cells.items()}, references)
 
 

@@ -26,7 +26,7 @@ from latcast.predictors.bundle_index import scan_bundles
 from latcast.predictors.metrics import spearman
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import Platform, Unit
-from latcast.samplers import SAMPLERS
+from latcast.samplers.sampler import PriorSampler
 from latcast.spaces.kernel_space import KernelSpace
 from latcast.spaces.kernel_zoo import ConfigurationCounts
 
@@ -221,7 +221,7 @@ def ranked(found: Sequence[Similarity], by: str = "divergence", seed: int = 0) -
 
 
 def representative_configurations(
-    space: KernelSpace, listed: ConfigurationCounts, count: int, *, sampler: str = "prior", seed: int = 0
+    space: KernelSpace, listed: ConfigurationCounts, count: int, *, seed: int = 0
 ) -> list[Configuration]:
     """Kernels by which a platform is recognised (§5.1): some as networks have them, the others in fine-grained sweeps.
 
@@ -232,10 +232,9 @@ def representative_configurations(
         space: Valid configurations of the kernel type.
         listed: Configurations of networks, from which the sampler learns.
         count: How many; fewer where the space has hardly more.
-        sampler: Name in :data:`latcast.samplers.SAMPLERS`; LitePred's is ``vae``.
         seed: Of every random choice.
     """
-    drawn = SAMPLERS.get(sampler)(space, listed, seed).suggest(count)
+    drawn = PriorSampler(space, listed, seed).suggest(count)
     found = dict.fromkeys(drawn[: count - round(SWEPT_SHARE * count)])
     for start in drawn:
         for row in _sweeps(space, start):

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from latcast.fusion.connections import Connections, find_connections
-from latcast.fusion.decision import ALPHA, CONFIDENCE, Answer, TimedBatch, aligned, decide, estimate
+from latcast.fusion.decision import ALPHA, Answer, TimedBatch, aligned, decide, estimate
 from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.surroundings import Surroundings, choose_surroundings
@@ -171,7 +171,6 @@ class Detector:
         budget_s: Seconds for everything.
         operators: Every ordered pair of these is tested; of :func:`tested_operators` where None.
         alpha: Part of the shorter operator's time that must be saved.
-        confidence: Probability that an answer must have.
         watch: Told at every step.
         clock: Seconds that pass; of a made-up runtime its own.
     """
@@ -183,14 +182,13 @@ class Detector:
         budget_s: float,
         operators: Sequence[str] | None = None,
         alpha: float = ALPHA,
-        confidence: float = CONFIDENCE,
         watch: Callable[[DetectionProgress], None] = lambda step: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stopwatch = stopwatch
         self._budget_s = budget_s
         self._operators = tested_operators() if operators is None else tuple(operators)
-        self._alpha, self._confidence = alpha, confidence
+        self._alpha = alpha
         self._watch, self._clock = watch, clock
         self._start_s = clock()
         self._levels: dict[str, float] = {}
@@ -236,7 +234,7 @@ class Detector:
         key = (case.question, case.setting)
         if key not in self._answers:
             self._answers[key] = decide(
-                case, self._batches_of(case), alpha=self._alpha, confidence=self._confidence,
+                case, self._batches_of(case), alpha=self._alpha,
                 hidden_cost=self._hidden_cost(case), kernel=self._stopwatch.quantity.kernel if len(case.elements) > 1 else 0.0,
             )  # fmt: skip
         return self._answers[key]

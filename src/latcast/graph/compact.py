@@ -31,7 +31,6 @@ import lzma
 import re
 import zlib
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -126,24 +125,7 @@ def with_derived_names(graph: Graph) -> Graph:
                 names[name] = output_name(node.name, position)
     if len(set(names.values())) < len(names):
         return graph  # a name of the file's happens to be one that would be given
-    for name in graph.tensors:
-        names.setdefault(name, name)
-    nodes = [
-        replace(
-            node,
-            inputs=tuple(names.get(name, name) for name in node.inputs),
-            outputs=tuple(map(names.get, node.outputs, node.outputs)),
-        )
-        for node in graph.nodes
-    ]
-    return replace(
-        graph,
-        nodes=tuple(nodes),
-        outputs=tuple(names[name] for name in graph.outputs),
-        tensors={names[name]: tensor for name, tensor in graph.tensors.items()},
-        weights=frozenset(names[name] for name in graph.weights),
-        constants={names[name]: value for name, value in graph.constants.items()},
-    )
+    return graph.renamed(names)
 
 
 def pack(graph: Graph) -> bytes:

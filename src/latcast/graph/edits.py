@@ -6,7 +6,7 @@ change asks for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -348,23 +348,18 @@ def smaller_images(graph: Graph) -> dict[str, Shape]:
     return found
 
 
-def rounded_channels(channels: int, multiples: Sequence[int] = (4, 8, 16, 32), most: float = 0.25) -> list[int]:
-    """Numbers of channels that are multiples of powers of two, next to one that is none of the largest.
-
-    Args:
-        channels: What there is.
-        multiples: Of what.
-        most: By which part of it the number may change.
+def rounded_channels(channels: int) -> list[int]:
+    """Multiples of 4, 8, 16 and 32 next to a number of channels that is no multiple, at most a quarter of it away.
 
     Example:
         >>> rounded_channels(30), rounded_channels(64), rounded_channels(116)
         ([32, 28, 24], [], [120, 112, 128, 96])
     """
     found: dict[int, None] = {}
-    for multiple in multiples:
+    for multiple in (4, 8, 16, 32):
         if channels % multiple:
             down = channels // multiple * multiple
             for size in (down, down + multiple):
-                if size > 0 and abs(size - channels) <= most * channels:
+                if size > 0 and abs(size - channels) <= channels / 4:
                     found[size] = None
     return sorted(found, key=lambda size: (abs(size - channels), -size))

@@ -59,6 +59,11 @@ class Node:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     domain: str = ""
 
+    def renamed(self, names: Mapping[str, str]) -> Node:
+        """The operator with some tensors called otherwise."""
+        inputs, outputs = (tuple(names.get(name, name) for name in listed) for listed in (self.inputs, self.outputs))
+        return replace(self, inputs=inputs, outputs=outputs)
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -169,6 +174,18 @@ class Graph:
             tensors={name: tensor for name, tensor in changed.tensors.items() if name in used},
             weights=frozenset(name for name in changed.weights if name in used),
             constants={name: value for name, value in changed.constants.items() if name in used},
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> Graph:
+        """The network with some tensors called otherwise."""
+        return replace(
+            self,
+            nodes=tuple(node.renamed(names) for node in self.nodes),
+            inputs=tuple(names.get(name, name) for name in self.inputs),
+            outputs=tuple(names.get(name, name) for name in self.outputs),
+            tensors={names.get(name, name): tensor for name, tensor in self.tensors.items()},
+            weights=frozenset(names.get(name, name) for name in self.weights),
+            constants={names.get(name, name): value for name, value in self.constants.items()},
         )
 
     @property

@@ -375,12 +375,8 @@ class Refitter:
     def start(self) -> None:
         """Serves the newest version that is kept, and fits where measurements have come since."""
         newest = self._database.newest_model()
-        if newest is not None:
-            try:
-                self._served.serve(newest)
-            except (LatcastError, KeyError, TypeError, ValueError) as problem:
-                _LOG.warning("version %d of the model cannot be served and is fitted again: %s", newest.number, problem)
-                newest = None
+        if newest is not None and not self._serve(newest):
+            newest = None
         if self._seed and self._served.model is None:
             try:
                 self._served.serve_seed()
@@ -389,6 +385,15 @@ class Refitter:
         if newest is None or newest.measurements != len(self._database):
             self._news.set()
         self._thread.start()
+
+    def _serve(self, version: ModelVersion) -> bool:
+        """Whether a version that is kept can be served; then it is."""
+        try:
+            self._served.serve(version)
+        except (LatcastError, KeyError, TypeError, ValueError) as problem:
+            _LOG.warning("version %d of the model cannot be served and is fitted again: %s", version.number, problem)
+            return False
+        return True
 
     def notify(self) -> None:
         """Says that there are new measurements."""
@@ -401,10 +406,7 @@ class Refitter:
         if number is not None and (serving is None or serving.number < number):
             newest = self._database.newest_model()
             if newest is not None:
-                try:
-                    self._served.serve(newest)
-                except (LatcastError, KeyError, TypeError, ValueError) as problem:
-                    _LOG.warning("version %d of the model cannot be served: %s", newest.number, problem)
+                self._serve(newest)
         serving = self._served.version
         if serving is None or serving.measurements != len(self._database):
             self._news.set()

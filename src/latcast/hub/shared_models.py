@@ -30,28 +30,9 @@ def packed_shapes(graph: Graph) -> bytes:
         HubError: It is larger than what is kept.
         ModelError: It cannot be packed.
     """
-    inputs = {name: f"input_{index}" for index, name in enumerate(graph.inputs)}
-    nodes = tuple(
-        replace(
-            node,
-            name=f"{node.op_type.lower()}_{index}",
-            inputs=tuple(inputs.get(name, name) for name in node.inputs),
-            outputs=tuple(inputs.get(name, name) for name in node.outputs),
-        )
-        for index, node in enumerate(graph.nodes)
-    )
-    found = pack(
-        with_derived_names(
-            replace(
-                graph,
-                name="model",
-                inputs=tuple(inputs.values()),
-                outputs=tuple(inputs.get(name, name) for name in graph.outputs),
-                nodes=nodes,
-                tensors={inputs.get(name, name): tensor for name, tensor in graph.tensors.items()},
-            )
-        )
-    )
+    renamed = graph.renamed({name: f"input_{index}" for index, name in enumerate(graph.inputs)})
+    nodes = tuple(replace(node, name=f"{node.op_type.lower()}_{index}") for index, node in enumerate(renamed.nodes))
+    found = pack(with_derived_names(replace(renamed, name="model", nodes=nodes)))
     if len(found) > MAX_GRAPH_BYTES:
         raise HubError(
             f"the model's shapes take {len(found)} bytes; at most {MAX_GRAPH_BYTES} are kept, so there is no link to it"

@@ -106,7 +106,6 @@ class Campaign:
         budget_s: No batch is begun after this many seconds; None sets no limit.
         progress: Called at every step.
         enough: Asked before every batch; once it says so, the campaign ends as it does when the budget is spent.
-        retry_failed: Measure subjects again whose failure is in the store.
     """
 
     def __init__(
@@ -120,7 +119,6 @@ class Campaign:
         budget_s: float | None = None,
         progress: Callable[[Progress], None] = lambda progress: None,
         enough: Callable[[Platform], bool] = lambda platform: False,
-        retry_failed: bool = False,
     ) -> None:
         if processes < 1:
             raise MeasurementError(f"a campaign over {processes} processes measures nothing; expected at least 1")
@@ -132,7 +130,6 @@ class Campaign:
         self._budget_s = budget_s
         self._progress = progress
         self._enough = enough
-        self._retry_failed = retry_failed
         self._counts: dict[CampaignItem, int] = {}
         self._failures: dict[str, str] = {}
         self._added = 0
@@ -168,7 +165,7 @@ class Campaign:
         counts = {}
         for item in self._items:
             tally = tallies[item.role].get(item.reference.key, Tally())
-            if self._retry_failed or not tally.failed:
+            if not tally.failed:
                 counts[item] = tally.succeeded
         return counts
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -237,23 +236,6 @@ def release(*, kept: Path | None = None, write: Write = write_directly) -> int:
             _set(folder / _GOVERNOR, old[_GOVERNOR], write)
     kept.unlink(missing_ok=True)
     return len(before)
-
-
-@contextmanager
-def pinned(
-    khz: int | None = None,
-    cpus: Sequence[int] | None = None,
-    *,
-    root: Path = SYS,
-    kept: Path | None = None,
-    write: Write = write_directly,
-) -> Iterator[tuple[Clock, ...]]:
-    """CPUs at one frequency until the context ends; arguments and errors as of :func:`pin`."""
-    done = pin(khz, cpus, root=root, kept=kept, write=write)
-    try:
-        yield done
-    finally:
-        release(kept=kept, write=write)
 
 
 def _chosen(cpus: Sequence[int] | None, root: Path) -> tuple[Clock, ...]:

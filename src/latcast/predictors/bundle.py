@@ -31,7 +31,7 @@ from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
 from latcast.predictors.analytical import DEPTH, LOOPS, POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
-from latcast.predictors.card import card_text, in_present_words, present_model
+from latcast.predictors.card import card_text
 from latcast.predictors.device_forecast import DeviceForecast
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
@@ -49,7 +49,6 @@ from latcast.predictors.kernel_predictor import (
 from latcast.predictors.layout_copies import LAYOUT_TERMS
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.regressors import regressor_from_arrays
-from latcast.predictors.regressors.gaussian_process import GaussianProcessCorrection
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
 
@@ -68,9 +67,6 @@ MOST_SOURCES, DEEPEST_SOURCES = 8, 4
 
 _AFFINE, _CORRECTED = "affine", "affine with warm caches"
 """The kinds of calibration terms, as written: without and with a short-network correction; another is of a later version."""
-
-_REGRESSORS_READ_AS = {"smooth_factor": "gaussian_process"}
-"""Names of regressors in older bundles, and those of today."""
 
 Part = TypeVar("Part")
 
@@ -256,14 +252,6 @@ def _named_arrays(found: KernelPredictor) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _regressor(entry: Mapping[str, Any]) -> str:
-    return _REGRESSORS_READ_AS.get(entry["regressor"], str(entry["regressor"]))
-
-
-def _model(entry: Mapping[str, Any]) -> str:
-    return present_model(entry["model"], of_networks=_regressor(entry) == GaussianProcessCorrection.kind)
-
-
 def _document(files: BundleFiles, name: str) -> dict[str, Any]:
     """A JSON file: an object of a schema that this version reads."""
     data = files.read(name)
@@ -337,9 +325,8 @@ class _Reader:
             raise self.files.damaged(name, reason) from problem
 
     def summary(self) -> BundleSummary:
-        document = _document(self.files, "card.json")
-        document.pop("schema")
-        card = self.part("card.json", lambda: in_present_words(document))
+        card = _document(self.files, "card.json")
+        card.pop("schema")
         environment = self.part("platform.json", lambda: dict(self.document["environment"]))
         platform = self.part("platform.json", lambda: Platform.parse(str(self.document["platform"])))
         return BundleSummary(platform.id, {**card, **({"environment": environment} if environment else {})})
@@ -354,7 +341,7 @@ class _Reader:
         return PlatformPredictor(
             platform=Platform.parse(summary.platform),
             rules=rules,
-            analytical=self.part("platform.json", self.analytical),
+            analytical=self.part("platform.json", lambda: _analytical(self.document["physical"])),
             kernels=kernels,
             network=self.part("platform.json", self.network),
             interval=self.part("platform.json", self.interval),
@@ -369,12 +356,6 @@ class _Reader:
             return None
         arrays = self.arrays(DEVICE_FILE)
         return self.part(DEVICE_FILE, lambda: DeviceForecast.from_arrays(tuple(str(name) for name in entry["members"]), arrays))
-
-    def analytical(self) -> AnalyticalTerms:
-        data = self.document["physical"]
-        if POOLED not in data["coefficients_ms"]:
-            raise ValueError(f"found the analytical terms {data['terms']}, expected {list(TERMS)} with a class '{POOLED}'")
-        return _analytical(data)
 
     def network(self) -> CalibrationTerms:
         kind = self.document["network"]["kind"]
@@ -420,7 +401,7 @@ class _Reader:
                 )
             if len(set(entry[key])) != len(entry[key]):
                 raise ValueError(f"found {key} of '{name}' twice, expected each once")
-        if _model(entry) not in (*kernel_models(), ANALYTICAL_GP, TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
+        if entry["model"] not in (*kernel_models(), ANALYTICAL_GP, TRANSFERRED) or entry["file"] != f"kernels/{name}.safetensors":
             raise ValueError(f"found the model '{entry['model']}' of '{name}' in '{entry['file']}', expected a known one")
 
     def arrays(self, file: str) -> dict[str, np.ndarray]:
@@ -439,9 +420,9 @@ class _Reader:
         for key, array in own.items():
             if array.dtype not in (np.float32, np.float64, np.int32, np.int64):
                 raise ValueError(f"found the array '{key}' of {array.dtype}, expected floats or integers")
-        regressor = None if entry["regressor"] is None else regressor_from_arrays(_regressor(entry), own)
+        regressor = None if entry["regressor"] is None else regressor_from_arrays(str(entry["regressor"]), own)
         return KernelPredictor(
-            name, _model(entry), regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
+            name, entry["model"], regressor, in_present_fields(kind, fields, low), in_present_fields(kind, fields, high),
             int(entry["samples"]), tuple(entry["features"]), self.base(name, entry.get("transferred"), arrays, depth),
             self.seen(kind, entry.get("seen"), fields), None if tuple(fields) == kind.fields else tuple(fields),
         )  # fmt: skip

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from latcast.predictors.analytical import AnalyticalTerms, throughputs
-from latcast.predictors.kernel_predictor import ANALYTICAL, ANALYTICAL_GBDT, ANALYTICAL_GP
 
 if TYPE_CHECKING:
     from latcast.predictors.platform_predictor import PlatformPredictor
@@ -45,19 +44,13 @@ TRAINING_KEYS = "training_networks"
 """Under this name a card lists the reference keys of the networks that a predictor was trained on."""
 
 TRAINING_LINEAGES = "training_lineages"
-"""Under this name a card lists the lineages of these networks; older cards do not."""
+"""Under this name a card lists the lineages of these networks, where they are known."""
 
 FEWEST_JUDGED = 20
 """Networks held out below which a 90 % interval is too short of evidence: each side leaves out one in twenty."""
 
 SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "label_error", "trained_on", "licence")
 """What a list of platforms shows of a card."""
-
-_SPLIT_HALF = "noise_floor"
-"""Older cards state the whole difference between the labels' halves under this key."""
-
-_LEARN_FROM = "way"
-"""Older cards state what was learned from under this key."""
 
 _NOT_STATED = "not stated"
 
@@ -114,26 +107,6 @@ def card_warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
     if judged is not None and judged < FEWEST_JUDGED:
         return (*own, f"the predictor's error and interval rest on {judged} networks alone; measure longer (latcast profile)")
     return own
-
-
-def in_present_words(card: Mapping[str, Any]) -> dict[str, Any]:
-    """A card as written, under the keys and model names of today."""
-    found = {key: value for key, value in card.items() if key not in (_SPLIT_HALF, _LEARN_FROM)}
-    difference = card.get(_SPLIT_HALF)
-    if difference is not None:
-        found.setdefault("label_error", difference / 2)
-    if _LEARN_FROM in card:
-        found.setdefault("learn_from", card[_LEARN_FROM])
-    if isinstance(found.get("model"), str):
-        found["model"] = present_model(found["model"], of_networks=found.get("learn_from") == "networks")
-    return found
-
-
-def present_model(name: str, *, of_networks: bool) -> str:
-    """The name of today of a model that an older bundle names; one name stood for two models."""
-    if name == "physical_residual":
-        return ANALYTICAL_GP if of_networks else ANALYTICAL_GBDT
-    return ANALYTICAL if name == "physical" else name
 
 
 def _short_networks(predictor: PlatformPredictor) -> str:

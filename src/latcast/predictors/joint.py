@@ -139,21 +139,6 @@ class JointLatency:
         return float(low), float(high)
 
 
-def joint_latency(predictor: PlatformPredictor, a: Graph, b: Graph) -> JointLatency:
-    """What is known of the latencies of two networks on one platform, together.
-
-    Example:
-        >>> import latcast
-        >>> from latcast.predictors.joint import joint_latency
-        >>> phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
-        >>> small, large = latcast.build(latcast.model("resnet18")), latcast.build(latcast.model("resnet34"))
-        >>> joint_latency(phone, small, large).faster_probability()
-        0.0
-    """
-    of_a, of_b = predictor.predict_many([a, b])
-    return joint_of(of_a, of_b, float(error_correlation(predictor, [a, b])[0, 1]))
-
-
 def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
     """Two predictions whose errors have a correlation.
 

@@ -129,8 +129,6 @@ def outlook(
     known: int,
     expected: float,
     left_s: float,
-    *,
-    seed: int = 0,
 ) -> Outlook:
     """The larger of both estimates.
 
@@ -141,11 +139,10 @@ def outlook(
         known: Networks that a predictor of all would learn from now.
         expected: The same at the end of the measuring.
         left_s: Until then.
-        seed: Of the drawings.
     """
     judged = len(actual_ms)
     errors = _off(predicted_ms, actual_ms)
-    drawn = np.random.default_rng(seed).integers(0, judged, (DRAWINGS, judged))
+    drawn = np.random.default_rng(0).integers(0, judged, (DRAWINGS, judged))
     networks = np.array(learned_from, dtype=np.float64)
     floor, slope = fit_curves(networks, np.vstack([errors.mean(axis=1), errors[:, drawn].mean(axis=2).T]))
     now = np.sqrt(floor + slope / known)

@@ -243,14 +243,6 @@ class WholeNetworkFit:
     overhead_ms: float
     factors: Mapping[str, GaussianProcessCorrection]
 
-    def log_factors(self, terms: NetworkTerms) -> np.ndarray:
-        """Logarithm of the factor of each distinct kernel, (kernels,); 0 for types that nothing is known of."""
-        found = np.zeros(len(terms.values))
-        for kernels in terms.types:
-            if kernels.name in self.factors:
-                found[kernels.rows] = self.factors[kernels.name].log_factor(kernels.sizes)
-        return found
-
 
 def fit_whole_networks(terms: NetworkTerms, latency_ms: np.ndarray, platform: Platform) -> WholeNetworkFit:
     """Fits analytical terms and corrections to whole networks.

@@ -143,13 +143,3 @@ class ThrottleWatch:
         if limit is not None and limit < LEAST_LIMIT:
             found.append(f"clocks are limited to {limit:.0%}")
         return tuple(found)
-
-
-def flagged_from(latencies_ms: Sequence[float]) -> int | None:
-    """The first burst of one network at which it is flagged as slow; None where none is.
-
-    Args:
-        latencies_ms: Of each burst in order.
-    """
-    watch = RisingLatencies()
-    return next((number for number, latency_ms in enumerate(latencies_ms) if watch.add("network", latency_ms)), None)

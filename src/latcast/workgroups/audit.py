@@ -22,7 +22,6 @@ class Importance:
 
     Attributes:
         rule: "I" to "V".
-        passing: How many sizes follow the rule.
         score: S_r of eq. 8, from 0 (as the worst size) to 1 (as the best); None where no size follows it, or where it cannot be
             evaluated.
         above_chance: ``score`` minus that of a filter that lets sizes pass at random, which is far from 0.
@@ -30,7 +29,6 @@ class Importance:
     """
 
     rule: str
-    passing: int
     score: float | None
     above_chance: float | None
     why: str
@@ -57,9 +55,9 @@ def importances(sweep: Sweep) -> list[Importance]:
 
 def _importance(found: Judgement, terms: np.ndarray, chance: float) -> Importance:
     if found.passes is None or not found.passes.any():
-        return Importance(found.rule, 0, None, None, found.why)
+        return Importance(found.rule, None, None, found.why)
     score = float(terms[found.passes].mean())
-    return Importance(found.rule, int(found.passes.sum()), score, score - chance, found.why)
+    return Importance(found.rule, score, score - chance, found.why)
 
 
 UTILISATION = (

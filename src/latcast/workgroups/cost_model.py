@@ -8,7 +8,7 @@ chosen by the likelihood of what was measured, never by what is to be predicted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -283,7 +283,7 @@ class TuningRun:
 
 def tune(
     sweeps: Sequence[Sweep], order: Sequence[int], *, known: Sequence[int] = (), carry: bool = True, budget: int = BUDGET,
-    seed: int = 0, watch: Callable[[float], None] | None = None,
+    seed: int = 0,
 ) -> TuningRun:  # fmt: skip
     """Tunes sweeps one after another.
 
@@ -299,7 +299,6 @@ def tune(
         carry: Whether what was measured of one sweep helps with the next; otherwise each is tuned by itself.
         budget: Sizes to measure of each.
         seed: Of every random choice.
-        watch: Told the share done.
 
     Raises:
         MissingExtraError: SciPy is not installed.
@@ -316,7 +315,7 @@ def tune(
     weights = fit_weights(points.only(np.array(rows)), logs[rows], seed) if rows else Weights()
     fitted = len(rows)
     measured = []
-    for place, number in enumerate(order):
+    for number in order:
         if len(rows) >= max(2 * fitted, 2 * budget):
             weights, fitted = fit_weights(points.only(np.array(rows)), logs[rows], seed), len(rows)
         candidates = np.arange(starts[number], starts[number + 1])
@@ -326,8 +325,6 @@ def tune(
         chosen = _tuned(weights, points, logs, rows, candidates, budget, first, hedge)
         rows += chosen * carry
         measured.append(tuple(int(row - starts[number]) for row in chosen))
-        if watch is not None:
-            watch((place + 1) / len(order))
     return TuningRun(tuple(order), tuple(measured))
 
 

@@ -65,21 +65,20 @@ def clock_of(device_is_cpu: bool) -> Callable[[], int]:
     return process_time_ns if device_is_cpu and affinity is not None and len(affinity(0)) == 1 else perf_counter_ns
 
 
-def load_resized(data: bytes, cache: bytes, folder: Path, key: str = KEY) -> GpuModel:
+def load_resized(data: bytes, cache: bytes, folder: Path) -> GpuModel:
     """A network that LiteRT starts from a program cache.
 
     Args:
         data: The ``.tflite`` file.
         cache: The program cache's content.
         folder: Where the cache is put; nothing else is there.
-        key: See :func:`write_program_cache`.
 
     Raises:
         RuntimeFailure: LiteRT did not take the cache: it is of another network, device or version.
     """
-    path = folder / f"{key}{SUFFIX}"
+    path = folder / f"{KEY}{SUFFIX}"
     path.write_bytes(cache)
-    model = GpuModel(data, folder, key)
+    model = GpuModel(data, folder, KEY)
     # Where LiteRT does not take a cache it starts from the network and writes the cache anew.
     if path.read_bytes() != cache:
         model.close()

@@ -113,18 +113,12 @@ def candidate_sizes(grid: Grid, limits: SizeLimits) -> list[WorkGroup]:
     return [WorkGroup(x, y, z) for x, y, z in candidate_array(grid, limits).tolist()]
 
 
-def exact_divisors(sizes: Sequence[WorkGroup], grid: Grid, least_items: int = 32) -> list[WorkGroup]:
-    """The sizes that TFLite's exhaustive tuning tries: those that divide the grid exactly and are not tiny.
-
-    Args:
-        sizes: Candidates.
-        grid: The kernel's work items.
-        least_items: Work items that a group has at least.
-    """
+def exact_divisors(sizes: Sequence[WorkGroup], grid: Grid) -> list[WorkGroup]:
+    """The sizes that TFLite's exhaustive tuning tries: those of at least 32 work items that divide the grid exactly."""
     return [
         size
         for size in sizes
-        if size.items >= least_items and all(whole % part == 0 for whole, part in zip(grid.shape, size.shape, strict=True))
+        if size.items >= 32 and all(whole % part == 0 for whole, part in zip(grid.shape, size.shape, strict=True))
     ]
 
 

@@ -17,6 +17,7 @@ from latcast.graph.writers.ncnn import to_ncnn
 from latcast.spaces.models import as_graph
 from latcast.testing.networks import CONTRACT_NETWORKS, random_network
 from tests.fuzz.mutations import mutated
+from tests.graph.op_types import op_types
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "data" / "ncnn_boards" / "param"
 
@@ -39,10 +40,6 @@ def load(folder: Path, *lines: str, **arguments: object) -> Graph:
     path = folder / "network.param"
     path.write_text("\n".join(["7767517", f"{len(lines)} {len(lines)}", *lines]) + "\n")
     return load_graph(path, **arguments)  # type: ignore[arg-type]
-
-
-def op_types(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
 
 
 # What latcast writes

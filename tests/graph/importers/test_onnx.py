@@ -17,10 +17,7 @@ from latcast.graph.operators import graph_flops
 from latcast.graph.writers.onnx import to_onnx
 from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import integers, model, node, save, value, zeros
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
+from tests.graph.op_types import op_types
 
 
 def small_network() -> Graph:
@@ -140,7 +137,7 @@ def test_what_is_computed_from_weights_alone_is_a_weight() -> None:
 
     graph = load_graph(model(nodes, {"x": (1, 100)}, ["y"], {"w": zeros(50, 100)}))
 
-    assert operators(graph) == ["MatMul"]
+    assert op_types(graph) == ["MatMul"]
     assert graph.parameter_count == 5000
     assert graph.shape(graph.nodes[0].inputs[1]) == (100, 50)
 
@@ -162,7 +159,7 @@ def test_shape_arithmetic_of_exporters_is_folded() -> None:
 
     graph = load_graph(model(nodes, {"x": (2, 3, 8)}, ["y"], stored))
 
-    assert operators(graph) == ["Reshape"]
+    assert op_types(graph) == ["Reshape"]
     assert graph.shape("y") == (2, 6, 4)
     assert next(iter(graph.constants.values())).tolist() == [2, 6, 4]
 
@@ -179,7 +176,7 @@ def test_operators_that_do_nothing_are_dropped_and_the_output_keeps_its_name() -
 
     graph = load_graph(model(nodes, {"x": (1, 3)}, ["y"]))
 
-    assert operators(graph) == ["Relu"]
+    assert op_types(graph) == ["Relu"]
     assert graph.outputs == ("y",)
     assert graph.nodes[0].outputs == ("y",)
 
@@ -187,7 +184,7 @@ def test_operators_that_do_nothing_are_dropped_and_the_output_keeps_its_name() -
 def test_operators_without_readers_are_dropped_even_where_they_cannot_be_understood() -> None:
     nodes = [node("Relu", ["x"], ["y"]), node("Nonsense", ["x"], ["z"], domain="nowhere"), node("Neg", ["z"], ["w"])]
 
-    assert operators(load_graph(model(nodes, {"x": (1, 3)}, ["y"], domains=["nowhere"]))) == ["Relu"]
+    assert op_types(load_graph(model(nodes, {"x": (1, 3)}, ["y"], domains=["nowhere"]))) == ["Relu"]
 
 
 def test_outputs_of_training_are_left_out() -> None:
@@ -224,7 +221,7 @@ def test_half_precision_is_recognised() -> None:
     graph = load_graph(model(nodes, inputs, ["y"], {"w": np.zeros((8, 4), half)}))
 
     assert graph.precision == "fp16"
-    assert operators(graph) == ["Cast", "MatMul", "Cast"]
+    assert op_types(graph) == ["Cast", "MatMul", "Cast"]
 
 
 # Inputs and shapes

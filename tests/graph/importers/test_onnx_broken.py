@@ -10,16 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latcast.errors import ModelError, UnknownOperatorError
-from latcast.graph import Graph, GraphBuilder
+from latcast.graph import GraphBuilder
 from latcast.graph.importers import load_graph
 from latcast.graph.operators import unknown_operators
 from latcast.graph.writers.onnx import to_onnx
 from tests.graph.importers.onnx_models import integers, model, node, refusal, save, value
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
-
+from tests.graph.op_types import op_types
 
 # Operators outside the table
 
@@ -36,7 +32,7 @@ def test_an_unknown_operator_is_kept_with_the_shapes_that_the_file_records(tmp_p
     for source in (strange(recorded=True), save(strange(recorded=True), tmp_path)):
         graph = load_graph(source)
 
-        assert operators(graph) == ["custom.Conv", "Relu"]
+        assert op_types(graph) == ["custom.Conv", "Relu"]
         assert unknown_operators(graph) == ["custom.Conv"]
         assert graph.shape("y") == (1, 5, 2, 2)
 
@@ -69,7 +65,7 @@ def test_an_operator_of_onnx_that_the_table_lacks_gets_its_shape_from_onnx() -> 
 def test_nodes_out_of_order_are_sorted() -> None:
     nodes = [node("Relu", ["a"], ["y"]), node("Neg", ["x"], ["a"])]
 
-    assert operators(load_graph(model(nodes, {"x": (1, 3)}, ["y"]))) == ["Neg", "Relu"]
+    assert op_types(load_graph(model(nodes, {"x": (1, 3)}, ["y"]))) == ["Neg", "Relu"]
 
 
 @pytest.mark.parametrize(

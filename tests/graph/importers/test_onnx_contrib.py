@@ -13,12 +13,12 @@ import onnxruntime
 import pytest
 
 from latcast.errors import ModelError
-from latcast.graph import Graph
 from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_macs, unknown_operators
 from latcast.graph.writers.onnx import to_onnx
 from latcast.testing.networks import CONTRACT_NETWORKS
 from tests.graph.importers.onnx_models import model, node
+from tests.graph.op_types import op_types
 from tests.graph.running import run
 
 MICROSOFT = "com.microsoft"
@@ -39,10 +39,6 @@ def call(op_type: str, shapes: Sequence[Sequence[int]], *, domain: str = MICROSO
     names = [f"x{index}" if shape else "" for index, shape in enumerate(shapes)]
     inputs = {name: shape for name, shape in zip(names, shapes, strict=True) if name}
     return model([node(op_type, names, ["y"], name="op", domain=domain, **attributes)], inputs, ["y"], domains=[MICROSOFT])
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
 
 
 CALLS: Mapping[str, tuple[onnx.ModelProto, Sequence[str]]] = {
@@ -154,7 +150,7 @@ def test_attention_is_taken_apart_into_operators_that_compute_the_same(case: str
     feeds = {name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}
     names = [output.name for output in proto.graph.output]
 
-    assert Counter(operators(graph)) == Counter(expected)
+    assert Counter(op_types(graph)) == Counter(expected)
     wanted = ReferenceEvaluator(proto).run(names, feeds)
     for found, value in zip(run(graph, feeds=feeds), wanted, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-5)
@@ -174,7 +170,7 @@ def test_an_attention_that_has_no_rule_stays_one_operator() -> None:
 
     graph = load_graph(proto)
 
-    assert operators(graph) == ["Attention"]
+    assert op_types(graph) == ["Attention"]
     assert graph.shape("scores") == (1, 2, 3, 3)
 
 
@@ -201,7 +197,7 @@ def test_a_fused_operator_is_taken_apart_into_operators_that_compute_the_same(ca
     feeds = {name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}
     runtime = session(proto.SerializeToString(), onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
 
-    assert Counter(operators(graph)) == Counter(expected)
+    assert Counter(op_types(graph)) == Counter(expected)
     np.testing.assert_allclose(run(graph)[0], runtime.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
@@ -227,7 +223,7 @@ def test_a_model_that_onnxruntime_optimised_counts_the_same_work(name: str, tmp_
 
     assert not unknown_operators(optimised)
     assert graph_macs(optimised) == graph_macs(graph)
-    convolutions = [Counter(operators(g))["Conv"] for g in (graph, optimised)]
+    convolutions = [Counter(op_types(g))["Conv"] for g in (graph, optimised)]
     assert convolutions[0] == convolutions[1]
 
 
@@ -247,4 +243,4 @@ def test_the_sum_of_a_skip_normalisation_can_be_read_too() -> None:
 
     graph = load_graph(model(nodes, shapes, ["y"], domains=[MICROSOFT]))
 
-    assert operators(graph) == ["Add", "LayerNormalization", "Add"]
+    assert op_types(graph) == ["Add", "LayerNormalization", "Add"]

@@ -10,13 +10,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 from latcast.errors import ModelError
-from latcast.graph import Graph
 from latcast.graph.importers import load_graph
 from tests.graph.importers.onnx_models import body, model, node, value, zeros
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
+from tests.graph.op_types import op_types
 
 
 def condition(flag: bool) -> onnx.NodeProto:
@@ -31,7 +27,7 @@ def branching(*first: onnx.NodeProto) -> onnx.ModelProto:
 
 @pytest.mark.parametrize(("flag", "chosen"), [(True, "Relu"), (False, "Neg")])
 def test_a_branch_whose_condition_is_known_is_inlined(flag: bool, chosen: str) -> None:
-    assert operators(load_graph(branching(condition(flag)))) == [chosen, "Abs"]
+    assert op_types(load_graph(branching(condition(flag)))) == [chosen, "Abs"]
 
 
 def test_a_branch_on_a_shape_is_inlined() -> None:
@@ -42,7 +38,7 @@ def test_a_branch_on_a_shape_is_inlined() -> None:
         node("Equal", ["shape", "one"], ["flag"]),
     ]
 
-    assert operators(load_graph(branching(*first))) == ["Relu", "Abs"]
+    assert op_types(load_graph(branching(*first))) == ["Relu", "Abs"]
 
 
 def test_a_branch_that_depends_on_the_input_is_refused_with_the_reason() -> None:
@@ -67,7 +63,7 @@ def test_nested_branches_see_the_names_around_them() -> None:
     outer = body([node("Relu", ["x"], ["half"]), inner], [], ["deep"])
     nodes = [condition(True), node("If", ["flag"], ["y"], then_branch=outer, else_branch=outer)]
 
-    assert operators(load_graph(model(nodes, {"x": (1, 3)}, ["y"]))) == ["Relu", "Add"]
+    assert op_types(load_graph(model(nodes, {"x": (1, 3)}, ["y"]))) == ["Relu", "Add"]
 
 
 def looping(rounds: np.ndarray, *steps: onnx.NodeProto) -> onnx.ModelProto:
@@ -85,7 +81,7 @@ def test_a_loop_with_a_known_number_of_rounds_is_unrolled() -> None:
 
     graph = load_graph(proto)
 
-    assert Counter(operators(graph)) == {"MatMul": 3, "Relu": 3, "Unsqueeze": 3, "Concat": 1}
+    assert Counter(op_types(graph)) == {"MatMul": 3, "Relu": 3, "Unsqueeze": 3, "Concat": 1}
     assert graph.parameter_count == 9
     assert graph.shape("all") == (3, 1, 3)
 
@@ -108,7 +104,7 @@ def test_functions_of_the_model_are_inlined() -> None:
     nodes = [node("Block", ["x"], ["h"], domain="local"), node("Block", ["h"], ["y"], domain="local")]
     proto = model(nodes, {"x": (1, 3)}, ["y"], domains=["local"], functions=[function])
 
-    assert operators(load_graph(proto)) == ["Relu", "Neg", "Relu", "Neg"]
+    assert op_types(load_graph(proto)) == ["Relu", "Neg", "Relu", "Neg"]
 
 
 def test_sequences_are_followed() -> None:
@@ -121,6 +117,6 @@ def test_sequences_are_followed() -> None:
 
     graph = load_graph(model(nodes, {"x": (1, 5)}, ["y"], {"two": np.asarray(2), "last": np.asarray(-1)}))
 
-    assert operators(graph) == ["Split", "Concat"]
+    assert op_types(graph) == ["Split", "Concat"]
     assert [graph.shape(name) for name in graph.nodes[0].outputs] == [(1, 2), (1, 2), (1, 1)]
     assert graph.shape("y") == (1, 6)

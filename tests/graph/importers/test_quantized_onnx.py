@@ -16,6 +16,7 @@ from latcast.graph import Graph, GraphBuilder
 from latcast.graph.importers import load_graph
 from latcast.graph.operators import graph_macs
 from latcast.graph.writers.onnx import to_onnx
+from tests.graph.op_types import op_types
 
 
 class RandomInputs(CalibrationDataReader):  # type: ignore[misc]
@@ -40,10 +41,6 @@ def vision_network() -> Graph:
 def text_network() -> Graph:
     b = GraphBuilder("text")
     return b.finish(b.linear(b.gelu(b.linear(b.layer_norm(b.input((1, 8, 32))), 64)), 32))
-
-
-def operators(graph: Graph) -> dict[str, int]:
-    return dict(Counter(node.op_type for node in graph.nodes))
 
 
 @pytest.fixture
@@ -73,7 +70,7 @@ def test_a_statically_quantized_network_computes_the_same_in_8_bits(float_file: 
     assert graph_macs(quantized) == graph_macs(plain) == graph_macs(vision_network())
     assert quantized.parameter_count == plain.parameter_count
     # Activations that quantisation makes superfluous may go; nothing may be added but the change at both ends.
-    added = Counter(operators(quantized)) - Counter(operators(plain))
+    added = Counter(op_types(quantized)) - Counter(op_types(plain))
     assert added == {"QuantizeLinear": 1, "DequantizeLinear": 1}
     assert [quantized.shape(name) for name in quantized.outputs] == [(1, 10)]
 
@@ -97,7 +94,7 @@ def test_a_dynamically_quantized_product_is_one_operator_with_a_weight_of_8_bits
     plain, quantized = load_graph(plain_file), load_graph(file)
 
     assert quantized.precision == "int8"
-    assert operators(quantized) == operators(plain)
+    assert Counter(op_types(quantized)) == Counter(op_types(plain))
     assert graph_macs(quantized) == graph_macs(text_network())
     products = [node for node in quantized.nodes if node.op_type == "MatMul"]
     assert [quantized.tensors[node.inputs[1]].dtype for node in products] == ["int8", "int8"]

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.graph.op_types import op_types
+
 pytest.importorskip("ai_edge_litert", reason="the models of these tests are written with LiteRT's schema")
 
 from latcast.errors import DynamicShapeError, ModelError, UnknownOperatorError
-from latcast.graph import Graph
 from latcast.graph.idioms import IN_GROUPS
 from latcast.graph.importers import load_graph, tflite_file
 from latcast.graph.operators import graph_macs, unknown_operators
@@ -30,10 +31,6 @@ from tests.graph.importers.tflite_models import Dynamic, Quantized, ints, model,
 from tests.graph.running import run as run_onnx
 
 Array = np.ndarray[Any, Any]
-
-
-def operators(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
 
 
 # Networks of the writer
@@ -53,7 +50,7 @@ def test_a_network_written_to_tflite_and_read_again_has_the_same_work_and_shapes
     assert [read.shape(name) for name in read.inputs] == [graph.shape(name) for name in graph.inputs]
     assert [read.shape(name) for name in read.outputs] == [graph.shape(name) for name in graph.outputs]
     assert read.precision == precision
-    transposes = [Counter(operators(g))["Transpose"] for g in (graph, read)]
+    transposes = [Counter(op_types(g))["Transpose"] for g in (graph, read)]
     assert transposes[1] <= transposes[0]
 
 
@@ -63,7 +60,7 @@ def test_a_network_of_convolutions_keeps_its_operators_in_order(tmp_path: Path) 
     read = load_graph(save(to_tflite(graph), tmp_path))
 
     # The writer folds batch normalisation; the shuffle's reshapes and transpose come back as they were.
-    assert operators(read) == [kind for kind in operators(graph) if kind != "BatchNormalization"]
+    assert op_types(read) == [kind for kind in op_types(graph) if kind != "BatchNormalization"]
 
 
 # Single operators
@@ -79,7 +76,7 @@ def test_a_convolution_says_its_padding_in_numbers_and_its_activation_as_an_oper
 
     graph = load_graph(save(model([("CONV_2D", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"]), tmp_path))
 
-    assert operators(graph) == ["Conv", "Clip"]
+    assert op_types(graph) == ["Conv", "Clip"]
     attributes = graph.nodes[0].attributes
     # Nine rows need one row on each side, eight columns one at the right alone.
     assert attributes["pads"] == (1, 0, 1, 1)
@@ -141,7 +138,7 @@ def test_a_transposed_convolution_has_the_output_that_the_file_states(
     content = model([("TRANSPOSE_CONV", ["shape", "w", "x"], ["y"], table)], tensors, ["x"], ["y"])
     graph = load_graph(save(content, tmp_path))
 
-    assert operators(graph) == ["ConvTranspose"]
+    assert op_types(graph) == ["ConvTranspose"]
     assert graph.shape("y") == (1, 5, size, size)
     assert graph_macs(graph) == 64 * 4 * 5 * kernel**2
 
@@ -153,7 +150,7 @@ def test_a_fully_connected_layer_flattens_what_it_reads(tmp_path: Path) -> None:
     content = model([("FULLY_CONNECTED", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
     graph = load_graph(save(content, tmp_path))
 
-    assert operators(graph) == ["Reshape", "Gemm", "Relu"]
+    assert op_types(graph) == ["Reshape", "Gemm", "Relu"]
     assert graph_macs(graph) == 84
 
 
@@ -164,7 +161,7 @@ def test_a_fully_connected_layer_that_keeps_its_dimensions_is_a_product_and_a_su
     content = model([("FULLY_CONNECTED", ["x", "w", "b"], ["y"], table)], tensors, ["x"], ["y"])
     graph = load_graph(save(content, tmp_path))
 
-    assert operators(graph) == ["MatMul", "Add"]
+    assert op_types(graph) == ["MatMul", "Add"]
     assert graph.shape(graph.nodes[0].inputs[1]) == (12, 7)
 
 
@@ -330,7 +327,7 @@ def test_an_operator_behind_a_convolution_costs_no_transpose(name: str, tmp_path
 
     graph = load_graph(save(model(operations, tensors, [f"in_{key}" for key in inputs], outputs), tmp_path))
 
-    added = Counter(operators(graph))["Transpose"]
+    added = Counter(op_types(graph))["Transpose"]
     assert added == (1 if tried.kind == "TRANSPOSE" and graph.shape("y0") != (1, 8, 4, 6) else 0)
     assert all(graph.shape(f"in_{key}") == (1, 3, 4, 6) for key in inputs)
 
@@ -356,7 +353,7 @@ def test_an_int8_network_is_recognised_with_its_ends(tmp_path: Path) -> None:
     graph = load_graph(save(model(operations, tensors, ["x"], ["y"]), tmp_path))
 
     assert graph.precision == "int8"
-    assert operators(graph) == ["QuantizeLinear", "Conv", "Relu", "DequantizeLinear"]
+    assert op_types(graph) == ["QuantizeLinear", "Conv", "Relu", "DequantizeLinear"]
     assert [graph.tensors[name].dtype for name in (*graph.nodes[1].inputs, graph.nodes[1].outputs[0])] == [
         "int8",
         "int8",
@@ -380,7 +377,7 @@ def test_weights_of_half_precision_are_widened_once_and_cost_nothing(tmp_path: P
 
     graph = load_graph(save(model(operations, tensors, ["x"], ["y"]), tmp_path))
 
-    assert operators(graph) == ["Conv"]
+    assert op_types(graph) == ["Conv"]
     assert (graph.precision, graph.parameter_count) == ("fp32", 15)
 
 

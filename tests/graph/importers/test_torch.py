@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.graph.op_types import op_types
+
 pytest.importorskip("torch", reason="reads networks of PyTorch, which is not installed")
 pytest.importorskip("onnxscript", reason="PyTorch exports to ONNX with onnxscript, which is not installed")
 
@@ -85,10 +87,6 @@ def export(module: Any, example: Any, path: Path, **options: Any) -> Path:
     return path
 
 
-def operators(graph: Graph) -> dict[str, int]:
-    return dict(Counter(node.op_type for node in graph.nodes))
-
-
 IMAGE = torch.zeros(1, 3, 224, 224)
 
 
@@ -99,8 +97,8 @@ def test_resnet18_of_the_newer_exporter_is_the_one_written_by_hand() -> None:
     assert graph_macs(graph) == graph_macs(expected) == 1_814_073_344
     assert graph.parameter_count == expected.parameter_count == 11_684_712
     # The exporter writes global pooling and flattening in other words.
-    assert Counter(operators(graph)) - Counter(operators(expected)) == {"ReduceMean": 1, "Reshape": 1}
-    assert Counter(operators(expected)) - Counter(operators(graph)) == {"GlobalAveragePool": 1, "Flatten": 1}
+    assert Counter(op_types(graph)) - Counter(op_types(expected)) == {"ReduceMean": 1, "Reshape": 1}
+    assert Counter(op_types(expected)) - Counter(op_types(graph)) == {"GlobalAveragePool": 1, "Flatten": 1}
 
 
 def test_resnet18_of_the_older_exporter_is_the_one_written_by_hand(tmp_path: Path) -> None:
@@ -207,7 +205,7 @@ def test_a_module_is_read_for_inference_and_left_in_its_mode() -> None:
     graph = from_torch(module, (torch.zeros(1, 3, 8, 8),))
 
     assert (module.training, module[0].training, module[1].training) == (True, True, False)
-    assert "BatchNormalization" not in operators(graph)
+    assert "BatchNormalization" not in op_types(graph)
     assert graph.name == "Sequential"
 
 

@@ -11,6 +11,7 @@ from latcast.graph import GraphBuilder, Tensor
 from latcast.graph.ir import Graph, Node
 from latcast.graph.passes import fold_quantization
 from latcast.graph.passes.folding import fold_padding
+from tests.graph.op_types import op_types
 from tests.graph.running import run
 
 
@@ -42,10 +43,6 @@ class QuantizedBuilder(GraphBuilder):
         return self.op("Conv", [x, filters, bias], {"kernel_shape": (1, 1)})[0]
 
 
-def operators(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
-
-
 def types(graph: Graph, names: Sequence[str]) -> list[str]:
     return [graph.tensors[name].dtype for name in names]
 
@@ -66,7 +63,7 @@ def test_operators_between_pairs_run_on_integers() -> None:
 
     folded = fold_quantization(graph)
 
-    assert operators(folded) == ["QuantizeLinear", "Conv", "Conv", "Add", "DequantizeLinear"]
+    assert op_types(folded) == ["QuantizeLinear", "Conv", "Conv", "Add", "DequantizeLinear"]
     first, second, total = folded.nodes[1:4]
     assert types(folded, first.inputs) == ["int8", "int8", "int32"]
     assert types(folded, [node.outputs[0] for node in (first, second, total)]) == ["int8"] * 3
@@ -81,7 +78,7 @@ def test_activations_and_moves_before_the_quantization_run_on_integers_too() -> 
 
     folded = fold_quantization(graph)
 
-    assert operators(folded) == ["QuantizeLinear", "Conv", "Relu", "MaxPool", "DequantizeLinear"]
+    assert op_types(folded) == ["QuantizeLinear", "Conv", "Relu", "MaxPool", "DequantizeLinear"]
     assert {folded.tensors[node.outputs[0]].dtype for node in folded.nodes[:4]} == {"int8"}
 
 
@@ -95,7 +92,7 @@ def test_an_operator_that_is_read_in_reals_too_stays_real() -> None:
 
     addition = next(node for node in folded.nodes if node.op_type == "Add")
     assert types(folded, [*addition.inputs, *addition.outputs]) == ["float32"] * 3
-    assert operators(folded).count("DequantizeLinear") == 2
+    assert op_types(folded).count("DequantizeLinear") == 2
 
 
 def test_a_product_whose_result_stays_real_still_reads_integers() -> None:
@@ -104,7 +101,7 @@ def test_a_product_whose_result_stays_real_still_reads_integers() -> None:
 
     folded = fold_quantization(graph)
 
-    assert operators(folded) == ["QuantizeLinear", "Conv", "Softmax"]
+    assert op_types(folded) == ["QuantizeLinear", "Conv", "Softmax"]
     conv = folded.nodes[1]
     assert types(folded, [*conv.inputs[:2], *conv.outputs]) == ["int8", "int8", "float32"]
 
@@ -115,7 +112,7 @@ def test_weights_that_are_dequantized_for_real_operators_are_real() -> None:
 
     folded = fold_quantization(graph)
 
-    assert operators(folded) == ["MatMul"]
+    assert op_types(folded) == ["MatMul"]
     assert types(folded, folded.nodes[0].inputs) == ["float32", "float32"]
     assert folded.parameter_count == 64
 
@@ -128,7 +125,7 @@ def test_real_weights_that_go_through_a_pair_are_integers() -> None:
 
     folded = fold_quantization(graph)
 
-    assert operators(folded) == ["QuantizeLinear", "MatMul", "DequantizeLinear"]
+    assert op_types(folded) == ["QuantizeLinear", "MatMul", "DequantizeLinear"]
     weight = folded.nodes[1].inputs[1]
     assert folded.tensors[weight] == Tensor((16, 4), "int8")
     assert folded.weights == {weight}
@@ -143,7 +140,7 @@ def test_a_single_number_that_was_quantized_is_a_constant_again() -> None:
 
     folded = fold_quantization(graph)
 
-    assert operators(folded) == ["QuantizeLinear", "Mul", "DequantizeLinear"]
+    assert op_types(folded) == ["QuantizeLinear", "Mul", "DequantizeLinear"]
     assert folded.parameter_count == 0
     assert folded.constants[factor] == pytest.approx(0.4)
 
@@ -163,7 +160,7 @@ def test_dynamic_quantization_is_a_plain_product_with_an_integer_weight() -> Non
     for op_type, plain in (("MatMulInteger", "MatMul"), ("ConvInteger", "Conv")):
         folded = fold_quantization(dynamic(op_type))
 
-        assert operators(folded) == [plain, "Relu"]
+        assert op_types(folded) == [plain, "Relu"]
         assert types(folded, [*folded.nodes[0].inputs, *folded.nodes[0].outputs]) == ["float32", "int8", "float32"]
         assert folded.nodes[0].inputs[0] == "input"
 
@@ -177,10 +174,6 @@ def test_an_integer_product_that_nothing_scales_back_stays_one_operator() -> Non
     (product,) = fold_quantization(graph).nodes
 
     assert product == Node("MatMul", product.name, ("input", weight), product.outputs, {})
-
-
-def op_types(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
 
 
 def test_a_convolution_pads_what_an_operator_padded_before_it() -> None:

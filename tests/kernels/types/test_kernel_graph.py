@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from latcast.errors import UnknownNameError, UnsupportedOperatorError
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.idioms import IDIOMS
-from latcast.graph.ir import Graph
 from latcast.kernels import KERNEL_TYPES, find_kernels, kernel_type
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import kernel_graph
 from latcast.kernels.types.kernel_type import FUSED_FIELDS
 from latcast.spaces.catalogue import FAMILY_NAMES, SPACES, SYNTHETIC_NAMES, build
+from tests.graph.op_types import op_types
 
 BEHIND = frozenset(
     {"batch_normalization", "relu", "relu6", "sigmoid", "hard_sigmoid", "silu", "hard_swish", "gelu", "add", "bias_add"}
@@ -148,10 +148,6 @@ def test_so_is_every_kernel_of_a_network(space: str, seed: int) -> None:
             assert rebuilt(kernel.kernel_type, kernel.configuration) == [kernel.key], kernel.operators
 
 
-def operators(graph: Graph) -> list[str]:
-    return [node.op_type for node in graph.nodes]
-
-
 @pytest.mark.parametrize(
     ("fused", "expected"),
     [
@@ -172,7 +168,7 @@ def operators(graph: Graph) -> list[str]:
 def test_what_is_fused_is_written_out_behind_it(fused: tuple[int, int, int], expected: list[str]) -> None:
     parameters = {"rows": 1, "in_features": 8, "out_features": 4, **dict(zip(FUSED_FIELDS, fused, strict=True))}
 
-    assert operators(kernel_graph("linear", parameters)) == expected
+    assert op_types(kernel_graph("linear", parameters)) == expected
 
 
 @pytest.mark.parametrize(
@@ -190,14 +186,14 @@ def test_what_is_fused_first_behind_a_product_of_several_rows_is_its_bias(
 ) -> None:
     parameters = {"rows": 2, "in_features": 8, "out_features": 4, **dict(zip(FUSED_FIELDS, fused, strict=True))}
 
-    assert operators(kernel_graph("linear", parameters)) == expected
+    assert op_types(kernel_graph("linear", parameters)) == expected
 
 
 def test_a_sum_that_is_fused_into_a_normalisation_is_in_front_of_it() -> None:
     graph = kernel_graph("layer_norm", {"rows": 5, "columns": 8, "fused_flops": 1, "fused_inputs": 1})
     [kernel] = find_kernels(graph, FusionRules("example", pairs={"add": frozenset({"layer_normalization"})}))
 
-    assert operators(graph) == ["Add", "LayerNormalization"]
+    assert op_types(graph) == ["Add", "LayerNormalization"]
     assert kernel.key == ("layer_norm", (5, 8, 1, 1, 0))
 
 
@@ -228,7 +224,7 @@ def test_activations_behind_a_convolution_are_told_apart_by_what_is_transcendent
     assert kernel.configuration[-len(FUSED_FIELDS) :] == fused
     assert rebuilt("conv", kernel.configuration) == [kernel.key]
     values = dict(zip(kernel_type("conv").fields, kernel.configuration, strict=True))
-    assert operators(kernel_graph("conv", values)) == list(kernel.operators)
+    assert op_types(kernel_graph("conv", values)) == list(kernel.operators)
 
 
 def test_silu_and_hard_swish_behind_a_convolution_are_different_kernels() -> None:
@@ -253,7 +249,7 @@ def test_a_transcendental_function_stays_one(op_type: str) -> None:
 
 
 def test_fields_of_fusion_may_be_left_out() -> None:
-    assert operators(kernel_graph("linear", {"rows": 1, "in_features": 8, "out_features": 4})) == ["Gemm"]
+    assert op_types(kernel_graph("linear", {"rows": 1, "in_features": 8, "out_features": 4})) == ["Gemm"]
 
 
 @pytest.mark.parametrize(

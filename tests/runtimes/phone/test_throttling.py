@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from latcast.runtimes.adb import PhoneState
-from latcast.runtimes.throttling import RisingLatencies, ThrottleWatch, flagged_from
+from latcast.runtimes.throttling import RisingLatencies, ThrottleWatch
 
 RECORDED: list[list[float]] = json.loads((Path(__file__).parent / "recorded" / "bursts.json").read_text())["bursts_ms"]
 
@@ -25,6 +26,12 @@ def slowed(series: list[float], rng: random.Random) -> tuple[list[float], int]:
     factor = math.exp(rng.uniform(math.log(FROM), math.log(TO)))
     over = rng.choice((1, 6))
     return [each * (1 + (factor - 1) * min(max(number - at + 1, 0) / over, 1)) for number, each in enumerate(series)], at
+
+
+def flagged_from(latencies_ms: Sequence[float]) -> int | None:
+    """The first burst of one network at which it is flagged as slow; None where none is."""
+    watch = RisingLatencies()
+    return next((number for number, latency_ms in enumerate(latencies_ms) if watch.add("network", latency_ms)), None)
 
 
 def test_95_of_100_slowdowns_are_flagged_and_at_most_2_of_100_calm_series() -> None:

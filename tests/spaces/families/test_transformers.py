@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from latcast.errors import ModelError
-from latcast.graph.operators import graph_macs, unknown_operators
-from latcast.records import Reference
-from latcast.spaces.catalogue import family, model
+from latcast.graph.operators import graph_macs
+from latcast.spaces.catalogue import family
 from latcast.spaces.families import transformers
-from latcast.spaces.families.variants import RESOLUTIONS
 from tests.spaces.families.counting import published_count
 from tests.spaces.families.running import image, run
 
 TRANSFORMERS = ("vit", "swin", "mobilevit")
-MEMBERS = [(name, member) for name in TRANSFORMERS for member in family(name).published]
 SMALL = {
     "vit": {"width": 64, "heads": 2, "depth": 2, "resolution": 64},
     "swin": {"widths": [16, 32], "heads": [2, 4], "depths": [2, 2], "window": 4, "resolution": 64},
     "mobilevit": {**transformers.MOBILEVIT_SIZES["xxs"], "transformer_depths": [1, 1, 1], "resolution": 64},
 }
 """Members that run in a moment."""
-
-
-@pytest.mark.parametrize(("name", "member"), MEMBERS)
-def test_a_published_network_has_its_published_parameters_and_macs(name: str, member: str) -> None:
-    published = family(name).published[member]
-    graph = family(name).build(**published.parameters)
-    assert published_count(graph) / 1e6 == pytest.approx(published.million_parameters, rel=0.01)
-    assert graph_macs(graph) / 1e6 == pytest.approx(published.million_macs, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -54,57 +40,11 @@ def test_counts_equal_those_of_the_reference_implementation(name: str, member: s
     assert (published_count(graph), graph_macs(graph)) == (parameters, macs)
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_the_default_is_a_published_network(name: str) -> None:
-    keys = {family(name).build(**one.parameters).structure_key for one in family(name).published.values()}
-    assert family(name).build().structure_key in keys
-
-
-def test_a_published_network_is_found_by_its_name() -> None:
-    reference = model("swin_small")
-    assert (reference.space, reference.parameters) == ("swin", {"depths": [2, 2, 18, 2]})
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_a_seed_gives_the_same_variants_and_more_of_them_start_alike(name: str) -> None:
-    space = family(name)
-    first = [reference.key for reference in space.sample(4, 3)]
-    assert [reference.key for reference in space.sample(8, 3)][:4] == first
-    assert [reference.key for reference in space.sample(4, 4)] != first
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_variants_are_different_networks(name: str) -> None:
-    references = family(name).sample(25, 0)
-    assert len({reference.key for reference in references}) == 25
-    assert len({family(name).build(**one.parameters).structure_key for one in references}) == 25
-    assert {one.parameters["resolution"] for one in references} == set(RESOLUTIONS)
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-@settings(max_examples=12)
-@given(seed=st.integers(0, 2**16))
-def test_every_variant_builds_again_from_its_json(name: str, seed: int) -> None:
-    space = family(name)
-    (reference,) = space.sample(1, seed)
-    read = Reference.from_json(json.loads(json.dumps(reference.to_json())))
-    graph = space.build(**read.parameters)
-    assert graph.structure_key == space.build(**reference.parameters).structure_key
-    assert graph.shape(graph.outputs[0]) == (1, 1000)
-    assert unknown_operators(graph) == []
-
-
 @pytest.mark.parametrize(("name", "resolution"), [("vit", [224, 192]), ("swin", [224, 448]), ("mobilevit", [192, 256])])
 def test_images_need_not_be_square(name: str, resolution: list[int]) -> None:
     graph = family(name).build(resolution=resolution, classes=7, batch=2)
     assert graph.shape(graph.inputs[0]) == (2, 3, *resolution)
     assert graph.shape(graph.outputs[0]) == (2, 7)
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_an_unknown_parameter_is_refused(name: str) -> None:
-    with pytest.raises(ModelError, match="colour"):
-        family(name).build(colour="red")
 
 
 @pytest.mark.parametrize(

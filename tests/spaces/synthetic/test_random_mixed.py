@@ -31,6 +31,7 @@ from latcast.spaces.synthetic.mixed_blocks import (
 )
 from latcast.spaces.synthetic.random_mixed import (
     BLOCKS,
+    HEADS,
     MAC_RANGE,
     MAX_PARAMETERS,
     MULTIPLIER_LIMITS,
@@ -39,7 +40,7 @@ from latcast.spaces.synthetic.random_mixed import (
     SMALL_MAC_RANGE,
     SMALL_SIZES,
     SPACE,
-    block_kinds,
+    STEMS,
     fitted_multiplier,
     kinds_in,
     within_limits,
@@ -104,11 +105,9 @@ def test_sizes_are_spread_evenly_over_the_orders_of_magnitude() -> None:
 
 def test_every_kind_occurs_in_a_fair_share_of_the_networks() -> None:
     occurring = Counter(kind for reference, _ in sampled() for kind in kinds_in(**reference.parameters))
-    assert set(occurring) == set(block_kinds())
-    for kind in BLOCKS:
-        assert occurring[kind] >= 10, kind
-    for kind in block_kinds():
-        assert occurring[kind] >= 5, kind
+    assert set(occurring) == {*STEMS, *BLOCKS, *HEADS}
+    for kind, count in occurring.items():
+        assert count >= (10 if kind in BLOCKS else 5), kind
 
 
 def test_inputs_are_of_many_sizes_and_not_all_square() -> None:

@@ -138,8 +138,6 @@ RUNS_FILE = "raw_runs_ms.npz"
 MEAN = "mean of 30 runs, the first, cold one included"
 MEDIAN = "median of 30 runs, the first, cold one included"
 
-RUNS = 30
-
 
 def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
     """All runs, (phones, networks, runs), in milliseconds.

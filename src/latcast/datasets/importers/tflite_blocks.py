@@ -16,8 +16,6 @@ from latcast.records import Platform, Reference
 
 SPACE = "tflite_block"
 
-PHONES = ("pixel1", "pixel4", "xiaomi11")
-
 SOURCE = {"name": "tflite_blocks", "source": "microsoft/nn-Meter, history", "licence": "MIT"}
 
 SAME_VALUES = {"pixel4_lut_2022.json": "pixel4_v1.json"}

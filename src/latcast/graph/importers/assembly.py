@@ -348,14 +348,7 @@ class Assembly:
             raise ModelError("the network has no operator that depends on an input; there is nothing to predict")
         final = self._output_names(wanted, {name for node in nodes for name in node.outputs})
         if final:
-            nodes = [
-                replace(
-                    node,
-                    inputs=tuple(final.get(name, name) for name in node.inputs),
-                    outputs=tuple(final.get(name, name) for name in node.outputs),
-                )
-                for node in nodes
-            ]
+            nodes = [node.renamed(final) for node in nodes]
         constants, weights = self._classify(nodes)
         used = {name for node in nodes for name in (*node.inputs, *node.outputs) if name}
         used.update(self._inputs)

@@ -136,7 +136,7 @@ class _Pusher:
                 cost += size
                 for origin in self.written[node.name]:
                     blame[origin] = blame.get(origin, 0.0) + size
-        return _Result(_renamed(graph, {new: old for old, new in inputs.items() if new != old}), cost, blame)
+        return _Result(graph.renamed({new: old for old, new in inputs.items()}), cost, blame)
 
     def _absorbed(self, name: str) -> str:
         """The channels-first tensor that an input becomes; its old name stands for a view of that."""
@@ -334,23 +334,3 @@ class _Pusher:
             name = f"{stem}_{count}"
         self.node_names.add(name)
         return name
-
-
-def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
-    """The graph with some tensors called otherwise."""
-    if not names:
-        return graph
-    return replace(
-        graph,
-        nodes=tuple(
-            replace(
-                node,
-                inputs=tuple(names.get(name, name) for name in node.inputs),
-                outputs=tuple(names.get(name, name) for name in node.outputs),
-            )
-            for node in graph.nodes
-        ),
-        inputs=tuple(names.get(name, name) for name in graph.inputs),
-        outputs=tuple(names.get(name, name) for name in graph.outputs),
-        tensors={names.get(name, name): tensor for name, tensor in graph.tensors.items()},
-    )

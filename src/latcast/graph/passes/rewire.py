@@ -40,14 +40,7 @@ def rewire(graph: Graph, nodes: Iterable[Node], aliases: Mapping[str, str], **ch
             renamed[target] = name
         outputs.append(renamed.get(target, target))
     if renamed:
-        kept = [
-            replace(
-                node,
-                inputs=tuple(renamed.get(name, name) for name in node.inputs),
-                outputs=tuple(renamed.get(name, name) for name in node.outputs),
-            )
-            for node in kept
-        ]
+        kept = [node.renamed(renamed) for node in kept]
         tensors = {**tensors, **{new: tensors[old] for old, new in renamed.items()}}
     unique = tuple(dict.fromkeys(outputs))
     live = live_nodes(kept, unique)

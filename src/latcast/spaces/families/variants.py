@@ -39,9 +39,9 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value) if isinstance(value, (int, float)) else [each(item, change) for item in value]
 
 
-def scaled_widths(widths: Sequence[int], multiplier: float, multiple: int = 8) -> list[int]:
+def scaled_widths(widths: Sequence[int], multiplier: float) -> list[int]:
     """Every width times one multiplier, rounded."""
-    return [round_channels(width * multiplier, multiple) for width in widths]
+    return [round_channels(width * multiplier) for width in widths]
 
 
 def scaled_parameters(defaults: Mapping[str, Any], multiplier: float, *names: str, multiple: int = 8) -> dict[str, Any]:
@@ -64,9 +64,9 @@ def draw_kernels(rng: Random, kernels: Any, choices: Sequence[int] = KERNEL_SIZE
     return each(kernels, lambda kernel: kernel if rng.random() < keep else rng.choice(choices))
 
 
-def draw_depths(rng: Random, depths: Sequence[int], minimum: int = 1) -> list[int]:
+def draw_depths(rng: Random, depths: Sequence[int]) -> list[int]:
     """Every depth between half and one and a half times the published one."""
-    return [rng.randint(max(minimum, (depth + 1) // 2), max(minimum, depth * 3 // 2)) for depth in depths]
+    return [rng.randint(max(1, (depth + 1) // 2), max(1, depth * 3 // 2)) for depth in depths]
 
 
 def draw_blocks(rng: Random, count: int) -> list[int]:

@@ -94,11 +94,11 @@ def values_of_parameters(space: str, dimensions: Sequence[Dimension], parameters
     return values
 
 
-def parameters_of_values(dimensions: Sequence[Dimension], values: Columns, network: int = 0) -> dict[str, Any]:
-    """The JSON parameters of one of several members."""
+def parameters_of_values(dimensions: Sequence[Dimension], values: Columns) -> dict[str, Any]:
+    """The JSON parameters of the first member."""
     parameters: dict[str, Any] = {}
     for dimension in dimensions:
-        listed = values[dimension.name][network].tolist()
+        listed = values[dimension.name][0].tolist()
         parameters[dimension.name] = listed if dimension.count > 1 else listed[0]
     return parameters
 

@@ -141,11 +141,6 @@ KIND_WEIGHTS: Mapping[str, float] = {
 """Weights of kinds. Blocks on tokens do not fit every resolution and grouped convolutions have many shapes: both weigh more."""
 
 
-def block_kinds() -> tuple[str, ...]:
-    """Names of all kinds of stems, blocks and heads."""
-    return (*STEMS, *BLOCKS, *HEADS)
-
-
 def kinds_in(**parameters: Any) -> Counter[str]:
     """How often each kind occurs in the member with these parameters."""
     return Counter(_assemble(_Counter, **parameters)[0].kinds)
@@ -157,7 +152,7 @@ def build(seed: int, width: float = 1.0, kinds: Sequence[str] | None = None, inp
     Args:
         seed: Decides the structure.
         width: Multiplier of all drawn widths.
-        kinds: The kinds of blocks to use (of ``block_kinds``); drawn from the seed where None.
+        kinds: The kinds of blocks to use (of :data:`STEMS`, :data:`BLOCKS` and :data:`HEADS`); drawn from the seed where None.
         input_size: Height and width of the input; drawn from the seed where None.
 
     Raises:

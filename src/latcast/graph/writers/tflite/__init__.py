@@ -77,13 +77,4 @@ def to_tflite(graph: Graph, *, precision: str = "fp32", seed: int = 0, compressi
     return write_tflite(graph, precision=precision, seed=seed, compressible=compressible).data
 
 
-def to_tflite_with_map(graph: Graph, *, precision: str = "fp32", seed: int = 0) -> tuple[bytes, tuple[tuple[str, ...], ...]]:
-    """The bytes, and for each TFLite operator the names of the graph's nodes that it computes.
-
-    An operator that only changes a layout between two nodes has none; a node composed of several operators is in each.
-    """
-    network = write_tflite(graph, precision=precision, seed=seed)
-    return network.data, tuple(operator.nodes for operator in network.model.operators)
-
-
-__all__ = ["TfliteModel", "TfliteNetwork", "to_tflite", "to_tflite_with_map", "write_tflite"]
+__all__ = ["TfliteModel", "TfliteNetwork", "to_tflite", "write_tflite"]

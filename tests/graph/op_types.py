@@ -1,0 +1,10 @@
+"""What a graph is made of."""
+
+from __future__ import annotations
+
+from latcast.graph.ir import Graph
+
+
+def op_types(graph: Graph) -> list[str]:
+    """Of its nodes, in their order."""
+    return [node.op_type for node in graph.nodes]
