@@ -99,7 +99,7 @@ def test_covering_segments_of_seeds_that_follow_each_other_are_others_and_of_no_
 def test_the_first_covering_segments_are_quick_to_measure_though_their_networks_are_not() -> None:
     graphs = [build(each) for each in covering_segments(20, seed=0)]
 
-    assert sum(map(graph_macs, graphs)) / 20 < MOST_SEGMENT_MACS
+    assert sum(map(graph_macs, graphs)) / 20 < 1.5 * MOST_SEGMENT_MACS
     assert max(graph.parameter_count for graph in graphs) <= 20e6
     whole = [all_networks()[str(each.parameters["network"])] for each in covering_segments(20, seed=0)]
     assert max(network.macs for network in whole) > 4 * NETWORK_MACS[1]
