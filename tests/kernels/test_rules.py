@@ -325,3 +325,14 @@ def test_openvino_adds_the_bias_of_a_linear_layer_on_images_apart_on_integers(
     b = GraphBuilder("layer")
 
     assert busy(b, b.relu(b.linear(b.input(shape), 4)), precision) == expected
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((1, 16, 8), "layer_norm"), ((1, 4, 4, 8), "layer_norm.of_images")])
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_openvino_normalises_rows_of_four_axes_by_other_kernels(precision: str, shape: tuple[int, ...], expected: str) -> None:
+    b = GraphBuilder("norm")
+    x = b.input(shape)
+
+    (kernel,) = find_kernels(b.finish(b.layer_norm(x)), rules_for("openvino", precision))
+
+    assert (kernel.kernel_type, kernel.configuration[:2]) == (expected, (16, 8))

@@ -113,8 +113,10 @@ def snake_case(op_type: str) -> str:
     return _WORD_START.sub("_", op_type).lower()
 
 
-LINEAR_OF_IMAGES = "linear_of_images"
-"""A linear layer on rows of four or more axes, for rules that tell it from others."""
+LINEAR_OF_IMAGES, LAYER_NORM_OF_IMAGES = "linear_of_images", "layer_normalization_of_images"
+
+OF_IMAGES: Mapping[str, str] = {"linear": LINEAR_OF_IMAGES, "layer_normalization": LAYER_NORM_OF_IMAGES}
+"""Class of operators to that of those with a result of four or more axes, for rules that tell these from others."""
 
 
 def operator_class(graph: Graph, node: Node) -> str:

@@ -16,7 +16,7 @@ from typing import cast
 
 from latcast.graph.idioms import COMMUTATIVE, Idiom, choose_idioms
 from latcast.graph.ir import Graph, Node, topological_order
-from latcast.kernels.kernel import LINEAR_OF_IMAGES, Configuration, Kernel, operator_class
+from latcast.kernels.kernel import LINEAR_OF_IMAGES, OF_IMAGES, Configuration, Kernel, operator_class
 from latcast.kernels.layouts import layout_class, layouts, with_reorders
 from latcast.kernels.quantisation import with_conversions
 from latcast.kernels.rules import WRITTEN_LAST_FIRST, FusionRules
@@ -290,17 +290,18 @@ def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
 
 def operator_classes(graph: Graph, rules: FusionRules) -> dict[str, str]:
     """Each operator's class by its name. Transposes are told apart by what they do to a layout where the rules call that free,
-    linear layers by their axes where the rules have pairs of their own for them."""
+    operators of :data:`OF_IMAGES` by their axes where the rules have pairs of their own for them."""
     classes = {node.name: operator_class(graph, node) for node in graph.nodes}
     for node in graph.nodes_of_type.get("Transpose", ()):
         layout = layout_class(graph, node)
         if layout in rules.free:
             classes[node.name] = layout
-    if LINEAR_OF_IMAGES in rules.pairs:
+    told_apart = {name: finer for name, finer in OF_IMAGES.items() if finer in rules.pairs}
+    if told_apart:
         classes |= {
-            node.name: LINEAR_OF_IMAGES
+            node.name: told_apart[classes[node.name]]
             for node in graph.nodes
-            if classes[node.name] == "linear" and len(graph.shape(node.outputs[0])) > 3
+            if classes[node.name] in told_apart and len(graph.shape(node.outputs[0])) > 3
         }
     return classes
 

@@ -56,6 +56,7 @@ _COARSE_PREFIXES = (
 _COARSER = {
     **dict.fromkeys(("conv grouped single", "conv grouped narrow"), "conv grouped"), "depthwise wide": "depthwise",
     **dict.fromkeys(("error function", "exponential", "hard activation"), "activation"),
+    "layer norm of_images": "layer norm",
     **dict.fromkeys(("conv winograd6", "conv grouped winograd", "conv grouped winograd6"), "conv winograd"),
 }  # fmt: skip
 """Coarse classes to those that stood for them in bundles made before they were told apart, or stand for them where a profile has

@@ -12,7 +12,7 @@ from latcast.graph.idioms import IDIOMS
 from latcast.graph.ir import AttributeValue, Graph
 from latcast.graph.operators import known_operators, node_flops
 from latcast.kernels import KERNEL_TYPES, KernelTable, find_kernels, kernel_type, load_rules
-from latcast.kernels.kernel import LINEAR_OF_IMAGES, Kernel, snake_case
+from latcast.kernels.kernel import OF_IMAGES, Kernel, snake_case
 from latcast.kernels.layouts import LAYOUT_CLASSES
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.types import kernel_graph
@@ -537,7 +537,7 @@ class TestAllTypes:
             "conv", "depthwise_conv", "grouped_conv", "linear", "matmul", "relu6", "silu", "unary", "arithmetic", "bias_add",
             *(f"{op}_{kind}" for op in ("add", "sub", "mul", "div", "pow", "max", "min") for kind in ("scalar", "weight")),
         }  # fmt: skip
-        words |= {*LAYOUT_CLASSES, LINEAR_OF_IMAGES}
+        words |= {*LAYOUT_CLASSES, *OF_IMAGES.values()}
         known = words | {snake_case(name) for name in (*known_operators(), "Upsample")} | set(IDIOMS)
 
         assert {name for kind in map(KERNEL_TYPES.get, KERNEL_TYPES) for name in kind.classes} <= known

@@ -10,7 +10,7 @@ import numpy as np
 
 from latcast.graph.ir import Graph, Node
 from latcast.graph.operators.elementwise import UNARY_FLOPS
-from latcast.kernels.kernel import operator_class, snake_case
+from latcast.kernels.kernel import LAYER_NORM_OF_IMAGES, operator_class, snake_case
 from latcast.kernels.types.kernel_type import (
     Columns,
     KernelType,
@@ -293,3 +293,4 @@ LAYER_NORM = add_kernel_type(
         extract_rows, rows_quantities(7, 2), one_class("layer norm"), no_features, build_layer_norm,
     )
 )  # fmt: skip
+add_kernel_variant(LAYER_NORM, "of_images", classes=(LAYER_NORM_OF_IMAGES,))

@@ -146,6 +146,7 @@ def add_kernel_variant(
     quantities: Callable[[Columns], Quantities] | None = None,
     throughput_class: Callable[[Columns], np.ndarray] | None = None,
     features: Callable[[Columns], Mapping[str, np.ndarray]] | None = None,
+    classes: tuple[str, ...] = (),
 ) -> KernelType:
     """Adds a variant to the table: fields and form of its type, under the name ``type.variant``.
 
@@ -156,6 +157,7 @@ def add_kernel_variant(
         throughput_class: Class of throughput; by default that of the type with the variant behind it, so that two algorithms
             share none.
         features: Further columns for regressors, where they are not those of the type.
+        classes: Of operators that are this variant wherever rules speak of them.
     """
 
     def own_class(columns: Columns) -> np.ndarray:
@@ -165,11 +167,12 @@ def add_kernel_variant(
     KERNEL_VARIANTS[name] = replace(
         base,
         name=name,
-        classes=(),
+        classes=classes,
         quantities=quantities or base.quantities,
         throughput_class=throughput_class or own_class,
         features=features or base.features,
     )
+    _TYPE_OF_CLASS.update(dict.fromkeys(classes, KERNEL_VARIANTS[name]))
     return KERNEL_VARIANTS[name]
 
 
