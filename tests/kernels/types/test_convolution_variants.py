@@ -212,7 +212,8 @@ def test_a_variant_has_the_fields_of_its_type_and_its_features_or_more(name: str
     base, variant = KERNEL_TYPES.get(name.partition(".")[0]), kernel_type(name)
     rows = np.full((2, len(base.fields)), 4)
 
-    assert (variant.name, variant.fields, variant.classes) == (name, base.fields, ())
+    assert (variant.name, variant.fields) == (name, base.fields)
+    assert set(variant.classes).isdisjoint(base.classes)
     further = ("reads_missed", "writes_missed") if base.name == "transpose" else ()
     assert feature_names(variant) == (*feature_names(base), *further)
     assert np.isfinite(feature_matrix(variant, rows)).all()
