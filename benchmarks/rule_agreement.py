@@ -74,16 +74,15 @@ def judge_rules(bench: Bench, watch: Callable[[int, int], None] = lambda *_: Non
     profiled = profile_taken(bench)
     platform = Platform.parse(profiled["platform"])
     rules = platform_rules(platform)
-    found, networks = Agreement(0, Counter(), Counter()), 0
+    found = Agreement(0, Counter(), Counter())
     with Store(profiled["store"]) as store:
         measured = [each for each in store.measurements(platform=platform.id) if each.ok and each.executed]
     for done, each in enumerate(measured):
         watch(done, len(measured))
         graph = build(each.reference)
         found = found.with_other(edge_agreement(graph, find_kernels(graph, rules), each.executed, rules))
-        networks += 1
     return {
-        "platform": platform.id, "networks": networks, "edges": found.edges, "agreed": found.agreed,
+        "platform": platform.id, "networks": len(measured), "edges": found.edges, "agreed": found.agreed,
         **{
             name: [[*pair, count] for pair, count in pairs.most_common(SHOWN)]
             for name, pairs in (("only_rules", found.only_rules), ("only_runtime", found.only_runtime))

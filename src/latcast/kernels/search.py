@@ -254,10 +254,10 @@ def kernel_of(graph: Graph, rules: FusionRules, names: Iterable[str]) -> Kernel 
     """
     wanted = frozenset(names)
     nodes = [node for node in graph.nodes if node.name in wanted]
-    classes = operator_classes(graph, rules)
-    if not nodes or not may_share_a_kernel(rules, (classes[node.name] for node in nodes)):
+    classes = [_class_of(graph, rules, node) for node in nodes]
+    if not nodes or not may_share_a_kernel(rules, classes):
         return None
-    first, own = classes[nodes[0].name], nodes[:1]
+    first, own = classes[0], nodes[:1]
     idiom = chosen_idioms(graph, rules).get(own[0].name)
     if idiom is not None and wanted.issuperset(node.name for node in idiom.nodes):
         first, own = idiom.name, list(idiom.nodes)
@@ -289,21 +289,21 @@ def _kernel(graph: Graph, rules: FusionRules, group: _Group) -> Kernel:
 
 
 def operator_classes(graph: Graph, rules: FusionRules) -> dict[str, str]:
-    """Each operator's class by its name. Transposes are told apart by what they do to a layout where the rules call that free,
-    operators of :data:`OF_IMAGES` by their axes where the rules have pairs of their own for them."""
-    classes = {node.name: operator_class(graph, node) for node in graph.nodes}
-    for node in graph.nodes_of_type.get("Transpose", ()):
+    """Each operator's class by its name, as :func:`_class_of` tells it."""
+    return {node.name: _class_of(graph, rules, node) for node in graph.nodes}
+
+
+def _class_of(graph: Graph, rules: FusionRules, node: Node) -> str:
+    """An operator's class. Transposes are told apart by what they do to a layout where the rules call that free, operators of
+    :data:`OF_IMAGES` by their axes where the rules have pairs of their own for them."""
+    name = operator_class(graph, node)
+    if node.op_type == "Transpose":
         layout = layout_class(graph, node)
-        if layout in rules.free:
-            classes[node.name] = layout
-    told_apart = {name: finer for name, finer in OF_IMAGES.items() if finer in rules.pairs}
-    if told_apart:
-        classes |= {
-            node.name: told_apart[classes[node.name]]
-            for node in graph.nodes
-            if classes[node.name] in told_apart and len(graph.shape(node.outputs[0])) > 3
-        }
-    return classes
+        return layout if layout is not None and layout in rules.free else name
+    finer = OF_IMAGES.get(name)
+    if finer is not None and finer in rules.pairs and len(graph.shape(node.outputs[0])) > 3:
+        return finer
+    return name
 
 
 class SingleKernels:

@@ -158,6 +158,11 @@ SLICE = 4
 """Channels that the delegate keeps together in one texel."""
 
 
+def _as_it_is(kernel_type: str, columns: Columns) -> np.ndarray:
+    """(kernels,) the type of each, where a backend has no other kernel for it."""
+    return np.full(len(next(iter(columns.values()))), kernel_type, dtype=object)
+
+
 def select_tflite_gpu(kernel_type: str, columns: Columns, thresholds: Thresholds) -> np.ndarray:
     """TFLite's GPU delegate: OpenCL on Android, Metal on Apple's GPUs (Li et al., Algorithm B.3).
 
@@ -173,7 +178,7 @@ def select_tflite_gpu(kernel_type: str, columns: Columns, thresholds: Thresholds
         return np.where(runs_grouped(c), "grouped_conv", "grouped_conv.split").astype(object)
     if kernel_type == "average_pool":
         return np.where(covers_map(c), "reduce", "average_pool").astype(object)
-    return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+    return _as_it_is(kernel_type, c)
 
 
 def runs_winograd(c: Columns, thresholds: Thresholds) -> np.ndarray:
@@ -205,7 +210,7 @@ def select_pytorch_vulkan(kernel_type: str, columns: Columns, thresholds: Thresh
     """
     c = columns
     if kernel_type not in ("conv", "depthwise_conv", "grouped_conv"):
-        return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+        return _as_it_is(kernel_type, c)
     depthwise = (c["groups"] == c["in_channels"]) & (c["out_channels"] != 1)
     side = np.where(c["kernel_h"] == c["kernel_w"], c["kernel_h"], 0)
     return np.select(
@@ -222,7 +227,7 @@ def select_pytorch_metal(kernel_type: str, columns: Columns, thresholds: Thresho
     """
     if kernel_type == "average_pool":
         return np.where(covers_map(columns), "reduce", "average_pool").astype(object)
-    return np.full(len(next(iter(columns.values()))), kernel_type, dtype=object)
+    return _as_it_is(kernel_type, columns)
 
 
 NCNN_DIRECT = 8
@@ -240,7 +245,7 @@ def select_ncnn(kernel_type: str, columns: Columns, thresholds: Thresholds) -> n
     """
     c = columns
     if kernel_type not in ("conv", "grouped_conv"):
-        return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+        return _as_it_is(kernel_type, c)
     ins, outs = c["in_channels"] / c["groups"], c["out_channels"] / c["groups"]
     suits = (c["kernel_h"] == 3) & (c["kernel_w"] == 3) & ((ins > NCNN_DIRECT) | (outs > NCNN_DIRECT))
     for name in ("stride_h", "stride_w", "dilation_h", "dilation_w"):
@@ -261,7 +266,7 @@ def select_openvino(kernel_type: str, columns: Columns, thresholds: Thresholds) 
     """
     c = columns
     if kernel_type != "grouped_conv":
-        return np.full(len(next(iter(c.values()))), kernel_type, dtype=object)
+        return _as_it_is(kernel_type, c)
     narrow = c["in_channels"] / c["groups"] <= OPENVINO_NARROW
     return np.where(narrow, "grouped_conv.narrow", "grouped_conv").astype(object)
 
