@@ -46,11 +46,11 @@ from benchmarks.campaigns import (
     LEARN_FROM_SEEDS,
     PROFILE_MINUTES,
     Bench,
-    keep_beside,
     measure_to_learn_from,
     take_labels,
     take_profile,
 )
+from benchmarks.result_files import keep, kept, kept_parts
 from latcast.cli.output import console
 from latcast.measure.campaign import Progress
 from latcast.predictors.profiling import Stage
@@ -92,7 +92,7 @@ def accuracy(
     rounds: Annotated[int, typer.Option(help="Rounds in each pass.", min=1)] = LABEL_ROUNDS,
     judge: Annotated[bool, typer.Option(help="Judge at the end.")] = True,
 ) -> None:
-    """Measures one platform, judges it and writes benchmarks/results; what is measured already is not measured again.
+    """Measures one platform and judges it; what is measured already is not measured again.
 
     Half of the passes over the test networks come before the profile, half after it.
     """
@@ -132,8 +132,8 @@ def outsiders(
         take_labels(first, count, rounds, Reporter(f"{first.name} labels {count}").campaign, judged.outsiders())
     if judge:
         found = judged.judge_outsiders(bench, first)
-        judged.write(bench, found)
-        print(judged.outsiders_table({bench.name: found}))
+        keep(f"outsiders/{bench.results_name}", found)
+        print(judged.outsiders_table({bench.results_name: found}))
 
 
 @app.command()
@@ -145,7 +145,7 @@ def budgets(
     from benchmarks.outsiders import outsiders_bench
 
     bench, first = (outsiders_bench(runtime, precision, cpu, each) for each in (seed, 0))
-    keep_beside(judged.RESULTS, bench, judged.judge_budgets(bench, first, console(stderr=True).print))
+    keep(f"budgets/{bench.results_name}", judged.judge_budgets(bench, first, console(stderr=True).print))
     print(judged.budgets_table())
 
 
@@ -163,7 +163,7 @@ def levels(
 
     bench = outsiders_bench(runtime, precision, cpu, 0)
     take_labels(bench, processes, rounds, Reporter(f"{bench.name} labels").campaign, outsiders())
-    keep_beside(judged.RESULTS, bench, judged.judge_levels(bench))
+    keep(f"levels/{bench.results_name}", judged.judge_levels(bench))
     print(judged.levels_table())
 
 
@@ -174,7 +174,7 @@ def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
     from benchmarks.outsiders import outsiders_bench
 
     bench = outsiders_bench(runtime, precision, cpu, 0)
-    keep_beside(mix_coverage.RESULTS, bench, mix_coverage.shares_covered(bench, _every_200(console(stderr=True).print)))
+    keep(f"mix_coverage/{bench.results_name}", mix_coverage.shares_covered(bench, _every_200(console(stderr=True).print)))
     print(mix_coverage.coverage_table())
 
 
@@ -185,7 +185,7 @@ def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
     from benchmarks.outsiders import outsiders_bench
 
     bench = outsiders_bench(runtime, precision, cpu, 0)
-    keep_beside(rule_agreement.RESULTS, bench, rule_agreement.judge_rules(bench, _every_200(console(stderr=True).print)))
+    keep(f"rule_agreement/{bench.results_name}", rule_agreement.judge_rules(bench, _every_200(console(stderr=True).print)))
     print(rule_agreement.agreement_table())
 
 
@@ -215,21 +215,21 @@ def learn_from(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
     bench = Bench(runtime, precision, cpu)
     for source in LEARN_FROM_SEEDS:
         measure_to_learn_from(bench, source, Reporter(f"{bench.name} {source}").stage)
-    print(learn_from_table({bench.name: judge_what_is_learned_from(bench)}))
+    judge_what_is_learned_from(bench)
+    print(learn_from_table(kept_parts("accuracy"), kept_parts("learn_from")))
 
 
 @app.command()
 def tables() -> None:
     """Prints the Markdown tables of all platforms judged so far."""
-    from benchmarks.accuracy import results
     from benchmarks.tables import blocks_table, learn_from_table, summary_table
 
-    documents = results()
+    documents = kept_parts("accuracy")
     print(summary_table(documents))
     print()
     print(blocks_table(documents))
     print()
-    print(learn_from_table(documents))
+    print(learn_from_table(documents, kept_parts("learn_from")))
 
 
 @app.command()
@@ -266,7 +266,8 @@ def workgroups(
     from benchmarks import workgroups as judged
 
     for network in networks or judged.NETWORKS:
-        judged.write(judged.measure(network, rounds or judged.ROUNDS[network], lambda line: print(line, flush=True)))
+        found = judged.measure(network, rounds or judged.ROUNDS[network], lambda line: print(line, flush=True))
+        keep(f"workgroups/{network}", found)
     print(judged.workgroups_table())
 
 
@@ -290,8 +291,8 @@ def samplers(
     models: Annotated[str, typer.Option(help="Models of a kernel type, separated by commas.")] = "analytical_gbdt",
     judged_on: Annotated[str, typer.Option(help="grid: evenly spread; networks: kernels of unseen families.")] = "grid",
 ) -> None:
-    """All samplers at equal numbers of measurements; writes benchmarks/results/samplers."""
-    from benchmarks.samplers import MadeUpDevice, OutOfTime, RealDevice, compare, samplers_table, write
+    """All samplers at equal numbers of measurements."""
+    from benchmarks.samplers import MadeUpDevice, OutOfTime, RealDevice, compare, samplers_table
 
     reporter = Reporter(f"samplers {runtime} {precision}").campaign
     made_up = runtime == "made-up"
@@ -304,7 +305,7 @@ def samplers(
         print("the time is over; the same command goes on with what was measured")
         raise typer.Exit(3) from None
     name = runtime if made_up else f"{runtime}-{precision}"
-    write(name if judged_on == "grid" else f"{name}-{judged_on}", found)
+    keep(f"samplers/{name if judged_on == 'grid' else f'{name}-{judged_on}'}", found)
     print(samplers_table(found))
 
 
@@ -360,22 +361,20 @@ def phones(
 
 def _phone_transformers(store: Path, only: str, jobs: int | None) -> None:
     from benchmarks import phone_transformers
-    from benchmarks.phones import kept_with
 
     for found in phone_transformers.judge_all(store, only.split(","), jobs):
-        kept_with([found], phone_transformers.RESULTS)
+        keep(f"phone_transformers/{found['platform'].replace('/', '_')}", found)
         console(stderr=True).print(f"{found['platform']}: MAPE {found['latcast']['mape']:.1f} %")
-    print(phone_transformers.figures_table(kept_with([], phone_transformers.RESULTS)))
+    print(phone_transformers.figures_table([*kept_parts("phone_transformers").values()]))
 
 
 def _phone_blocks(store: Path, only: str) -> None:
     from benchmarks import phone_blocks
-    from benchmarks.phones import kept_with
 
     for found in phone_blocks.judge_blocks(store, only.split(",")):
-        kept_with([found], phone_blocks.RESULTS)
+        keep(f"phone_blocks/{found['platform'].replace('/', '_')}", found)
         console(stderr=True).print(found["platform"])
-    print(phone_blocks.blocks_table(kept_with([], phone_blocks.RESULTS)))
+    print(phone_blocks.blocks_table([*kept_parts("phone_blocks").values()]))
 
 
 def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: str, jobs: int | None) -> None:
@@ -388,7 +387,8 @@ def _phone_splits(store: Path, seeds: int, intervals: int, held_out: str, only: 
         rows += found
         console(stderr=True).print(f"{name}: {len(found)} splits")
     summary = phone_splits.summary(rows)
-    phone_splits.write(rows, summary)
+    if only == "*":
+        keep("phone_splits", {"summary": summary, "platforms": phone_splits.by_platform(rows)})
     print(phone_splits.splits_table(summary))
 
 
@@ -397,11 +397,11 @@ def differences(
     store: Annotated[Path, typer.Argument(help="What `latcast data import usc DIR --store` wrote.")],
     every: Annotated[int, typer.Option(help="One CPU platform in so many, and nine times as many of the GPUs.", min=1)] = 9,
 ) -> None:
-    """Intervals of differences of two predictions on lineages held out; writes benchmarks/results/differences.json."""
+    """Intervals of differences of two predictions on lineages held out."""
     from benchmarks import differences as judged
 
     found = judged.judge(list(judged.platform_errors(store, every)))
-    judged.write(found)
+    keep("differences", found)
     print(json.dumps(found["learned"]))
     print(judged.differences_table(found))
 
@@ -412,7 +412,7 @@ def edits(
     count: Annotated[int, typer.Option(help="Edits.", min=1)] = 500,
     minutes: Annotated[float, typer.Option(help="Of timing; the same command goes on with what was timed.")] = 60.0,
 ) -> None:
-    """Growths of edited networks found by `latcast check`, and false alarms; writes benchmarks/results/edits.json."""
+    """Growths of edited networks found by `latcast check`, and false alarms."""
     from benchmarks import edits as judged
     from latcast.folders import cache_folder
 
@@ -420,13 +420,13 @@ def edits(
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = judged.measure(path, count, platform, 60 * minutes)
     found = judged.judged(rows)
-    judged.RESULTS.write_text(json.dumps({"platform": platform, "judged": found}, indent=1) + "\n")
+    keep("edits", {"platform": platform, "judged": found})
     print(json.dumps(found, indent=1))
 
 
 @app.command()
 def weights(rounds: Annotated[int, typer.Option(help="Runs of each file.", min=3)] = 200) -> None:
-    """Times files of random and of repeating weights in turn; writes benchmarks/results/repeating_weights.json."""
+    """Times files of random and of repeating weights in turn."""
     from benchmarks.repeating_weights import measure
 
     print(measure(rounds))
@@ -438,7 +438,7 @@ def choose(
     seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
     ship: Annotated[bool, typer.Option("--ship", help="Write the tables of kernels that the package ships, instead.")] = False,
 ) -> None:
-    """Picks within budgets on held-out chips, from networks that no known platform ran; writes benchmarks/results/choose.json."""
+    """Picks within budgets on held-out chips, from networks that no known platform ran."""
     from benchmarks import choose as judged
     from latcast.devices.known_platforms import known_platforms, read_datasets
 
@@ -454,7 +454,7 @@ def choose(
 
 @app.command()
 def memory() -> None:
-    """Peak memory of activations against what fresh processes really take; writes benchmarks/results/memory.json."""
+    """Peak memory of activations against what fresh processes really take."""
     from benchmarks.memory import memory_table, run
 
     run(watch=lambda name: console(stderr=True).print(name))
@@ -468,11 +468,11 @@ def delegates(
     seeds: Annotated[int, typer.Option(help="Ways to halve the models.", min=1)] = 20,
     wrong: Annotated[bool, typer.Option("--wrong", help="List what is predicted wrongly.")] = False,
 ) -> None:
-    """Rows whose layers run where the rules say, beside taking everything to run on the NPU; writes results/delegates.json."""
+    """Rows whose layers run where the rules say, beside taking everything to run on the NPU."""
     from benchmarks import delegates as judged
 
     found = judged.judge_delegates(folder, models, seeds)
-    judged.write(found)
+    keep("delegates", found)
     print(judged.delegates_table(found))
     for line in found["wrong"] if wrong else ():  # type: ignore[attr-defined]
         print(line)
@@ -521,7 +521,7 @@ def devices(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
 ) -> None:
-    """Devices that nobody measured, from a few networks, every chip held out in turn; writes benchmarks/results/devices.json."""
+    """Devices that nobody measured, from a few networks, every chip held out in turn."""
     from benchmarks import devices as unknown
     from latcast.devices.known_platforms import known_platforms, read_datasets
 
@@ -532,7 +532,7 @@ def devices(
         return
     if facts:
         rows = unknown.by_fact(pool, seed=seed, watch=watch)
-        unknown.FACTS_RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        keep("facts", rows)
         print(json.dumps(rows, indent=1) if as_json else unknown.facts_markdown(rows))
         return
     if chosen:
@@ -558,7 +558,7 @@ def decisions(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All figures as JSON.")] = False,
 ) -> None:
-    """Decisions between platforms, lineages and chips held out; writes benchmarks/results/decisions.json."""
+    """Decisions between platforms, lineages and chips held out."""
     from benchmarks import decisions as judged
     from latcast.devices.known_platforms import known_platforms, read_datasets
 
@@ -567,11 +567,11 @@ def decisions(
             console(stderr=True).print(f"{what}: {done} of {total}")
 
     if phones is not None:
-        found = {"phones": judged.phone_rows(list(judged.phone_forecasts(phones)))}
+        keep("decisions_phones", judged.phone_rows(list(judged.phone_forecasts(phones))))
     else:
         pool = known_platforms(read_datasets(data))
-        found = judged.results(pool, judged.forecasts(pool, seed=seed, watch=watch), seed)
-    judged.save(found)
+        keep("decisions", judged.results(pool, judged.forecasts(pool, seed=seed, watch=watch), seed))
+    found = kept("decisions" if phones is None else "decisions_phones")
     print(json.dumps(found, indent=1) if as_json else "\n\n".join((judged.decisions_table(), judged.ratios_table())))
 
 
@@ -581,7 +581,7 @@ def pool(
     seed: Annotated[int, typer.Option(help="Of folds and draws.")] = 0,
     ship: Annotated[bool, typer.Option("--ship", help="Write the shipped pool, too.")] = False,
 ) -> None:
-    """Platforms that others measured, on networks held out; writes benchmarks/results/pool.json."""
+    """Platforms that others measured, on networks held out."""
     from benchmarks import pool as known
     from latcast.devices.known_platforms import read_datasets
 

@@ -4,14 +4,13 @@ families it never saw; the same without what shares their blocks; and what is le
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.campaigns import LEARN_FROM_SECONDS, LEARN_FROM_SEEDS, Bench, examined, is_published, test_networks
+from benchmarks.result_files import keep
 from latcast.datasets.splits import lineage_of
 from latcast.errors import TrainingError
 from latcast.kernels.rules import rules_for
@@ -25,8 +24,6 @@ from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Reference
 from latcast.spaces import build
 from latcast.spaces.training_mix import TRAINING_FAMILIES
-
-RESULTS = Path(__file__).parent / "results"
 
 MIXED_BLOCKS = ("random_mixed", "random_small", "random_mobile", "published_segments")
 """Spaces of the training mix whose networks are made of the blocks of all published families, the tested ones included."""
@@ -60,7 +57,7 @@ def _spaces(trained: Sequence[Reference], names: Sequence[str]) -> list[str]:
 
 
 def judge_platform(bench: Bench) -> dict[str, Any]:
-    """Judges one platform from what was measured, and writes its document into :data:`RESULTS`.
+    """Judge one platform from what was measured, and keep what was found.
 
     Raises:
         MeasurementError: Something is not measured yet.
@@ -87,7 +84,8 @@ def judge_platform(bench: Bench) -> dict[str, Any]:
         "kinds": {name: _part(found["per_network"], belongs) for name, belongs in kinds.items()},
         "without": {name: _without(bench, profiled, choose(trained), seen.evaluate) for name, choose in WITHOUT.items()},
     }  # fmt: skip
-    return _write(bench, document)
+    keep(f"accuracy/{bench.name}", document)
+    return document
 
 
 def _is_of_new_lineage(trained: Sequence[Reference]) -> Callable[[Reference], bool]:
@@ -132,7 +130,7 @@ def _without(
 
 
 def judge_what_is_learned_from(bench: Bench) -> dict[str, Any]:
-    """Training on each source at equal measuring time, on the labels that were taken; kept in the platform's document."""
+    """Training on each source at equal measuring time, on the labels that were taken; kept."""
     platform, rules = bench.platform(), rules_for(bench.runtime, bench.precision)
     with bench.store("labels") as store:
         known = {label.reference.key: label.latency_ms for label in store.labels(platform=platform.id)}
@@ -155,20 +153,5 @@ def judge_what_is_learned_from(bench: Bench) -> dict[str, Any]:
             "training_networks": len(data.networks), "timed_kernels": len(data.profiled) + len(data.isolated),
             **evaluate_samples(predictor, tests).metrics.to_json(),
         }  # fmt: skip
-    return _write(bench, {"learn_from": compared})
-
-
-def _write(bench: Bench, part: Mapping[str, Any]) -> dict[str, Any]:
-    """Puts a part into the platform's document; judging a platform and comparing sources leave each other's parts alone."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{bench.name}.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    kept = known if "learn_from" in part else {key: value for key, value in known.items() if key == "learn_from"}
-    document = {**kept, **part}
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    return document
-
-
-def results() -> Mapping[str, dict[str, Any]]:
-    """Every platform's document that was written so far."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*-*.json"))}
+    keep(f"learn_from/{bench.name}", compared)
+    return compared

@@ -8,17 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from benchmarks.campaigns import Bench, profile_taken
 from benchmarks.outsiders import HALVES, judge_outsiders
+from benchmarks.result_files import kept_parts
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.records import Measurement
-
-RESULTS = Path(__file__).parent / "results" / "budgets.json"
 
 MINUTES = (1.5, 3.0, 5.0)
 """Budgets that are compared; the last is that of the whole profile."""
@@ -68,7 +66,7 @@ def judge_budgets(bench: Bench, labels_of: Bench, watch: Callable[[str], None] =
 def budgets_table() -> str:
     """A line for each platform: what a profile of five minutes took in all, then MAPE / ±10 % / coverage by budget."""
     lines = []
-    for name, found in json.loads(RESULTS.read_text()).items():
+    for name, found in kept_parts("budgets").items():
         seed = f", seed {name.rpartition('-')[2]}" if name.rpartition("-")[2].isdigit() else ""
         for half in HALVES:
             cells = ["{mape:.1f} / {within_10:.0f} / {interval_coverage:.0f}".format(**row[half]) for row in found["rows"]]

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,6 +70,11 @@ class Bench:
     def name(self) -> str:
         threads = f"-{self.threads}threads" if self.threads > 1 else ""
         return f"{self.runtime}-{self.precision}{threads}{self.suffix}"
+
+    @property
+    def results_name(self) -> str:
+        """Name of its files of results, the same whichever networks judged it."""
+        return self.name.replace("-outsiders", "")
 
     @property
     def settings(self) -> WorkerSettings:
@@ -240,12 +245,6 @@ def examined(bench: Bench, labels_of: Bench) -> Examined:
     return Examined(
         profiled, trained, labels, lambda bundle: bench.latcast("evaluate", bundle, path, profiled["store"], "--families", spaces)
     )
-
-
-def keep_beside(results: Path, bench: Bench, found: Mapping[str, Any]) -> None:
-    """Keeps what was found of a platform in a file of results, in place of what was known of it and beside that of others."""
-    known = json.loads(results.read_text()) if results.exists() else {}
-    results.write_text(json.dumps({**known, bench.name.replace("-outsiders", ""): found}, indent=1, sort_keys=True) + "\n")
 
 
 def measure_to_learn_from(bench: Bench, learn_from: str, watch: Callable[[Stage], None]) -> None:

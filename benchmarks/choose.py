@@ -9,7 +9,6 @@ measured latency is within the budget.
 from __future__ import annotations
 
 import csv
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.result_files import keep, kept
 from benchmarks.tables import markdown_table
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, learn_arbitration, mixed, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
@@ -37,8 +37,6 @@ from latcast.spaces.models import models
 from latcast.spaces.named_graphs import graph_file
 from latcast.spaces.named_kernels import SHIPPED_TABLES, make_named_kernels, rated_networks, table_bytes, table_name
 from latcast.spaces.named_kernels import Watch as TableWatch
-
-RESULTS = Path(__file__).parent / "results" / "choose.json"
 
 FOLDS = 3
 
@@ -208,12 +206,12 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def choose_table() -> str:
     """As it was judged last."""
-    return table(json.loads(RESULTS.read_text())["rows"])
+    return table(kept("choose")["rows"])
 
 
 def save(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes :data:`RESULTS`."""
-    RESULTS.write_text(json.dumps({"measured": MEASURED, "certainty": CERTAINTY, "rows": list(rows)}, indent=1) + "\n")
+    """Keep the rows and what they are of."""
+    keep("choose", {"measured": MEASURED, "certainty": CERTAINTY, "rows": list(rows)})
 
 
 def _names_its_gpu(rules: FusionRules) -> bool:

@@ -8,7 +8,6 @@ model.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.result_files import kept
 from benchmarks.tables import markdown_table
 from latcast.devices.arbitration import chip_folds, held_out_networks, without
 from latcast.devices.device_model import Arbitration, KnownPlatform
@@ -38,8 +38,6 @@ from latcast.predictors.joint_platforms import (
     shared_parts,
 )
 from latcast.records import Platform
-
-RESULTS = Path(__file__).parent / "results" / "decisions.json"
 
 KNOWN, NEW = "known device", "new device"
 
@@ -528,16 +526,6 @@ def results(pool: KnownPlatforms, found: Sequence[Forecasts], seed: int = 0) -> 
     }  # fmt: skip
 
 
-def save(found: Mapping[str, Any]) -> None:
-    """Writes :data:`RESULTS`; what it holds of other keys stays."""
-    kept = _saved() if RESULTS.is_file() else {}
-    RESULTS.write_text(json.dumps({**kept, **found}, indent=1) + "\n")
-
-
-def _saved() -> Any:
-    return json.loads(RESULTS.read_text())
-
-
 def _cell(value: float | int | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:.{digits}f}" if isinstance(value, float) else str(value)
 
@@ -555,8 +543,7 @@ _RATIO = {
 
 def _table(columns: Mapping[str, str]) -> str:
     rows = []
-    document = _saved()
-    for row in (*document["rows"], *document["phones"]):
+    for row in (*kept("decisions")["rows"], *kept("decisions_phones")):
         if row["dataset"] in SCORED or row["question"] == ALL or row["setting"] == SHIPPED:
             counts = f"{row['decisions']} ({row['pairs']}, {row['chips']})"
             about = [row["setting"].removesuffix(" device"), row["dataset"], row["question"], counts]
@@ -582,7 +569,7 @@ def reliability_table() -> str:
             f"{100 * each['from']:.0f} to {100 * each['to']:.0f}",
             *(_cell(each[key]) for key in ("stated", "right", "decisions")),
         ]
-        for name, listed in _saved()["reliability"].items()
+        for name, listed in kept("decisions")["reliability"].items()
         for each in listed
     ]
     return markdown_table(["device, data", "stated %", "mean", "right %", "decisions"], rows)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,8 +29,6 @@ from latcast.records import Platform
 from latcast.spaces.catalogue import build
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.published_names import published_network
-
-RESULTS = Path(__file__).with_name("results") / "delegates.json"
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -372,10 +369,6 @@ def _wrong(judge: Judge, rows: Sequence[Row]) -> list[dict[str, object]]:
             counts[row.network, row.route, row.platform.precision, found, row.outcome] += 1
     names = ("network", "route", "precision", "predicted", "ran")
     return [{**dict(zip(names, key, strict=True)), "rows": count} for key, count in counts.most_common()]
-
-
-def write(found: Mapping[str, object], file: Path = RESULTS) -> None:
-    file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def delegates_table(found: Mapping[str, object]) -> str:

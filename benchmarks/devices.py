@@ -9,7 +9,6 @@ medians beside.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.result_files import keep
 from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
@@ -47,11 +47,7 @@ from latcast.predictors.platform_posterior import linearised
 from latcast.spaces import build
 from latcast.spaces.catalogue import FAMILY_NAMES, family, family_member
 
-RESULTS = Path(__file__).parent / "results" / "devices.json"
-
 FOLDS = 6
-
-FACTS_RESULTS = RESULTS.with_name("facts.json")
 
 FORECAST = "forecast"
 
@@ -212,12 +208,12 @@ def missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def save(rows: Sequence[Mapping[str, Any]], pool: KnownPlatforms) -> None:
-    """Writes the rows and what they are of to :data:`RESULTS`."""
+    """Keep the rows and what they are of."""
     about = {
         "platforms": len(pool.platforms), "networks": len(pool.references), "measured": list(MEASURED),
         "chips": len({each.silicon for each in pool.platforms}), "left_out": dict(pool.left_out), "rows": list(rows),
     }  # fmt: skip
-    RESULTS.write_text(json.dumps(about, indent=1) + "\n")
+    keep("devices", about)
 
 
 MOST_PARAMETERS = 6_500_000

@@ -7,7 +7,6 @@ pairs without two lineages, and intervals are calibrated without them; pairs of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, combinations_with_replacement, pairwise, zip_longest
@@ -27,8 +26,6 @@ from latcast.predictors.prediction import Coverage, Prediction
 from latcast.predictors.training import cross_predict, fit_predictor
 from latcast.records import Platform
 from papers.harness import ResultFolder, files_digest, source_digest
-
-RESULTS = Path(__file__).parent / "results" / "differences.json"
 
 FEWEST = 6
 """Networks of a lineage on all platforms below which it is judged with the other small ones, as one."""
@@ -347,8 +344,3 @@ def differences_table(found: Mapping[str, Any]) -> str:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def write(found: Mapping[str, Any], path: Path = RESULTS) -> None:
-    """Keeps the figures."""
-    path.write_text(json.dumps(found, indent=1) + "\n")

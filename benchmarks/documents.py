@@ -6,7 +6,6 @@ A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``. A fenced b
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -33,7 +32,7 @@ from benchmarks import (
     workgroups,
 )
 from benchmarks import devices as unknown_devices
-from benchmarks.accuracy import RESULTS, results
+from benchmarks.result_files import kept, kept_parts
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
 from latcast.devices.members import FLOPS_AND_MEMORY
@@ -72,7 +71,7 @@ def overview_table() -> str:
     """This machine, the shipped phones and new devices: figures of lineages that nothing was learned from, and of the others."""
     head = ["what is predicted", "label error %", "unseen lineages: MAPE %", "±5 %", "±10 %", "in the 90 % interval %",
             "easier test: MAPE %"]  # fmt: skip
-    found, strange = results(), outsiders.results()
+    found, strange = kept_parts("accuracy"), kept_parts("outsiders")
     rows = []
     for name in PROFILED:
         judged, easier = strange[name]["reported"], found[name]["mape"]
@@ -81,14 +80,12 @@ def overview_table() -> str:
     for row in phones.summary():
         what = f"phones, {row['group']} ({row['platforms']} platforms)"
         rows.append([what, "not known", *_cells(row, "lineage_"), f"{row['random_mape']:.1f}"])
-    known = {
-        (row["kind"], row["held_out"]): row for row in json.loads(pool.RESULTS.read_text())["rows"] if row["networks"] == "all"
-    }
+    known = {(row["kind"], row["held_out"]): row for row in kept("pool")["rows"] if row["networks"] == "all"}
     for kind in ("cpu", "gpu", "npu"):
         row, easier = known[kind, NEW_LINEAGES], known[kind, NOTHING]
         what = f"{kind.upper()}s that others measured ({row['platforms']} platforms)"
         rows.append([what, "not known", *_cells(row), f"{easier['mape']:.1f}"])
-    judged = json.loads(unknown_devices.RESULTS.read_text())["rows"]
+    judged = kept("devices")["rows"]
     forecasts = {
         (row["kind"], row["held_out"]): row
         for row in judged
@@ -112,7 +109,7 @@ HELD_OUT = {
 
 def devices_table() -> str:
     """A device that nobody measured, by the number of networks timed on it: mean MAPE, median in brackets, coverage."""
-    document = json.loads(unknown_devices.RESULTS.read_text())
+    document = kept("devices")
     found = {(row["kind"], row["held_out"], row["measured"], row["method"]): row for row in document["rows"]}
     rows = []
     for kind in ("cpu", "gpu", "npu"):
@@ -185,7 +182,7 @@ def speed_table() -> str:
     """As it was measured last."""
     from benchmarks import speed
 
-    return speed.speed_table(json.loads((RESULTS / "speed.json").read_text()))
+    return speed.speed_table(kept("speed"))
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
@@ -193,12 +190,12 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "platforms": platforms_table,
     "runtimes": runtimes_table,
     "devices": devices_table,
-    "facts": lambda: unknown_devices.facts_markdown(json.loads(unknown_devices.FACTS_RESULTS.read_text())),
+    "facts": lambda: unknown_devices.facts_markdown(kept("facts")),
     "phones": phones_table,
     "choose": choose.choose_table,
     "memory": memory.memory_table,
     "decisions": decisions.decisions_table,
-    "pool": lambda: pool.markdown(json.loads(pool.RESULTS.read_text())["rows"]),
+    "pool": lambda: pool.markdown(kept("pool")["rows"]),
     "pool-sources": pool.sources_table,
     "ratios": decisions.ratios_table,
     "reliability": decisions.reliability_table,
@@ -206,10 +203,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "budgets": budgets.budgets_table,
     "levels": levels.levels_table,
     "agreement": rule_agreement.agreement_table,
-    "outsiders": lambda: outsiders.outsiders_table(outsiders.results()),
-    "accuracy": lambda: summary_table(results()),
-    "blocks": lambda: blocks_table(results()),
-    "learn-from": lambda: learn_from_table(results()),
+    "outsiders": lambda: outsiders.outsiders_table(kept_parts("outsiders")),
+    "accuracy": lambda: summary_table(kept_parts("accuracy")),
+    "blocks": lambda: blocks_table(kept_parts("accuracy")),
+    "learn-from": lambda: learn_from_table(kept_parts("accuracy"), kept_parts("learn_from")),
     "speed": speed_table,
     "workgroups": workgroups.workgroups_table,
 }
@@ -276,7 +273,7 @@ def draw(path: Path = PICTURE) -> Path:
 
     from latcast import drawing
 
-    found = outsiders.results()
+    found = kept_parts("outsiders")
     figure = drawing.new_figure(9.0, 3.5)
     panels = figure.subplots(1, len(PROFILED), sharex=True, sharey=True)
     shown = [each for name in PROFILED for each in found[name]["per_network"]]

@@ -22,8 +22,6 @@ from latcast.records import Reference
 from latcast.report.check import LIKELY_GROWN, MOST_LIKELY, check
 from latcast.spaces.catalogue import build, model
 
-RESULTS = Path(__file__).parent / "results" / "edits.json"
-
 BASES = ("squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18")
 
 SIDES = tuple(range(128, 289, 16))

@@ -5,7 +5,6 @@ Rates by CPU time are those of a quiet core; by the clock, of this machine as it
 
 from __future__ import annotations
 
-import json
 import resource
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.accuracy import RESULTS
+from benchmarks.result_files import keep, kept_parts
 from latcast.kernels.rules import load_rules, shipped_rules
 from latcast.kernels.selection import NEED_A_FAMILY
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
@@ -66,15 +65,10 @@ def million_memory_mib(platform: str, space: str) -> float:
 
 
 def measure_encodings(platform: str, spaces: tuple[str, ...] = ()) -> dict[str, dict[str, float]]:
-    """The given spaces, or every one; written to benchmarks/results, beside what stands there of others."""
-    path = RESULTS / "encodings.json"
-    found: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    """Measure and keep the given spaces, or every one; return all that are kept."""
     for space in spaces or tuple(SUPERNETS.names()):
-        found[space] = measure_space(platform, space)
-        found[space]["MiB for a million"] = million_memory_mib(platform, space)
-    RESULTS.mkdir(exist_ok=True)
-    path.write_text(json.dumps(found, indent=1) + "\n")
-    return found
+        keep(f"encodings/{space}", {**measure_space(platform, space), "MiB for a million": million_memory_mib(platform, space)})
+    return kept_parts("encodings")
 
 
 def ship_tables() -> list[str]:

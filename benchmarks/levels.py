@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.campaigns import Bench
+from benchmarks.result_files import kept_parts
 from benchmarks.tables import markdown_table
 from latcast.errors import MeasurementError
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement
-
-RESULTS = Path(__file__).parent / "results" / "levels.json"
 
 
 def deviation_between_processes(latency_ms: np.ndarray) -> tuple[float, float]:
@@ -74,6 +71,6 @@ def levels_table() -> str:
     rows = [
         [each["platform"], str(each["networks"]), str(each["processes"]), f"{each['hours']:.1f}",
          *(f"{each[what][which]:.1f}" for which in ("network", "level") for what in ("raw", "corrected"))]
-        for each in json.loads(RESULTS.read_text()).values()
+        for each in kept_parts("levels").values()
     ]  # fmt: skip
     return markdown_table(head, rows)

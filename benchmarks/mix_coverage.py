@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.campaigns import Bench, profile_taken
+from benchmarks.result_files import kept_parts
 from benchmarks.tables import markdown_table
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
@@ -18,8 +17,6 @@ from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import file_name
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.spaces.models import as_graph, models
-
-RESULTS = Path(__file__).parent / "results" / "mix_coverage.json"
 
 REGISTRY = "timm/"
 """Whose networks."""
@@ -63,7 +60,7 @@ def coverage_table() -> str:
     """A line for each platform."""
     rows = [
         [each["platform"], str(each["networks"]), *(f"{each[name]:.0f}" for name in MEASURES)]
-        for each in json.loads(RESULTS.read_text()).values()
+        for each in kept_parts("mix_coverage").values()
     ]
     head = ["platform", "networks", "98 % of kernels covered: % of networks", "of FLOPs", "of latency"]
     return markdown_table(head, rows)

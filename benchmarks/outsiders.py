@@ -7,10 +7,8 @@ checksum of their names, are there to be looked at while predictors are worked o
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,6 @@ from latcast.measure.labels import label_error_of_halves, label_error_to_json
 from latcast.predictors.metrics import judge
 from latcast.records import Reference
 from latcast.spaces.named_graphs import reference_of
-
-RESULTS = Path(__file__).parent / "results" / "outsiders"
 
 NAMES = (
     "timm/starnet_s050", "timm/lcnet_100", "timm/efficientvim_m1", "timm/efficientvit_m3", "timm/hardcorenas_c",
@@ -87,12 +83,6 @@ def _figures(rows: Sequence[Mapping[str, Any]], halves_ms: Mapping[str | None, t
     return {**judged, **label_error_to_json(error), "median_high_over_low": float(np.median(wide))}
 
 
-def write(bench: Bench, found: Mapping[str, Any]) -> None:
-    """Keeps what was judged in :data:`RESULTS`."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{bench.name.replace('-outsiders', '')}.json").write_text(json.dumps(found, indent=1) + "\n")
-
-
 def outsiders_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     """A line for each platform and half."""
     lines = [
@@ -111,8 +101,3 @@ def outsiders_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
                 f"| {part['interval_coverage']:.0f} | {part['median_high_over_low']:.2f} | {' | '.join(base)} |"
             )
     return "\n".join(lines)
-
-
-def results() -> dict[str, dict[str, Any]]:
-    """Every platform's document that was written so far."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"), key=lambda path: path.stem)}

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy import RESULTS
+from benchmarks.result_files import keep
 from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import load_rules
@@ -189,8 +189,7 @@ def main() -> None:
     except PeerUnavailable as problem:
         print(f"skipped: nn-Meter is not to be had here: {problem}")
         return
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "peer.json").write_text(json.dumps(document, indent=1) + "\n")
+    keep("peer", document)
     print(table(document))
 
 

@@ -21,8 +21,6 @@ from latcast.predictors.samples import TrainingData, restrict
 from latcast.predictors.training_from_store import trained_with_card
 from latcast.records import Platform
 
-RESULTS = Path(__file__).parent / "results" / "phone_blocks.json"
-
 NARROW_CHANNELS, HIGH_PIXELS = 16, 100
 """A convolution of so many channels or fewer on maps of at least so many pixels a side."""
 

@@ -3,7 +3,6 @@ network and by whole lineages, learned from as the shipped predictors are."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,8 +22,6 @@ from latcast.predictors.training import fit_predictor
 from latcast.predictors.training_from_store import trained_with_card
 from latcast.records import Platform
 from papers.harness import ResultFolder, files_digest, process_pool, source_digest
-
-RESULTS = Path(__file__).parent / "results" / "phone_splits.json"
 
 HELD_OUT = ("network", "lineage")
 
@@ -183,27 +180,13 @@ def splits_table(found: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def write(rows: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]], path: Path = RESULTS) -> None:
-    """Keeps the summary, and the means over the splits of each platform, beside what the file holds of others."""
+def by_platform(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Means over the splits of each platform and what is held out."""
     members: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         members.setdefault((row["platform"], row["held_out"]), []).append(row)
-    platforms = [
+    return [
         {"platform": name, "held_out": held_out, "seeds": len(some)}
         | {metric: float(np.mean([row[metric] for row in some])) for metric in METRICS}
         for (name, held_out), some in members.items()
     ]
-    before = json.loads(path.read_text()) if path.exists() else {"summary": [], "platforms": []}
-    document = {
-        "summary": _replaced(before["summary"], found, ("held_out", "group")),
-        "platforms": _replaced(before["platforms"], platforms, ("held_out", "platform")),
-    }
-    path.write_text(json.dumps(document, indent=1) + "\n")
-
-
-def _replaced(
-    before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]], names: tuple[str, ...]
-) -> list[Mapping[str, Any]]:
-    """Rows of before and now in the order of their names; those of now where both have one."""
-    found = {tuple(row[name] for name in names): row for row in (*before, *now)}
-    return [found[key] for key in sorted(found)]

@@ -27,8 +27,6 @@ from latcast.predictors.training import fit_predictor
 from latcast.records import Platform
 from papers.harness import process_pool
 
-RESULTS = Path(__file__).parent / "results" / "phone_transformers.json"
-
 FEWEST = 20
 """Transformers measured on a platform."""
 

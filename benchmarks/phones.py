@@ -8,9 +8,8 @@ by whole lineages, and beside it by random networks.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -61,15 +60,6 @@ def phone_platforms(store: Store) -> list[str]:
 def _graph(reference: Reference) -> Graph:
     """Networks are the same on all platforms."""
     return build(reference)
-
-
-def kept_with(found: Sequence[Mapping[str, Any]], path: Path) -> list[Mapping[str, Any]]:
-    """Writes figures beside those that the file holds of other platforms, and returns all of them."""
-    before = json.loads(path.read_text()) if path.exists() else []
-    rows = {row["platform"]: row for row in (*before, *found)}
-    ordered = [rows[name] for name in sorted(rows)]
-    path.write_text(json.dumps(ordered, indent=1) + "\n")
-    return ordered
 
 
 def measured(path: Path, platform: Platform, space: str = CNNS) -> TrainingData:

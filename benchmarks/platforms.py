@@ -11,12 +11,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy import RESULTS
 from benchmarks.known_rows import KnownRows, kind_similarity, predict_platform
 from benchmarks.platforms_campaign import (
     PLATFORMS,
@@ -30,6 +28,7 @@ from benchmarks.platforms_campaign import (
     test_networks,
     training_networks,
 )
+from benchmarks.result_files import keep
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.devices.adaptation import fitting_rounds, transferred_predictor
@@ -316,8 +315,8 @@ def _measured_platforms() -> Iterator[Measured]:
             continue
 
 
-def judge_all(folder: Path = RESULTS) -> dict[str, Any]:
-    """Judges every target that is measured and writes ``platforms.json``.
+def judge_all() -> dict[str, Any]:
+    """Judge every target that is measured, and keep what was found.
 
     What was judged stays in :data:`JUDGED`; whoever measures a platform again deletes that folder.
 
@@ -345,14 +344,7 @@ def judge_all(folder: Path = RESULTS) -> dict[str, Any]:
         "warm_ups": {measured.bench.name: _about(measured, pool) for measured in warm_ups}, "targets": targets,
         "distances": distances(everything), "mean": _means(targets),
     }  # fmt: skip
-    folder.mkdir(exist_ok=True)
-    (folder / "platforms.json").write_text(json.dumps(document, indent=1) + "\n")
-    return document
-
-
-def kept_results(folder: Path = RESULTS) -> dict[str, Any]:
-    """What :func:`judge_all` wrote."""
-    document: dict[str, Any] = json.loads((folder / "platforms.json").read_text())
+    keep("platforms", document)
     return document
 
 

@@ -3,8 +3,8 @@
 draw               lists what is measured (minutes of computing, no measuring)
 list               every platform, and what was measured on it so far
 measure NAME...    the pieces of some platforms that are missing; all of them without a name
-judge              tables and benchmarks/results/platforms.json from what was measured
-tables             the tables again, from benchmarks/results/platforms.json
+judge              the results and tables from what was measured
+tables             the tables again, from the results that are kept
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def measure(
 
 @app.command()
 def judge() -> None:
-    """Judges every platform that was measured, writes benchmarks/results/platforms.json and prints the tables."""
+    """Judges every platform that was measured, keeps the results and prints the tables."""
     from benchmarks.platforms import judge_all, platforms_table
 
     print(platforms_table(judge_all()))
@@ -70,7 +70,8 @@ def judge() -> None:
 
 @app.command()
 def tables() -> None:
-    """Prints the tables from benchmarks/results/platforms.json, without what was measured."""
-    from benchmarks.platforms import kept_results, platforms_table
+    """Prints the tables from the kept results, without what was measured."""
+    from benchmarks.platforms import platforms_table
+    from benchmarks.result_files import kept
 
-    print(platforms_table(kept_results()))
+    print(platforms_table(kept("platforms")))

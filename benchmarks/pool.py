@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.phones import learns_from_transformers, transformer_platform
+from benchmarks.result_files import keep
 from benchmarks.tables import markdown_table
 from latcast.devices import device_model_file
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
@@ -33,8 +33,6 @@ from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles, shippe
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.pool_file import POOL_FILE, save_pool
 from latcast.records import Measurement, Platform
-
-RESULTS = Path(__file__).parent / "results" / "pool.json"
 
 CASES: Mapping[str, str] = {
     NOTHING: "that others ran and it did not",
@@ -193,7 +191,7 @@ def ship(
 def save(
     rows: Sequence[Mapping[str, Any]], wanted: Collection[str], reasons: Mapping[str, int], about: Mapping[str, About]
 ) -> None:
-    """Writes the rows and what they are of to :data:`RESULTS`."""
+    """Keep the rows and what they are of."""
     percents = [about[name].repeat_percent for name in wanted]
     errors = [percent / 2 for percent in percents if percent is not None]
     document = {
@@ -201,13 +199,13 @@ def save(
         "unstable_percent": UNSTABLE_PERCENT, "label_error": {"platforms": len(errors), "median": float(np.median(errors))},
         "rows": list(rows),
     }  # fmt: skip
-    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+    keep("pool", document)
 
 
 def run(
     measurements: Sequence[tuple[str, Measurement]], *, seed: int = 0, shipped: bool = False, watch: Watch = unwatched
 ) -> tuple[str, list[str]]:
-    """Judges the pool, writes :data:`RESULTS`, and ships it where that is asked for.
+    """Judges the pool, keeps what was found, and ships it where that is asked for.
 
     Returns:
         The table, and what misses its aim.

@@ -7,7 +7,6 @@ little; the order of the files changes from round to round.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.result_files import keep
 from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from latcast.spaces import build
 from latcast.spaces.catalogue import network_named
-
-RESULTS = Path(__file__).parent / "results" / "repeating_weights.json"
 
 NETWORKS = ("squeezenet1_1", "mobilenetv3_large_wd2", "regnetx004", "preresnet14", "mobilenet_v1_0_5")
 
@@ -128,8 +126,6 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 def measure(rounds: int = ROUNDS) -> str:
     """Measures all and keeps the rows; returns the summary."""
-    rows = []
-    for row in differences(rounds):
-        rows.append(row)
-        RESULTS.write_text(json.dumps({"rounds": rounds, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    rows = list(differences(rounds))
+    keep("repeating_weights", {"rounds": rounds, "rows": rows})
     return summary(rows)

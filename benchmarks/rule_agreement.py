@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.campaigns import Bench, profile_taken
+from benchmarks.result_files import kept_parts
 from benchmarks.tables import markdown_table
 from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
@@ -17,8 +16,6 @@ from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.kernels.search import find_kernels, operator_classes
 from latcast.records import ExecutedKernel, Platform
 from latcast.spaces.catalogue import build
-
-RESULTS = Path(__file__).parent / "results" / "rule_agreement.json"
 
 SHOWN = 3
 """Pairs of operators named of each sort."""
@@ -93,7 +90,7 @@ def judge_rules(bench: Bench, watch: Callable[[int, int], None] = lambda *_: Non
 def agreement_table() -> str:
     """A line for each platform."""
     rows = []
-    for each in json.loads(RESULTS.read_text()).values():
+    for each in kept_parts("rule_agreement").values():
         pairs = [
             ", ".join(f"{first} + {second} ({count})" for first, second, count in each[name]) or "none"
             for name in ("only_rules", "only_runtime")

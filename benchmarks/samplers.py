@@ -7,11 +7,9 @@ never trained on, and as ``latcast profile`` leaves it, where in the end everyth
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,8 +34,6 @@ from latcast.samplers.test_set import fixed_test_set
 from latcast.spaces import build
 from latcast.spaces.kernel_space import KernelSpace, kernel_reference
 from latcast.spaces.kernel_zoo import KernelZoo, kernel_zoo
-
-RESULTS = Path(__file__).parent / "results" / "samplers"
 
 TYPES = ("conv", "depthwise_conv")
 
@@ -249,14 +245,6 @@ def compare(
         "judged": {name: len(rows) for name, rows in judged.items()},
         "arms": [{"kernel_type": arm.kernel_type, "sampler": arm.sampler, "seed": arm.seed, "curve": arm.curve} for arm in arms],
     }
-
-
-def write(name: str, document: Mapping[str, Any]) -> Path:
-    """Keeps what a comparison came to under ``benchmarks/results``."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    return path
 
 
 def samplers_table(document: Mapping[str, Any]) -> str:

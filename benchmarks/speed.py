@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.accuracy import RESULTS
+from benchmarks.result_files import keep
 from latcast.graph.writers.onnx import to_onnx
 from latcast.kernels.rules import rules_for
 from latcast.predictors.forecast import load
@@ -82,8 +81,7 @@ def measure_speed(platform: str = "local/onnxruntime") -> dict[str, float]:
     start = time.perf_counter()
     predictor.predict_many(graphs)
     found["predict_many, in-memory graphs a second on one core"] = len(graphs) / (time.perf_counter() - start)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "speed.json").write_text(json.dumps(found, indent=1) + "\n")
+    keep("speed", found)
     return found
 
 

@@ -91,19 +91,18 @@ def _short(figures: Mapping[str, Any] | None) -> str:
     return f"{figures['mape']:.1f} / {figures['within_10']:.0f}{trained}"
 
 
-def learn_from_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
-    """Ways to learn and models at equal measuring time: MAPE and ±10 % by platform."""
-    compared = {name: document for name, document in documents.items() if "learn_from" in document}
-    names = list(dict.fromkeys(name for document in compared.values() for name in document["learn_from"]))
+def learn_from_table(documents: Mapping[str, Mapping[str, Any]], compared: Mapping[str, Mapping[str, Any]]) -> str:
+    """Ways to learn and models at equal measuring time, MAPE and ±10 % by platform; the documents hold the platforms' ids."""
+    names = list(dict.fromkeys(name for found in compared.values() for name in found))
     head = [
         "learned from, model (5 minutes of measuring)",
-        *(document.get("platform", name) for name, document in compared.items()),
+        *(documents.get(name, {}).get("platform", name) for name in compared),
     ]
     rows = []
     for name in names:
         cells = []
-        for document in compared.values():
-            found = document["learn_from"].get(name, {})
+        for ways in compared.values():
+            found = ways.get(name, {})
             cells.append("-" if "mape" not in found else f"{found['mape']:.1f} / {found['within_10']:.0f}")
         if set(cells) != {"-"}:
             rows.append([name, *cells])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.result_files import kept_parts
 from benchmarks.tables import markdown_table
 from latcast.errors import MeasurementError
 from latcast.folders import made
@@ -24,8 +25,6 @@ from latcast.workgroups.litert_delegate import clock_of, load_resized, write_pro
 from latcast.workgroups.measuring import SweepPlan
 from latcast.workgroups.sizes import WorkGroup
 from latcast.workgroups.webgpu import INTERFACE as WEBGPU
-
-RESULTS = Path(__file__).with_name("results") / "workgroups.json"
 
 FOLDER = Path(".latcast/bench/workgroups")
 
@@ -165,18 +164,11 @@ def _check(network: str, results: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def write(found: Mapping[str, Any]) -> None:
-    """Keeps a network's figures beside those of the others."""
-    document = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    document[found["network"]] = found
-    RESULTS.write_text(json.dumps({name: document[name] for name in NETWORKS if name in document}, indent=1) + "\n")
-
-
 def workgroups_table(document: Mapping[str, Any] | None = None) -> str:
     """Gains over LiteRT's own sizes."""
-    found = json.loads(RESULTS.read_text()) if document is None else document
+    found = kept_parts("workgroups") if document is None else document
     rows = []
-    for name, each in found.items():
+    for name, each in ((name, found[name]) for name in NETWORKS if name in found):
         gains = ["{:+.1f} ({:+.1f} to {:+.1f})".format(*each["gains"][choice]) for choice in TITLES]
         repeatability = [sweep["repeatability"] for sweep in each["sweeps"]]
         rows.append(

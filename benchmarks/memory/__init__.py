@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.result_files import keep, kept
 from benchmarks.tables import markdown_table
 from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import load_rules
 from latcast.spaces.models import as_graph
-
-RESULTS = Path(__file__).parents[1] / "results" / "memory.json"
 
 SOURCE = Path(__file__).parent / "heap_recorder.c"
 
@@ -96,23 +95,19 @@ def judged(graph: Graph, runtime: str, precision: str, found: Mapping[str, Any])
 
 
 def run(networks: Sequence[str] = NETWORKS, watch: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Measures what was not measured yet, writes :data:`RESULTS` and gives its content."""
-    kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"measured": {}}
-    rows = []
+    """Measure all networks, keep what was found and return it."""
+    measured, rows = {}, []
     for model in networks:
         graph = as_graph(model)
         for runtime, precision in MEASURED:
             key = f"{model} {runtime} {precision}"
-            if key not in kept["measured"]:
-                watch(key)
-                kept["measured"][key] = measure(model, runtime, precision)
-                RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
-            found = kept["measured"][key]
+            watch(key)
+            measured[key] = found = measure(model, runtime, precision)
             if "error" not in found:
                 rows.append(judged(graph, runtime, precision, found))
-    kept["rows"], kept["summary"] = rows, summary(rows)
-    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
-    return kept
+    document = {"measured": measured, "rows": rows, "summary": summary(rows)}
+    keep("memory", document)
+    return document
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -139,7 +134,7 @@ def memory_table() -> str:
     """As it was measured last."""
     head = ["runtime", "networks", "MAPE %", "median %", "±5 %", "±10 %", "worst", "file size: MAPE %"]
     rows = []
-    for row in json.loads(RESULTS.read_text())["summary"]:
+    for row in kept("memory")["summary"]:
         figures = [f"{row['mape']:.1f}", f"{row['median_ape']:.1f}", f"{row['within_5']:.0f}", f"{row['within_10']:.0f}"]
         worst = f"{row['worst']:+.0f} % ({row['worst_model']})"
         name = f"{row['runtime']} {row['precision']}"

@@ -26,24 +26,23 @@ RIVALS: tuple[tuple[str, str, str], ...] = (
 
 
 def read_document(path: Path, benchmark: str) -> Mapping[str, Any]:
-    """What ``python -m benchmarks`` wrote.
+    """Read the data of a file of results that ``python -m benchmarks`` wrote.
 
     Args:
         path: A JSON file.
         benchmark: Its name: "platforms judge", "samplers".
 
     Raises:
-        DatasetError: The file cannot be read, or is no JSON object.
+        DatasetError: The file cannot be read, or is no file of results.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise DatasetError(f"cannot read {path}: {problem}; expected what python -m benchmarks {benchmark} writes") from problem
-    if not isinstance(document, dict):
-        raise DatasetError(
-            f"{path} holds a {type(document).__name__}; expected the object that python -m benchmarks {benchmark} writes"
-        )
-    return document
+    if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
+        raise DatasetError(f"{path} holds no \"data\"; expected the file of results that python -m benchmarks {benchmark} writes")
+    data: dict[str, Any] = document["data"]
+    return data
 
 
 def table_4(document: Mapping[str, Any]) -> Comparison:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accuracy, campaigns
+from benchmarks import accuracy, campaigns, result_files
 from benchmarks.accuracy import WITHOUT, judge_platform, judge_what_is_learned_from
 from benchmarks.campaigns import Bench, is_published, label_plan, measure_to_learn_from, profile_taken, take_labels, take_profile
 from benchmarks.tables import blocks_table, platform_table
@@ -80,7 +80,7 @@ def test_the_bundle_that_profile_wrote_is_judged_by_name(tmp_path: Path, monkeyp
     for module in (campaigns, accuracy):
         monkeypatch.setattr(module, "test_networks", lambda: tests)
     monkeypatch.setattr(campaigns, "FOLDER", tmp_path / "bench")
-    monkeypatch.setattr(accuracy, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(result_files, "RESULTS", tmp_path / "results")
     bench = Bench("onnxruntime")
 
     take_labels(bench, 1, 2, lambda _: None)
@@ -108,8 +108,5 @@ def test_the_bundle_that_profile_wrote_is_judged_by_name(tmp_path: Path, monkeyp
     monkeypatch.setattr(campaigns, "LEARN_FROM_SECONDS", 15.0)
     measure_to_learn_from(bench, "operators", lambda _: None)
     compared = judge_what_is_learned_from(bench)
-    assert compared["learn_from"]["operators, analytical_gbdt"]["networks"] == 2
-    assert "at least 10 isolated kernels" in compared["learn_from"]["kernels, analytical_gbdt"]["unavailable"]
-    # The platform's own figures stay beside them, and these stay when it is judged again.
-    assert compared["mape"] == document["mape"]
-    assert judge_platform(bench)["learn_from"] == compared["learn_from"]
+    assert compared["operators, analytical_gbdt"]["networks"] == 2
+    assert "at least 10 isolated kernels" in compared["kernels, analytical_gbdt"]["unavailable"]

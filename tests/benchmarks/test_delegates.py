@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import delegates
 from benchmarks.delegates import (
     Judge,
     chosen_rules,
@@ -113,11 +111,3 @@ def test_without_the_table_or_without_a_graph_it_says_so(tmp_path: Path, table: 
         read_rows(tmp_path / "nowhere")
     with pytest.raises(ModelError, match="give ONNX files with --models"):
         judge_delegates(table, seeds=1)
-
-
-def test_the_figures_of_the_docs_are_those_of_the_results() -> None:
-    text = (Path(delegates.__file__).parents[1] / "docs" / "delegates.md").read_text()
-    found = json.loads(delegates.RESULTS.read_text())
-    for line in delegates_table(found).splitlines():
-        if line.startswith(("| rules as shipped", "| observed rules", "| everything")):
-            assert line in text

@@ -1,9 +1,6 @@
-import json
-from pathlib import Path
-
 import pytest
 
-from benchmarks.phone_splits import METRICS, splits_table, summary, write
+from benchmarks.phone_splits import METRICS, by_platform, splits_table, summary
 
 Row = dict[str, object]
 
@@ -47,15 +44,9 @@ def test_one_split_has_no_spread_and_without_intervals_there_is_no_coverage() ->
     assert splits_table([found]).splitlines()[-1] == "| network | tflite cpu int8 (1) | 2.0 | 1.0 | 1.0 | 1.0 | 1.0 | 1.000 | - |"
 
 
-def test_a_file_keeps_other_groups_and_replaces_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "splits.json"
-    other = [_row("pixel4/tflite-2.10/2large/int8", 0, 2.0)]
-    write(other, summary(other), path)
-    write(ROWS, summary(ROWS), path)
-    write(ROWS[:2], summary(ROWS[:2]), path)
+def test_each_platform_has_the_mean_of_its_splits() -> None:
+    rows = by_platform(ROWS)
 
-    document = json.loads(path.read_text())
-    assert [(row["group"], row["mape"]) for row in document["summary"]] == [("tflite cpu int8", 2.0), ("tflite gpu fp16", 3.0)]
-    assert [(row["platform"], row["seeds"]) for row in document["platforms"]] == [
-        ("pixel4/tflite-2.10/2large/int8", 1), ("pixel4/tflite-2.10/gpu/fp16", 1), ("s10/tflite-2.10/gpu/fp16", 1),
+    assert [(row["platform"], row["seeds"], row["mape"]) for row in rows] == [
+        ("pixel4/tflite-2.10/gpu/fp16", 2, 3.5), ("s10/tflite-2.10/gpu/fp16", 2, 6.5),
     ]  # fmt: skip

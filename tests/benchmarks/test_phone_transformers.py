@@ -1,9 +1,7 @@
-from pathlib import Path
-
 import pytest
 
 from benchmarks.phone_transformers import _sums, cnn_platform, figures_table
-from benchmarks.phones import kept_with, transformer_platform
+from benchmarks.phones import transformer_platform
 from latcast.graph.builder import GraphBuilder
 from latcast.kernels import find_kernels, load_rules
 from latcast.records import Platform
@@ -27,15 +25,6 @@ def test_platforms_count_alike_in_a_mean_and_predictions_in_the_coverage() -> No
 
     assert lines[2] == "| **pytorch cpu fp32 (2)** | 30 | 6.0 | 50 | 75 | 85 | 0.5 | 30 | 20 | 40 |"
     assert [line.split(" | ")[0] for line in lines[3:]] == [f"| {row['platform']}" for row in ROWS]
-
-
-def test_figures_of_other_platforms_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "results.json"
-    kept_with(ROWS, file)
-
-    again = kept_with([_row("a03s/pytorch-2.0/1large/fp32", 3.0, 90.0, 10)], file)
-
-    assert [row["latcast"]["mape"] for row in again] == [3.0, 8.0]
 
 
 def test_cnns_ran_at_an_older_version_of_tflite_and_at_the_same_of_pytorch() -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import repeating_weights
 
 
-def test_every_file_is_compared_with_that_of_the_first_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_file_is_compared_with_that_of_the_first_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, Any] = {}
     monkeypatch.setattr(repeating_weights, "NETWORKS", ("mobilenet_v1_0_25",))
-    monkeypatch.setattr(repeating_weights, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(repeating_weights, "keep", kept.__setitem__)
 
     found = repeating_weights.measure(3)
 
-    rows = json.loads((tmp_path / "results.json").read_text())["rows"]
+    rows = kept["repeating_weights"]["rows"]
     assert [(row["precision"], row["runtime"]) for row in rows] == [
         (precision, runtime) for precision in ("fp32", "int8") for runtime in ("onnxruntime", "litert", "ncnn")
     ]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.platforms import fewer_times, kept_results
+from benchmarks.platforms import fewer_times
+from benchmarks.result_files import kept
 from benchmarks.tables import verdict
 
 
@@ -33,7 +34,7 @@ def test_targets_are_held_against_the_label_error(document: dict[str, Any], expe
 
 
 def test_five_times_fewer_kernels_are_needed_on_one_target_of_three() -> None:
-    curves = {name: target["curve"] for name, target in kept_results()["targets"].items() if "curve" in target}
+    curves = {name: target["curve"] for name, target in kept("platforms")["targets"].items() if "curve" in target}
     found = {name: fewer_times(curve) for name, curve in curves.items()}
 
     assert found == pytest.approx({"mnn": 1.13, "openvino-avx2": 2.12, "litert-1.4": 14.37}, abs=0.01)

@@ -22,7 +22,7 @@ def document() -> dict[str, Any]:
 
 def test_each_rival_stands_beside_the_papers_method_of_its_kind(tmp_path: Path) -> None:
     path = tmp_path / "platforms.json"
-    path.write_text(json.dumps(document()))
+    path.write_text(json.dumps({"data": document()}))
 
     found = table_4(read_document(path, "platforms judge"))
 
@@ -36,9 +36,10 @@ def test_each_rival_stands_beside_the_papers_method_of_its_kind(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[1, 2]", "holds a list; expected the object that"),
+        ("[1, 2]", "holds no .data.; expected the file of results that"),
+        ('{"mean": {}}', "holds no .data.; expected the file of results that"),
         ("{", "cannot read"),
-        ('{"targets": {}}', "judges no platform"),
+        ('{"data": {"targets": {}}}', "judges no platform"),
     ],
 )
 def test_what_is_no_such_document_is_refused_with_what_writes_one(tmp_path: Path, text: str, expected: str) -> None:
@@ -65,10 +66,7 @@ def test_table_6_has_the_last_point_of_every_curve_beside_the_papers() -> None:
 
 
 def test_what_is_no_benchmark_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "list.json").write_text("[1]")
-    (tmp_path / "other.json").write_text(json.dumps({"arms": [{}]}))
+    (tmp_path / "other.json").write_text(json.dumps({"data": {"arms": [{}]}}))
 
-    with pytest.raises(DatasetError, match="holds a list; expected the object"):
-        read_document(tmp_path / "list.json", "samplers")
     with pytest.raises(DatasetError, match="expected what 'benchmarks samplers' wrote"):
         table_6(read_document(tmp_path / "other.json", "samplers"), "other")
