@@ -54,6 +54,7 @@ from benchmarks.result_files import keep, kept, kept_parts
 from latcast.cli.output import console
 from latcast.measure.campaign import Progress
 from latcast.predictors.profiling import Stage
+from latcast.spaces.named_graphs import reference_of
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
 app.add_typer(platforms_command.app, name="platforms")
@@ -118,6 +119,9 @@ def outsiders(
     processes: Annotated[int, typer.Option(help="Passes over the networks, a process each.", min=1)] = LABEL_PROCESSES,
     rounds: Annotated[int, typer.Option(help="Rounds in each pass.", min=1)] = LABEL_ROUNDS,
     judge: Annotated[bool, typer.Option(help="Judge at the end.")] = True,
+    third: Annotated[
+        bool, typer.Option("--third", help="Judge the profile on the third draw instead, 20 networks of other designs: once.")
+    ] = False,
 ) -> None:
     """Profiles one platform and judges it on networks of 60 designs that latcast does not build; resumable.
 
@@ -126,11 +130,17 @@ def outsiders(
     from benchmarks import outsiders as judged
 
     bench, first = (judged.outsiders_bench(runtime, precision, cpu, each, threads) for each in (seed, 0))
+    labels_of, networks = first, judged.outsiders()
+    if third:
+        labels_of, networks = judged.third_bench(first), tuple(map(reference_of, judged.THIRD_NAMES))
     for count in range(1, processes + 1):
         if count == 2 or processes == 1:
             take_profile(bench, minutes, seed)
-        take_labels(first, count, rounds, Reporter(f"{first.name} labels {count}").campaign, judged.outsiders())
-    if judge:
+        take_labels(labels_of, count, rounds, Reporter(f"{labels_of.name} labels {count}").campaign, networks)
+    if judge and third:
+        keep(f"outsiders_third/{bench.results_name}", judged.judge_third(bench))
+        print(judged.third_table())
+    elif judge:
         found = judged.judge_outsiders(bench, first)
         keep(f"outsiders/{bench.results_name}", found)
         print(judged.outsiders_table({bench.results_name: found}))

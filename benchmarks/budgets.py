@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from benchmarks.campaigns import Bench, profile_taken
+from benchmarks.campaigns import Bench, profile_taken, train_again
 from benchmarks.outsiders import HALVES, judge_outsiders
 from benchmarks.result_files import kept_parts
 from benchmarks.tables import markdown_table
@@ -47,15 +45,10 @@ def judge_budgets(bench: Bench, labels_of: Bench, watch: Callable[[str], None] =
     for minutes in MINUTES:
         watch(f"{bench.name}: {minutes:g} minutes")
         part = replace(bench, suffix=f"{bench.suffix}-first-{minutes:g}")
-        shutil.rmtree(part.folder, ignore_errors=True)
         kept = first_part(measured, minutes / profiled["minutes"])
-        with part.store("profile") as store:
-            store.add_all(kept)
-        path = str((part.folder / "profile.sqlite").absolute())
         start = time.monotonic()
-        part.latcast("train", path, "--on", profiled["platform"])
+        train_again(part, profiled, kept, minutes=minutes)
         seconds = time.monotonic() - start
-        (part.folder / "profile.json").write_text(json.dumps({**profiled, "store": path, "minutes": minutes}))
         found = judge_outsiders(part, labels_of)
         rows.append(
             {"minutes": minutes, "networks": len(kept), "training_seconds": seconds, **{half: found[half] for half in HALVES}}

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from latcast.measure.campaign import Campaign, CampaignItem, Progress
 from latcast.measure.labels import Label
 from latcast.measure.settings import MeasurePlan, WorkerSettings
 from latcast.predictors.profiling import Stage, measure_for_training
-from latcast.records import Platform, Reference
+from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
 from latcast.spaces.catalogue import SPACES
 from latcast.spaces.training_mix import published_networks, unseen_families
@@ -245,6 +245,16 @@ def examined(bench: Bench, labels_of: Bench) -> Examined:
     return Examined(
         profiled, trained, labels, lambda bundle: bench.latcast("evaluate", bundle, path, profiled["store"], "--families", spaces)
     )
+
+
+def train_again(bench: Bench, profiled: Mapping[str, Any], measurements: Sequence[Measurement], **changes: Any) -> None:
+    """Train on some measurements of a profile in the home of a bench, which then has a profile of its own with these changes."""
+    shutil.rmtree(bench.folder, ignore_errors=True)
+    with bench.store("profile") as store:
+        store.add_all(measurements)
+    path = str((bench.folder / "profile.sqlite").absolute())
+    bench.latcast("train", path, "--on", profiled["platform"])
+    _profile_path(bench).write_text(json.dumps({**profiled, "store": path, **changes}))
 
 
 def measure_to_learn_from(bench: Bench, learn_from: str, watch: Callable[[Stage], None]) -> None:

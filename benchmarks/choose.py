@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.result_files import keep, kept
-from benchmarks.tables import markdown_table
+from benchmarks.tables import markdown_table, target_cell
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, learn_arbitration, mixed, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms
@@ -192,15 +192,17 @@ def summary(picks: Sequence[Picked]) -> list[dict[str, Any]]:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Both ways to pick over all platforms, and what choose picks by kind of unit."""
     head = ["by", "held out besides chips", "unit", "picked", "platforms", "budgets", "a pick %", "fits %",
-            "fits, platforms alike %", "within 1.1 budgets %", "regret, mean (median)"]  # fmt: skip
+            "fits, platforms alike %", "within 1.1 budgets %", "regret, mean (median)", "target: fits %"]  # fmt: skip
     found = []
     for row in rows:
         if row["kind"] != "all" and row["method"] != PICKED:
             continue
         figures = ["-" if row[name] is None else f"{row[name]:.0f}" for name in ("within", "within_by_platform", "within_110")]
         regret = "-" if row["regret"] is None else f"{row['regret']:.2f} ({row['median_regret']:.2f})"
+        aim = 100 * CERTAINTY if row["method"] == PICKED and row["within"] is not None else None
+        target = target_cell(aim, row["within"] or 0.0, least=True)
         names = [row[name] for name in ("quality", "held_out", "kind", "method")]
-        found.append([*names, str(row["platforms"]), str(row["budgets"]), f"{row['picked']:.0f}", *figures, regret])
+        found.append([*names, str(row["platforms"]), str(row["budgets"]), f"{row['picked']:.0f}", *figures, regret, target])
     return markdown_table(head, found)
 
 

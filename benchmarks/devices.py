@@ -176,14 +176,19 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         members = [each for each in same if each["method"] != FORECAST and each["platforms"] == row["platforms"]]
         simple = next((f"{each['mape']:.1f}" for each in members if each["method"] == FLOPS_AND_MEMORY), "-")
         best = min(members, key=lambda each: float(each["mape"]))
-        aims = dict(zip((3, 10, 30), TARGETS.get((row["kind"], row["held_out"]), ()), strict=False))
         lines.append(
             f"| {row['kind']} | {row['held_out']} | {row['measured']} | {row['platforms']} ({row['chips']}) | {row['mape']:.1f} "
             f"({row['median_mape']:.1f}) | {row['within_5']:.0f} | {row['within_10']:.0f} | {row['rmspe']:.1f} | "
             f"{row['spearman']:.2f} | {row['coverage']:.0f} | {row['width']:.2f} | {simple} "
-            f"| {best['method']} {best['mape']:.1f} | {aims.get(row['measured'], '')} |"
+            f"| {best['method']} {best['mape']:.1f} | {'' if target(row) is None else target(row)} |"
         )
     return "\n".join(lines)
+
+
+def target(row: Mapping[str, Any]) -> float | None:
+    """Return the MAPE that is aimed at for a row, or None where there is no aim."""
+    aims = TARGETS.get((row["kind"], row["held_out"]), ())
+    return dict(zip((3, 10, 30), aims, strict=False)).get(row["measured"])
 
 
 def missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -193,12 +198,11 @@ def missed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if row["method"] != FORECAST or row["kind"] not in ("cpu", "gpu", "npu"):
             continue
         where = f"{row['kind']}, {row['held_out']} held out, {row['measured']} measured"
-        aims = dict(zip((3, 10, 30), TARGETS.get((row["kind"], row["held_out"]), ()), strict=False))
-        aim = aims.get(row["measured"])
+        aim = target(row)
         if aim is not None and row["mape"] > aim:
             found.append(f"{where}: MAPE {row['mape']:.1f}, aimed at {aim:g}")
         if row["measured"] and not 85 <= row["coverage"] <= 95:
-            found.append(f"{where}: {row['coverage']:.0f} % inside the interval, aimed at 85 to 95")
+            found.append(f"{where}: {row['coverage']:.1f} % inside the interval, aimed at 85 to 95")
         for each in rows:
             if all(each[name] == row[name] for name in ("kind", "held_out", "measured", "platforms")) and row["measured"]:
                 allowed = 1.0 if each["method"] == FLOPS_AND_MEMORY else 1.1

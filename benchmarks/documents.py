@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from benchmarks import (
 )
 from benchmarks import devices as unknown_devices
 from benchmarks.result_files import kept, kept_parts
-from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table
+from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table, target_cell
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
 from latcast.devices.members import FLOPS_AND_MEMORY
 from latcast.errors import LatcastError
@@ -43,8 +43,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 PICTURE = ROOT / "docs" / "images" / "measured.png"
 
-PROFILED = ("openvino-fp32", "onnxruntime-fp32", "litert-fp32")
-"""Results of what `latcast profile` makes, judged by `python -m benchmarks outsiders` and by `accuracy`."""
+PICTURED = ("local/openvino-2026.4/cpu1/fp32", "local/onnxruntime-1.31/cpu1/fp32", "local/litert-2.3/cpu1/fp32")
+"""Platforms that the picture shows."""
+
+KINDS = ("cpu", "gpu", "npu")
+
+MEANS = ("mape", "within_5", "within_10", "interval_coverage", "label_error")
 
 MEASURED = 10
 """Networks of a new device, in the overview."""
@@ -67,35 +71,42 @@ def _cells(figures: Mapping[str, Any], prefix: str = "") -> list[str]:
     return [f"{figures[f'{prefix}mape']:.1f}", *(f"{each:.0f}" for each in shares)]
 
 
+def _profiles() -> dict[str, list[Mapping[str, Any]]]:
+    """Return what was judged on outsiders by platform, a document for each profile of it."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for document in kept_parts("outsiders").values():
+        found.setdefault(document["platform"], []).append(document)
+    return found
+
+
+def _mean_reported(profiles: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the means over a platform's profiles of the figures of the reported half."""
+    return {name: float(np.mean([each["reported"][name] for each in profiles])) for name in MEANS}
+
+
 def overview_table() -> str:
-    """This machine, the shipped phones and new devices: figures of lineages that nothing was learned from, and of the others."""
+    """This machine, the shipped phones and new devices: figures of lineages that nothing was learned from."""
     head = ["what is predicted", "label error %", "unseen lineages: MAPE %", "±5 %", "±10 %", "in the 90 % interval %",
-            "easier test: MAPE %"]  # fmt: skip
-    found, strange = kept_parts("accuracy"), kept_parts("outsiders")
+            "target: MAPE %"]  # fmt: skip
     rows = []
-    for name in PROFILED:
-        judged, easier = strange[name]["reported"], found[name]["mape"]
-        what = f"this machine, {strange[name]['platform'].split('/', 1)[1]}"
-        rows.append([what, f"{judged['label_error']:.1f}", *_cells(judged), f"{easier:.1f}"])
+    profiles = _profiles()
+    for platform in sorted(profiles, key=lambda name: (name.rpartition("/")[2], name)):
+        seeds, mean = profiles[platform], _mean_reported(profiles[platform])
+        what = f"this machine, {platform.split('/', 1)[1]} ({len(seeds)} {'profile' if len(seeds) == 1 else 'profiles'})"
+        target = target_cell(mean["label_error"] + outsiders.above_label_error(platform), mean["mape"])
+        rows.append([what, f"{mean['label_error']:.1f}", *_cells(mean), target])
     for row in phones.summary():
-        what = f"phones, {row['group']} ({row['platforms']} platforms)"
-        rows.append([what, "not known", *_cells(row, "lineage_"), f"{row['random_mape']:.1f}"])
-    known = {(row["kind"], row["held_out"]): row for row in kept("pool")["rows"] if row["networks"] == "all"}
-    for kind in ("cpu", "gpu", "npu"):
-        row, easier = known[kind, NEW_LINEAGES], known[kind, NOTHING]
-        what = f"{kind.upper()}s that others measured ({row['platforms']} platforms)"
-        rows.append([what, "not known", *_cells(row), f"{easier['mape']:.1f}"])
-    judged = kept("devices")["rows"]
-    forecasts = {
-        (row["kind"], row["held_out"]): row
-        for row in judged
-        if row["method"] == unknown_devices.FORECAST and row["measured"] == MEASURED
-    }
-    for kind in ("cpu", "gpu", "npu"):
-        row = forecasts[kind, NEW_LINEAGES]
-        what = f"a new {kind.upper()}, {MEASURED} networks timed ({row['platforms']} platforms)"
-        other = forecasts[kind, NOTHING]
-        rows.append([what, "not known", *_cells(row), f"{other['mape']:.1f}"])
+        target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"], " for CNNs")
+        rows.append([f"phones, {row['group']} ({row['platforms']} platforms)", "not known", *_cells(row, "lineage_"), target])
+    for row in kept("pool")["rows"]:
+        if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in KINDS:
+            what = f"{row['kind'].upper()}s that others measured ({row['platforms']} platforms)"
+            rows.append([what, "not known", *_cells(row), "none"])
+    for row in kept("devices")["rows"]:
+        if (row["method"], row["measured"], row["held_out"]) == (unknown_devices.FORECAST, MEASURED, NEW_LINEAGES):
+            what = f"a new {row['kind'].upper()}, {MEASURED} networks timed ({row['platforms']} platforms)"
+            target = target_cell(unknown_devices.target(row), row["mape"])
+            rows += [[what, "not known", *_cells(row), target]] if row["kind"] in KINDS else []
     return markdown_table(head, rows)
 
 
@@ -127,16 +138,19 @@ def devices_table() -> str:
 
 def phones_table() -> str:
     """The shipped phones by runtime, kind of unit and precision: means over platforms, from the cards."""
-    head = ["platforms", "CNNs, lineages held out: MAPE %", "±10 %", "interval coverage %",
-            "transformers, lineages held out: MAPE %", "±10 %", "interval coverage %",
-            "random networks held out: MAPE %", "±10 %"]  # fmt: skip
+    of_kind = ("MAPE %", "±10 %", "interval coverage %", "target: MAPE %")
+    head = ["platforms"]
+    for kind in ("CNNs", "transformers"):
+        head += [f"{kind}, lineages held out: {of_kind[0]}", *of_kind[1:]]
+    head += ["random networks held out: MAPE %", "±10 %"]
     rows = []
     for row in phones.summary():
-        cells = [
-            "" if (value := row[f"{kind}_{key}"]) is None else f"{value:.1f}" if key == "mape" else f"{value:.0f}"
-            for kind in ("cnn", "transformer")
-            for key in phones.KINDS_FIGURES
-        ]
+        cells = []
+        for kind in ("cnn", "transformer"):
+            mape, within_10, coverage = (row[f"{kind}_{key}"] for key in phones.KINDS_FIGURES)
+            known = mape is not None
+            target = target_cell(phones.TARGETS[row["group"]].get(kind), mape) if known else ""
+            cells += [f"{mape:.1f}", f"{within_10:.0f}", f"{coverage:.0f}", target] if known else [""] * len(of_kind)
         rows.append(
             [f"{row['group']} ({row['platforms']})", *cells, f"{row['random_mape']:.1f}", f"{row['random_within_10']:.0f}"]
         )
@@ -185,17 +199,28 @@ def speed_table() -> str:
     return speed.speed_table(kept("speed"))
 
 
+def _list_by_kind(missed: Sequence[str]) -> str:
+    """Return the targets that are missed as a list, a line for each kind of unit, which each sentence begins with."""
+    found: dict[str, list[str]] = {}
+    for text in missed:
+        kind, _, rest = text.partition(", ")
+        found.setdefault(kind, []).append(rest)
+    return "\n".join(f"- {kind.upper()}: {'; '.join(each)}." for kind, each in found.items()) or "None."
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "overview": overview_table,
     "platforms": platforms_table,
     "runtimes": runtimes_table,
     "devices": devices_table,
+    "devices-missed": lambda: _list_by_kind(unknown_devices.missed(kept("devices")["rows"])),
     "facts": lambda: unknown_devices.facts_markdown(kept("facts")),
     "phones": phones_table,
     "choose": choose.choose_table,
     "memory": memory.memory_table,
     "decisions": decisions.decisions_table,
     "pool": lambda: pool.markdown(kept("pool")["rows"]),
+    "pool-missed": lambda: _list_by_kind(pool.missed_coverage(kept("pool")["rows"])),
     "pool-sources": pool.sources_table,
     "ratios": decisions.ratios_table,
     "reliability": decisions.reliability_table,
@@ -268,21 +293,25 @@ def made_anew(path: Path) -> str:
 
 
 def draw(path: Path = PICTURE) -> Path:
-    """Predicted against measured latencies of the networks that `python -m benchmarks outsiders` judged, with 90 % intervals."""
+    """Draw predicted against measured latencies of the reported networks by each profile, with 90 % intervals."""
     from matplotlib.ticker import FormatStrFormatter
 
     from latcast import drawing
 
-    found = kept_parts("outsiders")
+    profiles = _profiles()
+    shown = {
+        name: [
+            row for document in profiles[name] for row in document["per_network"] if outsiders.half_of(row["model"]) == "reported"
+        ]
+        for name in PICTURED
+    }
+    rows = [row for each in shown.values() for row in each]
+    ends = np.array([min(row["low_ms"] for row in rows) / 1.3, max(row["high_ms"] for row in rows) * 1.3])
     figure = drawing.new_figure(9.0, 3.5)
-    panels = figure.subplots(1, len(PROFILED), sharex=True, sharey=True)
-    shown = [each for name in PROFILED for each in found[name]["per_network"]]
-    ends = np.array([min(each["low_ms"] for each in shown) / 1.3, max(each["high_ms"] for each in shown) * 1.3])
-    for place, (axes, name) in enumerate(zip(panels, PROFILED, strict=True)):
-        document = found[name]
+    panels = figure.subplots(1, len(PICTURED), sharex=True, sharey=True)
+    for place, (axes, name) in enumerate(zip(panels, PICTURED, strict=True)):
         measured, predicted, low, high = (
-            np.array([each[key] for each in document["per_network"]])
-            for key in ("measured_ms", "latency_ms", "low_ms", "high_ms")
+            np.array([row[key] for row in shown[name]]) for key in ("measured_ms", "latency_ms", "low_ms", "high_ms")
         )
         axes.fill_between(ends, ends * 0.9, ends * 1.1, color="grey", alpha=drawing.PALE, linewidth=0, label="±10 %")
         axes.plot(ends, ends, color="grey", linewidth=0.8)
@@ -294,11 +323,9 @@ def draw(path: Path = PICTURE) -> Path:
         axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         drawing.plain(axes, "measured, ms", "predicted, ms" if place == 0 else "")
-        axes.set_title(
-            f"{document['platform'].split('/')[1]}: MAPE {document['all']['mape']:.1f} %,\n"
-            f"label error {document['all']['label_error']:.1f} %",
-            fontsize="small",
-        )
+        mean = _mean_reported(profiles[name])
+        title = f"{name.split('/')[1]}: MAPE {mean['mape']:.1f} %,\nlabel error {mean['label_error']:.1f} %"
+        axes.set_title(title, fontsize="small")
         axes.legend(fontsize="x-small", frameon=False, loc="upper left")
     path.parent.mkdir(parents=True, exist_ok=True)
     return drawing.write(figure, path, dots_per_inch=130)

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.campaigns import Bench, profile_taken
 from benchmarks.result_files import kept_parts
-from benchmarks.tables import markdown_table
+from benchmarks.tables import markdown_table, target_cell
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.kernels.types import kernel_type
@@ -22,6 +22,9 @@ REGISTRY = "timm/"
 """Whose networks."""
 
 NEARLY_ALL = 0.98
+
+TARGET = 90.0
+"""Percent of the networks of which at least :data:`NEARLY_ALL` of the kernels is to be covered."""
 
 MEASURES = ("kernels", "flops", "latency")
 """What shares are counted in."""
@@ -59,8 +62,13 @@ def covered_shares(predictor: PlatformPredictor, graph: Graph) -> np.ndarray:
 def coverage_table() -> str:
     """A line for each platform."""
     rows = [
-        [each["platform"], str(each["networks"]), *(f"{each[name]:.0f}" for name in MEASURES)]
+        [
+            each["platform"],
+            str(each["networks"]),
+            *(f"{each[name]:.0f}" for name in MEASURES),
+            target_cell(TARGET, each[MEASURES[0]], least=True),
+        ]
         for each in kept_parts("mix_coverage").values()
     ]
-    head = ["platform", "networks", "98 % of kernels covered: % of networks", "of FLOPs", "of latency"]
+    head = ["platform", "networks", "98 % of kernels covered: % of networks", "of FLOPs", "of latency", "target: % of networks"]
     return markdown_table(head, rows)

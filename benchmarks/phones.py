@@ -177,6 +177,14 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
+TARGETS: dict[str, dict[str, float]] = {
+    "tflite cpu fp32": {"cnn": 4.5, "transformer": 10.0}, "tflite cpu int8": {"cnn": 6.0, "transformer": 15.0},
+    "tflite gpu fp16": {"cnn": 4.5}, "pytorch cpu fp32": {"cnn": 6.0, "transformer": 10.0},
+    "pytorch cpu int8": {"cnn": 6.0, "transformer": 15.0}, "pytorch gpu fp16": {"cnn": 5.0},
+}  # fmt: skip
+"""MAPE aimed at for networks of lineages held out, by group of :func:`summary` and kind of network."""
+
+
 def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
     """Mean figures by runtime, kind of unit and precision, of the bundles in a folder."""
     from latcast.kernels.rules import unit_kind

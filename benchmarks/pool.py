@@ -162,14 +162,19 @@ def sources_table() -> str:
     return markdown_table(head, rows)
 
 
-def missed(rows: Sequence[Mapping[str, Any]], platforms: Collection[str], size_bytes: int | None) -> list[str]:
-    """Aims that are missed, a sentence each."""
-    found = [
-        f"{row['kind']}, networks {CASES[row['held_out']]}: {row['coverage']:.0f} % inside the interval, aimed at "
+def missed_coverage(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each row whose interval misses its aim."""
+    return [
+        f"{row['kind']}, networks {CASES[row['held_out']]}: {row['coverage']:.1f} % inside the interval, aimed at "
         f"{LEAST_COVERAGE} to {MOST_COVERAGE}"
         for row in rows
         if row["networks"] == "all" and not LEAST_COVERAGE <= row["coverage"] <= MOST_COVERAGE
     ]
+
+
+def missed(rows: Sequence[Mapping[str, Any]], platforms: Collection[str], size_bytes: int | None) -> list[str]:
+    """Aims that are missed, a sentence each."""
+    found = missed_coverage(rows)
     devices = {name.partition("/")[0] for name in platforms}
     if len(platforms) < FEWEST_PLATFORMS or len(devices) < FEWEST_DEVICES:
         found.append(f"{len(platforms)} platforms of {len(devices)} devices, aimed at {FEWEST_PLATFORMS} of {FEWEST_DEVICES}")

@@ -24,22 +24,31 @@ def markdown_table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([_row(head), "|" + "---|" * len(head), *(_row(row) for row in rows)])
 
 
-def verdict(document: Mapping[str, Any]) -> str:
-    """Which targets a platform misses: MAPE ≤ label error + 3, ±10 % ≥ 85 %, coverage 85 to 95 %.
+def target_cell(target: float | None, value: float, what: str = "", *, least: bool = False) -> str:
+    """Say what was aimed at, at most or at least, of what, and whether it is missed."""
+    if target is None:
+        return "none"
+    return f"{target:.1f}{what}, {'missed' if (value < target if least else value > target) else 'met'}"
 
-    An asterisk marks labels too coarse for a target that is met to count.
-    """
-    misses = []
-    error = document["label_error"]
-    if error is None or document["mape"] > error + MAPE_ABOVE_LABEL_ERROR:
-        misses.append("MAPE")
+
+def misses(document: Mapping[str, Any], above_label_error: float = MAPE_ABOVE_LABEL_ERROR) -> list[str]:
+    """Return the targets that a platform misses: MAPE ≤ label error + `above_label_error`, ±10 % ≥ 85 %, coverage 85 to 95 %."""
+    found = []
+    error, coverage = document["label_error"], document["interval_coverage"]
+    if error is None or document["mape"] > error + above_label_error:
+        found.append("MAPE")
     if document["within_10"] < 85:
-        misses.append("±10 %")
-    coverage = document["interval_coverage"]
+        found.append("±10 %")
     if coverage is None or not 85 <= coverage <= 95:
-        misses.append("coverage")
+        found.append("coverage")
+    return found
+
+
+def verdict(document: Mapping[str, Any]) -> str:
+    """Say which targets a platform misses; an asterisk marks labels too coarse for a target that is met to count."""
+    missed, error = misses(document), document["label_error"]
     coarse = " *" if error is None or error > MOST_LABEL_ERROR else ""
-    return ("all met" if not misses else "missed: " + ", ".join(misses)) + coarse
+    return ("all met" if not missed else "missed: " + ", ".join(missed)) + coarse
 
 
 def _label_error(document: Mapping[str, Any]) -> str:

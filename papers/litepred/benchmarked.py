@@ -40,7 +40,7 @@ def read_document(path: Path, benchmark: str) -> Mapping[str, Any]:
     except (OSError, ValueError) as problem:
         raise DatasetError(f"cannot read {path}: {problem}; expected what python -m benchmarks {benchmark} writes") from problem
     if not isinstance(document, dict) or not isinstance(document.get("data"), dict):
-        raise DatasetError(f"{path} holds no \"data\"; expected the file of results that python -m benchmarks {benchmark} writes")
+        raise DatasetError(f'{path} holds no "data"; expected the file of results that python -m benchmarks {benchmark} writes')
     data: dict[str, Any] = document["data"]
     return data
 
