@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,17 @@ def test_commands_of_a_document_run_in_order_in_its_folder(tmp_path: Path) -> No
 def test_a_command_that_fails_is_no_example(tmp_path: Path) -> None:
     with pytest.raises(LatcastError, match="exit code 3"):
         documents.with_output("```console\n$ exit 3\n```\n", tmp_path)
+
+
+def test_constants_named_beside_the_figures_are_those_of_the_code() -> None:
+    text = (documents.ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    section = text.partition("## Chosen in sight of judged networks")[2].partition("\n## ")[0]
+    named = re.findall(r"`(latcast[\w.]+)\.(\w+)`((?:, `\w+`)*)", section)
+
+    assert len(named) == 9
+    for module, first, others in named:
+        for constant in (first, *re.findall(r"\w+", others)):
+            assert hasattr(importlib.import_module(module), constant), f"{module}.{constant}"
 
 
 @pytest.mark.slow
