@@ -108,7 +108,7 @@ class PhoneModel:
         self, rows: Sequence[int] | np.ndarray, signature: Sequence[int] | np.ndarray, latency_ms: np.ndarray
     ) -> np.ndarray:
         """(all networks,) logarithm of how many times longer each takes than forecast from the signature, the median of known
-        phones. It is no part of the model of devices, which keeps no network of its pool.
+        phones. It is no part of `latcast device add`, which recalls the networks of its pool in another way.
 
         Args:
             rows: The known phones.

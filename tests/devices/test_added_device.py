@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from latcast.devices.added_device import NewDevice, add_device, suggest_networks
+from latcast.devices.device_model import Arbitration, Weighing
 from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks
 from latcast.errors import DatasetError
 from latcast.predictors.bundle import load_bundle, save_bundle
@@ -87,6 +89,21 @@ def test_nothing_measured_is_a_wide_interval_and_is_said() -> None:
     assert prediction.high_ms > 2 * prediction.low_ms
     assert any("nothing was measured on this device" in warning for warning in found.warnings)
     assert all(each.deviation is None and each.factor is None for each in found.nearest)
+
+
+def test_the_interval_counts_the_networks_that_the_pool_ran() -> None:
+    model = fitted()
+    weighing = Weighing({"learned": 1.0}, 1.0, 1.0, 1.0)
+    twice = replace(
+        model,
+        arbitration={"cpu": (Arbitration(1, weighing, weighing),)},
+        known_places=np.vstack([model.known_places, model.known_places]),
+        known_offsets={kind: np.tile(offsets, 2) for kind, offsets in model.known_offsets.items()},
+    )
+
+    # 20 networks stand for all in the basis of the process; the pool ran 40 here.
+    assert add_device(PLATFORM, measured(), twice).predictor.interval.networks == 40
+    assert add_device(PLATFORM, measured(), model).predictor.interval.networks == 0
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(1e-3, "s"), (1e3, "us")])

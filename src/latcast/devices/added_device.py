@@ -230,12 +230,11 @@ def _warnings(kind: str, measured: int, misfits: Sequence[Misfit], scale: float,
 
 
 def typical_interval(model: DeviceModel, forecast: DeviceForecast, kind: str) -> Interval:
-    """What the interval is like on a network like those of the pool; each network has its own."""
-    points = len(forecast.basis.places)
+    """Return the interval of a network like those of the pool, on which it is calibrated; each network has its own."""
     opened = [member.scale * member.noise**2 for member in forecast.members]
     spread = forecast.factors[0][0] * float(np.median(forecast.coefficient_deviation) ** 2)
     deviation = float(np.sqrt(spread + forecast.factors[0][1] * forecast.weights @ np.array(opened)))
-    known = points if model.arbitration.get(kind) else 0
+    known = len(model.known_places) if model.arbitration.get(kind) else 0
     return Interval(float(np.exp(-LEVEL_DEVIATIONS * deviation)), float(np.exp(LEVEL_DEVIATIONS * deviation)), known, 0.0)
 
 
