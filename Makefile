@@ -1,4 +1,4 @@
-# Everything runs in a virtual environment in .venv, which `make clean` removes.
+# Everything runs in a virtual environment in .venv, which `make clean` removes; make docs VENV=build/docs takes another.
 # ARGS reaches the command: make demo ARGS="--json", make test ARGS="-k onnx", make bench ARGS="--help".
 
 PYTHON ?= python3
@@ -8,6 +8,12 @@ PROCESSES ?= 2
 # Those that are supported; `make test-matrix` tries each in an environment of its own.
 PYTHONS ?= 3.10 3.11 3.12 3.13 3.14
 UV ?= uv
+# Tests that hang on numbers, for `make test-numerics`.
+NUMERICS ?= tests/predictors tests/devices tests/report tests/cli/test_advise.py tests/cli/test_check.py \
+	tests/cli/test_choose.py tests/cli/test_compare.py tests/cli/test_explain.py
+# OpenBLAS's kernels that they run with. A processor must be able to execute them, or the process dies: Prescott (SSE3) and
+# Nehalem (SSE4.2) run wherever numpy does, Haswell needs AVX2.
+BLAS_KERNELS ?= Prescott $(if $(shell grep -lw avx2 /proc/cpuinfo 2>/dev/null),Haswell,Nehalem)
 # The only version that `make constraints` fixes beforehand: a free choice may bring gigabytes of GPU libraries.
 TORCH ?= 2.13.0
 
@@ -24,22 +30,23 @@ PINNED := pyproject.toml constraints.txt
 TORCHVISION := .ci/torchvision_on_cpu.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint docs test-matrix mutate bench bench-peer constraints clean
+.PHONY: help demo test test-all test-numerics lint docs test-matrix mutate bench bench-peer constraints clean
 # Two targets at once would install into the same environment.
 .NOTPARALLEL:
 
 help:
-	@echo "make demo         profile this machine, predict networks it never ran, check by running them"
-	@echo "make test         the tests, without the slow ones"
-	@echo "make test-all     all tests"
-	@echo "make lint         ruff (rules and format) and mypy"
-	@echo "make docs         the documentation as a site, in build/site; a broken link fails"
-	@echo "make test-matrix  the tests on every supported Python, which uv fetches"
-	@echo "make mutate       plants random faults and counts those that the tests notice (hours)"
-	@echo "make bench        the benchmarks"
-	@echo "make bench-peer   nn-meter and latcast on the same ONNX files"
-	@echo "make constraints  resolve all dependencies anew and rewrite constraints.txt"
-	@echo "make clean        remove .venv, caches and build outputs"
+	@echo "make demo           profile this machine, predict networks it never ran, check by running them"
+	@echo "make test           the tests, without the slow ones"
+	@echo "make test-all       all tests"
+	@echo "make test-numerics  the tests that hang on numbers, as other processors compute them"
+	@echo "make lint           ruff (rules and format) and mypy"
+	@echo "make docs           the documentation as a site, in build/site; a broken link fails"
+	@echo "make test-matrix    the tests on every supported Python, which uv fetches"
+	@echo "make mutate         plants random faults and counts those that the tests notice (hours)"
+	@echo "make bench          the benchmarks"
+	@echo "make bench-peer     nn-meter and latcast on the same ONNX files"
+	@echo "make constraints    resolve all dependencies anew and rewrite constraints.txt"
+	@echo "make clean          remove .venv, caches and build outputs"
 
 $(CREATED):
 	@echo "creating $(VENV)"
@@ -59,7 +66,7 @@ $(DEV): $(CREATED) $(PINNED) $(TORCHVISION)
 
 $(DOCS): $(CREATED) $(PINNED)
 	@echo "installing latcast with what builds its documentation into $(VENV)"
-	@$(INSTALL) -e ".[docs,plots]"
+	@$(INSTALL) -e ".[docs,plots,torch]"
 	@touch $@
 
 demo: $(LOCAL)
@@ -70,6 +77,14 @@ test: $(DEV)
 
 test-all: $(DEV)
 	$(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
+
+test-numerics: $(DEV)
+	set -e; features=$$($(BIN)/python -c "from numpy._core import _multiarray_umath as numpy; print(*numpy.__cpu_dispatch__)"); \
+	for kernel in $(BLAS_KERNELS); do \
+		echo "OpenBLAS for $$kernel, numpy without $$features"; \
+		OPENBLAS_CORETYPE=$$kernel NPY_DISABLE_CPU_FEATURES="$$features" \
+			$(BIN)/python -m pytest -m "not slow" -n $(PROCESSES) $(ARGS) $(NUMERICS); \
+	done
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from latcast.kernels.types import kernel_type
 from latcast.predictors.metrics import judge
 from latcast.predictors.samples import TrainingData, restrict
 from latcast.predictors.training_from_store import trained_with_card
-from latcast.records import Platform
+from latcast.records import Platform, signed
 
 NARROW_CHANNELS, HIGH_PIXELS = 16, 100
 """A convolution of so many channels or fewer on maps of at least so many pixels a side."""
@@ -100,6 +100,6 @@ def blocks_table(found: Sequence[Mapping[str, Any]]) -> str:
                 float(np.mean([each[key] for each in figures])) if figures else float("nan")
                 for key in ("mape", "bias", "interval_coverage")
             )
-            cells.append(f"{mape:.0f}, {bias:+.0f}, {coverage:.0f}" if figures else "-")
+            cells.append(f"{mape:.0f}, {signed(bias, 0)}, {coverage:.0f}" if figures else "-")
         rows.append(cells)
     return markdown_table(["platforms", *(f"{name}: MAPE, bias, coverage %" for name in BLOCKS)], rows)

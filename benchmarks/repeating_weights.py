@@ -20,6 +20,7 @@ from latcast.graph.ir import Graph
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
+from latcast.records import signed
 from latcast.spaces import build
 from latcast.spaces.catalogue import network_named
 
@@ -118,7 +119,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     for key, what in (("other_seed_percent", "another seed"), ("repeating_percent", "repeating weights")):
         values = np.array([row[key] for row in rows])
         lines.append(
-            f"{what}: mean {values.mean():+.1f} %, median distance {np.median(np.abs(values)):.1f} %, "
+            f"{what}: mean {signed(values.mean())} %, median distance {np.median(np.abs(values)):.1f} %, "
             f"largest {np.abs(values).max():.1f} %, over {len(values)} files"
         )
     return "\n".join(lines)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latcast.measure.labels import MOST_LABEL_ERROR
+from latcast.records import signed
 
 MAPE_ABOVE_LABEL_ERROR = 3.0
 """Points by which a MAPE may lie above the label error."""
@@ -123,7 +124,7 @@ def platform_table(document: Mapping[str, Any]) -> str:
     rows = sorted(document["per_network"], key=lambda row: -abs(row["latency_ms"] / row["measured_ms"] - 1))
     lines = [
         f"{row['model']:<24} predicted {row['latency_ms']:8.2f} ({row['low_ms']:.2f} to {row['high_ms']:.2f})  "
-        f"measured {row['measured_ms']:8.2f}  {100 * (row['latency_ms'] / row['measured_ms'] - 1):+.1f} %"
+        f"measured {row['measured_ms']:8.2f}  {signed(100 * (row['latency_ms'] / row['measured_ms'] - 1))} %"
         for row in rows
     ]
     return "\n".join([*lines, "", summary_table({"": document}), "", blocks_table({"": document})])

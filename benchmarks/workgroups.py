@@ -18,6 +18,7 @@ from benchmarks.tables import markdown_table
 from latcast.errors import MeasurementError
 from latcast.folders import made
 from latcast.graph.writers.tflite import to_tflite
+from latcast.records import signed
 from latcast.spaces.models import as_graph
 from latcast.workgroups.exporting import chosen_sizes, tune_sizes
 from latcast.workgroups.gpu_interfaces import find_device
@@ -169,7 +170,7 @@ def workgroups_table(document: Mapping[str, Any] | None = None) -> str:
     found = kept_parts("workgroups") if document is None else document
     rows = []
     for name, each in ((name, found[name]) for name in NETWORKS if name in found):
-        gains = ["{:+.1f} ({:+.1f} to {:+.1f})".format(*each["gains"][choice]) for choice in TITLES]
+        gains = ["{} ({} to {})".format(*map(signed, each["gains"][choice])) for choice in TITLES]
         repeatability = [sweep["repeatability"] for sweep in each["sweeps"]]
         rows.append(
             [name, f"{each['own_ms']:.0f}", f"{each['free_kernels']} of {each['kernels']}", str(each["changed"]["tuning"]),

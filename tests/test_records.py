@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+from latcast.records import ExecutedKernel, Measurement, Platform, Reference, decimal, milliseconds, signed
+
+ROOT = Path(__file__).resolve().parents[1]
+
+NUMBERS = st.floats(-1e9, 1e9) | st.floats(-0.1, 0.1)
+
+
+class TestNumbers:
+    @given(NUMBERS, st.integers(0, 4))
+    def test_a_number_has_its_decimals_and_zero_has_no_minus_sign(self, value: float, digits: int) -> None:
+        usual = f"{value:.{digits}f}"
+        zero = float(usual) == 0
+
+        assert decimal(value, digits) == (usual.removeprefix("-") if zero else usual)
+        assert signed(value, digits) == (f"+{usual.removeprefix('-')}" if zero else f"{value:+.{digits}f}")
+
+    @pytest.mark.parametrize(("value", "text"), [
+        (-0.0, "0.000"), (-0.0004, "0.000"), (-0.0006, "-0.001"), (-9.994, "-9.99"), (-99.94, "-99.9"), (-1234.4, "-1234"),
+    ])  # fmt: skip
+    def test_a_latency_or_difference_has_three_significant_digits(self, value: float, text: str) -> None:
+        assert milliseconds(value) == text
+
+    def test_no_other_place_formats_a_sign_which_would_bring_a_negative_zero(self) -> None:
+        sources = [path for folder in ("src", "benchmarks", "papers") for path in (ROOT / folder).rglob("*.py")]
+
+        assert sources
+        assert not [path for path in sources if re.search(r":\+[.\d]*f\}", path.read_text())]
 
 
 class TestThreads:

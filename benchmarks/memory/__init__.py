@@ -22,6 +22,7 @@ from latcast.errors import MeasurementError
 from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import load_rules
+from latcast.records import signed
 from latcast.spaces.models import as_graph
 
 SOURCE = Path(__file__).parent / "heap_recorder.c"
@@ -139,7 +140,7 @@ def memory_table() -> str:
     rows = []
     for row in kept("memory")["summary"]:
         figures = [f"{row['mape']:.1f}", f"{row['median_ape']:.1f}", f"{row['within_5']:.0f}", f"{row['within_10']:.0f}"]
-        worst = f"{row['worst']:+.0f} % ({row['worst_model']})"
+        worst = f"{signed(row['worst'], 0)} % ({row['worst_model']})"
         name = f"{row['runtime']} {row['precision']}"
         rows.append([name, str(row["networks"]), *figures, worst, f"{row['file_mape']:.1f}", target_cell(TARGET, row["mape"])])
     return markdown_table(head, rows)

@@ -6,6 +6,7 @@
 
 # %%
 import latcast
+from latcast.records import milliseconds
 
 phone = latcast.load("pixel4/tflite-2.10/gpu/fp16")
 forecast = phone.predict("mobilenet_v2")
@@ -29,7 +30,7 @@ forecast.plot()
 
 # %%
 for hint in latcast.explain("mobilenet_v2", on=phone).hints:
-    print(f"{hint.text}: {hint.difference_ms:+.2f} ms ({hint.low_ms:+.2f} to {hint.high_ms:+.2f})")
+    print(f"{hint.text}: {milliseconds(hint.difference_ms)} ms ({milliseconds(hint.low_ms)} to {milliseconds(hint.high_ms)})")
 
 # %% [markdown]
 # **What a smaller image saves.** Latency falls with the area until what each kernel costs by itself is left.

@@ -140,14 +140,21 @@ class Platform:
         return self.id
 
 
+def decimal(value: float, digits: int = 1) -> str:
+    """A number with so many decimals; where it rounds to 0 without a minus sign."""
+    return f"{round(float(value), digits) + 0.0:.{digits}f}"  # -0.0 + 0.0 is 0.0
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """The same with a plus sign from 0 on."""
+    text = decimal(value, digits)
+    return text if text.startswith("-") else f"+{text}"
+
+
 def milliseconds(value: float) -> str:
     """A latency, or a difference of two, as people read it: three significant digits."""
     size = abs(value)
-    if size >= 100:
-        return f"{value:.0f}"
-    if size >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 1 else f"{value:.3f}"
+    return decimal(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
 def short_version(version: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,9 @@ class Outcome:
 
 Latcast = Callable[..., Outcome]
 
+NEGATIVE_ZERO = re.compile(r"(?<![\w.-])-0(\.0*)?(?![\w.-])")
+"""What no command prints."""
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -66,6 +70,7 @@ def caller(capfd: pytest.CaptureFixture[str], run: Callable[[Sequence[str]], int
         capfd.readouterr()
         code = run([str(argument) for argument in arguments])
         captured = capfd.readouterr()
+        assert not NEGATIVE_ZERO.search(captured.out + captured.err)
         return Outcome(code, captured.out, captured.err)
 
     return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from platform import machine
@@ -32,6 +33,7 @@ from latcast.kernels.selection import (
     selection_of,
 )
 from latcast.kernels.types.kernel_type import Columns
+from latcast.measure.environment import cpu_description
 from latcast.runtimes.ncnn import NcnnSession
 from latcast.runtimes.openvino_kernels import read_executed
 from latcast.spaces.catalogue import build, model
@@ -412,23 +414,16 @@ def test_without_the_algorithm_that_is_told_ncnn_computes_other_digits(
     assert changing == [variant for variant in option if kernel.partition(".")[2] == variant]
 
 
-OPENVINO_BY_GROUP = (
-    (64, 64, 4, "narrow"),
-    (64, 20, 4, "narrow"),
-    (15, 57, 3, "narrow"),
-    (68, 44, 4, ""),
-    (34, 8, 2, ""),
-    (128, 128, 4, ""),
-)
-"""Channels in and out, groups, and the variant that OpenVINO runs: 16, 16, 5, 17, 17 and 32 input channels a group."""
+OPENVINO_EXECUTED = json.loads((Path(__file__).parent / "recorded" / "openvino_groups.json").read_text())
+"""Executed by OpenVINO on a CPU with AVX-512: 3x3 convolutions of 14x14 images with 16, 16, 5, 17, 17 and 32 channels a group."""
+
+DIRECT = "Convolution jit_avx512_f32"
 
 
-@pytest.mark.parametrize(("in_channels", "out_channels", "groups", "variant"), OPENVINO_BY_GROUP)
-def test_openvino_computes_groups_of_no_more_channels_than_a_vector_holds_directly(
-    in_channels: int, out_channels: int, groups: int, variant: str
-) -> None:
-    configuration = conv(in_channels, out_channels, 14, groups=groups)
-    name = f"grouped_conv.{variant}" if variant else "grouped_conv"
+@pytest.mark.parametrize("executed", OPENVINO_EXECUTED["convolutions"])
+def test_openvino_computes_those_groups_directly_that_it_was_seen_to(executed: dict[str, Any]) -> None:
+    configuration = conv(executed["in_channels"], executed["out_channels"], 14, groups=executed["groups"])
+    name = "grouped_conv.narrow" if executed["kinds"] == [DIRECT] else "grouped_conv"
 
     assert selection_of("openvino").kernel("grouped_conv", configuration) == (name, configuration)
 
@@ -438,19 +433,17 @@ def test_openvino_has_one_kernel_for_other_convolutions_of_a_type(kernel: str, g
     assert selection_of("openvino").kernel(kernel, conv(8, 8, 14, groups=groups))[0] == kernel
 
 
-@pytest.mark.parametrize(("in_channels", "out_channels", "groups", "variant"), OPENVINO_BY_GROUP)
-def test_openvino_says_itself_which_groups_it_computes_directly(
-    in_channels: int, out_channels: int, groups: int, variant: str
-) -> None:
+def test_openvino_executes_here_what_was_recorded_of_it() -> None:
     openvino = pytest.importorskip("openvino")
-    flags = Path("/proc/cpuinfo")
-    if not flags.exists() or "avx512f" not in flags.read_text().split():
-        pytest.skip("vectors of other processors hold fewer channels")
-    b = GraphBuilder("groups")
-    graph = b.finish(b.conv(b.input((1, in_channels, 14, 14)), out_channels, 3, groups=groups))
+    if "avx512" not in cpu_description()["flags"]:
+        pytest.skip("OpenVINO was recorded on a CPU with AVX-512")
     core = openvino.Core()
-    compiled = core.compile_model(core.read_model(to_onnx(graph)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
-    kinds = [each.kind for each in read_executed(compiled.get_runtime_model()) if each.kind.startswith("Convolution")]
+    def kinds(in_channels: int, out_channels: int, groups: int) -> list[str]:
+        b = GraphBuilder("groups")
+        graph = b.finish(b.conv(b.input((1, in_channels, 14, 14)), out_channels, 3, groups=groups))
+        compiled = core.compile_model(core.read_model(to_onnx(graph)), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        return [each.kind for each in read_executed(compiled.get_runtime_model()) if each.kind.startswith("Convolution")]
 
-    assert kinds == [f"Convolution {'jit' if variant else 'brgconv'}_avx512_f32"]
+    for executed in OPENVINO_EXECUTED["convolutions"]:
+        assert kinds(executed["in_channels"], executed["out_channels"], executed["groups"]) == executed["kinds"]

@@ -11,8 +11,9 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.predictors.forecast import load
-from latcast.predictors.joint import JointLatency, SharedErrors, error_correlation, joint_of, shared_parts
+from latcast.predictors.joint import JointLatency, SharedErrors, error_correlation, joint_of, predict_pair, shared_parts
 from latcast.predictors.prediction import Coverage, Prediction
+from latcast.spaces.models import as_graph
 from tests.predictors.test_device_forecast import MIXED
 
 PHONE = "pixel4/tflite-2.10/gpu/fp16"
@@ -114,7 +115,7 @@ def test_the_more_kernels_are_the_same_the_more_errors_are(platform: str) -> Non
 
     found = error_correlation(load(platform), [base, edited, other, base])
 
-    assert found[0, 3] == pytest.approx(1.0, abs=1e-12)
+    assert found[0, 3] == 1.0
     assert 1.0 > found[0, 1] > found[0, 2] > 0.0
     assert found == pytest.approx(found.T)
     assert np.linalg.eigvalsh(found).min() > -1e-9
@@ -141,4 +142,36 @@ def test_a_device_known_by_few_measurements_shares_what_its_posterior_says() -> 
     # The level of all prices is open: networks that share no kernel share it, which errors of a trained platform do not.
     assert 1.0 > found[0, 1] > 0.95
     assert found[0, 2] > 0.15 > 0.05 > error_correlation(load(CORE), [base, other])[0, 1]
-    assert error_correlation(device, [base, base])[0, 1] == pytest.approx(1.0, abs=1e-12)
+    assert error_correlation(device, [base, base])[0, 1] == 1.0
+
+
+@pytest.mark.parametrize("platform", [PHONE, CORE])
+@pytest.mark.parametrize("few_measurements", [False, True])
+def test_equal_networks_share_their_error_to_the_last_digit(platform: str, few_measurements: bool) -> None:
+    predictor = replace(load(platform), device=MIXED) if few_measurements else load(platform)
+    # Of several widths, as a correlation from a quotient is 1 - 1e-16 for some and 1 for others.
+    networks = [convolutions(*widths) for widths in ((8,), (24, 40), (64, 48, 80), (16, 16, 24, 96), (32,) * 7)]
+    twice = [each for network in networks for each in (network, replace(network, name="again"))]
+
+    found = error_correlation(predictor, twice)
+
+    assert (found[::2, 1::2].diagonal() == 1.0).all()
+    assert (found.diagonal() == 1.0).all()
+
+
+def test_kernels_in_another_number_are_another_network() -> None:
+    found = error_correlation(load(CORE), [convolutions(16), convolutions(16, 16), convolutions(16, 16, 16)])
+
+    assert (found[np.triu_indices(3, 1)] < 1.0).all()
+
+
+@pytest.mark.parametrize("name", ["alexnet", "googlenet", "resnet18", "shufflenet_v2_x1_0"])
+def test_a_network_and_itself_differ_by_exactly_nothing(name: str) -> None:
+    graph = as_graph(name)
+
+    a, b, joint = predict_pair(load(CORE), graph, graph)
+
+    assert a.latency_ms == b.latency_ms
+    assert joint.difference_ms() == (0.0, 0.0)
+    assert joint.growth_percent() == (0.0, 0.0)
+    assert joint.faster_probability() == 0.5

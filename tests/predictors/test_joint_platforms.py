@@ -98,6 +98,16 @@ def test_probabilities_of_being_fastest_add_up_and_equal_ones_share_them() -> No
     assert probability[2] < 0.01
 
 
+def test_a_platform_and_itself_differ_by_exactly_nothing_among_any_others() -> None:
+    names = (FP32, INT8, ONE_THREAD, OTHER_RUNTIME, GPU, OTHER_DEVICE)
+    found = JointPlatforms(tuple(prediction(name, 10.0) for name in names + names))
+
+    for place in range(len(names)):
+        assert found.pair(place, place + len(names)).difference_ms() == (0.0, 0.0)
+        assert found.slower_probability(place, place + len(names)) == 0.5
+        assert found.ratio(place, place + len(names)) == (1.0, 1.0)
+
+
 def test_a_network_that_takes_no_time_is_as_fast_everywhere() -> None:
     found = JointPlatforms((prediction(FP32, 0.0), prediction(INT8, 0.0)))
 

@@ -15,6 +15,7 @@ from latcast.cli import options
 from latcast.cli.data_variants import export, sample, variants
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import CHECK_FAILED, StageProgress, milliseconds, print_json, print_table, warn
+from latcast.records import signed
 
 if TYPE_CHECKING:
     from latcast.datasets.importers import Imported, NetworkCheck
@@ -265,7 +266,7 @@ def _print_networks(found: NetworkCheck) -> None:
 
 
 def _off(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"
+    return f"{signed(100 * (ratio - 1))} %"
 
 
 def _import_outputs(

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from latcast.cli import options
 from latcast.cli.output import StageProgress, milliseconds, print_json, print_table, warn
+from latcast.records import signed
 
 if TYPE_CHECKING:
     from latcast.devices.added_device import Suggestion
@@ -330,4 +331,4 @@ def _percent(deviation: float) -> str:
 
 def percent_of(over: float) -> str:
     """The interval whose upper bound is so many times the latency, as people read it."""
-    return f"-{100 * (1 - 1 / over):.0f} to +{100 * (over - 1):.0f} %"
+    return f"{signed(100 * (1 / over - 1), 0)} to {signed(100 * (over - 1), 0)} %"

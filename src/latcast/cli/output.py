@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from latcast.errors import LatcastError, one_line, printable
-from latcast.records import SCHEMA_VERSION
+from latcast.records import SCHEMA_VERSION, decimal
 from latcast.records import milliseconds as milliseconds
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def print_bars(names: Sequence[str], intervals: Sequence[tuple[float, float, flo
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else decimal(value, digits)
 
 
 LINE_INTERVAL_S = 20.0

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import interval_column, milliseconds, percent, print_json, print_table, warn
 from latcast.cli.profile import described, keep, summarise
+from latcast.records import decimal, signed
 
 if TYPE_CHECKING:
     from latcast.predictors.evaluation import Evaluation
@@ -93,7 +94,7 @@ def _row(name: str, metrics: Metrics) -> tuple[str, ...]:
         percent(metrics.within_10),
         milliseconds(metrics.rmse_ms),
         percent(metrics.rmspe),
-        f"{metrics.spearman:.3f}",
+        decimal(metrics.spearman, 3),
         percent(metrics.interval_coverage),
     )
 
@@ -123,7 +124,7 @@ def print_errors(
         ("network", "predicted ms", heading, "measured ms", "error %", ""),
         [
             (
-                name, milliseconds(predicted), interval, milliseconds(measured), f"{100 * (predicted / measured - 1):+.1f}",
+                name, milliseconds(predicted), interval, milliseconds(measured), signed(100 * (predicted / measured - 1)),
                 "" if low <= measured <= high else "outside",
             )
             for name, predicted, interval, (low, high, _), measured in rows

@@ -14,6 +14,7 @@ from latcast.cli.output import milliseconds, percent, print_json, print_table, w
 from latcast.cli.workgroups_export import export
 from latcast.cli.workgroups_measure import Block, measure, operator_workload, parse_block
 from latcast.errors import LatcastError
+from latcast.records import decimal, signed
 
 if TYPE_CHECKING:
     from latcast.workgroups.advice import Advice, JudgedSize
@@ -231,7 +232,7 @@ def _print_each(found: Sequence[Audit]) -> None:
             [
                 sweep.variant_name or sweep.operator,
                 str(len(sweep.sizes)),
-                "-" if sweep.rounds < 2 else f"{sweep.repeatability:.2f}",
+                "-" if sweep.rounds < 2 else _number(sweep.repeatability),
                 best,
                 milliseconds(float(sweep.latency_ms.min())),
                 f"{sweep.relative.max():.2f}",
@@ -244,7 +245,7 @@ def _print_each(found: Sequence[Audit]) -> None:
 
 def _print_summary(found: Summary) -> None:
     variants = f"{found.ranked} of {found.sweeps} sweeps ranked, {found.sizes:.0f} sizes each on average"
-    repeated = "-" if found.repeatability is None else "{:.2f}, least {:.2f}".format(*found.repeatability)
+    repeated = "-" if found.repeatability is None else ", least ".join(map(_number, found.repeatability))
     print_table(
         f"{found.title}: {variants}",
         ("", ""),
@@ -258,7 +259,7 @@ def _print_summary(found: Summary) -> None:
         return
     scores = [["random filter", _number(found.chance), "0.00"]]
     scores += [
-        [f"rule {rule}", *(("-", "-") if pair is None else (f"{pair[0]:.2f}", f"{pair[1]:+.2f}"))]
+        [f"rule {rule}", *(("-", "-") if pair is None else (_number(pair[0]), signed(pair[1], 2)))]
         for rule, pair in found.scores.items()
     ]
     print_table("\nimportance (eq. 8)", ("", "score", "above chance"), scores)
@@ -271,4 +272,4 @@ def _print_summary(found: Summary) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return "-" if value is None else decimal(value, 2)

@@ -14,6 +14,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import CHECK_FAILED, StageProgress, kept_when_interrupted, milliseconds, print_json, print_table, warn
 from latcast.errors import LatcastError, MeasurementError
+from latcast.records import decimal
 
 if TYPE_CHECKING:
     from latcast.workgroups.devices import DeviceProfile
@@ -254,7 +255,7 @@ def summarise(sweep: Sweep, path: Path) -> None:
         left = rules(sweep)
         print(f"a size that the rules leave: {left.relative:.2f} x best on average, {left.worst:.2f} at worst ({left.why})")
     print(
-        f"split-half rank correlation {sweep.repeatability:.2f} (each size's least of every other round against that of the "
-        f"rest, not corrected for length); worst {sweep.relative.max():.1f} x best"
+        f"split-half rank correlation {decimal(sweep.repeatability, 2)} (each size's least of every other round against that of "
+        f"the rest, not corrected for length); worst {sweep.relative.max():.1f} x best"
     )
     print(f"sweep: {path}")

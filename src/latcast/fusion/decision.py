@@ -180,7 +180,7 @@ class Answer:
             "fused": self.yes,
             "confidence": round(self.confidence, 4),
             **quantity.figures(saved=self.saved.value, saved_error=self.saved.error, own=share),
-            "margin": round((self.saved.value - ALPHA * share) / share, 3) if share > 0 else None,
+            "margin": round((self.saved.value - ALPHA * share) / share, 3) + 0.0 if share > 0 else None,
             "rounds": self.rounds,
         }
 

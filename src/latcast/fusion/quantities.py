@@ -53,7 +53,7 @@ class Quantity:
 
     def figures(self, **costs: float) -> dict[str, float]:
         """Costs as evidence shows them, each in a unit that its name says: ``saved_us``."""
-        return {f"{name}_{self.unit}": round(self.scale * cost, 4) for name, cost in costs.items()}
+        return {f"{name}_{self.unit}": round(self.scale * cost, 4) + 0.0 for name, cost in costs.items()}
 
 
 def round_latencies(measurement: Measurement) -> np.ndarray:

@@ -10,7 +10,7 @@ from latcast.fusion.detection import Detection, PairAnswer
 from latcast.fusion.quantities import Quantity
 from latcast.fusion.stopwatch import Stopwatch
 from latcast.fusion.test_cases import TestCase, pair_case, pattern_case, tested_patterns
-from latcast.records import ExecutedKernel
+from latcast.records import ExecutedKernel, decimal
 from latcast.spaces.operator_pairs import ChainStep, chain_network
 
 NETWORKS_AT_ONCE = 100
@@ -133,7 +133,7 @@ def _explained(found: PairAnswer, truth: Truth, quantity: Quantity) -> str:
     )
     unit = quantity.unit.replace("us", "µs")
     kernels = "one kernel that costs as much as separate ones" if truth.fused else "separate kernels that cost as much as one"
-    return f"{kernels}: {saved:.2f} ± {error:.2f} of {own:.2f} {unit} are saved ({truth.reason})"
+    return f"{kernels}: {decimal(saved, 2)} ± {error:.2f} of {own:.2f} {unit} are saved ({truth.reason})"
 
 
 LAYOUT_WORDS = ("reorder", "copy", "convert", "memorydata", "split", "reshape", "transpose", "concat")

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
+from latcast import records
 from latcast.hub import browser
 from latcast.hub.api import PLATFORM_PATH, Key, Part
 from latcast.hub.charts import NOTHING_DRAWN, LogAxis, interval_rows, strip_rows
@@ -72,10 +73,8 @@ _LATENCY_LABELS: Labels = {"latency_ms": "quickest first", "-latency_ms": "slowe
 
 
 def milliseconds(value: float | None) -> str:
-    """Three significant digits."""
-    if value is None:
-        return "–"
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+    """As everywhere; a dash where there is none."""
+    return "–" if value is None else records.milliseconds(value)
 
 
 class Asset(NamedTuple):
@@ -170,6 +169,7 @@ class Pages:
             trim_blocks=True,
         )
         environment.filters["ms"] = milliseconds
+        environment.filters["decimal"] = records.decimal
         environment.globals["asset"] = asset
         return environment
 

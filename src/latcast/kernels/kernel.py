@@ -89,6 +89,12 @@ class KernelTable:
         """Type of each distinct kernel."""
         return [name for name, rows in self.configurations.items() for _ in range(len(rows))]
 
+    def same_networks(self) -> np.ndarray:
+        """Whether two networks have the same kernels, each as often: (networks, networks)."""
+        kernels = [tuple(np.sort(self.kernel[self.network == index])) for index in range(self.networks)]
+        first = np.array([kernels.index(each) for each in kernels], dtype=np.int64)
+        return np.asarray(first[:, None] == first)
+
     def sum_by_network(self, values: np.ndarray) -> np.ndarray:
         """Adds up a value of each distinct kernel over the occurrences in each network.
 

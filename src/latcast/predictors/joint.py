@@ -47,9 +47,7 @@ class SharedErrors:
 
     def combined(self, parts: np.ndarray) -> np.ndarray:
         """Correlations of errors, (networks, networks), from :func:`shared_parts`."""
-        covariance = np.tensordot([self.kind, self.close, self.same], parts, 1)
-        deviation = np.sqrt(np.diag(covariance))
-        return np.asarray(np.clip(covariance / np.outer(deviation, deviation), 0.0, 1.0))
+        return np.maximum(_correlations(np.tensordot([self.kind, self.close, self.same], parts, 1)), 0.0)
 
 
 SHARED = SharedErrors(kind=0.0, close=0.6, same=0.4)
@@ -96,11 +94,15 @@ def error_correlation(predictor: PlatformPredictor, networks: Sequence[Graph]) -
 def estimates_correlation(predictor: PlatformPredictor, estimates: Estimates, shared: SharedErrors = SHARED) -> np.ndarray:
     """The same of networks that are estimated already."""
     alike = shared.combined(shared_parts(estimates, predictor.network.constant_ms))
-    if predictor.device is None:
-        return alike
-    covariance = predictor.device.covariance_of_sums(estimates.sums_ms[:, 3:], alike)
+    if predictor.device is not None:
+        alike = _correlations(predictor.device.covariance_of_sums(estimates.sums_ms[:, 3:], alike))
+    # Rounding leaves 1 - 1e-16, and with it a difference of equal networks.
+    return np.where(estimates.table.same_networks(), 1.0, alike)
+
+
+def _correlations(covariance: np.ndarray) -> np.ndarray:
     deviation = np.sqrt(np.diag(covariance))
-    return np.asarray(np.clip(covariance / np.outer(deviation, deviation), -1.0, 1.0))
+    return np.clip(covariance / np.outer(deviation, deviation), -1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,17 @@ def joint_of(a: Prediction, b: Prediction, correlation: float) -> JointLatency:
         latencies_ms(b, (shared - apart).ravel() / _level_deviations(b)),
         100 * LEVEL if a.level is None else a.level,
     )
+
+
+def predict_pair(
+    predictor: PlatformPredictor, a: Graph, b: Graph, *, breakdown: bool = False
+) -> tuple[Prediction, Prediction, JointLatency]:
+    """Predict two networks on one platform, each and together; equal networks differ by exactly 0.
+
+    Each is predicted by itself: in one product of matrices, equal rows may differ in the last digit.
+    """
+    [of_a], [of_b] = (predictor.predict_many([graph], breakdown=breakdown) for graph in (a, b))
+    return of_a, of_b, joint_of(of_a, of_b, float(error_correlation(predictor, [a, b])[0, 1]))
 
 
 def probability_above(found: Prediction, limit_ms: float) -> float:

@@ -148,11 +148,12 @@ class JointPlatforms:
         Their errors have Student's distribution: the logarithm's deviation to either side is that of the prediction's interval.
         """
         traits = [Traits.of(Platform.parse(each.platform)) for each in self.predictions]
-        values, vectors = np.linalg.eigh(self.shared.correlations(traits))
+        different = list(dict.fromkeys(traits))  # platforms of the same traits have the same error to the last digit
+        values, vectors = np.linalg.eigh(self.shared.correlations(different))
         rng = np.random.default_rng(0)
         # The symmetric root: of eigenvectors libraries differ in the sign, and draws would too.
         root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-        normal = root @ rng.standard_normal((len(traits), DRAWS // 2))
+        normal = (root @ rng.standard_normal((len(different), DRAWS // 2)))[[different.index(each) for each in traits]]
         scale = self.shared.widening / LEVEL_QUANTILE * np.sqrt(DEGREES / rng.chisquare(DEGREES, DRAWS // 2))
         score = np.hstack([normal * scale, -normal * scale])
         return np.array([latencies_ms(each, row) for each, row in zip(self.predictions, score, strict=True)])

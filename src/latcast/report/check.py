@@ -20,10 +20,10 @@ from latcast.graph.ir import Graph
 from latcast.kernels.memory import memory_of
 from latcast.predictors.bundle_index import find_platform
 from latcast.predictors.forecast import On, is_one, load_all
-from latcast.predictors.joint import error_correlation, joint_of, probability_above
+from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
-from latcast.records import milliseconds
+from latcast.records import milliseconds, signed
 from latcast.spaces.models import Model, Shapes, as_graph
 
 MOST_LIKELY = 50.0
@@ -103,9 +103,9 @@ class Check:
             assert self.growth_low_percent is not None
             assert self.growth_high_percent is not None
             assert self.base_ms is not None
-            interval = f"{self.growth_low_percent:+.1f} to {self.growth_high_percent:+.1f} %"
+            interval = f"{signed(self.growth_low_percent)} to {signed(self.growth_high_percent)} %"
             return (
-                f"{self.value:+.1f} % ({interval}) against {self.base}, {milliseconds(self.base_ms)} to "
+                f"{signed(self.value)} % ({interval}) against {self.base}, {milliseconds(self.base_ms)} to "
                 f"{milliseconds(self.latency_ms)} ms, {verdict} the limit of {self.limit:+g} %, {likely}"
             )
         interval = f"{milliseconds(self.low_ms)} to {milliseconds(self.high_ms)}"
@@ -333,8 +333,7 @@ def _of_tier(graph: Graph, predictor: PlatformPredictor, tier: Tier, fail_above:
 
 
 def _growth(graph: Graph, base: Graph, predictor: PlatformPredictor, max_growth: float, fail_above: float) -> Check:
-    of_base, found = predictor.predict_many([base, graph])
-    joint = joint_of(of_base, found, float(error_correlation(predictor, [base, graph])[0, 1]))
+    of_base, found, joint = predict_pair(predictor, base, graph)
     over = joint.probability_of_growth(max_growth)
     growth = 100 * (found.latency_ms / of_base.latency_ms - 1) if of_base.latency_ms > 0 else 0.0
     low, high = joint.growth_percent()

@@ -11,7 +11,7 @@ from latcast.drawing import bars, drawn
 from latcast.errors import LatcastError
 from latcast.graph.ir import Graph
 from latcast.predictors.forecast import On, is_one, load_all
-from latcast.predictors.joint import error_correlation, joint_of
+from latcast.predictors.joint import predict_pair
 from latcast.predictors.joint_platforms import JointPlatforms
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.records import milliseconds
@@ -228,10 +228,10 @@ def compare(
 
 
 def _compared(a: Graph, on: PlatformPredictor, b: Graph, b_on: PlatformPredictor) -> Comparison:
-    [of_a], [of_b] = on.predict_many([a], breakdown=True), b_on.predict_many([b], breakdown=True)
     if on is b_on:
-        joint = joint_of(of_a, of_b, float(error_correlation(on, [a, b])[0, 1]))
+        of_a, of_b, joint = predict_pair(on, a, b, breakdown=True)
     else:
+        [of_a], [of_b] = on.predict_many([a], breakdown=True), b_on.predict_many([b], breakdown=True)
         joint = JointPlatforms((of_a, of_b)).pair(0, 1)
     level = of_a.level if of_b.level is not None else None
     return Comparison(

@@ -14,7 +14,7 @@ from latcast.extras import require
 from latcast.predictors.analytical import LIMITS
 from latcast.predictors.forecast import On
 from latcast.predictors.prediction import KernelLatency, Prediction
-from latcast.records import milliseconds
+from latcast.records import decimal, milliseconds
 from latcast.report.explain import Explanation, explain
 from latcast.spaces.models import Model, Shapes
 
@@ -99,7 +99,7 @@ def rendered(explanations: Sequence[Explanation]) -> str:
     )  # fmt: skip
     environment.filters["ms"] = milliseconds
     environment.filters["arrows"] = lambda text: text.replace("->", "→")
-    environment.filters["percent"] = lambda value: f"{value:.1f}"
+    environment.filters["percent"] = decimal
     longest_ms = max(each.prediction.high_ms for each in explanations) or 1.0
     return environment.get_template("report.html").render(
         model=explanations[0].prediction.model,

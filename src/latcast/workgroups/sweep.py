@@ -11,6 +11,7 @@ import numpy as np
 
 from latcast.errors import MeasurementError
 from latcast.predictors.metrics import spearman
+from latcast.records import decimal
 from latcast.workgroups.devices import DeviceProfile
 from latcast.workgroups.rules import Situation
 from latcast.workgroups.sizes import Grid, WorkGroup, sizes_array
@@ -126,7 +127,7 @@ class Sweep:
         """What was found, what was expected, what to do; empty where sizes can be ranked."""
         if self.rankable:
             return ""
-        found = "each size ran once" if self.rounds < 2 else f"split-half rank correlation {self.repeatability:.2f}"
+        found = "each size ran once" if self.rounds < 2 else f"split-half rank correlation {decimal(self.repeatability, 2)}"
         return (
             f"{self.operator} on {self.device.title}: {found}, expected at least {LEAST_REPEATABILITY}: the order of the "
             "sizes is noise and is not given; measure more interleaved rounds, on an idle machine, or a larger operator"

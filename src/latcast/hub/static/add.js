@@ -19,7 +19,8 @@ const quartileVariation = (values) => {
   };
   return (at(0.75) - at(0.25)) / 2 / median(values);
 };
-const percent = (share) => (share === null ? "–" : (100 * share).toFixed(1));
+// A number that rounds to 0 has no minus sign: -0 + 0 is 0.
+const percent = (share) => (share === null ? "–" : (Number((100 * share).toFixed(1)) + 0).toFixed(1));
 const shown = (ms) => (ms === null ? "–" : ms >= 100 ? ms.toFixed(0) : ms >= 10 ? ms.toFixed(1) : ms >= 1 ? ms.toFixed(2) : ms.toFixed(3));
 
 function cells(texts) {
@@ -345,7 +346,7 @@ function showPredictions(measured) {
   $("predicted").replaceChildren(
     ...state.predictions.slice(0, 200).map((item) => {
       const real = measured[item.key];
-      const off = real ? (100 * (item.latency_ms / real - 1)).toFixed(1) : "";
+      const off = real ? percent(item.latency_ms / real - 1) : "";
       return cells([item.name, shown(item.latency_ms), `${shown(item.low_ms)} – ${shown(item.high_ms)}`, real ? shown(real) : "", off]);
     }),
   );
