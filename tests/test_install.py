@@ -165,7 +165,7 @@ def test_a_small_install_predicts_from_python(tmp_path: Path) -> None:
         ("report resnet18 --on pixel4/tflite-2.10/gpu/fp16", "plots"),
         ("sweep resnet18 --on pixel4/tflite-2.10/gpu/fp16 --shape input={1,2},3,224,224 --plot x.png", "plots"),
         ("search ofa_mobilenet_v3 --on pixel4/tflite-2.10/gpu/fp16 --max-latency-ms 20", "search"),
-        ("predict network.pt2 --on pixel4/tflite-2.10/gpu/fp16", "torch"),
+        ("predict network.pt2 --trust --on pixel4/tflite-2.10/gpu/fp16", "torch"),
     ],
 )
 def test_work_that_needs_more_names_the_command_that_adds_it(tmp_path: Path, command: str, extra: str) -> None:

@@ -93,41 +93,6 @@ def test_the_documentation_has_the_commands_in_the_order_of_the_help() -> None:
     assert re.findall(r"^## latcast (\w+)$", text, re.MULTILINE) == list(COMMANDS)
 
 
-@pytest.mark.parametrize(
-    ("former", "now"),
-    [
-        (("adapt", "--runtime", "litert"), "latcast device adapt"),
-        (("analyse", "usc"), "python -m papers"),
-        (("fusion", "detect"), "latcast device fusion"),
-        (("repository", "token", "list"), "latcast hub"),
-        (("reproduce", "--help"), "python -m papers"),
-        (("sample", "conv"), "latcast data sample"),
-        (("serve",), "latcast hub serve"),
-        (("signature", "kit", "-o", "kit"), "latcast device"),
-    ],
-)
-def test_a_former_name_of_a_command_is_answered_with_the_new_one(latcast: Latcast, former: tuple[str, ...], now: str) -> None:
-    found = latcast(*former)
-
-    assert (found.code, found.out, found.err) == (2, "", f"latcast: 'latcast {former[0]}' is called: {now}\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "now"),
-    [
-        (("profile", "--way", "networks"), "--learn-from"),
-        (("train", "x.sqlite", "--platform", "local"), "--on"),
-        (("device", "suggest", "--platforms", "*/gpu/*"), "--known"),
-        (("workgroups", "advise", "mobilenet_v1", "--on", "mi9", "-k", "3"), "-n"),
-    ],
-)
-def test_a_former_name_of_an_option_is_answered_with_the_new_one(latcast: Latcast, arguments: tuple[str, ...], now: str) -> None:
-    found = latcast(*arguments)
-
-    assert found.code == 2
-    assert now in found.err.splitlines()[-1]
-
-
 def test_a_command_without_a_platform_says_what_lists_them(latcast: Latcast) -> None:
     found = latcast("predict", "resnet18")
 

@@ -18,7 +18,8 @@ from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest, KitNetwork
 from latcast.datasets.store import Store
 from latcast.devices.latency_units import UnitMismatch
-from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks, in_milliseconds, read_measured
+from latcast.devices.measured_files import read_measured
+from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks, in_milliseconds
 from latcast.errors import DatasetError, LatcastError
 from latcast.graph.writers.onnx import to_onnx
 from latcast.records import Measurement, Platform, Reference

@@ -21,12 +21,11 @@ from onnx import helper, numpy_helper
 from latcast.errors import LatcastError
 from latcast.graph import Graph, GraphBuilder
 from latcast.graph.importers import load_graph
-from latcast.graph.importers.pt2_archive import open_checked
 from latcast.graph.writers.ncnn import to_ncnn
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from tests.fuzz.limited import LimitedReader
-from tests.fuzz.mutations import case_count, mutated, outcome
+from tests.fuzz.mutations import case_count, mutated
 from tests.graph.importers.onnx_models import body, integers, model, node, value, zeros
 from tests.graph.operator_cases import CALLS, Call, calls
 
@@ -472,22 +471,3 @@ def test_a_param_file_of_changed_numbers(data: Any, chance: random.Random, reade
         check(reader, folder / "numbers.param", " ".join(fields).encode())
     else:
         check(reader, folder / "bytes.param", mutated(content, chance))
-
-
-@pytest.mark.slow
-def test_the_check_of_a_pt2_archive_of_changed_bytes(folder: Path) -> None:
-    torch = pytest.importorskip("torch", reason="writes archives of PyTorch, which is not installed")
-    path = folder / "program.pt2"
-    torch.export.save(torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.zeros(1, 4),)), path)
-    content = path.read_bytes()
-    assert outcome(lambda: open_checked(path).close(), "the archive unchanged") == "read"
-
-    found = set()
-    for number in range(case_count(0.05)):
-        chance = random.Random(number)
-        changed = bytearray(content if chance.random() < 0.5 else mutated(content, chance))
-        for _ in range(chance.choice((1, 2, 5))):  # the list of members lies at the end
-            changed[-1 - chance.randrange(min(len(changed), 1500))] = chance.randrange(256)
-        path.write_bytes(changed)
-        found.add(outcome(lambda: open_checked(path).close(), f"{path} of case {number}"))
-    assert "refused" in found

@@ -78,7 +78,8 @@ def add(
     """
     from latcast.devices.added_device import add_device
     from latcast.devices.device_model_file import load_device_model
-    from latcast.devices.measured_networks import MeasuredNetworks, read_measured
+    from latcast.devices.measured_files import read_measured
+    from latcast.devices.measured_networks import MeasuredNetworks
     from latcast.predictors.bundle import save_bundle
 
     platform = _platform(name, unit, runtime, precision)

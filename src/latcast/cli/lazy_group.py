@@ -1,4 +1,4 @@
-"""Groups of commands, imported when they run; a misspelt or former name is answered with the right one."""
+"""Groups of commands, imported when they run; a misspelt name is answered with the nearest one."""
 
 from __future__ import annotations
 
@@ -10,28 +10,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from latcast.cli.output import Interrupted, warn
-
-RENAMED_OPTIONS: Mapping[str, str] = {
-    "--from": "--learn-from",
-    "--into": "--output",
-    "--kernels": "--breakdown",
-    "--most": "--max-sizes",
-    "--most-macs": "--max-gmacs",
-    "--most-weights": "--max-million-weights",
-    "--platform": "--on",
-    "--platforms": "--known",
-    "--plots": "--plot",
-    "--shortlist": "--count",
-    "--size": "--count",
-    "--way": "--learn-from",
-    "-k": "-n",
-}
-"""Former name of an option -> its name."""
+from latcast.cli.output import Interrupted
 
 
 class CommandGroup(TyperGroup):
-    """A group that names the command or option which an unknown one most resembles, or is called now."""
+    """A group that names the command which an unknown one most resembles."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
@@ -51,10 +34,6 @@ class CommandGroup(TyperGroup):
         except KeyboardInterrupt as problem:  # Typer would print a word of its own, or nothing
             raise Interrupted("interrupted") from problem
         except Exception as problem:
-            # Typer exports no class for an unknown option.
-            renamed = RENAMED_OPTIONS.get(getattr(problem, "option_name", ""))
-            if renamed and hasattr(problem, "possibilities"):
-                problem.possibilities = [renamed]
             if "--on" in getattr(getattr(problem, "param", None), "opts", ()) and not getattr(problem, "message", "-"):
                 problem.message = "latcast platforms lists what it may be."  # type: ignore[attr-defined]
             raise
@@ -71,12 +50,11 @@ Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 The attribute is a function or a Typer group."""
 
 
-def lazy_group(sections: Sections, renamed: Mapping[str, str] | None = None) -> type[TyperGroup]:
+def lazy_group(sections: Sections) -> type[TyperGroup]:
     """The class of a group whose commands are imported one at a time, so that each starts quickly.
 
     Args:
         sections: The commands, under the headings of the group's help.
-        renamed: Former name of a command -> the command line that does it.
     """
     commands = {name: entry for section in sections.values() for name, entry in section.items()}
 
@@ -88,12 +66,6 @@ def lazy_group(sections: Sections, renamed: Mapping[str, str] | None = None) -> 
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             return _loaded(cmd_name, commands[cmd_name][0]) if cmd_name in commands else None
-
-        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            if renamed and args[0] in renamed:
-                warn(f"'{ctx.command_path} {args[0]}' is called: {renamed[args[0]]}")
-                raise typer.Exit(2)
-            return super().resolve_command(ctx, args)
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             # Without the commands themselves, which would all be imported for their one line.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from errno import ENOSPC
 from typing import Annotated, Any
@@ -54,18 +54,6 @@ SECTIONS: Sections = {
     },
 }
 
-RENAMED: Mapping[str, str] = {
-    "adapt": "latcast device adapt",
-    "analyse": "python -m papers",
-    "fusion": "latcast device fusion",
-    "repository": "latcast hub",
-    "reproduce": "python -m papers",
-    "sample": "latcast data sample",
-    "serve": "latcast hub serve",
-    "signature": "latcast device",
-}
-"""Former name of a command -> the command line that does it."""
-
 DEBUG_VARIABLE = "LATCAST_DEBUG"
 """Set to anything, it shows the traceback of an error instead of one line."""
 
@@ -97,7 +85,7 @@ def _options(
 def _main() -> Any:
     app = typer.Typer(
         name="latcast",
-        cls=lazy_group(SECTIONS, RENAMED),
+        cls=lazy_group(SECTIONS),
         callback=_options,
         no_args_is_help=True,
         rich_markup_mode=None,

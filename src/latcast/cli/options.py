@@ -162,7 +162,7 @@ On = Annotated[
         autocompletion=complete_platforms,
     ),
 ]
-Trust = Annotated[bool, Option("--trust", help="Let a .pt2 file run the code it may hold: only if you know who made it.")]
+Trust = Annotated[bool, Option("--trust", help="Open a .pt2 file, which runs the code in it: only if you know who made it.")]
 DeviceName = Annotated[str, Option("--device", help="What this machine is called in platform ids.", metavar="NAME")]
 Device = Annotated[
     str,

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from latcast.chips.chip_names import chip_of
 from latcast.errors import BundleError, UnknownPlatformError
 from latcast.folders import bundles_folder
 from latcast.predictors.bundle import BundleSummary, read_summary, save_bundle
@@ -243,11 +244,10 @@ def _summary(entry: IndexEntry) -> PlatformSummary:
 
 
 def _chip(platform: Platform, card: Mapping[str, Any]) -> str | None:
-    """The CPU that the measurements of a card were taken on, or the chip of a published device."""
-    from latcast.datasets.importers.usc.networks import PHONES
-
-    known = PHONES.get(platform.device)
-    return card.get("chip") or _cpu_model(card) or (known.soc if known is not None else None)
+    """The CPU that the measurements of a card were taken on, or the chip of a known device."""
+    stated = card.get("chip") or _cpu_model(card)
+    known = None if stated else chip_of(platform.device)
+    return stated or (known.name if known is not None else None)
 
 
 def _cpu_model(card: Mapping[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from latcast.datasets.importers.benchmark_tools import KitManifest, output_files, read_outputs
-from latcast.devices.measured_networks import read_measured
+from latcast.devices.measured_files import read_measured
 from latcast.devices.signature_kit import Kit, write_kit
 from latcast.errors import DatasetError
 from latcast.graph.importers import load_graph

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
+import zipfile
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +194,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_saved_program_gives_the_graph_of_its_module(program: Path) -> None:
-    graph = load_graph(program)
+    graph = load_graph(program, trust=True)
 
     assert graph.structure_key == from_torch(small(), (torch.zeros(1, 3, 8, 8),)).structure_key
     assert load_graph(torch.export.load(program)).structure_key == graph.structure_key
@@ -215,8 +218,8 @@ def test_a_program_of_any_batch_size_needs_one(tmp_path: Path) -> None:
     path = saved(tmp_path / "model.pt2", dynamic_shapes=({0: batch},))
 
     with pytest.raises(DynamicShapeError, match=r"dimension 0 '\w+' without a size; give it: --shape input="):
-        load_graph(path)
-    graph = load_graph(path, shapes={"input": (5, 3, 8, 8)})
+        load_graph(path, trust=True)
+    graph = load_graph(path, shapes={"input": (5, 3, 8, 8)}, trust=True)
     assert [graph.shape(name) for name in graph.outputs] == [(5, 10)]
 
 
@@ -246,15 +249,42 @@ def test_without_pytorch_the_error_names_the_extra(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "torch", None)
 
     with pytest.raises(MissingExtraError, match=r"'torch', which is not installed.*latcast\[torch\]"):
-        load_graph(path)
+        load_graph(path, trust=True)
 
 
 def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.pt2"
     path.write_bytes(b"nothing of the kind")
 
-    with pytest.raises(ModelError, match=r"model\.pt2' is damaged or no archive"):
+    with pytest.raises(ModelError, match=r"model\.pt2' cannot be loaded by torch"):
+        load_graph(path, trust=True)
+
+
+class Payload:
+    """Leaves a trace when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.trace,))
+
+
+def test_an_archive_runs_its_code_only_where_its_maker_is_trusted(tmp_path: Path) -> None:
+    path, trace = tmp_path / "model.pt2", tmp_path / "code-was-run"
+    honest, sample = saved(tmp_path / "honest.pt2"), io.BytesIO()
+    torch.save(Payload(trace), sample)
+    with zipfile.ZipFile(honest) as source, zipfile.ZipFile(path, "w") as changed:
+        for name in source.namelist():
+            hostile = name.endswith("data/sample_inputs/model.pt")
+            changed.writestr(name, sample.getvalue() if hostile else source.read(name))
+
+    with pytest.raises(ModelError, match=r"runs whatever code its maker put into it.*--trust"):
         load_graph(path)
+    assert not trace.exists()
+    with suppress(ModelError):
+        load_graph(path, trust=True)
+    assert trace.exists()
 
 
 @pytest.mark.slow

@@ -88,8 +88,8 @@ def load_graph(
             besides: see :func:`from_torch`.
         shapes: Input name to shape: sizes for dynamic dimensions, or other sizes than the file says.
         strict: Refuse operators that the operator table does not have, rather than keep them with their shapes.
-        trust: Let PyTorch unpickle what a ``.pt2`` file holds, which runs code of whoever made it. Without it a file that
-            needs it is refused. Files of other formats run nothing.
+        trust: Let PyTorch open a ``.pt2`` file, which runs whatever code its maker put into it; without it such a file is
+            refused. Files of other formats run nothing.
 
     Raises:
         ModelError: The source cannot be read, is no network, or would run code; the message names it.

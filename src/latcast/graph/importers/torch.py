@@ -1,7 +1,7 @@
 """Reading PyTorch networks, by way of PyTorch's own ONNX exporter.
 
-Pickled modules (``.pt``, ``.pth``) are refused: opening one runs whatever code it holds. Of a ``.pt2`` archive only what
-runs no code is given to PyTorch (:mod:`latcast.graph.importers.pt2_archive`), unless the user trusts it.
+Pickled modules (``.pt``, ``.pth``) are refused: opening one runs whatever code it holds. So does opening a ``.pt2`` archive,
+which is read only where the user trusts its maker.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,15 @@ class TorchImporter:
         return _is_exported_program(source)
 
     def load(self, source: Any, *, shapes: Shapes | None = None, strict: bool = False, trust: bool = False) -> Graph:
-        """The graph of a file or a program; see :func:`latcast.graph.importers.load_graph`."""
+        """Read a file or a program; see :func:`latcast.graph.importers.load_graph`."""
+        if isinstance(source, Path) and not trust:
+            raise ModelError(
+                f"'{source}' is a PyTorch archive, and opening one runs whatever code its maker put into it; if you know who "
+                "made it, say --trust (trust=True in Python), else export the model to ONNX (torch.onnx.export)"
+            )
         require("reading a PyTorch program", "torch", "onnxscript")
         if isinstance(source, Path):
-            program, name = _load_program(source, trust=trust), source.stem
+            program, name = _load_program(source), source.stem
         else:
             program, name = source, type(source).__name__
         return _import(program, (), name, shapes, strict)
@@ -73,17 +78,14 @@ def _is_exported_program(source: object) -> bool:
     return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
 
 
-def _load_program(path: Path, *, trust: bool) -> Any:
+def _load_program(path: Path) -> Any:
     import torch
 
-    from latcast.graph.importers.pt2_archive import open_checked
-
-    with nullcontext(path) if trust else open_checked(path) as archive:
-        try:
-            with _quiet():
-                return torch.export.load(archive)
-        except Exception as error:  # PyTorch raises whatever its deserialiser meets, AssertionError included
-            raise ModelError(f"'{path}' cannot be loaded by torch.export.load: {_first_line(error)}") from error
+    try:
+        with _quiet():
+            return torch.export.load(path)
+    except Exception as error:  # PyTorch raises whatever its deserialiser meets, AssertionError included
+        raise ModelError(f"'{path}' cannot be loaded by torch.export.load: {_first_line(error)}") from error
 
 
 def _import(source: Any, arguments: tuple[Any, ...], name: str, shapes: Shapes | None, strict: bool) -> Graph:

@@ -1,0 +1,204 @@
+"""Reading latencies that were measured on a new device: CSV, JSON Lines, a store, output of the runtimes' own tools, the folder
+of a kit.
+
+No value is dropped for being odd, and none is scaled unless somebody says what unit it is in; what was assumed is in the notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from latcast.datasets import jsonlines
+from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
+from latcast.datasets.importers.benchmark_tools.stated import JsonLinesReader
+from latcast.datasets.importers.table import UNSTATED
+from latcast.devices.measured_networks import MOST_NAMED, MeasuredNetwork, MeasuredNetworks
+from latcast.errors import DatasetError
+from latcast.measure.environment import MOMENT
+from latcast.measure.labels import combine
+from latcast.reading import require_regular
+from latcast.records import Measurement, Platform, Reference
+
+if TYPE_CHECKING:
+    import os
+
+DISAGREEMENT = 1.2
+"""Values of one network that are so many times apart are told of one by one."""
+
+LOCAL = "local"
+
+SQLITE, GZIP = b"SQLite format 3\0", b"\x1f\x8b"
+"""How the files begin."""
+
+
+def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform) -> MeasuredNetworks:
+    """Reads latencies of networks on a new device.
+
+    Args:
+        sources: CSV files with the header ``model,latency_ms`` (a model is a file, beside the CSV file or in the current folder,
+            or a name that :func:`latcast.model` takes); JSON Lines of the same two, or of measurements; stores; output of
+            benchmark tools; folders of them; a kit's folder.
+        platform: The new one. Where a source says on what it was measured, runtime, unit and precision must be these; its
+            device may have another name. A version that is ``unstated`` is any.
+
+    Raises:
+        DatasetError: A source cannot be read, a line of it is refused (the message has file and line, and names near an unknown
+            one), or it holds nothing of this platform.
+        LatcastError: Measurements cannot be combined.
+    """
+    if not sources:
+        raise DatasetError("found no file of measured latencies; expected at least one")
+    notes: dict[str, None] = {}
+    groups: dict[str, list[tuple[str, Measurement]]] = {}
+    for source in sources:
+        for place, item in _of_source(source, platform, notes):
+            groups.setdefault(_identity(item.reference), []).append((place, item))
+    networks = [_combined(_without_profiled(group, notes), platform) for group in groups.values()]
+    if not networks:
+        raise DatasetError(
+            f"{', '.join(map(str, sources))}: no measurement of a network that succeeded; expected at least one"
+            + (f" ({next(iter(notes))})" if notes else "")
+        )
+    return MeasuredNetworks(tuple(networks), (*notes, *_repetitions(networks)))
+
+
+def _of_source(source: str | os.PathLike[str], platform: Platform, notes: dict[str, None]) -> list[tuple[str, Measurement]]:
+    """Measurements of networks on the platform, each with its place."""
+    text = str(source)
+    path = Path(text).expanduser()
+    start = b"" if "://" in text or path.is_dir() else _beginning(path)
+    if "://" in text or start.startswith(SQLITE):
+        found = [(text, item) for item in _stored(text)]
+    elif not _stated(start) and (path.suffix in (".jsonl", ".gz") or start.startswith(GZIP) or start.lstrip()[:1] == b"{"):
+        records = list(jsonlines.read(path))
+        # Those with probes are brought to one quiet time, which takes a store.
+        found = [(text, item) for item in (_stored(text) if any(item.probe_ms for item in records) else records)]
+    else:
+        found = _outputs(path, platform, notes)
+    found = [(place, item) for place, item in found if item.role == "network"]
+    failed = {item.reference.name or item.reference.key: item.error for _, item in found if not item.ok}
+    if failed:
+        name, reason = next(iter(failed.items()))
+        notes[f"{text}: no latency of {_listed(failed)}, whose measuring failed ({name}: {reason})"] = None
+    found = [(place, item) for place, item in found if item.ok]
+    wanted = _chosen({item.platform for _, item in found}, platform, text)
+    devices = {Platform.parse(name).device for name in wanted} - {platform.device, LOCAL}
+    for device in sorted(devices):
+        notes[f"{text}: what was measured on {device} is taken for {platform.device}"] = None
+    return [(place, item) for place, item in found if item.platform in wanted]
+
+
+MOST_FIRST_LINE = 4096
+"""Bytes of a file that are looked at to tell what it is."""
+
+
+def _stated(start: bytes) -> bool:
+    return JsonLinesReader().begins(start.decode("utf-8", errors="replace"))
+
+
+def _beginning(path: Path) -> bytes:
+    require_regular(path, error=DatasetError, what="measured latencies from ")
+    try:
+        with path.open("rb") as file:
+            return file.readline(MOST_FIRST_LINE)
+    except OSError as problem:
+        raise DatasetError(f"cannot read measured latencies from {path}: {problem.strerror}") from problem
+
+
+def _stored(location: str) -> list[Measurement]:
+    from latcast.datasets.opening import open_measurements
+
+    with open_measurements(location) as store:
+        return list(store.measurements(role="network"))
+
+
+def _outputs(path: Path, platform: Platform, notes: dict[str, None]) -> list[tuple[str, Measurement]]:
+    kit = KitManifest.read(path) if path.is_dir() and (path / MANIFEST_FILE).is_file() else None
+    found: list[tuple[str, Measurement]] = []
+    for file in output_files([path]):
+        # The kit's script says where it ran; of all else the user does.
+        said = all(section.header.get("device") for _, section in read_sections(file))
+        read = read_outputs([file], kit=kit, platform=None if said else platform)
+        notes.update(dict.fromkeys(read.notes))
+        found += [(_place(file, item), item) for item in read.measurements]
+    return found
+
+
+def _place(file: Path, item: Measurement) -> str:
+    return str(item.environment.get(MOMENT, {}).get("row", file.name))
+
+
+def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
+    """Of the platforms in a source those that are the wanted one by another device's name.
+
+    Raises:
+        DatasetError: None is, or those of several devices or versions are.
+    """
+    alike = [each for each in map(Platform.parse, sorted(found)) if _alike(each, wanted)]
+    if found and not alike:
+        raise DatasetError(
+            f"{source} holds measurements on {_listed(sorted(found))}; expected runtime "
+            f"{wanted.runtime}-{wanted.runtime_version}, unit {wanted.unit} and precision {wanted.precision}"
+        )
+    alike = [each for each in alike if each.device == wanted.device] or alike
+    if len({(each.device, each.runtime_version) for each in alike}) > 1:
+        raise DatasetError(
+            f"{source} holds measurements on {_listed([each.id for each in alike])}, which may all be meant; give those of one "
+            "device and version in a file of their own"
+        )
+    return {each.id for each in alike}
+
+
+def _alike(one: Platform, wanted: Platform) -> bool:
+    versions = {one.runtime_version, wanted.runtime_version} - {UNSTATED}
+    return (one.runtime, one.unit, one.precision) == (wanted.runtime, wanted.unit, wanted.precision) and len(versions) < 2
+
+
+def _identity(reference: Reference) -> str:
+    """A file is the same wherever it lies."""
+    content = reference.parameters.get("sha256") if reference.space == "file" else None
+    return f"file {content} {reference.parameters.get('shapes')}" if content else reference.key
+
+
+def _without_profiled(group: list[tuple[str, Measurement]], notes: dict[str, None]) -> list[tuple[str, Measurement]]:
+    """A tool's profiler takes time itself: its runs count where there are no others."""
+    plain = [(place, item) for place, item in group if not (item.executed and "tool" in item.environment)]
+    if plain and len(plain) < len(group):
+        notes["runs under a tool's profiler, which takes time itself, are not counted beside others of the same network"] = None
+    return plain or group
+
+
+def _combined(group: Sequence[tuple[str, Measurement]], platform: Platform) -> MeasuredNetwork:
+    places, items = zip(*group, strict=True)
+    reference = items[0].reference
+    label = combine(replace(item, platform=platform.id, reference=reference) for item in items)
+    values = tuple(item.latency_ms for item in items)
+    single = len(items) == 1 and not items[0].runs_ms
+    return MeasuredNetwork(reference, values[0] if single else label.latency_ms, values, tuple(places))
+
+
+def _repetitions(networks: Iterable[MeasuredNetwork]) -> list[str]:
+    """What to say of networks with several values."""
+    repeated = [each for each in networks if len(each.values_ms) > 1]
+    if not repeated:
+        return []
+    counts = {each.name: len(each.values_ms) for each in repeated}
+    found = [f"of several values of one network the median counts: {_listed([f'{name} ({n})' for name, n in counts.items()])}"]
+    for each in repeated:
+        low, high = min(each.values_ms), max(each.values_ms)
+        if high > DISAGREEMENT * low:
+            found.append(f"{each.name}: from {low:.4g} ms ({_at(each, low)}) to {high:.4g} ms ({_at(each, high)})")
+    return found
+
+
+def _at(network: MeasuredNetwork, value: float) -> str:
+    return network.places[network.values_ms.index(value)]
+
+
+def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
+    every = list(names)
+    more = len(every) - MOST_NAMED
+    return ", ".join(every) if more <= 1 else f"{', '.join(every[:MOST_NAMED])} and {more} more"
