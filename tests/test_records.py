@@ -10,7 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latcast.records import ExecutedKernel, Measurement, Platform, Reference, decimal, milliseconds, signed
+from latcast.records import (
+    ACTIVATION_BYTES,
+    PUBLISHED_PRECISIONS,
+    UNSTATED,
+    WEIGHT_BYTES,
+    ExecutedKernel,
+    Measurement,
+    Platform,
+    Reference,
+    decimal,
+    device_name,
+    milliseconds,
+    runtime_and_version,
+    signed,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,6 +63,50 @@ class TestThreads:
     )  # fmt: skip
     def test_the_unit_says_how_many(self, unit: str, threads: int) -> None:
         assert Platform.parse(f"device/tflite-2.10/{unit}/fp32").threads == threads
+
+
+class TestStatedParts:
+    @pytest.mark.parametrize(
+        ("text", "name"),
+        [
+            ("RK3566/RK3568 board", "rk3566-rk3568-board"),
+            ("Odroid N2+", "odroid-n2+"),
+            ("Mi 9 é", "mi-9-e"),
+            ("SD7G1_Oppo (Pro)", "sd7g1_oppo-pro"),
+            ("§§", ""),
+        ],
+    )
+    def test_a_device_in_any_spelling_is_written_as_ids_have_it(self, text: str, name: str) -> None:
+        assert device_name(text) == name
+
+    @pytest.mark.parametrize("name", ["my_board", "a--b", "pi5.", "n2+", "0x1_"])
+    def test_the_device_of_an_id_keeps_its_name(self, name: str) -> None:
+        assert Platform.parse(f"{name}/tflite-2.16/cpu4/fp32").device == name
+        assert device_name(name) == name
+
+    @pytest.mark.parametrize(
+        ("text", "parts"),
+        [
+            ("tflite-2.16", ("tflite", "2.16")),
+            ("tflite", ("tflite", "unstated")),
+            ("tflite-unstated", ("tflite", "unstated")),
+            ("tflite-master", ("tflite", "master")),
+            ("paddle-lite", ("paddle-lite", "unstated")),
+            ("paddle-lite-unstated", ("paddle-lite", "unstated")),
+            ("tensorrt-jetpack4.6", ("tensorrt", "jetpack4.6")),
+        ],
+    )
+    def test_a_runtime_has_the_version_that_is_stated_and_no_second_one(self, text: str, parts: tuple[str, str]) -> None:
+        assert runtime_and_version(text) == parts
+
+    def test_a_platform_that_is_stated_again_by_its_parts_is_the_same(self) -> None:
+        platform = Platform.stated("my_board", "tflite", "cpu4", "w8a16")
+
+        assert platform.id == "my_board/tflite-unstated/cpu4/w8a16"
+        assert Platform.stated(*platform.id.split("/")) == platform
+
+    def test_bytes_are_known_of_every_precision_that_is_stated(self) -> None:
+        assert set(ACTIVATION_BYTES) == set(WEIGHT_BYTES) == set(PUBLISHED_PRECISIONS) - {UNSTATED}
 
 
 class TestExecutedKernels:

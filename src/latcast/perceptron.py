@@ -12,11 +12,30 @@ import numpy as np
 FIRST_MOMENT, SECOND_MOMENT, EPSILON = 0.9, 0.999, 1e-8
 
 
+ALONE = 262_144
+"""Multiply-accumulates of a product that OpenBLAS computes on the calling thread, whatever the layout of its factors."""
+
+
+def product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The product of (rows, inner) and (inner, columns), in portions of rows that are computed on the calling thread.
+
+    OpenBLAS hands larger products to its other threads, which spin while they wait for each other: on a machine whose cores are
+    busy, 64 rows by 96 x 96 took 8 ms so, and 0.03 ms on one thread.
+    """
+    rows = ALONE // b.size
+    if not rows or rows >= len(a):
+        return np.matmul(a, b, out=out)
+    found = np.empty((len(a), b.shape[1]), dtype=np.result_type(a, b)) if out is None else out
+    for start in range(0, len(a), rows):
+        np.matmul(a[start : start + rows], b, out=found[start : start + rows])
+    return found
+
+
 def forward(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
     """The input and the output of each layer, (samples, width) each; a rectifier behind all but the last."""
     outputs = [x]
     for place, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        linear = outputs[-1] @ weight + bias
+        linear = product(outputs[-1], weight) + bias
         outputs.append(np.maximum(linear, 0) if place < len(weights) - 1 else linear)
     return outputs
 
@@ -55,9 +74,9 @@ class Layers:
         """Derivatives of the loss by the last outputs, (batch, outputs), to those by the inputs; keeps those by parameters."""
         for place in reversed(range(len(self.weights))):
             x = self._outputs[place]
-            np.matmul(x.T, change, out=self.weight_gradients[place])
+            product(x.T, change, out=self.weight_gradients[place])
             np.sum(change, axis=0, out=self.bias_gradients[place])
-            change = change @ self.weights[place].T
+            change = product(change, self.weights[place].T)
             if place:
                 change *= x > 0
         return change

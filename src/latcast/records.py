@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,8 +20,17 @@ SCHEMA_VERSION = 1
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 """What latcast measures and predicts."""
 
-PUBLISHED_PRECISIONS = (*PRECISIONS, "w8a16", "w16a16", "unstated")
+UNSTATED = "unstated"
+"""Stands in a platform id for a runtime's version or a precision that was not published."""
+
+PUBLISHED_PRECISIONS = (*PRECISIONS, "w8a16", "w16a16", UNSTATED)
 """Of platforms, which others measured too: bits of weights and activations; not published."""
+
+ACTIVATION_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "w8a16": 2, "w16a16": 2}
+"""Of an activation that the graph has as a floating-point number, by precision; not known where the precision is unstated."""
+
+WEIGHT_BYTES: Mapping[str, float] = {**ACTIVATION_BYTES, "w8a16": 1}
+"""Of a weight, by precision."""
 
 ROLES = ("network", "kernel")
 
@@ -136,6 +146,15 @@ class Platform:
             raise LatcastError(f"'{parts[3]}' in '{text}' is not a precision; expected one of {', '.join(PUBLISHED_PRECISIONS)}")
         return cls(parts[0], runtime, version, parts[2], parts[3])
 
+    @classmethod
+    def stated(cls, device: str, runtime: str, unit: str, precision: str) -> Platform:
+        """The platform as people state its parts: a device in any spelling, a runtime with or without its version.
+
+        Raises:
+            LatcastError: See :meth:`parse`.
+        """
+        return cls.parse(f"{device_name(device)}/{'-'.join(runtime_and_version(runtime))}/{unit}/{precision}")
+
     def __str__(self) -> str:
         return self.id
 
@@ -149,6 +168,22 @@ def signed(value: float, digits: int = 1) -> str:
     """The same with a plus sign from 0 on."""
     text = decimal(value, digits)
     return text if text.startswith("-") else f"+{text}"
+
+
+def device_name(text: str) -> str:
+    """A device's name as a platform id has it: the text itself where an id may hold it, else in small letters of ASCII with
+    dashes for all other signs ("Galaxy S21 (5G)" is ``galaxy-s21-5g``); empty where nothing is left."""
+    if _PART.fullmatch(text):
+        return text
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9._+]+", "-", plain).lstrip("-._+").rstrip("-._")
+
+
+def runtime_and_version(text: str) -> tuple[str, str]:
+    """Splits ``tflite-2.16`` before its version: what follows the last dash, where that holds a digit, ``master`` or
+    ``unstated``; a runtime without one has the version ``unstated``."""
+    name, _, version = text.rpartition("-")
+    return (name, version) if name and re.search(rf"\d|master|{UNSTATED}", version) else (text, UNSTATED)
 
 
 def milliseconds(value: float) -> str:

@@ -36,6 +36,20 @@ def test_a_check_that_fails_exits_with_3_and_one_that_passes_with_0(latcast: Lat
     assert (passed.json["passed"], passed.json["checks"][0]["limit"]) == (True, 100000)
 
 
+def test_all_models_are_checked_and_one_that_cannot_be_read_exits_with_1(
+    latcast: Latcast, budget: Path, model_file: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+
+    found = latcast("check", broken, model_file, "--budget", budget)
+
+    assert found.code == 1
+    assert [line.split()[:2] for line in found.out.splitlines()[1:]] == [["FAIL", str(model_file)]]
+    assert "broken.onnx" in found.err
+    assert str(model_file) not in found.err
+
+
 def test_growth_against_a_base_fails_where_it_is_more_than_allowed(latcast: Latcast, bundle: Path, model_file: Path) -> None:
     same = latcast("check", model_file, "--against", "squeezenet1_1", "--on", PLATFORM, "--max-growth", "0%")
     larger = latcast("check", "squeezenet1_0", "--against", model_file, "--on", PLATFORM, "--format", "github")
@@ -82,12 +96,18 @@ def command_on_path(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
 
 
+@pytest.mark.parametrize(("models", "code"), [("{model}", 3), ("{broken} {model}", 1)])
 def test_the_action_annotates_summarises_and_fails_as_the_command_does(
-    budget: Path, model_file: Path, command_on_path: dict[str, str], tmp_path: Path
+    budget: Path, model_file: Path, command_on_path: dict[str, str], tmp_path: Path, models: str, code: int
 ) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     step = action["runs"]["steps"][-1]
-    given = {"models": str(model_file), "budget": str(budget), "junit": "found.xml"}
+    given = {
+        "models": models.format(model=model_file, broken=tmp_path / "broken.onnx"),
+        "budget": str(budget),
+        "junit": "found.xml",
+    }
     values = {name: given.get(name, each.get("default", "")) for name, each in action["inputs"].items()}
     environment = {name: values[text.removeprefix("${{ inputs.").removesuffix(" }}")] for name, text in step["env"].items()}
     summary = tmp_path / "summary.md"
@@ -97,9 +117,9 @@ def test_the_action_annotates_summarises_and_fails_as_the_command_does(
         env={**command_on_path, **environment, "GITHUB_STEP_SUMMARY": str(summary)},
     )  # fmt: skip
 
-    assert found.returncode == 3, found.stderr
+    assert found.returncode == code, found.stderr
     assert found.stdout.startswith("::error file=")
-    assert summary.read_text().startswith("**latcast: 1 of 1 checks failed**")
+    assert summary.read_text().startswith("**latcast: 1 of 1 checks failed")
     assert "<failure" in (budget.parent / "found.xml").read_text()
 
 

@@ -46,6 +46,21 @@ def test_own_candidates_take_their_accuracies_from_a_table(latcast: Latcast, mod
     assert document["models"][0]["fits"] is None
 
 
+def test_a_candidate_that_cannot_be_read_is_a_line_and_the_others_are_chosen_from(
+    latcast: Latcast, model_file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "candidates"
+    folder.mkdir()
+    (folder / "broken.onnx").write_bytes(b"no model")
+    (folder / "small.onnx").write_bytes(model_file.read_bytes())
+
+    found = latcast("choose", "--on", PHONE, str(folder), "resnet18", "--all", "--json")
+
+    assert found.code == 1
+    assert {Path(each["name"]).name for each in found.json["models"]} == {"small.onnx", "resnet18"}
+    assert "broken.onnx" in found.err
+
+
 @pytest.mark.parametrize("count", ["many", "0", "10 M"])
 def test_a_count_that_is_none_is_a_wrong_call(latcast: Latcast, count: str) -> None:
     found = latcast("choose", "--on", PHONE, "--params", count)

@@ -34,6 +34,12 @@ def test_csv_has_a_column_a_field_and_holds_the_same(latcast: Latcast) -> None:
     assert [dict(zip(head, map(int, row), strict=True)) for row in rows] == latcast(*arguments, "--json").json["configurations"]
 
 
+def test_what_takes_long_is_said_while_it_takes_long(latcast: Latcast) -> None:
+    said = latcast("data", "sample", "depthwise_conv", "-n", 4, "--sampler", "random").err.splitlines()
+
+    assert said == ["latcast: finding kernels of networks", "latcast: drawing depthwise_conv kernels"]
+
+
 def test_a_table_has_the_fields_as_its_head(latcast: Latcast) -> None:
     head, *rows = latcast("data", "sample", "resize", "-n", 3, "--sampler", "random").out.splitlines()
 

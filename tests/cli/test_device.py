@@ -9,6 +9,7 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import KitManifest
+from latcast.records import PUBLISHED_PRECISIONS, Measurement
 from latcast.spaces.catalogue import build, model
 from tests.cli.conftest import Latcast
 from tests.devices.runtimes import made_up_devices, records
@@ -65,6 +66,34 @@ class TestSuggestFromData:
 
 
 class TestAdd:
+    @pytest.mark.parametrize("precision", PUBLISHED_PRECISIONS)
+    def test_a_device_of_any_precision_is_added_and_shown(self, latcast: Latcast, tmp_path: Path, precision: str) -> None:
+        bundle = tmp_path / "board.zip"
+        (tmp_path / "few.csv").write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\n")
+
+        added = latcast(
+            "device", "add", "my_board", "-u", "npu", "-r", "qnn-unstated", "-p", precision, "-m", tmp_path / "few.csv",
+            "-o", bundle, "--json",
+        )  # fmt: skip
+        shown = latcast("platforms", "show", bundle, "--json").json["platforms"][0]["throughputs"]
+
+        assert added.json["platform"] == f"my_board/qnn-unstated/npu/{precision}"
+        # Of other precisions some class of kernels takes the longer, the more it moves.
+        assert any(each["activation_gb_per_s"] is not None for each in shown) == (precision != "unstated")
+        assert any(each["gflop_per_s"] for each in shown)
+
+    def test_what_was_measured_under_an_id_is_found_under_it(self, latcast: Latcast, tmp_path: Path) -> None:
+        platform, bundle = "my_board/tflite-2.16/cpu4/fp32", tmp_path / "board.zip"
+        for file, latencies_ms in (("few", {"mobilenet_v2": 40.0}), ("others", {"resnet18": 120.0, "mnasnet1_0": 42.0})):
+            measured = [Measurement(platform, model(name), latency_ms=ms) for name, ms in latencies_ms.items()]
+            jsonlines.write(tmp_path / f"{file}.jsonl", measured)
+
+        added = latcast("device", "add", "my_board", *ADD[3:], "--measured", tmp_path / "few.jsonl", "-o", bundle, "--json").json
+        found = latcast("evaluate", bundle, tmp_path / "others.jsonl", "--json").json
+
+        assert added["platform"] == found["platform"] == platform
+        assert {each["model"] for each in found["per_network"]} == {"resnet18", "mnasnet1_0"}
+
     def test_a_device_from_a_csv_file_predicts_any_network(self, latcast: Latcast, tmp_path: Path) -> None:
         few = tmp_path / "few.csv"
         few.write_text("model,latency_ms\nmobilenet_v2,40\nresnet18,120\nsqueezenet1_1,30\nresnet50,270\nmnasnet1_0,42\n")

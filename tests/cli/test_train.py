@@ -8,6 +8,8 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.store import Store
+from latcast.predictors.bundle import load_bundle
+from latcast.records import Measurement, Reference
 from tests.cli.conftest import Latcast
 from tests.cli.dataset import ALL_NETWORKS, DATASET, PLATFORM, UNSEEN, UNSEEN_NETWORKS
 
@@ -106,6 +108,40 @@ def test_test_and_training_networks_may_come_from_two_stores(latcast: Latcast, t
     assert set(together.pop("baselines")) == {"flops", "flops_mac"}
     assert together.pop("held_out_by") == "network"
     assert together == {key: value for key, value in apart.items() if key not in ("baselines", "held_out_by")}
+
+
+def with_a_lost_file(path: Path) -> Path:
+    """The dataset, and a network whose file nothing holds any more."""
+    lost = Reference("file", {"path": "gone.onnx", "sha256": "0" * 64}, "gone.onnx")
+    records = list(jsonlines.read(DATASET))
+    jsonlines.write(path, [*records, Measurement(records[0].platform, lost, latency_ms=3.0)])
+    return path
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_network_without_a_graph_is_a_line_and_the_others_are_judged(latcast: Latcast, tmp_path: Path) -> None:
+    path = with_a_lost_file(tmp_path / "more.jsonl")
+
+    found, before = latcast("evaluate", "local", path, "--json"), latcast("evaluate", "local", DATASET, "--json").json
+
+    assert found.code == 0
+    [refused] = found.json.pop("refused")
+    assert refused["model"] == "gone.onnx"
+    assert "left out: gone.onnx: " in found.err
+    assert {key: value for key, value in found.json.items() if key != "refused"} == {
+        key: value for key, value in before.items() if key != "refused"
+    }
+
+
+@pytest.mark.usefixtures("home")
+def test_a_network_without_a_graph_is_a_line_and_the_others_are_trained_on(latcast: Latcast, tmp_path: Path) -> None:
+    path = with_a_lost_file(tmp_path / "more.jsonl")
+
+    found = latcast("train", path, "--learn-from", "networks", "-o", tmp_path / "more.zip")
+
+    assert found.code == 0
+    assert "left out: gone.onnx: " in found.err
+    assert len(load_bundle(tmp_path / "more.zip").card["training_networks"]) == ALL_NETWORKS
 
 
 @pytest.mark.usefixtures("bundle")

@@ -15,7 +15,7 @@ import pytest
 from latcast.errors import HubError, LatcastError
 from latcast.hub import sharing
 from latcast.hub.database import HubDatabase
-from latcast.hub.sharing import HubClient, ShareReport, UploadBatch, device_name, shareable, upload_batches
+from latcast.hub.sharing import HubClient, ShareReport, UploadBatch, shareable, shared_device_name, upload_batches
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
 from tests.hub.serving import QUICK, listening
@@ -39,12 +39,14 @@ def test_a_device_needs_a_name_that_others_understand(name: str, reason: str) ->
         ("  Café  3.5 ", "cafe-3.5"),
         ("Pixel 7 (Pro)", "pixel-7-pro"),
         ("..a..", "a"),
+        ("Cafés", "cafes"),
+        ("my_board-2+", "my_board-2+"),
         ("ﬁne²", "fine2"),
         ("x" * 70, "x" * 60),
     ],
 )
 def test_names_of_devices_are_made_as_the_page_makes_them(text: str, name: str) -> None:
-    assert device_name(text) == name
+    assert shared_device_name(text) == name
 
 
 def test_no_path_of_this_machine_leaves_it() -> None:

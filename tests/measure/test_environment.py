@@ -14,8 +14,8 @@ from latcast.measure.environment import (
     affinity,
     describe_environment,
     describe_moment,
-    device_name,
     environment_id,
+    own_device_name,
     utc_now,
 )
 from latcast.records import Platform
@@ -92,7 +92,7 @@ def test_the_cpus_that_a_container_may_use_are_its_quota_over_the_period(
     ("model", "host", "name"),
     [
         ("Raspberry Pi 5 Model B Rev 1.0\0", "pi", "raspberry-pi-5-model-b"),
-        ("Hardkernel ODROID-N2+\0", "odroid", "hardkernel-odroid-n2"),
+        ("Hardkernel ODROID-N2+\0", "odroid", "hardkernel-odroid-n2+"),
         (None, "Build-Box.example.org", "build-box"),
         (None, "§§", "device"),
     ],
@@ -100,7 +100,7 @@ def test_the_cpus_that_a_container_may_use_are_its_quota_over_the_period(
 def test_a_device_is_named_for_its_board_or_its_host(tmp_path: Path, model: str | None, host: str, name: str) -> None:
     if model is not None:
         (tmp_path / "model").write_text(model)
-    assert device_name(str(tmp_path / "model"), host) == name
+    assert own_device_name(str(tmp_path / "model"), host) == name
     assert Platform(name, "litert", "2.1", "cpu1", "fp32") == Platform.parse(f"{name}/litert-2.1/cpu1/fp32")
 
 

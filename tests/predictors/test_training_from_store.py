@@ -72,6 +72,13 @@ def test_what_was_trained_on_is_counted_by_family_and_by_what_is_learned_from(le
     assert _what(TrainingData(seen[:2], seen, networks), learn_from) == f"3 networks (2 mobilenet_v2, 1 vit){kernels}"
 
 
+def test_a_profile_that_had_no_time_for_networks_says_which_kernels_it_was_trained_on() -> None:
+    found = find_kernels(build(SPACES.get("vit").sample(1, seed=0)[0]), RULES)
+    seen = tuple(KernelObservation(kernel, 0.1) for kernel in found[:3])
+
+    assert _what(TrainingData(seen, (), ()), "kernels") == "3 kernels timed alone"
+
+
 def test_a_measured_device_says_by_its_driver_which_gpu_it_has() -> None:
     platform = Platform.parse("somephone/tflite-2.10/gpu/fp16")
     assumed = platform_rules(platform)

@@ -177,3 +177,26 @@ def test_markdown_and_annotations_say_which_failed_with_signs_escaped() -> None:
     assert error.startswith(f"::error file=resnet18,title=latcast latency on {PHONE}::20.3 ms")
     assert error.endswith("100 %25 likely to be over it")
     assert notice.startswith("::notice file=mobilenet_v2,")
+
+
+def test_a_model_that_cannot_be_checked_takes_no_other_with_it_and_stands_in_every_report(tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    broken = str(tmp_path / "broken.onnx")
+    tiers = [Tier("small", (PHONE,), ("*18", "*.onnx"), max_ms=1000)]
+
+    found = check([broken, "resnet18", "alexnet"], tiers)
+    grown = check([broken, "resnet18"], against="resnet34", on=PHONE)
+
+    assert [each.model for each in found.checks] == [each.model for each in grown.checks] == ["resnet18"]
+    assert all(each.passed for each in (*found.checks, *grown.checks))
+    assert (found.passed, grown.passed) == (False, False)
+    assert list(found.refused) == [broken, "alexnet"]
+    assert "no tier of the budget holds for alexnet" in found.refused["alexnet"]
+    assert [each["model"] for each in found.to_json()["refused"]] == [broken, "alexnet"]
+    suite = ElementTree.fromstring(found.to_junit())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "0", "2")
+    assert [case.get("classname") for case in suite if case.find("error") is not None] == [broken, "alexnet"]
+    assert found.to_markdown().count("**error**") == 2
+    assert [line.partition(" ")[0] for line in found.to_github().splitlines()] == ["::notice", "::error", "::error"]
+    with pytest.raises(LatcastError, match=r"broken\.onnx"):
+        check(broken, tiers)

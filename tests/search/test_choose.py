@@ -15,7 +15,7 @@ from latcast.graph.writers.onnx import to_onnx
 from latcast.predictors.forecast import load
 from latcast.predictors.intervals import Interval
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.search.choose import LEAST_COVERED, candidate_graphs, choose, front_of, read_accuracies
+from latcast.search.choose import LEAST_COVERED, choose, front_of, listed_candidates, read_accuracies
 from latcast.spaces.named_kernels import named_kernels, rated_networks
 
 PHONE = "pixel4/tflite-2.10/1large/fp32"
@@ -198,7 +198,7 @@ class TestOwnCandidates:
             (tmp_path / f"{graph.name}.onnx").write_bytes(to_onnx(graph))
         (tmp_path / "notes.txt").write_text("no model")
 
-        assert [Path(each.name).name for each in candidate_graphs([tmp_path])] == ["middle.onnx", "small.onnx"]
+        assert [Path(str(each)).name for each in listed_candidates([tmp_path])] == ["middle.onnx", "small.onnx"]
 
     def test_accuracies_are_found_by_the_names_of_files(
         self, phone: PlatformPredictor, graphs: list[Graph], tmp_path: Path
@@ -212,7 +212,7 @@ class TestOwnCandidates:
 
     def test_a_folder_without_models_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="found no model file in this folder"):
-            candidate_graphs([tmp_path])
+            listed_candidates([tmp_path])
 
 
 class TestAccuracies:

@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from latcast.cli import options
-from latcast.cli.output import CHECK_FAILED, percent, print_json, print_table
+from latcast.cli.output import CHECK_FAILED, percent, print_json, print_table, warn
 from latcast.errors import LatcastError
 
 FORMATS = ("table", "markdown", "junit", "github", "json")
@@ -39,6 +39,8 @@ def check(
     as_json: options.AsJson = False,
 ) -> None:
     """Whether models keep to a budget, or grow against a base; exit code 3 where one does not.
+
+    Of several models, those that cannot be checked are a line each, the others are checked, and the exit code is 1.
 
     A budget is exceeded where the prediction is above it, a growth where that is twice as likely as not. With --fail-above 95
     only what is surely above fails, with --fail-above 5 only what is surely below passes.
@@ -89,8 +91,10 @@ def check(
                 for each in found.checks
             ],
         )  # fmt: skip
+    for model, reason in found.refused.items():
+        warn(reason if model in reason else f"{model}: {reason}")
     if not found.passed:
-        raise typer.Exit(CHECK_FAILED)
+        raise typer.Exit(1 if found.refused else CHECK_FAILED)
 
 
 def _percentage(text: str) -> float:

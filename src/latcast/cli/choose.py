@@ -14,6 +14,7 @@ from latcast.cli.output import (
     IN_TERMINAL,
     StageProgress,
     check_plot,
+    for_each,
     interval_column,
     milliseconds,
     percent,
@@ -86,15 +87,18 @@ def choose(
       latcast choose --on s10/tflite-2.10/gpu models/ extra.onnx --accuracy accuracies.csv --max-ms 20
     """
     from latcast.search.choose import choose as chosen
-    from latcast.search.choose import read_accuracies
+    from latcast.search.choose import listed_candidates, read_accuracies
+    from latcast.spaces.models import as_graph
 
     check_plot(plot, as_json=as_json)
     most = _count(params)
     accuracies = {} if accuracy is None else read_accuracies(accuracy)
+    listed = [str(each) for each in listed_candidates(models or [])]
+    graphs = [graph for _, graph in for_each(listed, lambda model: as_graph(model, trust=trust))]
     with StageProgress() as progress:
         found = chosen(
-            options.platforms_in(on), max_ms=max_ms, models=models or None, accuracies=accuracies, max_parameters=most,
-            max_memory_mb=max_memory_mb, certainty=certainty / 100, trust=trust,
+            options.platforms_in(on), max_ms=max_ms, models=graphs if models else None, accuracies=accuracies,
+            max_parameters=most, max_memory_mb=max_memory_mb, certainty=certainty / 100,
             watch=lambda done, total: progress.show("finding kernels, once for each runtime", done / total),
         )  # fmt: skip
     if plot not in (None, IN_TERMINAL):
@@ -111,6 +115,8 @@ def choose(
             print(f"picture: {plot}")
     for text in found.warnings:
         warn(text)
+    if len(graphs) < len(listed):
+        raise typer.Exit(1)
 
 
 def _fits(candidate: Candidate) -> str:

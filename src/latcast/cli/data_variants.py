@@ -230,13 +230,16 @@ def sample(
     rules = rules_for(runtime, precision)
     space = KernelSpace(kernel, rules)
     space.check_drawable()
-    # Even sampling needs no networks to learn from.
-    listed = {} if sampler == "random" and not test_set else kernel_zoo(rules, seed=seed).get(kernel, {})
-    found = (
-        fixed_test_set(space, listed, count, seed)
-        if test_set
-        else SAMPLERS.get(sampler or "prior")(space, listed, seed).suggest(count)
-    )
+    with StageProgress() as progress:
+        progress.show("finding kernels of networks", 0.0)
+        # Even sampling needs no networks to learn from.
+        listed = {} if sampler == "random" and not test_set else kernel_zoo(rules, seed=seed).get(kernel, {})
+        progress.show(f"drawing {kernel} kernels", 0.5)
+        found = (
+            fixed_test_set(space, listed, count, seed)
+            if test_set
+            else SAMPLERS.get(sampler or "prior")(space, listed, seed).suggest(count)
+        )
     if len(found) < count:
         warn(f"kernels of type '{kernel}' have hardly more than {len(found)} different configurations")
     fields = kernel_type(kernel).fields

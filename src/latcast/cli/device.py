@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from latcast.devices.added_device import NewDevice
     from latcast.predictors.device_forecast import DeviceForecast
     from latcast.predictors.platform_predictor import PlatformPredictor
-    from latcast.records import Platform
 
 app = command_group("""A new device: from a few networks timed there, or from minutes of measuring under a runtime here.
 
@@ -81,8 +80,9 @@ def add(
     from latcast.devices.measured_files import read_measured
     from latcast.devices.measured_networks import MeasuredNetworks
     from latcast.predictors.bundle import save_bundle
+    from latcast.records import Platform
 
-    platform = _platform(name, unit, runtime, precision)
+    platform = Platform.stated(name, runtime, unit, precision)
     with StageProgress() as progress:
         progress.show("reading what was measured", 0.0)
         found = read_measured(measured, platform) if measured else MeasuredNetworks(())
@@ -133,15 +133,6 @@ def show(
         print_json(document)
         return
     _print_device(predictor, document)
-
-
-def _platform(name: str, unit: str, runtime: str, precision: str) -> Platform:
-    from latcast.datasets.importers.latency_tables import slug
-    from latcast.records import Platform
-
-    _, dash, version = runtime.rpartition("-")
-    versioned = runtime if dash and any(character.isdigit() for character in version) else f"{runtime}-unstated"
-    return Platform.parse(f"{slug(name)}/{versioned}/{unit}/{precision}")
 
 
 def _device_json(predictor: PlatformPredictor) -> dict[str, Any]:

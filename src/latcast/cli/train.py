@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from latcast.predictors.metrics import Metrics
 
 
+MOST_NAMED = 20
+"""Networks left out that have a line each."""
+
+
 def train(
     store: Annotated[str, Argument(metavar="STORE", help="SQLite file, JSON Lines file or database URL.")],
     on: Annotated[str | None, Option("--on", metavar="PLATFORM", help="Which platform; needed where there are several.")] = None,
@@ -46,6 +50,7 @@ def train(
         licence=licence, tune=tune, seed=seed,
     )  # fmt: skip
     bundle = keep(predictor, output, replace)
+    _warn_left_out(predictor.card.get("left_out") or [])
     if as_json:
         print_json(described(predictor, bundle))
     else:
@@ -84,6 +89,15 @@ def evaluate(
         print_json(found.to_json())
     else:
         _print_evaluation(found)
+    _warn_left_out([f"{name}: {reason}" for name, reason in found.refused.items()])
+
+
+def _warn_left_out(texts: Sequence[str]) -> None:
+    """A line for each of the first, and how many there are of very many."""
+    for text in texts[:MOST_NAMED]:
+        warn(f"left out: {text}")
+    if len(texts) > MOST_NAMED:
+        warn(f"left out in all: {len(texts)}")
 
 
 def _row(name: str, metrics: Metrics) -> tuple[str, ...]:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from latcast.datasets import jsonlines
 from latcast.datasets.importers.benchmark_tools import MANIFEST_FILE, KitManifest, output_files, read_outputs, read_sections
 from latcast.datasets.importers.benchmark_tools.stated import JsonLinesReader
-from latcast.datasets.importers.table import UNSTATED
 from latcast.devices.measured_networks import MOST_NAMED, MeasuredNetwork, MeasuredNetworks
 from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
 from latcast.measure.labels import combine
 from latcast.reading import require_regular
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import UNSTATED, Measurement, Platform, Reference
 
 if TYPE_CHECKING:
     import os

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from latcast.chips.chip_names import devices_named, find
-from latcast.datasets.importers.latency_tables import slug
 from latcast.devices.added_device import add_device
 from latcast.devices.device_model_file import load_device_model
 from latcast.devices.measured_networks import MeasuredNetworks
@@ -67,10 +66,8 @@ def unmeasured_platform(text: str) -> PlatformPredictor | None:
     if len(parts) != 4 or not any(each.exact and each.by == "name" for each in find(parts[0])):
         return None
     device, runtime, unit, precision = parts
-    name, _, version = runtime.rpartition("-")
-    versioned = runtime if name and any(character.isdigit() for character in version) else f"{runtime}-unstated"
     try:
-        platform = Platform.parse(f"{slug(device)}/{versioned}/{unit}/{precision}")
+        platform = Platform.stated(device, runtime, unit, precision)
         if _may_mean_another(platform, device):
             return None
         found = add_device(platform, MeasuredNetworks(()), load_device_model(), device_text=device)

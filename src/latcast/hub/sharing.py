@@ -9,7 +9,6 @@ import json
 import random
 import re
 import time
-import unicodedata
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 from latcast.errors import HubError
 from latcast.hub.uploads import without_path
 from latcast.predictors.hub_bundles import refusal
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import Measurement, Platform, Reference, device_name
 
 BATCH_RECORDS = 200
 BATCH_BYTES = 4_000_000
@@ -74,7 +73,7 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
 
     Args:
         measurement: As it was taken.
-        device: Name for the device of local measurements; made such as platform ids have (:func:`device_name`).
+        device: Name for the device of local measurements; made such as platform ids have (:func:`shared_device_name`).
 
     Raises:
         HubError: The measurement is local and no name was given, or its file has no hash.
@@ -83,7 +82,7 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
     if platform.device == "local":
         if not device:
             raise HubError("the measurements are of 'local', which is another machine everywhere; name it with --device")
-        platform = Platform.parse(replace(platform, device=device_name(device)).id)
+        platform = Platform.parse(replace(platform, device=shared_device_name(device)).id)
     return replace(
         measurement,
         platform=platform.id,
@@ -93,14 +92,13 @@ def shareable(measurement: Measurement, device: str = "") -> Measurement:
     )
 
 
-def device_name(text: str) -> str:
+def shared_device_name(text: str) -> str:
     """A device's name as it stands in platform ids, as the page "add your device" makes it: "ThinkPad T14" is thinkpad-t14.
 
     Raises:
         HubError: There is no letter or digit in it, or it is 'local'.
     """
-    found = re.sub(r"[^a-z0-9.]+", "-", unicodedata.normalize("NFKD", text.lower()))
-    found = re.sub(r"^[-.]+|[-.]+$", "", found)[:60]
+    found = device_name(text)[:60]
     if not found:
         raise HubError(f"'{text[:60]}' is no name for a device; expected letters or digits, such as thinkpad-t14")
     if found == "local":
@@ -111,14 +109,14 @@ def device_name(text: str) -> str:
 def suggested_device_name(measurements: Iterable[Measurement]) -> str:
     """What this machine calls itself, or the CPU that measurements were taken on; empty where neither is known."""
     with suppress(OSError, HubError):
-        return device_name(Path("/sys/class/dmi/id/product_name").read_text(encoding="utf-8", errors="replace"))
+        return shared_device_name(Path("/sys/class/dmi/id/product_name").read_text(encoding="utf-8", errors="replace"))
     for measurement in measurements:
         host = measurement.environment.get("host")
         cpu = host.get("cpu") if isinstance(host, Mapping) else None
         model = cpu.get("model") if isinstance(cpu, Mapping) else None
         if isinstance(model, str):
             with suppress(HubError):
-                return device_name(model)
+                return shared_device_name(model)
     return ""
 
 

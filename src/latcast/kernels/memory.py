@@ -28,11 +28,7 @@ from latcast.kernels.memory_planners import (
 from latcast.kernels.partitioning import CPU, partition
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
-
-FLOAT_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "w8a16": 2, "w16a16": 2}
-"""Of an activation that the graph has as a floating-point number, by precision."""
-
-WEIGHT_BYTES: Mapping[str, float] = {**FLOAT_BYTES, "w8a16": 1}
+from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 
 CHANNEL_BLOCK = 8
 """To a multiple of which ONNX Runtime rounds the channels of images on a CPU with AVX-512; it is 8 with AVX2."""
@@ -90,7 +86,7 @@ def memory_of(graph: Graph, rules: FusionRules, precision: str = "fp32", kernels
         # XNNPACK looks 8-bit functions of one value up in a table, a chain of them in one.
         rules, kernels = replace(rules, patterns=(*rules.patterns, "silu")), None
     found = find_kernels(graph, rules) if kernels is None else kernels
-    float_bytes = FLOAT_BYTES.get(precision, 4)
+    float_bytes = ACTIVATION_BYTES.get(precision, 4)
     weights = sum(_bytes(graph, name, WEIGHT_BYTES.get(precision, 4)) for name in graph.weights)
     around = sum(aligned(_bytes(graph, name, float_bytes)) for name in (*graph.inputs, *graph.outputs))
     steps = steps_of(graph, found, float_bytes, planner)

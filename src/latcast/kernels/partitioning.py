@@ -17,14 +17,15 @@ from typing import Any
 from latcast.graph.idioms import choose_idioms
 from latcast.graph.ir import DTYPE_BYTES, Graph, Node
 from latcast.kernels.delegates import Delegate
+from latcast.records import ACTIVATION_BYTES
 
 CPU = "CPU"
 
 NO_WORK = frozenset({"Identity", "Dropout"})
 """Operators that no runtime runs; they go with their first reader, as what is worked out from constants alone does."""
 
-_FLOAT_BYTES = {"int8": 1.0, "w8a16": 2.0, "w16a16": 2.0}
-"""Of an element that the graph has as a floating-point number, on platforms that quantise."""
+QUANTISED = ("int8", "w8a16", "w16a16")
+"""Precisions whose activations are narrower than the graph says."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +287,6 @@ def _crossings(graph: Graph, segments: Sequence[Segment], precision: str) -> tup
 def _size_bytes(graph: Graph, name: str, precision: str) -> float:
     tensor = graph.tensors[name]
     bytes_each = DTYPE_BYTES[tensor.dtype]
-    if tensor.dtype.startswith("float"):
-        bytes_each = _FLOAT_BYTES.get(precision, bytes_each)
+    if tensor.dtype.startswith("float") and precision in QUANTISED:
+        return tensor.elements * ACTIVATION_BYTES[precision]
     return tensor.elements * bytes_each

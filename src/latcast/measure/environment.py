@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 
 from latcast.measure import clocks
+from latcast.records import device_name
 
 MOMENT = "moment"
 """Key of the part of an environment that differs from one measurement to the next."""
@@ -121,7 +122,7 @@ def _virtualisation() -> list[str]:
     return hints
 
 
-def device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> str:
+def own_device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> str:
     """What this machine is called in platform ids elsewhere: a board by its model (``raspberry-pi-5-model-b``), else by its host
     name.
 
@@ -131,7 +132,7 @@ def device_name(model_file: str = "/proc/device-tree/model", host: str = "") -> 
     """
     model = (_read(model_file) or "").strip("\0")
     text = re.sub(r" rev\b.*", "", model.lower()) or (host or platform.node()).lower().partition(".")[0]
-    return re.sub(r"[^a-z0-9._]+", "-", text).strip("-._") or "device"
+    return device_name(text) or "device"
 
 
 def host_environment() -> dict[str, Any]:

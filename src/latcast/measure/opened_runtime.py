@@ -116,7 +116,7 @@ def open_runtime(
     if realtime is None:
         realtime = threads == 1 and scheduling.realtime_permitted()
     if device is None:
-        device = getattr(found, "device_name", env.device_name)()
+        device = getattr(found, "device_name", env.own_device_name)()
     own_cpus = kind == "cpu" and not played and not isinstance(found, DeviceRuntime)
     fixed_khz = clocks.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
     if fixed_khz is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from latcast.kernels.types import KernelType, kernel_type
 from latcast.kernels.types.movement import COPY_CLASSES
 from latcast.predictors.layout_copies import LAYOUT_TERMS, layout_terms
+from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 
 TERMS = ("flops", "moved", "weights", "count")
 """FLOPs; elements read and written; weights read; one a kernel."""
@@ -314,12 +315,10 @@ def fit_from_networks(
     return AnalyticalTerms({POOLED: pooled[:width], **coefficients}), float(fitted[-1])
 
 
-ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
-
-
 @dataclass(frozen=True)
 class ClassThroughput:
-    """What a device achieves on one class of kernels; None where its time does not grow with the term.
+    """What a device achieves on one class of kernels; None where its time does not grow with the term, or where the
+    precision, and so the number of bytes, is not stated.
 
     A coefficient is a time (milliseconds a FLOP, an element, a weight, a kernel); its inverse is a rate. The terms add up in a
     kernel's latency, so a rate says how fast one thing would go if it were all there was: FLOP/s without memory traffic.
@@ -349,7 +348,7 @@ class ClassThroughput:
 
 def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroughput]:
     """What a platform of a precision achieves, by class of kernel, all kernels together first."""
-    width = ELEMENT_BYTES[precision]
+    activation_bytes, weight_bytes = ACTIVATION_BYTES.get(precision), WEIGHT_BYTES.get(precision)
     pooled = analytical.coefficients[POOLED]
     found = []
     for name in sorted(analytical.coefficients, key=lambda name: (name != POOLED, name)):
@@ -357,14 +356,20 @@ def throughputs(analytical: AnalyticalTerms, precision: str) -> list[ClassThroug
         own = np.where((analytical.coefficients[name] == pooled) & (name != POOLED), 0.0, analytical.coefficients[name])
         of = dict(zip(analytical.terms, own.tolist(), strict=True))
         found.append(
-            ClassThroughput(name, _rate(of["flops"]), _rate(of["moved"], width), _rate(of["weights"], width), 1e3 * of["count"])
+            ClassThroughput(
+                name,
+                _rate(of["flops"], 1.0),
+                _rate(of["moved"], activation_bytes),
+                _rate(of["weights"], weight_bytes),
+                1e3 * of["count"],
+            )
         )
     return found
 
 
-def _rate(unit_ms: float, scale: float = 1.0) -> float | None:
-    """10⁹ units a second, from milliseconds a unit."""
-    return scale * 1e-6 / unit_ms if unit_ms > 0 else None
+def _rate(unit_ms: float, scale: float | None) -> float | None:
+    """10⁹ units a second, from milliseconds a unit of the term, which is so many units."""
+    return scale * 1e-6 / unit_ms if scale is not None and unit_ms > 0 else None
 
 
 def compared(

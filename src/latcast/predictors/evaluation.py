@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latcast.datasets.splits import lineage_of
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, LatcastError
 from latcast.extras import require
 from latcast.kernels.kernel import Kernel, KernelTable
 from latcast.kernels.search import find_kernels
@@ -67,6 +67,7 @@ class Evaluation:
         label_error: Of the measured latencies; None where they were not repeated.
         names, predicted_ms, low_ms, high_ms, actual_ms: Network by network.
         level: Percent of networks that the interval is to hold; None where nobody calibrated it.
+        refused: Name of each network that was left out to why: it has no graph here.
     """
 
     platform: str
@@ -80,6 +81,7 @@ class Evaluation:
     high_ms: np.ndarray
     actual_ms: np.ndarray
     level: float | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         found = self.metrics
@@ -103,6 +105,7 @@ class Evaluation:
                     self.actual_ms.tolist(), strict=True,
                 )
             ],
+            "refused": [{"model": name, "reason": reason} for name, reason in self.refused.items()],
         }  # fmt: skip
 
 
@@ -185,8 +188,9 @@ def evaluate_on_labels(
 ) -> Evaluation:
     """Judges a predictor on those measured networks that its card does not name as trained on.
 
-    The others fit the baselines. Where the card names none, all are taken for untrained. That lineages are held out is said
-    only where all lineages trained on are known: from the card, or from the labels of every network that it names.
+    The others fit the baselines. Networks that have no graph are left out and named. Where the card names none, all are taken
+    for untrained. That lineages are held out is said only where all lineages trained on are known: from the card, or from the
+    labels of every network that it names.
 
     Args:
         predictor: Of the platform the labels are of.
@@ -194,7 +198,7 @@ def evaluate_on_labels(
         families: Judge on networks of these families or spaces alone.
 
     Raises:
-        DatasetError: No network is left to judge by.
+        DatasetError: No network is left to judge by, or none of those left has a graph.
     """
     from latcast.spaces import build
 
@@ -212,20 +216,33 @@ def evaluate_on_labels(
             f"{len(trained) + len(unseen)} there; families or spaces of the others: {', '.join(sorted(spaces)) or 'none'}"
         )
 
-    def samples(labels: Iterable[Label]) -> list[NetworkSample]:
-        return [
-            NetworkSample(label.reference, tuple(find_kernels(build(label.reference), predictor.rules)), label.latency_ms)
-            for label in labels
-        ]
+    refused: dict[str, str] = {}
 
-    repeated = [label for label in chosen if label.halves_ms is not None]
-    return evaluate_samples(
+    def samples(labels: Iterable[Label]) -> list[NetworkSample]:
+        found = []
+        for label in labels:
+            try:
+                kernels = find_kernels(build(label.reference), predictor.rules)
+            except LatcastError as problem:
+                refused[label.reference.name or label.reference.key] = str(problem)
+            else:
+                found.append(NetworkSample(label.reference, tuple(kernels), label.latency_ms))
+        return found
+
+    judged = samples(chosen)
+    if not judged:
+        name, reason = next(iter(refused.items()))
+        raise DatasetError(f"none of the {len(refused)} networks to judge {predictor.platform} by has a graph; {name}: {reason}")
+    keys = {sample.reference.key for sample in judged}
+    repeated = [label for label in chosen if label.halves_ms is not None and label.reference.key in keys]
+    found = evaluate_samples(
         predictor,
-        samples(chosen),
+        judged,
         train=samples(trained),
-        held_out_by=_held_out_by(predictor.card, trained, chosen),
+        held_out_by=_held_out_by(predictor.card, trained, [label for label in chosen if label.reference.key in keys]),
         label_error=label_error(repeated) if repeated else None,
     )
+    return replace(found, refused=refused)
 
 
 def _held_out_by(card: Mapping[str, Any], trained: Sequence[Label], tested: Sequence[Label]) -> str:

@@ -346,7 +346,7 @@ def collect(
     input are left out, and a profiled segment stands for what its other kernels take.
 
     Args:
-        measurements: Of one platform; failed ones are skipped and named.
+        measurements: Of one platform; failed ones and those of networks that cannot be built are skipped and named.
         rules: Fusion rules of the runtime.
         build: Builds a reference's network (``latcast.spaces.build``); asked once for each, where its measurements follow each
             other.
@@ -380,7 +380,11 @@ def collect(
         elif measurement.role == "network":
             if reference.key not in networks:
                 if reference.key not in known:
-                    known[reference.key] = find_kernels(graph_of(reference.key), rules)
+                    try:
+                        known[reference.key] = find_kernels(graph_of(reference.key), rules)
+                    except LatcastError as problem:
+                        skipped.append(f"{reference.name or reference.key}: {problem}")
+                        continue
                 networks[reference.key] = (reference, known[reference.key])
             latency_ms = measurement.latency_ms
             if measurement.executed:

@@ -83,6 +83,8 @@ def train(
 ) -> PlatformPredictor:
     """Trains on what a store holds of a platform; :func:`latcast.save_bundle` keeps the predictor.
 
+    Measurements that failed, and networks that cannot be built, are left out; ``left_out`` of the card says which and why.
+
     Args:
         store: A store, the path of one or of a JSON Lines file, or a database URL.
         platform: What to predict for, or the beginning of its id; needed where the store holds several.
@@ -128,7 +130,10 @@ def train(
         restrict(data, lambda sample: not _names_of(sample) & set(leave_out)), chosen, known_rules,
         learn_from=learn_from, model=model, seed=seed, tune=tune, environment=environment,
     )  # fmt: skip
-    return predictor if licence is None else predictor.with_card({**predictor.card, "licence": licence})
+    further: dict[str, Any] = {"left_out": list(data.skipped)} if data.skipped else {}
+    if licence is not None:
+        further["licence"] = licence
+    return predictor.with_card({**predictor.card, **further})
 
 
 def with_gpu_of(environment: Mapping[str, Any], platform: Platform, rules: FusionRules) -> FusionRules:
@@ -300,8 +305,9 @@ def _what(data: TrainingData, learn_from: str) -> str:
         name = sample.family if sample.whole else sample.reference.space
         counts[name] = counts.get(name, 0) + 1
     listed = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    kernels = {
-        "kernels": f"; {len(data.isolated)} kernels timed alone",
-        "operators": f"; {len(data.profiled)} kernels timed inside networks",
-    }
-    return f"{len(data.networks)} networks ({listed}){kernels.get(learn_from, '')}"
+    found = [f"{len(data.networks)} networks ({listed})"] if counts else []
+    if learn_from == "kernels":
+        found.append(f"{len(data.isolated)} kernels timed alone")
+    elif learn_from == "operators":
+        found.append(f"{len(data.profiled)} kernels timed inside networks")
+    return "; ".join(found)

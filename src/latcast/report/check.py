@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
-from latcast.records import milliseconds, signed
+from latcast.records import Reference, milliseconds, signed
 from latcast.spaces.models import Model, Shapes, as_graph
 
 MOST_LIKELY = 50.0
@@ -118,6 +118,7 @@ class CheckReport:
 
     Attributes:
         checks: One a limit, model and platform.
+        refused: Model to why it was not checked, or not to the end: it cannot be read, or no limit is for it.
         bundles: Platform to the SHA-256 of its bundle; None of one that is no file.
         fail_above: Percent; a check fails where its limit is exceeded with a larger probability.
         version: latcast's.
@@ -133,11 +134,12 @@ class CheckReport:
     bundles: Mapping[str, str | None]
     fail_above: float
     version: str
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
-        """Whether all are."""
-        return all(each.passed for each in self.checks)
+        """Whether all are, and no model was refused."""
+        return not self.refused and all(each.passed for each in self.checks)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form that scripts rely on; probabilities are from 0 to 1."""
@@ -147,26 +149,29 @@ class CheckReport:
             "fail_above": self.fail_above,
             "bundles": dict(self.bundles),
             "checks": [{each.name: getattr(one, each.name) for each in fields(one)} for one in self.checks],
+            "refused": [{"model": model, "reason": reason} for model, reason in self.refused.items()],
         }
 
     def to_markdown(self) -> str:
         """A table, for a comment or a summary."""
         failed = sum(not each.passed for each in self.checks)
-        title = (
-            f"**latcast: {failed} of {len(self.checks)} checks failed**"
-            if failed
-            else f"latcast: {len(self.checks)} checks passed"
-        )
+        title = f"{failed} of {len(self.checks)} checks failed" if failed else f"{len(self.checks)} checks passed"
+        if self.refused:
+            title += f", {len(self.refused)} models could not be checked"
+        title = f"latcast: {title}" if self.passed else f"**latcast: {title}**"
+        rows = [
+            ("pass" if each.passed else "**fail**", each.model, each.platform, each.tier, each.sentence()) for each in self.checks
+        ]
+        rows += [("**error**", model, "", "", reason) for model, reason in self.refused.items()]
         lines = [title, "", "| | model | platform | tier | found |", "|---|---|---|---|---|"]
-        for each in self.checks:
-            cells = ("pass" if each.passed else "**fail**", each.model, each.platform, each.tier, each.sentence())
-            lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |" for cells in rows]
         return "\n".join(lines)
 
     def to_junit(self) -> str:
-        """JUnit XML, a test case a check."""
+        """JUnit XML, a test case a check, and one a model that was refused."""
         failed = sum(not each.passed for each in self.checks)
-        suite = ElementTree.Element("testsuite", name="latcast", tests=str(len(self.checks)), failures=str(failed))
+        counts = {"tests": len(self.checks) + len(self.refused), "failures": failed, "errors": len(self.refused)}
+        suite = ElementTree.Element("testsuite", name="latcast", **{name: str(count) for name, count in counts.items()})
         for each in self.checks:
             name = " ".join(filter(None, [each.kind, "on", each.platform, f"({each.tier})" if each.tier else ""]))
             case = ElementTree.SubElement(suite, "testcase", classname=_xml(each.model), name=_xml(name))
@@ -174,17 +179,23 @@ class CheckReport:
                 ElementTree.SubElement(case, "system-out").text = _xml(each.sentence())
             else:
                 ElementTree.SubElement(case, "failure", message=_xml(each.sentence()), type=each.kind)
+        for model, reason in self.refused.items():
+            case = ElementTree.SubElement(suite, "testcase", classname=_xml(model), name="could be checked")
+            ElementTree.SubElement(case, "error", message=_xml(reason), type="refused")
         ElementTree.indent(suite)
         return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode")
 
     def to_github(self) -> str:
         """Commands that GitHub Actions shows as annotations of the model's file: errors, and a notice for what passed."""
-        lines = []
-        for each in self.checks:
-            properties = {"file": each.model, "title": f"latcast {each.kind} on {each.platform}"}
-            said = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
-            lines.append(f"::{'notice' if each.passed else 'error'} {said}::{_escaped(each.sentence())}")
-        return "\n".join(lines)
+        found = [
+            ("notice" if each.passed else "error", each.model, f"{each.kind} on {each.platform}", each.sentence())
+            for each in self.checks
+        ]
+        found += [("error", model, "could not check", reason) for model, reason in self.refused.items()]
+        return "\n".join(
+            f"::{kind} file={_escaped(model, ':,')},title={_escaped(f'latcast {title}', ':,')}::{_escaped(text)}"
+            for kind, model, title, text in found
+        )
 
 
 def _xml(text: str) -> str:
@@ -268,8 +279,8 @@ def check(
         shapes, trust: As for :func:`latcast.predict`.
 
     Raises:
-        LatcastError: Neither a budget nor a base, or both; no platform; or a model that no tier holds for.
-        ModelError: A model cannot be read.
+        LatcastError: Neither a budget nor a base, or both; no platform; or no tier holds for the only model.
+        ModelError: The only model, or the base, cannot be read. Of several models those that fail are in ``refused``.
         UnknownPlatformError: See :func:`latcast.load`.
 
     Example:
@@ -285,19 +296,29 @@ def check(
     if not 0 <= fail_above <= 100:
         raise LatcastError(f"found fail_above = {fail_above:g}, expected a percentage from 0 to 100")
     listed = [models] if isinstance(models, str | os.PathLike) or not isinstance(models, Sequence) else list(models)
-    graphs = [as_graph(model, shapes=shapes, trust=trust) for model in listed]
+    tiers = read_budget(budget) if isinstance(budget, str | os.PathLike) else tuple(budget or ())
+    if not listed:
+        raise LatcastError("found no model to check; expected at least one")
+    graphs: list[Graph] = []
+    refused: dict[str, str] = {}
+    for model in listed:
+        try:
+            graph = as_graph(model, shapes=shapes, trust=trust)
+            if against is None:
+                _require_tier(graph, tiers)
+        except LatcastError as problem:
+            if len(listed) == 1:
+                raise
+            refused[model.name if isinstance(model, Graph | Reference) else str(model)] = str(problem)
+        else:
+            graphs.append(graph)
     if against is not None:
         predictors = load_all(on)
         if not predictors:
             raise LatcastError("a base needs platforms to be compared on")
         base = as_graph(against, shapes=shapes, trust=trust)
         checks = [_growth(graph, base, each, max_growth, fail_above) for graph in graphs for each in predictors]
-        return _report(checks, predictors, [on] if is_one(on) else list(on), fail_above)  # type: ignore[arg-type]
-    assert budget is not None
-    tiers = read_budget(budget) if isinstance(budget, str | os.PathLike) else tuple(budget)
-    lost = [graph.name for graph in graphs if not any(tier.holds_for(graph.name) for tier in tiers)]
-    if lost or not graphs:
-        raise LatcastError(f"no tier of the budget holds for {', '.join(lost) or 'nothing'}; found {_known(tiers)}")
+        return _report(checks, predictors, [on] if is_one(on) else list(on), fail_above, refused)  # type: ignore[arg-type]
     checks, used, names = [], [], []
     for tier in tiers:
         held = [graph for graph in graphs if tier.holds_for(graph.name)]
@@ -306,11 +327,14 @@ def check(
             used.append(predictor)
             names.append(name)
             checks += [one for graph in held for one in _of_tier(graph, predictor, tier, fail_above)]
-    return _report(checks, used, names, fail_above)
+    return _report(checks, used, names, fail_above, refused)
 
 
-def _known(tiers: Sequence[Tier]) -> str:
-    return "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
+def _require_tier(graph: Graph, tiers: Sequence[Tier]) -> None:
+    """Raises :class:`LatcastError` where no tier holds for a model."""
+    if not any(tier.holds_for(graph.name) for tier in tiers):
+        known = "; ".join(f"{tier.name}: {', '.join(tier.models)}" for tier in tiers) or "no tier"
+        raise LatcastError(f"no tier of the budget holds for {graph.name}; found {known}")
 
 
 def _named(tier: Tier) -> list[str | PlatformPredictor]:
@@ -354,12 +378,16 @@ def _check(
 
 
 def _report(
-    checks: Sequence[Check], predictors: Sequence[PlatformPredictor], names: Sequence[On], fail_above: float
+    checks: Sequence[Check],
+    predictors: Sequence[PlatformPredictor],
+    names: Sequence[On],
+    fail_above: float,
+    refused: Mapping[str, str],
 ) -> CheckReport:
     from importlib.metadata import version
 
     bundles = {predictor.platform.id: _digest(name) for predictor, name in zip(predictors, names, strict=True)}
-    return CheckReport(tuple(checks), bundles, fail_above, version("latcast"))
+    return CheckReport(tuple(checks), bundles, fail_above, version("latcast"), refused)
 
 
 def _digest(name: On) -> str | None:

@@ -25,7 +25,7 @@ from latcast.errors import DatasetError, RuntimeFailure
 from latcast.folders import data_folder
 from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
-from latcast.records import ExecutedKernel, Unit
+from latcast.records import UNSTATED, ExecutedKernel, Unit, device_name
 from latcast.runtimes.adb import FOLDER, SCHEME, Adb, PhoneFacts, PhoneGone, folder_name, left_behind, quoted
 from latcast.runtimes.cores import mask
 from latcast.runtimes.phone_tools import TOOLS, Burst, PhoneTool, Setting, ToolNetwork, attributed
@@ -37,8 +37,6 @@ TOOLS_VARIABLE = "LATCAST_ANDROID_TOOLS"
 
 VERSIONS_FILE = "versions.txt"
 """In the folder of the tools: a line ``benchmark_model 2.17.0`` for each tool, as the tools do not say their version."""
-
-UNSTATED = "unstated"
 
 BURST_MS = 150.0
 LEAST_RUNS, FIRST_RUNS = 5, 15
@@ -141,8 +139,7 @@ class PhoneRuntime:
 
     def device_name(self) -> str:
         """What platform ids call it: the model, as far as they take it."""
-        name = re.sub(r"[^a-z0-9.+]+", "-", self.facts.model.lower()).strip("-.+")
-        return name or "phone"
+        return device_name(self.facts.model) or "phone"
 
     def on(self, unit: str) -> PhoneRuntime:
         """This runtime on a unit; see :meth:`place`."""

@@ -30,7 +30,7 @@ from latcast.spaces.kernel_zoo import ConfigurationCounts
 LATENT, HIDDEN, LAYERS = 16, 96, 5
 """The paper has 128 and 256. Kernels have at most a dozen dimensions, and a budget of minutes pays for what is trained."""
 
-BATCH = 64
+BATCH = 28
 """The paper has 16, and many more steps."""
 
 LEARNING_RATE = 3e-3

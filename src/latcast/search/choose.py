@@ -216,7 +216,7 @@ def choose(
         raise LatcastError(f"found the certainty {certainty:g}, expected one between 0 and 1, such as 0.9")
     predictors = load_all(on)
     given = dict(accuracies or {})
-    graphs = None if models is None else candidate_graphs(models, trust=trust)
+    graphs = None if models is None else as_graphs(listed_candidates(models), trust=trust)
     columns = [_Column.of_named(each, watch) for each in predictors] if graphs is None else _own(graphs, predictors, given)
     allowed = columns[0].parameters <= (np.inf if max_parameters is None else max_parameters)
     if not allowed.any():
@@ -311,11 +311,11 @@ def _parameters(graph: Graph) -> int:
     return graph.parameter_count
 
 
-def candidate_graphs(models: Iterable[Model], *, trust: bool = False) -> list[Graph]:
-    """Graphs of candidates; a folder stands for the model files in it, sorted by name.
+def listed_candidates(models: Iterable[Model]) -> list[Model]:
+    """Candidates as given, but for folders: each stands for the model files in it, sorted by name.
 
     Raises:
-        ModelError: One of them cannot be read; or a folder holds no model file.
+        ModelError: A folder holds no model file.
     """
     if isinstance(models, str | os.PathLike):
         models = [models]
@@ -328,7 +328,7 @@ def candidate_graphs(models: Iterable[Model], *, trust: bool = False) -> list[Gr
         if not files:
             raise ModelError(f"{each}: found no model file in this folder; expected some of {', '.join(MODEL_SUFFIXES)}")
         listed += files
-    return as_graphs(listed, trust=trust)
+    return listed
 
 
 def _accuracy_of(name: str, accuracies: Mapping[str, float]) -> float:

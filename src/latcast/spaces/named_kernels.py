@@ -19,10 +19,11 @@ import numpy as np
 
 from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel, KernelTable
-from latcast.kernels.memory import FLOAT_BYTES, WEIGHT_BYTES, memory_of
+from latcast.kernels.memory import memory_of
 from latcast.kernels.rules import FusionRules
 from latcast.kernels.search import find_kernels
 from latcast.kernels.selection import selection_of
+from latcast.records import ACTIVATION_BYTES, WEIGHT_BYTES
 from latcast.spaces.kernel_table_files import CHECKED, cached_path, counted, keep, keys_of, read_table, small, table_file
 from latcast.spaces.models import NetworkSummary, as_graph, models
 
@@ -52,7 +53,7 @@ class NamedKernels:
         """(networks,) held for activations and weights on a platform of a precision."""
         parameters = np.array([1e6 * each.million_parameters for each in self.networks])
         whole, quarter = self.reserved_bytes[:, 0], self.reserved_bytes[:, 1]
-        held = quarter if precision == "int8" else whole * FLOAT_BYTES.get(precision, 4) / 4
+        held = quarter if precision == "int8" else whole * ACTIVATION_BYTES.get(precision, 4) / 4
         return np.asarray(held + WEIGHT_BYTES.get(precision, 4) * parameters)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.datasets.importers import IMPORTERS, Imported
-from latcast.datasets.importers.latency_tables import COLUMNS, PLATFORM, UNIT_KINDS, Cells, published_platform, slug
+from latcast.datasets.importers.latency_tables import COLUMNS, PLATFORM, UNIT_KINDS, Cells, published_platform
 from latcast.datasets.importers.table import Malformed
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError
@@ -115,13 +115,6 @@ def test_runtimes_have_a_version_or_none(runtime: str, backend: str, expected: s
     platform = published_platform({**ROW, "runtime": runtime, "backend": backend})
     assert platform.id.partition("/")[2] == expected
     assert Platform.parse(platform.id) == platform
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("RK3566/RK3568 board", "rk3566-rk3568-board"), ("Odroid N2+", "odroid-n2+"), ("Mi 9 é", "mi-9-e")]
-)
-def test_devices_are_written_as_ids_have_them(text: str, expected: str) -> None:
-    assert slug(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ class TestScript:
         )
 
         assert (done.returncode, done.stderr) == (0, "")
-        assert "16 measured, 0 failed; results are in results/my_board-cpu1" in done.stdout.splitlines()
+        assert "16 measured, 0 failed; results are in results/my-board-cpu1" in done.stdout.splitlines()
         assert sorted(set(calls(tools))) == sorted(
             line.format(name)
             for name in NAMES
@@ -191,7 +191,7 @@ class TestScript:
             for runtime in ("tflite-2.17", "ncnn-unstated", "openvino-2026.4", "onnxruntime-unstated")
         ]
         for words in commands:
-            platform = Platform.parse(f"{words[3]}/{words[7]}/{words[5]}/{words[9]}")
+            platform = Platform.stated(words[3], words[7], words[5], words[9])
             assert [each.name for each in read_measured([kit.folder], platform).networks] == list(NAMES)
         assert len(found) == 16
         assert all(each.taken_at.endswith("Z") for each in found)
@@ -341,7 +341,7 @@ class TestAndroid:
         done = run(kit, "--rounds", "1", "--pause", "0", "--device", "it's; exit 7", script="android.sh", ADB=str(phone))
 
         assert done.returncode == 0, done.stderr
-        assert {file.parent.parent.name for file in output_files([kit.folder])} == {"it's;_exit_7-cpu1"}
+        assert {file.parent.parent.name for file in output_files([kit.folder])} == {"it's;-exit-7-cpu1"}
 
     def test_without_a_phone_it_says_so(self, kit: Kit, tmp_path: Path) -> None:
         tool(tmp_path, "adb", "exit 1")

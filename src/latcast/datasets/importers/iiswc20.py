@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, Table, number, read_rows
+from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, Table, number, read_rows
 from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import quartile_variation
-from latcast.records import Measurement, Platform, Reference
+from latcast.records import UNSTATED, Measurement, Platform, Reference
 from latcast.spaces.iiswc20 import NAME, OPERATORS, WIDTH, reference
 
 NETWORKS_FILE = "layer_embeddings.csv"

@@ -8,7 +8,6 @@ What a row says besides is kept in the record's moment, under the names of the c
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, NetworkFigures, Refusals
-from latcast.datasets.importers.table import UNSTATED, Malformed, Row, Table, number
+from latcast.datasets.importers.table import Malformed, Row, Table, number
 from latcast.datasets.importers.usc.built import TOLERANCE, Builder
 from latcast.errors import DatasetError, LatcastError
 from latcast.measure.environment import MOMENT
-from latcast.records import PUBLISHED_PRECISIONS, Measurement, Platform
+from latcast.records import PUBLISHED_PRECISIONS, UNSTATED, Measurement, Platform, device_name, runtime_and_version
 from latcast.spaces.measured_only import can_build
 from latcast.spaces.published_names import published_network
 
@@ -50,12 +49,6 @@ Cells = Mapping[str, str]
 """Column to cell."""
 
 
-def slug(text: str) -> str:
-    """A text as a part of a platform id may have it."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9.+]+", "-", plain).strip("-.")
-
-
 def published_platform(cells: Cells) -> Platform:
     """The platform of a row.
 
@@ -72,9 +65,7 @@ def published_platform(cells: Cells) -> Platform:
     threads = str(_whole(cells["threads"], "the number of threads")) if cells["threads"] else ""
     batch = _whole(cells["batch"], "the batch")
     first, _, below = cells["runtime"].partition("+")
-    name, _, version = first.rpartition("-")
-    if not name or not re.search(r"\d|master", version):
-        name, version = first, UNSTATED
+    name, version = runtime_and_version(first)
     precision, _, mixed = cells["precision"].partition("_")
     if precision == "w8a8":
         precision = "int8"
@@ -84,7 +75,7 @@ def published_platform(cells: Cells) -> Platform:
     backend = "" if cells["backend"] == name else cells["backend"]
     qualifiers = [cores, backend, below, mixed, "" if batch == 1 else f"b{batch}"]
     unit = "+".join([kind + threads, *(each for each in qualifiers if each)])
-    platform = Platform(slug(cells["device"]), RUNTIME_NAMES.get(name, name), version, unit, precision)
+    platform = Platform(device_name(cells["device"]), RUNTIME_NAMES.get(name, name), version, unit, precision)
     try:
         return Platform.parse(platform.id)
     except LatcastError as problem:

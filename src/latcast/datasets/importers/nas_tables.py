@@ -11,7 +11,6 @@ from typing import Any
 from latcast.datasets.importers import Refusals
 from latcast.datasets.importers.table import (
     NO_VALUE,
-    UNSTATED,
     Malformed,
     NamedOnlyImporter,
     Parsed,
@@ -21,7 +20,7 @@ from latcast.datasets.importers.table import (
     published_mean,
 )
 from latcast.errors import ModelError
-from latcast.records import Platform, Reference
+from latcast.records import UNSTATED, Platform, Reference
 from latcast.spaces.nas.nas_bench_201 import NAME as NAS_BENCH_201
 from latcast.spaces.nas.nas_bench_201 import cell_operations
 

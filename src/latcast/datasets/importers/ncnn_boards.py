@@ -7,12 +7,11 @@ build) is a device of its own.
 from __future__ import annotations
 
 import re
-import unicodedata
 from pathlib import Path
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published_mean
-from latcast.records import Measurement, Platform, Reference
+from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, Row, Table, number, published_mean
+from latcast.records import UNSTATED, Measurement, Platform, Reference, device_name
 from latcast.runtimes.benchmark_tools.readers import CORES
 
 SPACE = "ncnn_benchmark"
@@ -26,14 +25,6 @@ SOURCE = {"name": "ncnn_boards", "source": "Tencent/ncnn, benchmark/README.md", 
 _NAME_LENGTH = 48
 
 
-def device_name(board: str) -> str:
-    """The part of a board's name before its details, as a platform id may have it."""
-    plain = unicodedata.normalize("NFKD", board).encode("ascii", "ignore").decode().lower()
-    brief = re.split(r" \(|, | - |\[", plain)[0]
-    slug = re.sub(r"[^a-z0-9.+]+", "-", brief).strip("-.+")
-    return slug[:_NAME_LENGTH].strip("-.+")
-
-
 class _Devices:
     """Names of devices, told apart where two boards or notes would get the same."""
 
@@ -43,7 +34,8 @@ class _Devices:
 
     def name(self, board: str, note: str) -> str:
         if (board, note) not in self._names:
-            name = device_name(board)
+            before_details = re.split(r" \(|, | - |\[", board)[0]
+            name = device_name(before_details)[:_NAME_LENGTH].rstrip("-._+")
             if not name:
                 raise Malformed(f"the board '{board}' has no name")
             count = self._taken[name] = self._taken.get(name, 0) + 1

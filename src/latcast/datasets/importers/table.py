@@ -111,10 +111,6 @@ def number(text: str, what: str, *, least: float | None = None) -> float:
     return value
 
 
-UNSTATED = "unstated"
-"""Stands in a platform id for a runtime or a version that the dataset does not tell."""
-
-
 @dataclass(frozen=True)
 class Parsed:
     """What a file gave.

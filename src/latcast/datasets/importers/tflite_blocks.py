@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from latcast.datasets.importers import Refusals
-from latcast.datasets.importers.table import UNSTATED, Malformed, NamedOnlyImporter, Parsed, number, published_mean
+from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parsed, number, published_mean
 from latcast.errors import DatasetError
 from latcast.reading import read_json
-from latcast.records import Platform, Reference
+from latcast.records import UNSTATED, Platform, Reference
 
 SPACE = "tflite_block"
 

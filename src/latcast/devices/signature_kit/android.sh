@@ -14,7 +14,7 @@ command -v "$adb" > /dev/null || fail "adb is not installed; it is part of the A
 [ "$("$adb" get-state 2> /dev/null)" = device ] || fail 'no phone answers: connect one with USB debugging on, and allow it there'
 [ -n "$(ls tools 2> /dev/null)" ] || fail 'put the tools for Android (arm64) into the folder tools; README.md says where they come from'
 
-model=$("$adb" shell getprop ro.product.model < /dev/null | tr -d '\r' | tr ' /' '__')
+model=$("$adb" shell getprop ro.product.model < /dev/null | tr -d '\r' | tr ' /' '--')
 "$adb" shell "mkdir -p $target/results" < /dev/null || fail "cannot write to $target on the phone"
 for part in networks tools networks.txt precision.txt measure.sh; do
     "$adb" push "$part" "$target/" > /dev/null < /dev/null || fail "cannot copy $part to the phone"

@@ -54,7 +54,7 @@ for value in "$threads" "$rounds" "$runs" "$pause"; do
 done
 
 # Words of the line that goes before each output cannot hold blanks.
-device=$(echo "$device" | tr ' /' '__')
+device=$(echo "$device" | tr ' /' '--')
 read -r precision < precision.txt || fail 'precision.txt is not there; copy the whole kit'
 place=cpu$threads
 [ "$gpu" = 1 ] && place=gpu
@@ -147,7 +147,7 @@ while [ "$round" -le "$rounds" ]; do
 done
 echo "$measured measured, $missed failed; results are in results/$device-$place"
 echo 'With them in this folder where latcast is installed, add the device there:'
-name=$(echo "$device" | tr 'A-Z_' 'a-z-')
+name=$(echo "$device" | tr 'A-Z' 'a-z')
 for tool in $tools_found; do
     case $tool in
         benchmark_model) runtime=tflite-${tflite:-unstated} ;;

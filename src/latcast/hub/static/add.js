@@ -49,7 +49,9 @@ function browser() {
   return { name: "unknown", version: "0", id: "browser" };
 }
 
-const slug = (text) => text.toLowerCase().normalize("NFKD").replace(/[^a-z0-9.]+/g, "-").replace(/^[-.]+|-+$/g, "").slice(0, 60);
+const named = (text) =>
+  text.normalize("NFKD").replace(/[^\x00-\x7f]/g, "").toLowerCase().replace(/[^a-z0-9._+]+/g, "-").replace(/^[-._+]+|[-._]+$/g, "");
+const slug = (text) => (/^[a-z0-9][a-z0-9._+-]*$/.test(text) ? text : named(text)).slice(0, 60);
 const system = () => navigator.userAgentData?.platform || (navigator.userAgent.match(/\(([^;)]+)/) || ["", "unknown"])[1];
 
 // Of latencies that vary by more than this share, the page asks for another try.

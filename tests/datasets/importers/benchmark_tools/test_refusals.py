@@ -143,9 +143,9 @@ class TestPlatformsFromTheKit:
         return read_outputs([file], kit=KIT).measurements[0].platform
 
     def test_device_version_and_precision_are_the_script_s_threads_the_tool_s(self, tmp_path: Path) -> None:
-        found = self.read(tmp_path, "network=squeezenet1_1 device=Pixel_4 version=2.17 threads=4 precision=int8")
+        found = self.read(tmp_path, "network=squeezenet1_1 device=My_Pixel-4 version=2.17 threads=4 precision=int8")
 
-        assert found == "pixel-4/tflite-2.17/cpu1/int8"
+        assert found == "my_pixel-4/tflite-2.17/cpu1/int8"
 
     def test_a_version_that_nobody_says_is_unstated(self, tmp_path: Path) -> None:
         assert self.read(tmp_path, "device=rpi5") == "rpi5/tflite-unstated/cpu1/fp32"

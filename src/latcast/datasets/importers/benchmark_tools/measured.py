@@ -8,11 +8,9 @@ from pathlib import Path, PurePath
 
 from latcast.datasets.importers.benchmark_tools.manifest import KitManifest
 from latcast.datasets.importers.ncnn_boards import SPACE as NCNN_BENCHMARK
-from latcast.datasets.importers.ncnn_boards import device_name
-from latcast.datasets.importers.table import UNSTATED
 from latcast.errors import LatcastError, UnknownNameError
 from latcast.measure.environment import MOMENT
-from latcast.records import ExecutedKernel, Measurement, Platform, Reference
+from latcast.records import UNSTATED, ExecutedKernel, Measurement, Platform, Reference, device_name
 from latcast.runtimes.benchmark_tools.output import Section, Timing, ToolReader, network_name
 from latcast.runtimes.benchmark_tools.readers import NcnnReader
 from latcast.runtimes.benchmark_tools.tflite_nodes import executed_by
@@ -128,7 +126,7 @@ def tool_measurement(
 def _stated_platform(reader: ToolReader, section: Section, timing: Timing) -> Platform:
     """The platform that the output, and the kit's script before it, name."""
     header = section.header
-    device = device_name(header.get("device", "").replace("_", "-"))
+    device = device_name(header.get("device", ""))
     runtime = header.get("runtime") or next(iter(reader.runtimes), "")
     if not device or not runtime:
         missing = "runtime" if device else "device"
