@@ -19,7 +19,7 @@ from latcast.hub.queries import NotFoundError
 from latcast.hub.site import Site, as_json
 from latcast.hub.snapshot import list_snapshots, snapshot_file
 from latcast.hub.tokens import Token
-from latcast.hub.uploads import MAX_BODY_BYTES, MAX_RECORDS, parse_upload, read_body
+from latcast.hub.uploads import MAX_BODY_BYTES, MAX_CONTENT_BYTES, MAX_RECORDS, SEVERAL, parse_upload, unpacked
 
 JSON_LINES = "application/x-ndjson"
 PLATFORM_PATH = "{device}/{runtime}/{unit}/{precision}"
@@ -209,7 +209,7 @@ class Api:
         contributor_id, token = await run_in_threadpool(
             self.site.database.check_token, credentials.credentials if credentials else ""
         )
-        content = await read_body(request.stream(), request.headers.get("content-encoding", "").strip().lower())
+        content = b"".join([portion async for portion in unpacked(request, MAX_CONTENT_BYTES, SEVERAL)])
         answer = await run_in_threadpool(self._store, contributor_id, token, content)
         return JSONResponse(answer)
 
