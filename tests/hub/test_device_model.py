@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from latcast.hub import device_model
 from latcast.hub.browser import CHECK, SIGNATURE, served_networks
 from latcast.hub.device_model import FITTER, HubDeviceModel
 from latcast.hub.model import Observation
-from latcast.hub.refitting import fit
+from latcast.hub.refitting import fit, held_out_error
 from latcast.records import Reference
-from tests.devices.made_up_devices import fitted
+from tests.devices.made_up_devices import fitted, networks, platforms
 
 RUNTIMES = Path(__file__).parent / "data" / "runtimes.jsonl.gz"
 HELD_OUT = "xeon/mnn-3.6/cpu1/fp32"
@@ -141,6 +142,27 @@ def test_more_latencies_of_a_platform_change_nothing_of_the_others(observed: lis
 def test_contributed_platforms_are_beside_those_of_the_pool(model: HubDeviceModel) -> None:
     assert len(model.platforms) == 4
     assert len(model.model.states) == len(fitted().states) + 4
+
+
+def test_the_error_on_held_out_devices_is_the_same_whether_the_pool_holds_them_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten devices of the pool are uploaded as they are: a pool that remembered them would predict them better."""
+    whole = fitted()
+    out = {f"d{row}" for row in range(2, 12)}
+    rows = [row for row, each in enumerate(whole.platforms) if each.name.split("/")[0] not in out]
+    parted = replace(whole, platforms=tuple(whole.platforms[row] for row in rows), states=whole.states[rows])
+    observed = [
+        Observation(each.name, networks()[place], float(np.exp(log_ms)))
+        for each in platforms()[2:12]
+        for place, log_ms in zip(each.networks, each.log_ms, strict=True)
+    ]
+    errors = []
+    for pool in (whole, parted):
+        monkeypatch.setattr(device_model, "load_device_model", lambda pool=pool: pool)
+        errors.append(held_out_error(FITTER, observed)[0])
+
+    assert errors[0] == errors[1]
+    assert errors[0] is not None
+    assert len(FITTER.fit(observed[:20]).without({"d2"}).pool.platforms) == len(parted.platforms)
 
 
 def test_states_of_another_basis_are_fitted_again(model: HubDeviceModel) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from latcast.hub import browser
 from latcast.hub.cells import FEWEST_NETWORKS, Cells, read_cells
 from latcast.hub.comparable import MAIN_GROUP, Connections, connections_of
 from latcast.hub.database import HubDatabase
-from latcast.hub.entries import elsewhere, forecast_json, named, network_json, unmeasured_json
+from latcast.hub.entries import elsewhere, forecast_json, named, network_json, unmeasured_json, why_not_predicted
 from latcast.hub.model import Forecast
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.predictors.bundle import save_bundle
@@ -210,16 +211,25 @@ class HubReader:
         }
 
     def references(self, role: str = "network") -> dict[str, Reference]:
-        """Networks of which the hub has a good measurement, by key, under the names of :func:`published_name`."""
+        """Networks of which the hub has a good measurement, by key, under the names of :func:`~latcast.hub.entries.named`."""
 
         def read() -> dict[str, Reference]:
             used = select(MeasurementRow.reference_key).where(MeasurementRow.role == role, MeasurementRow.error.is_(None))
-            query = select(ReferenceRow).where(ReferenceRow.key.in_(used))
             with self._reading() as session:
-                found = [named(stored_reference(row)) for row in session.scalars(query)]
-            return {item.key: item for item in sorted(found, key=lambda item: (item.name, item.key))}
+                keys = set(session.scalars(used))
+            return {key: item for key, item in self.all_references().items() if key in keys}
 
         return dict(self._kept(f"references {role}", read))
+
+    def all_references(self) -> dict[str, Reference]:
+        """Networks and kernels of all records, failed ones too, by key, sorted by name."""
+
+        def read() -> dict[str, Reference]:
+            with self._reading() as session:
+                found = named(stored_reference(row) for row in session.scalars(select(ReferenceRow)))
+            return dict(sorted(found.items(), key=lambda item: (item[1].name, item[0])))
+
+        return dict(self._kept("all references", read))
 
     def networks(self) -> list[dict[str, Any]]:
         """Each network with its range of latencies over platforms, by name, and its group (see :class:`Connections`)."""
@@ -240,9 +250,9 @@ class HubReader:
         """
         with self._reading() as session:
             row = session.get(ReferenceRow, key) if _storable(key) else None
-            if row is None:
-                raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
-            reference = named(stored_reference(row))
+        reference = None if row is None else self.all_references().get(key)
+        if reference is None:
+            raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
         cells = self.cells(network=key)
         rows = [
             {"platform": cells.platforms[platform], "latency_ms": latency_ms, "measurements": count, "trusted": trusted}
@@ -275,7 +285,9 @@ class HubReader:
         known = cells.by_platform()[platform]
         unknown = [reference for key, reference in references.items() if key not in known]
         forecasts = predict(unknown, known, platform)
+        model = self._served.model if self._served is not None else None
         missing = [reference for reference in unknown if reference.key not in forecasts]
+        reasons = Counter(why_not_predicted(model, item.key, known) for item in missing)
         parts = Platform.parse(platform)
         order = np.argsort(cells.latency_ms, kind="stable").tolist()
         return {
@@ -297,7 +309,11 @@ class HubReader:
                 for key, forecast in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
             ],
             "not_predicted": len(missing),
-            "would_connect": [network_json(item) for item in self._would_connect(known, missing)],
+            "reasons": [{"reason": reason, "networks": count} for reason, count in reasons.most_common()],
+            "would_connect": [
+                network_json(item)
+                for item in self._would_connect(known, [each for each in missing if model is None or model.knows(each.key)])
+            ],
         }
 
     def bundle(self, platform: str) -> bytes:
@@ -341,6 +357,7 @@ class HubReader:
                 for key, each in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
             ],
             "not_predicted": len(references) - len(forecasts),
+            "reasons": [],
             "would_connect": [],
         }
 
