@@ -204,7 +204,7 @@ def _check_records(session: Session) -> None:
     Raises:
         HubError: One of them is malformed.
     """
-    readers: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    readers: tuple[tuple[Any, Callable[[Any], object]], ...] = (
         (PlatformRow, lambda row: Platform.parse(row.id)),
         (ReferenceRow, stored_reference),
         (MeasurementRow, stored_measurement),
@@ -215,7 +215,7 @@ def _check_records(session: Session) -> None:
             try:
                 read(row)
             except (LatcastError, AttributeError, TypeError, ValueError) as problem:
-                raise HubError(f"the backup has a malformed row in {table.__tablename__}: {problem}") from problem  # type: ignore[attr-defined]
+                raise HubError(f"the backup has a malformed row in {table.__tablename__}: {problem}") from problem
 
 
 def _write(session: Session, tables: Mapping[str, Table], waiting: dict[str, list[dict[str, Any]]]) -> None:

@@ -161,7 +161,7 @@ class HubReader:
         return elsewhere() if self._seeded else {}
 
     def own(self) -> dict[str, OwnLatencies]:
-        """Platforms that models are predicted on by what was measured here, by id.
+        """Platforms that models are predicted on by what was measured here, by id; none whose contributors contradict each other.
 
         A stranger's counts from :data:`FEWEST_NETWORKS` networks on. A platform that comes with latcast stays as it comes, unless
         trusted contributors measured more of its networks here.
@@ -171,8 +171,11 @@ class HubReader:
             return {}
         cells, shipped = self.cells(), self._shipped()
         trusted = {cells.platforms[place] for place in set(cells.platform[cells.trusted].tolist())}
+        disputed = {name for name, factor in zip(cells.platforms, cells.dispute.tolist(), strict=True) if factor > 1}
         found = {}
         for name, measured in cells.by_platform().items():
+            if name in disputed:
+                continue
             known = {key: latency_ms for key, latency_ms in measured.items() if model.connected(key)}
             before = int(shipped[name].card.get("measurements") or 0) if name in shipped else 0
             fewest = 1 if name in trusted else FEWEST_NETWORKS
@@ -255,14 +258,14 @@ class HubReader:
             raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
         cells = self.cells(network=key)
         rows = [
-            {"platform": cells.platforms[platform], "latency_ms": latency_ms, "measurements": count, "trusted": trusted}
-            for platform, latency_ms, count, trusted in zip(
-                cells.platform.tolist(),
-                cells.latency_ms.tolist(),
-                cells.measurements.tolist(),
-                cells.trusted.tolist(),
-                strict=True,
-            )
+            {
+                "platform": cells.platforms[cells.platform[row]],
+                "latency_ms": float(cells.latency_ms[row]),
+                "measurements": int(cells.measurements[row]),
+                "trusted": bool(cells.trusted[row]),
+                **_agreement(cells, row),
+            }
+            for row in range(len(cells.latency_ms))
         ]
         return {**network_json(reference), "parameters": dict(reference.parameters), "latencies": rows}
 
@@ -284,10 +287,15 @@ class HubReader:
         references = self.references()
         known = cells.by_platform()[platform]
         unknown = [reference for key, reference in references.items() if key not in known]
-        forecasts = predict(unknown, known, platform)
+        dispute = float(cells.dispute[0])
+        forecasts = {
+            key: Forecast(each.latency_ms, each.low_ms / dispute, each.high_ms * dispute)
+            for key, each in predict(unknown, known, platform).items()
+        }
         model = self._served.model if self._served is not None else None
         missing = [reference for reference in unknown if reference.key not in forecasts]
         reasons = Counter(why_not_predicted(model, item.key, known) for item in missing)
+        expected = {} if model is None else model.left_out(known, platform)
         parts = Platform.parse(platform)
         order = np.argsort(cells.latency_ms, kind="stable").tolist()
         return {
@@ -301,6 +309,8 @@ class HubReader:
                     "fastest_ms": float(cells.fastest_ms[row]),
                     "slowest_ms": float(cells.slowest_ms[row]),
                     "measurements": int(cells.measurements[row]),
+                    **_agreement(cells, row),
+                    "forecast": forecast_json(expected[key]) if (key := cells.networks[cells.network[row]]) in expected else None,
                 }
                 for row in order
             ],
@@ -452,6 +462,16 @@ class HubReader:
                 "contributors": _count(session, select(func.count(ContributorRow.id))),
                 "quarantined": _count(session, held),
             }
+
+
+def _agreement(cells: Cells, row: int) -> dict[str, Any]:
+    """How many contributors measured a cell and agree with what is shown, and what groups that contradict each other measured."""
+    disputed = bool(cells.low_ms[row] < cells.high_ms[row])
+    return {
+        "contributors": int(cells.contributors[row]),
+        "agreeing": int(cells.agreeing[row]),
+        "disputed_ms": [float(cells.low_ms[row]), float(cells.high_ms[row])] if disputed else None,
+    }
 
 
 def _count(session: Session, query: Select[Any]) -> int:

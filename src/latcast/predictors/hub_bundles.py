@@ -60,12 +60,13 @@ def hub_bundle(text: str) -> Path:
         raise UnknownPlatformError(f"{base} answered with more than {MOST_BYTES} bytes; check the address")
     if expected is None and not _is_protected(base):
         raise UnknownPlatformError(
-            f"{base} states no digest of the predictor of '{platform}', and without https anybody on the way may have changed it; "
-            "expected https, or a hub of this version of latcast; ask its administrator"
+            f"{base} states no digest of the predictor of '{platform}', and without https anybody on the way may have changed "
+            "it; expected https, or a hub of this version of latcast; ask its administrator"
         )
     if expected not in (None, hashlib.sha256(content).hexdigest()):
         raise UnknownPlatformError(
-            f"the predictor of '{platform}' is not the one whose digest {base} states: it changed meanwhile, or on the way; try again"
+            f"the predictor of '{platform}' is not the one whose digest {base} states: it changed meanwhile or on the way; "
+            "try again"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
