@@ -59,12 +59,8 @@ def test_one_who_contradicts_many_changes_nothing() -> None:
 
 
 def test_a_trusted_contributor_decides_between_groups() -> None:
-    records = [
-        ("a", "n", ANN, 10.0),
-        *(("a", "n", who, 13.0) for who in range(10, 30)),
-        *(("a", "n", who, 10.0) for who in (5, 6)),
-    ]
-    found = cells(*records, trusted=(ANN,))
+    others = [("a", "n", who, 10.0 if who < 12 else 13.0) for who in range(10, 30)]
+    found = cells(("a", "n", ANN, 10.0), *others, trusted=(ANN,))
 
     assert (found.latency_ms.tolist(), found.dispute.tolist()) == ([10.0], [1.0])
 

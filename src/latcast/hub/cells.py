@@ -2,8 +2,8 @@
 
 A record is one vote of its contributor. Of what several contributors say of one cell (a network on a platform) the median counts,
 of each the median of its own records. Where contributors whom the administrator trusts say something, all others together count
-half as much as they do, so that they cannot carry a median beyond what trusted ones measured. Where no trusted one does and groups
-of contributors contradict each other, each group counts as one, however many it has: a stranger can be many.
+half as much as they do, so that they cannot carry a median beyond what trusted ones measured. Where no trusted one does and
+groups of contributors contradict each other, each group counts as one, however many it has: a stranger can be many.
 """
 
 from __future__ import annotations
