@@ -68,6 +68,30 @@ def attack(honest: int = 66, fakes: int = 66, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def poison(honest: int = 20, fakes: int = 20, as_json: AsJson = False) -> None:
+    """What contributors of a platform whose latencies are all 1.3 times too long make of what is shown and predicted of it."""
+    from benchmarks.hub.attack import poisoned_platform
+
+    _show([each.to_json() for each in poisoned_platform(honest, fakes)], as_json)
+
+
+@app.command()
+def starve(as_json: AsJson = False) -> None:
+    """How long a user waits while twelve costly models at a time come from two strangers."""
+    from benchmarks.hub.bombs import starve
+    from benchmarks.hub.serving import Server, free_port, hub_location
+
+    with hub_location(None) as (location, folder):
+        server = Server(location, free_port(), folder / "server.log", limited=True)
+        server.start()
+        try:
+            server.wait()
+            _show([starve(server.url).to_json()], as_json)
+        finally:
+            server.stop()
+
+
+@app.command()
 def faults(as_json: AsJson = False) -> None:
     """A full disk, a locked database, wrong clocks, and processes that a killed server leaves; 1 where one of them does harm."""
     from benchmarks.hub.faults import clocks, disk_full, locked, orphans

@@ -196,3 +196,98 @@ def _shown(database: HubDatabase, key: str, platforms: Sequence[str]) -> list[fl
     listed = next(item for item in reader.networks() if item["key"] == key)
     cells = {item["platform"]: item["latency_ms"] for item in reader.network(key)["latencies"]}
     return [listed["fastest_ms"], listed["median_ms"], listed["slowest_ms"], *(cells[name] for name in platforms)]
+
+
+@dataclass(frozen=True)
+class Poisoning:
+    """What contributors whose latencies are all :data:`FACTOR` times too long make of a platform that honest ones measured too.
+
+    Attributes:
+        name: Who they are.
+        honest, fakes: Contributors.
+        held: Fakes of whom nothing was believed.
+        median_factor, shown_factor: Median over networks of a figure by its truth: of the median over contributors, and as shown.
+        median_coverage, shown_coverage: Percent of the platform's other networks whose truth lies in the 90 % interval that is
+            predicted from the median over contributors, and as shown.
+        agreeing: Median share of contributors, in percent, who are said to agree with what is shown.
+    """
+
+    name: str
+    honest: int
+    fakes: int
+    held: int
+    median_factor: float
+    shown_factor: float
+    median_coverage: float
+    shown_coverage: float
+    agreeing: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+NOISE = 0.03
+"""Standard deviation between contributors who measure the same, as a logarithm."""
+
+
+def poisoned_platform(
+    honest: int = 20, fakes: int = 20, few: int = 3, networks: int = 60, platforms: int = 3, seed: int = 0
+) -> list[Poisoning]:
+    """Fakes among contributors of one platform, in an order drawn by chance, judged over several platforms.
+
+    Args:
+        honest: Contributors, as many as fakes or more.
+        fakes: Contributors.
+        few: Honest contributors where there are few.
+        networks: The first half of them is measured, the others are predicted.
+        platforms: Each poisoned by itself.
+        seed: Of all drawing.
+    """
+    served = ServedModel()
+    served.serve_seed()
+    found = made_up(platforms + 1, networks, 0, seed)
+    scenarios = (
+        ("as many strangers as honest ones", honest, None),
+        ("many strangers among few", few, None),
+        ("many strangers among few trusted ones", few, True),
+    )
+    return [_poisoning(name, found, served, count, fakes, trusted, seed) for name, count, trusted in scenarios]
+
+
+def _poisoning(
+    name: str, found: MadeUp, served: ServedModel, honest: int, fakes: int, trusted: bool | None, seed: int
+) -> Poisoning:
+    model, rng = served.model, np.random.default_rng([seed, honest, fakes])
+    assert model is not None
+    half, held, rows = len(found.references) // 2, 0, []
+    shown_factors, median_factors, agreeing = [], [], []
+    for index, platform in enumerate(found.platforms[:-1]):
+        votes = np.exp(rng.normal(0.0, NOISE, (honest + fakes, half)))
+        votes[honest:] *= FACTOR
+        with TemporaryDirectory() as folder, HubDatabase(str(Path(folder) / "hub.sqlite")) as database:
+            # Networks are predicted once anybody has measured them.
+            _send(database, "elsewhere", found.records(len(found.platforms) - 1, range(2 * half)), None, True)
+            for who in [*range(honest), *rng.permutation(honest + fakes)] if trusted else rng.permutation(honest + fakes):
+                records = found.records(index, range(half), votes[who], day=1 + int(who) % 28)
+                answer = _send(database, f"contributor {who}", records, model, trusted if who < honest else None)
+                held += who >= honest and not answer["accepted"]
+            page = HubReader(database, served).device_page(platform, model.predict)
+        truth = dict(zip((each.key for each in found.references), found.latency_ms[index].tolist(), strict=True))
+        medians = {
+            each.key: float(np.median(votes[:, row])) * truth[each.key] for row, each in enumerate(found.references[:half])
+        }
+        expected = model.predict(found.references[half:], medians, platform)
+        predicted = {item["key"]: item for item in page["predicted"]}
+        for each in found.references[half : 2 * half]:
+            plain, shown = expected[each.key], predicted[each.key]
+            rows.append(
+                (plain.low_ms <= truth[each.key] <= plain.high_ms, shown["low_ms"] <= truth[each.key] <= shown["high_ms"])
+            )
+        shown_factors += [item["latency_ms"] / truth[item["key"]] for item in page["measured"]]
+        median_factors += [value / truth[key] for key, value in medians.items()]
+        agreeing += [100 * item["agreeing"] / item["contributors"] for item in page["measured"]]
+    plain_coverage, shown_coverage = 100 * np.mean(rows, axis=0)
+    return Poisoning(
+        name, honest, fakes, held, float(np.median(median_factors)), float(np.median(shown_factors)), float(plain_coverage),
+        float(shown_coverage), float(np.median(agreeing)),
+    )  # fmt: skip

@@ -61,6 +61,7 @@ class Server:
     port: int
     log: Path
     cpus: str = ""
+    limited: bool = False
     restarts: int = -1
     process: subprocess.Popen[bytes] | None = None
     options: Sequence[str] = field(default_factory=tuple)
@@ -72,9 +73,9 @@ class Server:
     def start(self) -> None:
         pinned = ["taskset", "-c", self.cpus] if self.cpus else []
         command = [sys.executable, "-m", "latcast", "hub", "serve", "--database", self.database, "--port", str(self.port)]
-        limits = ["--reads-per-minute", "0", "--writes-per-minute", "0", "--connections", "0", *self.options]
+        unlimited = [] if self.limited else ["--reads-per-minute", "0", "--writes-per-minute", "0", "--connections", "0"]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*pinned, *command, *limits], stdout=log, stderr=log)
+            self.process = subprocess.Popen([*pinned, *command, *unlimited, *self.options], stdout=log, stderr=log)
         self.restarts += 1
 
     def wait(self) -> None:

@@ -74,8 +74,8 @@ def test_a_bad_upload_is_refused(
     status: int,
     reason: str,
 ) -> None:
-    monkeypatch.setattr("latcast.hub.uploads.MAX_BODY_BYTES", 20_000)
-    monkeypatch.setattr("latcast.hub.uploads.MAX_CONTENT_BYTES", 40_000)
+    monkeypatch.setattr("latcast.hub.app.MAX_BODY_BYTES", 20_000)
+    monkeypatch.setattr("latcast.hub.api.MAX_CONTENT_BYTES", 40_000)
 
     with client(sqlite) as http:
         answer = post(http, sqlite.issue_token("Ann")[0], body, **headers)

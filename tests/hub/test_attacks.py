@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.hub.attack import SHOWN_FACTOR, fake_devices, few_records
+from benchmarks.hub.attack import SHOWN_FACTOR, fake_devices, few_records, poisoned_platform
 from benchmarks.hub.faults import clocks, disk_full, locked, orphans
 
 
@@ -28,6 +28,19 @@ def test_fake_devices_of_strangers_move_the_error_of_others_little() -> None:
         assert attack.coverage_after >= 85
         assert attack.published_after == pytest.approx(attack.published_before, abs=0.3)
     assert trusted.accepted == 24
+
+
+def test_contributors_whose_latencies_are_too_long_become_no_truth() -> None:
+    """Alone by their number they would carry what is shown to 1.3 times the truth, and intervals with it."""
+    equal, many, trusted = poisoned_platform(honest=4, fakes=4, few=2, networks=24, platforms=2)
+
+    assert equal.shown_coverage >= 85
+    assert many.shown_coverage >= 85
+    assert max(equal.shown_factor, many.shown_factor) < 1.2 < many.median_factor
+    assert max(equal.agreeing, many.agreeing) < 50
+    assert trusted.shown_coverage >= 85
+    assert trusted.shown_factor == pytest.approx(1.0, abs=0.05)
+    assert trusted.held == 2 * trusted.fakes
 
 
 @pytest.mark.slow

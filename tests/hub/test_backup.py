@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import os
+import random
+import re
 import stat
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from latcast.errors import HubError
+from latcast.errors import HubError, LatcastError
 from latcast.hub.backup import back_up, restore
 from latcast.hub.database import HubDatabase
 from latcast.hub.moderation import Scope
@@ -96,10 +101,81 @@ def test_a_damaged_backup_fills_nothing(sqlite: HubDatabase, tmp_path: Path, dam
         assert (len(again), again.tokens()) == (0, [])
 
 
+def backup_of(path: Path, *lines: object, head: object = 1) -> Path:
+    """A backup of these rows with the right digest, however malformed the rows are."""
+    rows = [json.dumps(line).encode() + b"\n" for line in lines]
+    counts = {str(line[0]): 1 for line in lines if isinstance(line, list)}
+    end = {"rows": counts, "sha256": hashlib.sha256(b"".join(rows)).hexdigest()}
+    first = {"latcast_hub_backup": head, "tables": ""}
+    path.write_bytes(gzip.compress(b"".join([json.dumps(first).encode() + b"\n", *rows, json.dumps(end).encode() + b"\n"])))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (["contributors", [1]], "no row of a known table"),
+        ([["a"], {}], "no row of a known table"),
+        (["contributors", {"id": "one", "name": "Ann", "created_at": "", "trusted": False}], "'one' in contributors.id"),
+        (["contributors", {"id": 1, "name": "A" * 61, "created_at": "", "trusted": False}], "in contributors.name"),
+        (["contributors", {"id": 1, "name": None, "created_at": "", "trusted": False}], "in contributors.name"),
+        (["contributors", {"id": 1, "name": "Ann", "created_at": "", "trusted": "yes"}], "in contributors.trusted"),
+        (["contributors", {"id": 1, "secret": "Ann"}], "a column 'secret' in contributors"),
+        (["shared_models", {"key": "a", "graph": {"base64": "?"}, "shared_at": ""}], "not base64"),
+        (["platforms", {"id": "phone", "device": "", "runtime": "", "runtime_version": "", "unit": "", "precision": ""}],
+         "malformed row in platforms: 'phone' is not a platform id"),
+        (["references", {"key": "a", "space": "x", "name": "y", "parameters": [1]}], "malformed row in references"),
+        (["contributors", {"id": 1}], "cannot"),
+    ],
+)  # fmt: skip
+def test_rows_that_nothing_could_read_are_not_restored(tmp_path: Path, row: object, reason: str) -> None:
+    with HubDatabase(tmp_path / "again.sqlite") as again:
+        with pytest.raises(LatcastError, match=re.escape(reason)):
+            restore(backup_of(tmp_path / "hub.gz", row), again)
+        assert len(again) == 0
+
+
+def test_measurements_are_restored_by_the_rules_of_uploads(sqlite: HubDatabase, tmp_path: Path) -> None:
+    fill(sqlite)
+    path = tmp_path / "hub.gz"
+    back_up(sqlite, path)
+    first, *rows, _ = gzip.decompress(path.read_bytes()).splitlines()
+    for table, change in (("measurements", {"latency_ms": -1.0}), ("quarantine", {"record": {"platform": "phone"}})):
+        changed = [json.loads(row) for row in rows]
+        next(values for name, values in changed if name == table).update(change)
+        counts: dict[str, int] = Counter(name for name, _ in changed)
+        lines = [json.dumps(row).encode() + b"\n" for row in changed]
+        end = {"rows": counts, "sha256": hashlib.sha256(b"".join(lines)).hexdigest()}
+        path.write_bytes(gzip.compress(b"".join([first, b"\n", *lines, json.dumps(end).encode()])))
+        with HubDatabase(tmp_path / f"{table}.sqlite") as again:
+            with pytest.raises(HubError, match=f"a malformed row in {table}"):
+                restore(path, again)
+            assert (len(again), again.tokens()) == (0, [])
+
+
+def test_a_schema_that_is_no_number_is_said(sqlite: HubDatabase, tmp_path: Path) -> None:
+    with pytest.raises(HubError, match="its schema is no whole number"):
+        restore(backup_of(tmp_path / "hub.gz", head="1"), sqlite)
+
+
+def test_a_line_without_end_is_not_read_to_its_end(sqlite: HubDatabase, tmp_path: Path) -> None:
+    (tmp_path / "hub.gz").write_bytes(gzip.compress(b'["' + random.Random(0).randbytes(300_000).hex().encode() * 40 + b'"]'))
+
+    with pytest.raises(HubError, match="found a line of more than 16 MB"):
+        restore(tmp_path / "hub.gz", sqlite)
+
+
+def test_a_pipe_is_refused_before_it_is_opened(sqlite: HubDatabase, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "hub.gz")
+
+    with pytest.raises(HubError, match="a pipe or a device, expected a file"):
+        restore(tmp_path / "hub.gz", sqlite)
+
+
 def test_a_file_that_is_no_gzip_is_said(sqlite: HubDatabase, tmp_path: Path) -> None:
     (tmp_path / "hub.gz").write_bytes(b"nothing of the kind")
 
-    with pytest.raises(HubError, match="cannot read the backup"):
+    with pytest.raises(HubError, match="cannot read"):
         restore(tmp_path / "hub.gz", sqlite)
     with pytest.raises(HubError, match="cannot write the backup"):
         back_up(sqlite, Path("/nowhere/hub.gz"))

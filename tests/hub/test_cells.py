@@ -38,6 +38,33 @@ def test_others_cannot_carry_a_cell_beyond_what_trusted_contributors_measured() 
     assert cells(*records).latency_ms.tolist() == [90.0]
 
 
+def test_groups_that_contradict_each_other_count_alike_however_many_they_are() -> None:
+    """Three measured 10, twenty 13 ms: what is shown lies between, and says that nobody agrees with it."""
+    honest = [("a", "n", who, 10.0) for who in (1, 2, 3)]
+    fakes = [("a", "n", who, 13.0) for who in range(10, 30)]
+    found = cells(*honest, *fakes)
+
+    assert found.latency_ms.tolist() == [11.5]
+    assert (found.low_ms.tolist(), found.high_ms.tolist()) == ([10.0], [13.0])
+    assert (found.contributors.tolist(), found.agreeing.tolist()) == ([23], [0])
+    assert found.dispute.tolist() == [pytest.approx(1.3**0.5)]
+
+
+def test_one_who_contradicts_many_changes_nothing() -> None:
+    found = cells(*(("a", "n", who, 10.0 + who / 10) for who in range(9)), ("a", "n", 99, 14.0))
+
+    assert found.latency_ms.tolist() == [pytest.approx(10.45)]
+    assert (found.contributors.tolist(), found.agreeing.tolist()) == ([10], [9])
+    assert (found.low_ms.tolist(), found.dispute.tolist()) == (found.high_ms.tolist(), [1.0])
+
+
+def test_a_trusted_contributor_decides_between_groups() -> None:
+    others = [("a", "n", who, 10.0 if who < 12 else 13.0) for who in range(10, 30)]
+    found = cells(("a", "n", ANN, 10.0), *others, trusted=(ANN,))
+
+    assert (found.latency_ms.tolist(), found.dispute.tolist()) == ([10.0], [1.0])
+
+
 def test_over_platforms_a_contributor_of_many_counts_as_one_of_few() -> None:
     records = [("a", "n", ANN, 10.0), ("b", "n", BOB, 12.0), *((f"fake-{index}", "n", EVE, 99.0) for index in range(66))]
     found = cells(*records, trusted=(ANN, BOB, EVE))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -158,4 +160,66 @@ def test_a_body_that_does_not_come_is_not_waited_for(sqlite: HubDatabase, monkey
         answer = answered(slow, b"POST /api/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nx")
 
     assert answer.startswith(b"HTTP/1.1 400")
-    assert b"took longer than" in answer
+    assert b"arrives too slowly" in answer
+
+
+def test_a_body_that_trickles_is_not_waited_for_until_its_last_byte(sqlite: HubDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BODY_GRACE_S", 0.3)
+    monkeypatch.setattr(connections, "LINGERING_S", 0.1)
+    sent_bytes = 0
+    with listening(sqlite) as url, connected(url) as slow, suppress(OSError):
+        slow.sendall(b"POST /api/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n")
+        while sent_bytes < 900:
+            slow.sendall(b"x")
+            sent_bytes += 1
+            time.sleep(0.02)
+
+    assert sent_bytes < 900
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """Messages of the server and of the hub, while their handlers are as they are."""
+    found: list[str] = []
+
+    class Listed(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record.getMessage())
+
+    handler, logs = Listed(), [logging.getLogger(name) for name in ("uvicorn.error", "latcast.hub")]
+    for log in logs:
+        log.addHandler(handler)
+    try:
+        yield found
+    finally:
+        for log in logs:
+            log.removeHandler(handler)
+
+
+@pytest.mark.parametrize("path", ["/api/predict", "/api/measurements"])
+def test_bodies_that_are_broken_off_leave_no_line_in_the_log(sqlite: HubDatabase, path: str) -> None:
+    token, _ = sqlite.issue_token("Ann")
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 1000\r\n\r\nx".encode()
+    door = Door(per_address=0)
+    with listening(sqlite, QUICK, door) as url, logged() as lines:
+        for _ in range(10):
+            with connected(url) as broken:
+                broken.sendall(head)
+                wait_for(lambda: door.open)
+                time.sleep(0.05)
+            wait_for(lambda: not door.open)
+        with connected(url) as other:
+            assert answered(other, GET).startswith(b"HTTP/1.1 200")
+
+    assert lines == []
+
+
+def test_requests_that_are_no_http_leave_one_line_in_the_log(sqlite: HubDatabase) -> None:
+    with listening(sqlite) as url:
+        logging.getLogger("uvicorn.error").filters[:] = [connections.SeldomWarnings()]
+        with logged() as lines:
+            for _ in range(10):
+                with connected(url) as broken:
+                    answered(broken, b"nothing of the kind\r\n\r\n")
+
+    assert len(lines) == 1

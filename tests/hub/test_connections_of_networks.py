@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from latcast.hub.refitting import ServedModel, refit
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import model
 from tests.hub.made_up import NETWORKS, device, platform, record
-from tests.hub.serving import client
+from tests.hub.serving import QUICK, client
 from tests.hub.test_database import contributor, upload
 
 SQUEEZE, MOBILE = model("squeezenet1_1"), model("mobilenet_v2_0_75")
@@ -88,6 +89,49 @@ def test_published_networks_have_the_names_of_the_catalogue(sqlite: HubDatabase)
     names = {item["name"] for item in HubReader(sqlite).networks()}
 
     assert names == {"squeezenet1_1", f"squeezenet1_1 (resnet, {pretending.key[:6]})", "resnet-2"}
+
+
+def test_a_network_has_its_plain_name_where_no_other_one_is_called_so(sqlite: HubDatabase) -> None:
+    family = Reference("resnet", {"depth": 18}, "resnet18")
+    upload(sqlite, [taken("a", family, 5.0)])
+    reader = HubReader(sqlite)
+
+    assert [item["name"] for item in reader.networks()] == ["resnet18"]
+    assert reader.network(family.key)["name"] == "resnet18"
+
+    wider = Reference("resnet", {"depth": 18, "width": 2.0}, "resnet18")
+    upload(sqlite, [taken("a", wider, 9.0)], contributor(sqlite, "Eve"))
+
+    expected = {item.key: f"resnet18 (resnet, {item.key[:6]})" for item in (family, wider)}
+    assert {item["key"]: item["name"] for item in reader.networks()} == expected
+    assert reader.network(wider.key)["name"] == expected[wider.key]
+
+
+def test_a_network_without_a_prediction_has_a_reason(sqlite: HubDatabase) -> None:
+    who = contributor(sqlite, trusted=True)
+    upload(sqlite, [*device("a", 1.0, range(1, 6)), *device("apart", 1.0, range(16, 19))], who)
+    refit(sqlite, ServedModel())
+    upload(sqlite, [record(7, device="new")], who)
+
+    with client(sqlite, replace(QUICK, refit=False)) as http:
+        site = http.app.state.site  # type: ignore[attr-defined]
+        content = {"measured": {NETWORKS[0].key: 1.0}, "networks": [NETWORKS[index].key for index in (1, 6, 16)]}
+        unfitted = http.post("/api/predict", json=content)
+        site.served.serve(sqlite.newest_model())
+        known, new, far = http.post("/api/predict", json=content).json()["predictions"]
+        of_new = http.post("/api/predict", json={**content, "measured": {NETWORKS[6].key: 1.0}}).json()["predictions"][0]
+        page = http.get(f"/platforms/{platform('a')}").text
+        listed = http.get(f"/api/platforms/{platform('a')}").json()
+
+    assert unfitted.status_code == 409
+    assert (known["reason"], known["latency_ms"] is None) == (None, False)
+    assert [each["latency_ms"] for each in (new, far, of_new)] == [None] * 3
+    assert "it is new" in new["reason"]
+    assert "nothing tells its scale" in far["reason"]
+    assert "knows none of the networks measured" in of_new["reason"]
+    assert sorted(each["networks"] for each in listed["reasons"]) == [1, 3]
+    assert "1 network without a prediction: it is new" in page
+    assert "3 networks without a prediction: nothing tells its scale" in page
 
 
 def test_pages_say_what_is_not_connected(sqlite: HubDatabase) -> None:

@@ -14,13 +14,13 @@ import pytest
 
 from latcast.datasets import jsonlines
 from latcast.errors import DatasetError, TrainingError
-from latcast.hub import device_model
+from latcast.hub import device_model, refitting
 from latcast.hub.browser import CHECK, SIGNATURE, served_networks
 from latcast.hub.device_model import FITTER, HubDeviceModel
 from latcast.hub.model import Observation
-from latcast.hub.refitting import fit
+from latcast.hub.refitting import fit, held_out_error
 from latcast.records import Reference
-from tests.devices.made_up_devices import fitted
+from tests.devices.made_up_devices import fitted, networks, platforms
 
 RUNTIMES = Path(__file__).parent / "data" / "runtimes.jsonl.gz"
 HELD_OUT = "xeon/mnn-3.6/cpu1/fp32"
@@ -141,6 +141,38 @@ def test_more_latencies_of_a_platform_change_nothing_of_the_others(observed: lis
 def test_contributed_platforms_are_beside_those_of_the_pool(model: HubDeviceModel) -> None:
     assert len(model.platforms) == 4
     assert len(model.model.states) == len(fitted().states) + 4
+
+
+def test_a_pool_that_holds_the_judged_devices_does_not_flatter_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six devices of the pool, two of each chip, are uploaded as they are; kept in the pool they would be predicted better."""
+
+    def chip(device: str, *about: str) -> str:
+        return f"chip{int(device[1:]) // 2}"
+
+    monkeypatch.setattr(device_model, "silicon", chip)
+    monkeypatch.setattr(refitting, "silicon", chip)
+    observed = [
+        Observation(each.name, networks()[place], float(np.exp(log_ms)))
+        for each in platforms()[2:8]
+        for place, log_ms in zip(each.networks, each.log_ms, strict=True)
+    ]
+    left: list[set[str]] = []
+    real = HubDeviceModel.without
+
+    def without(model: HubDeviceModel, devices: set[str]) -> HubDeviceModel:
+        found = real(model, devices)
+        left.append({chip(each.name.split("/")[0]) for each in found.model.platforms} & {chip(device) for device in devices})
+        return found
+
+    monkeypatch.setattr(HubDeviceModel, "without", without)
+    error, _ = held_out_error(FITTER, observed)
+    monkeypatch.setattr(HubDeviceModel, "without", lambda model, devices: model)
+    leaking, _ = held_out_error(FITTER, observed)
+
+    assert left == [set(), set(), set()]
+    assert error is not None
+    assert leaking is not None
+    assert leaking["mape"] < error["mape"]
 
 
 def test_states_of_another_basis_are_fitted_again(model: HubDeviceModel) -> None:

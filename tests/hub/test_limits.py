@@ -49,6 +49,22 @@ def test_the_wait_is_long_enough() -> None:
     assert limit.wait_s("a") == 0
 
 
+def test_what_an_answer_cost_is_paid_before_the_next_one() -> None:
+    """A burst of 3 at one a second: one taken and 4.5 charged leave -2.5, so that the next waits 3.5 seconds."""
+    clock = Clock()
+    limit = RateLimit("test", 60, burst=3, clock=clock)
+    limit.wait_s("a")
+    limit.charge("a", 4.5)
+
+    assert (limit.wait_s("a"), limit.wait_s("a", 0.0), limit.wait_s("b")) == (4, 3, 0)
+    clock.now_s = 2.6
+    assert (limit.wait_s("a"), limit.wait_s("a", 0.0)) == (1, 0)
+    clock.now_s = 3.5
+    assert limit.wait_s("a") == 0
+    limit.charge("a", -5.0)  # what cost less than was taken gives nothing back
+    assert limit.wait_s("a") == 1
+
+
 def test_no_limit_never_waits() -> None:
     assert not any(RateLimit("test", 0).wait_s("a") for _ in range(1000))
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from latcast.hub.client import Hub
 from latcast.hub.database import HubDatabase
 from latcast.hub.site import ServerSettings
 from latcast.hub.snapshot import drop_snapshot, list_snapshots, make_snapshot, snapshot_file
+from latcast.predictors.hub_bundles import hub_bundle
 from latcast.records import Measurement, Reference
 from latcast.spaces.catalogue import model
 from tests.hub.made_up import device, record
@@ -130,6 +136,57 @@ def test_a_bundle_that_was_fetched_serves_while_the_hub_is_away(
         latcast.load(f"hub:{url}/rock3a/ncnn-2/cpu4/fp32")
     with pytest.raises(UnknownPlatformError, match="names no platform of a hub"):
         latcast.load("hub:https://latcast.example/pixel4")
+
+
+@pytest.mark.parametrize(
+    ("address", "digest", "reason"),
+    [
+        ("http://latcast.example", None, "states no digest"),
+        ("http://10.0.0.1:8765", {}, "states no digest"),
+        ("http://latcast.example", {"sha256": "0" * 64}, "is not the one whose digest"),
+        ("https://latcast.example", {"sha256": "0" * 64}, "is not the one whose digest"),
+        ("http://127.0.0.1", {"sha256": "0" * 64}, "is not the one whose digest"),
+        ("http://latcast.example", {"sha256": hashlib.sha256(b"a bundle").hexdigest()}, ""),
+        ("https://latcast.example", None, ""),
+        ("http://localhost:8765", None, ""),
+        ("http://[::1]:8765", None, ""),
+    ],
+)  # fmt: skip
+def test_a_bundle_has_the_digest_that_its_hub_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, digest: dict[str, str] | None, reason: str
+) -> None:
+    """Without https a hub elsewhere must state one."""
+    monkeypatch.setenv("LATCAST_HOME", str(tmp_path / "home"))
+
+    def answered(request: urllib.request.Request, timeout: float) -> io.BytesIO:
+        if not request.full_url.endswith("/digest"):
+            return io.BytesIO(b"a bundle")
+        if digest is None:
+            raise urllib.error.HTTPError(request.full_url, 404, "Not Found", Message(), io.BytesIO(b"{}"))
+        return io.BytesIO(json.dumps(digest).encode())
+
+    monkeypatch.setattr(urllib.request, "urlopen", answered)
+    name = f"hub:{address}/{PHONE}"
+
+    if reason:
+        with pytest.raises(UnknownPlatformError, match=reason):
+            hub_bundle(name)
+        assert not list(tmp_path.rglob("*.zip"))
+    else:
+        assert hub_bundle(name).read_bytes() == b"a bundle"
+
+
+def test_a_hub_states_the_digest_of_the_bundle_that_it_serves(hub: Hub) -> None:
+    def fetched(path: str) -> bytes:
+        with urllib.request.urlopen(f"{hub.url}/api/bundles/{PHONE}{path}") as answer:
+            content: bytes = answer.read()
+        return content
+
+    content = fetched("")
+
+    assert json.loads(fetched("/digest")) == {
+        "platform": PHONE, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()
+    }  # fmt: skip
 
 
 def test_what_is_no_address_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from latcast.hub.model import LogScaleFitter, LogScaleModel, Observation
-from latcast.hub.plausibility import implausibility, outliers
+from latcast.hub.plausibility import disagreement, implausibility, outliers
 from tests.hub.made_up import NETWORKS, device, record
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
@@ -76,6 +76,27 @@ def test_believed_latencies_judge_a_later_upload() -> None:
 
     assert list(outliers(device("phone", 40.0, [6, 7]), trusted, model())) == [0, 1]
     assert outliers(device("phone", 2.0, [6, 7]), trusted, model()) == {}
+
+
+def test_latencies_that_disagree_together_with_trusted_ones_are_held_together() -> None:
+    """The model knows networks to a factor of 1.1; nine of ten are 1.3 times too long, the tenth is right."""
+    vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
+    records = [*device("phone", 2.6, range(1, 10)), record(10, factor=2.0)]
+
+    found = disagreement(records, vouched, model())
+
+    assert list(found) == list(range(10))
+    assert "9 of 10 latencies" in found[0]
+    assert "1.3 times as long as expected" in found[0]
+
+
+def test_who_agrees_with_trusted_ones_in_most_networks_is_believed() -> None:
+    vouched = {NETWORKS[index].key: 2.0 * (index + 1) for index in range(5)}
+    records = [*device("phone", 2.02, range(1, 6)), *device("phone", 2.6, range(6, 10))]
+
+    assert disagreement(records, vouched, model()) == {}
+    assert disagreement(device("phone", 2.6), {}, model()) == {}
+    assert disagreement(device("phone", 2.6), vouched, None) == {}
 
 
 def test_nothing_is_an_outlier_where_too_little_is_known() -> None:

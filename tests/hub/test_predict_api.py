@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,20 @@ import pytest
 from onnx import TensorProto, helper
 from starlette.testclient import TestClient
 
+from benchmarks.hub.bombs import slow_model, starve
 from latcast.graph.importers import load_graph
 from latcast.graph.writers.onnx import to_onnx
 from latcast.hub import model_forecasts, predict_api
+from latcast.hub.app import make_app
+from latcast.hub.connections import Door
 from latcast.hub.database import HubDatabase
-from latcast.hub.isolation import IsolatedForecasts, Limits, Queue, UnavailableError
+from latcast.hub.isolation import USUAL_CPU_S, IsolatedForecasts, Limits
 from latcast.hub.model_forecasts import ModelAnswer, ModelRequest
+from latcast.hub.site import ServerSettings, Site
 from latcast.predictors.forecast import predict
 from latcast.spaces.models import as_graph
 from tests.corpus.conftest import corpus_files
-from tests.hub.serving import QUICK, client
+from tests.hub.serving import QUICK, client, listening, wait_for
 
 SETTINGS = replace(QUICK, models_per_minute=0, most_platforms=6)
 
@@ -117,7 +122,7 @@ def test_a_body_may_be_compressed_and_must_end(http: TestClient, squeezenet: byt
 
     assert http.post("/api/predict", content=packed, headers={"content-encoding": "gzip"}).status_code == 200
     cut = http.post("/api/predict", content=packed[:-9], headers={"content-encoding": "gzip"})
-    assert (cut.status_code, detail(cut)) == (400, "gzip content that is cut off")
+    assert (cut.status_code, detail(cut)) == (400, "gzip content that is cut off or followed by something else")
     assert http.post("/api/predict", content=b"x", headers={"content-encoding": "br"}).status_code == 400
 
 
@@ -196,9 +201,7 @@ def test_one_address_may_ask_so_often(empty_hub: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("limits", [Limits(wall_s=0.05), Limits(memory_bytes=1 << 23)], ids=["time", "memory"])
 def test_a_model_that_takes_too_much_is_an_answer_of_one_line(tmp_path: Path, limits: Limits) -> None:
     """A chain of 20,000 operators in 0.05 s, or in 8 MiB."""
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8, 32, 32)) for name in ("t0", "t20000")]
-    nodes = [helper.make_node("Relu", [f"t{index}"], [f"t{index + 1}"]) for index in range(20_000)]
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:])), tmp_path / "a.onnx")
+    (tmp_path / "a.onnx").write_bytes(slow_model())
     forecasts = IsolatedForecasts(limits=limits, most_platforms=1)
     try:
         with (tmp_path / "a.onnx").open("rb") as content:
@@ -224,25 +227,123 @@ def test_the_process_that_forks_is_started_again_where_it_was_killed(tmp_path: P
         forecasts.stop()
 
 
-def test_more_than_can_wait_are_told_to_come_again() -> None:
-    async def ask_thrice() -> list[object]:
-        forecasts = IsolatedForecasts(Queue(running=1, waiting=1))
-        go_on = threading.Event()
+def answering(site: Site, monkeypatch: pytest.MonkeyPatch, cpu_s: float) -> tuple[threading.Event, list[str]]:
+    """Has models read without end until an event, each for so much processor time; returns it and the names of those begun."""
+    go_on, begun = threading.Event(), []
 
-        def held(*arguments: object) -> ModelAnswer:
-            go_on.wait(10)
-            return ModelAnswer(200, b"{}")
+    def ask_now(request: ModelRequest, content: Any) -> ModelAnswer:
+        begun.append(request.name)
+        go_on.wait(20)
+        return ModelAnswer(200, gzip.compress(b"{}"), cpu_s=cpu_s)
 
-        forecasts.ask_now = held  # type: ignore[method-assign]
-        asked = [asyncio.create_task(forecasts.ask(ModelRequest(), None)) for _ in range(3)]  # type: ignore[arg-type]
-        await asyncio.sleep(0.05)
+    monkeypatch.setattr(site.models, "ask_now", ask_now)
+    return go_on, begun
+
+
+@pytest.fixture
+def others(sqlite: HubDatabase) -> Iterator[tuple[TestClient, Site]]:
+    """A server that believes the address in a header of a request, and lets each address spend ten models at once."""
+    app = make_app(sqlite, replace(SETTINGS, models_per_minute=30))
+
+    async def addressed(scope: Any, receive: Any, send: Any) -> None:
+        address = dict(scope.get("headers", ())).get(b"x-address", b"local").decode()
+        await app({**scope, "client": (address, 1)}, receive, send)
+
+    with TestClient(addressed, base_url="http://localhost") as found:
+        yield found, app.state.site
+
+
+def ask(http: TestClient, address: str, name: str = "squeezenet1_1") -> Any:
+    return http.post(f"/api/predict?model={name}", headers={"x-address": address})
+
+
+def test_models_of_one_address_are_read_one_after_the_other(
+    others: tuple[TestClient, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http, site = others
+    go_on, begun = answering(site, monkeypatch, 0.1)
+    with ThreadPoolExecutor(8) as pool:
+        mine = [pool.submit(ask, http, "10.0.0.1", f"mine {index}") for index in range(6)]
+        refused = wait_for(lambda: [each for each in mine if each.done()][1:])
+        theirs = [pool.submit(ask, http, f"10.0.0.{index}", f"theirs {index}") for index in (2, 3)]
+        wait_for(lambda: len(begun) == 3)
         go_on.set()
-        return await asyncio.gather(*asked, return_exceptions=True)
 
-    first, second, third = asyncio.run(ask_thrice())
-    assert isinstance(first, ModelAnswer)
-    assert isinstance(second, ModelAnswer)
-    assert isinstance(third, UnavailableError)
+    assert [each.result().status_code for each in refused] == [503]
+    assert sorted(each.result().status_code for each in mine) == [200] * 4 + [503] * 2
+    assert [each.result().status_code for each in theirs] == [200, 200]
+    assert {"theirs 2", "theirs 3"} < set(begun[:3])
+    assert len(begun) == 6
+
+
+def test_processor_time_counts_as_more_models(others: tuple[TestClient, Site], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten at once: the third of eight seconds each, which count as four, owes two; at one in two seconds that is paid in six."""
+    http, site = others
+    answering(site, monkeypatch, 4 * USUAL_CPU_S)[0].set()
+
+    answers = [ask(http, "10.0.0.1") for _ in range(4)]
+
+    assert [each.status_code for each in answers] == [200, 200, 200, 429]
+    assert 5 <= int(answers[3].headers["retry-after"]) <= 6
+    assert ask(http, "10.0.0.2").status_code == 200
+
+
+def test_models_that_wait_are_refused_once_those_before_them_cost_too_much(
+    others: tuple[TestClient, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http, site = others
+    go_on, begun = answering(site, monkeypatch, 12 * USUAL_CPU_S)
+    with ThreadPoolExecutor(3) as pool:
+        mine = [pool.submit(ask, http, "10.0.0.1", str(index)) for index in range(3)]
+        wait_for(lambda: begun)
+        wait_for(lambda: site.models.inside == 1)
+        time.sleep(0.2)
+        go_on.set()
+
+    assert sorted(each.result().status_code for each in mine) == [200, 429, 429]
+    assert len(begun) == 1
+
+
+def test_a_model_killed_by_its_limit_counts_as_much_as_that(tmp_path: Path) -> None:
+    forecasts = IsolatedForecasts(limits=Limits(wall_s=0.05, cpu_s=7), most_platforms=1)
+    content = tmp_path / "a.onnx"
+    content.write_bytes(slow_model())
+    try:
+        with content.open("rb") as file:
+            assert forecasts.ask_now(ModelRequest(), file).cpu_s == 7
+            assert forecasts.ask_now(ModelRequest("squeezenet1_1", "name"), file).cpu_s == 7
+    finally:
+        forecasts.stop()
+
+
+def test_the_processor_time_of_a_model_is_told(http: TestClient, squeezenet: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(squeezenet)
+    with (tmp_path / "a.onnx").open("rb") as file:
+        found = http.app.state.site.models.ask_now(ModelRequest(), file)  # type: ignore[attr-defined]
+
+    assert 0 < found.cpu_s < Limits().cpu_s
+
+
+def test_zeros_packed_densely_are_refused_before_they_are_unpacked(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = answering(http.app.state.site, monkeypatch, 0.0)[1]  # type: ignore[attr-defined]
+
+    refused = http.post("/api/predict", content=gzip.compress(bytes(30_000_000)), headers={"content-encoding": "gzip"})
+
+    assert refused.status_code == 413
+    assert "expected at most 100 times as much; leave out the weights" in detail(refused)
+    assert begun == []
+
+
+@pytest.mark.slow
+def test_a_user_is_answered_nearly_as_fast_while_twelve_bombs_come_from_two_addresses(empty_hub: Path, tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    path.write_bytes(empty_hub.read_bytes())
+    settings = replace(ServerSettings(), refit=False, preload=True, most_platforms=60)
+    with HubDatabase(path) as database, listening(database, settings, Door()) as url:
+        found = starve(url)
+
+    assert found.ratio < 2
+    assert found.bombs == 12
 
 
 def test_what_is_left_when_the_time_is_over_is_said(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

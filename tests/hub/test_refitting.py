@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -59,6 +59,34 @@ def test_a_device_is_held_out_with_all_its_platforms() -> None:
     held_out_error(Spy(), observed(a=1.0, b=2.0, c=5.0))
 
     assert sorted(sorted({"a", "b", "c"} - names) for names in seen) == [["a"], ["b"], ["c"]]
+
+
+def test_devices_of_one_silicon_are_held_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a and b are of one chip; what the model knew of a device before is left out with it."""
+    monkeypatch.setattr(refitting, "silicon", lambda device: {"a": "one", "b": "one"}.get(device, device))
+    fitted: list[set[str]] = []
+    left_out: list[set[str]] = []
+
+    class Spy(LogScaleModel):
+        def without(self, devices: Collection[str]) -> HubModel:
+            left_out.append(set(devices))
+            return self
+
+    class Fitter:
+        name, min_platforms = "spy", 1
+
+        def fit(self, observations: Sequence[Observation], known: HubModel | None = None) -> LogScaleModel:
+            fitted.append({item.platform.split("/")[0] for item in observations})
+            return Spy(**vars(LOG_SCALE.fit(observations)))
+
+        def load(self, content: Mapping[str, Any]) -> LogScaleModel:
+            return LOG_SCALE.load(content)
+
+    held_out_error(Fitter(), observed(a=1.0, b=2.0, c=5.0, d=7.0))
+
+    assert sorted(map(sorted, left_out)) == [["a", "b"], ["c"], ["d"]]
+    assert [names | out for names, out in zip(fitted, left_out, strict=True)] == [set("abcd")] * 3
+    assert not any(names & out for names, out in zip(fitted, left_out, strict=True))
 
 
 def test_with_few_devices_there_is_a_note_instead_of_an_error() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latcast.hub import uploads
 from latcast.hub.uploads import MAX_RECORDS, MalformedUploadError, parse_upload
 from latcast.records import Reference
 from tests.hub.made_up import device, lines, record
@@ -89,6 +90,14 @@ def test_the_line_is_named() -> None:
 def test_too_many_records_are_refused() -> None:
     with pytest.raises(MalformedUploadError, match=f"more than {MAX_RECORDS} records"):
         parse_upload(lines([record(1)] * (MAX_RECORDS + 1)))
+
+
+@pytest.mark.parametrize("line", [b"\n", b" \n", b"{}\n"])
+def test_a_document_of_too_many_lines_is_refused_before_it_is_split(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "_lines", lambda content: pytest.fail("it was split"))
+
+    with pytest.raises(MalformedUploadError, match="8000000 lines, expected at most 1000 records"):
+        parse_upload(line * 8_000_000)
 
 
 def test_a_file_is_known_by_its_hash_and_name_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from latcast.hub.queries import NotFoundError
 from latcast.hub.site import Site, as_json
 from latcast.hub.snapshot import list_snapshots, snapshot_file
 from latcast.hub.tokens import Token
-from latcast.hub.uploads import MAX_BODY_BYTES, MAX_RECORDS, parse_upload, read_body
+from latcast.hub.uploads import MAX_BODY_BYTES, MAX_CONTENT_BYTES, MAX_RECORDS, SEVERAL, parse_upload, unpacked
 
 JSON_LINES = "application/x-ndjson"
 PLATFORM_PATH = "{device}/{runtime}/{unit}/{precision}"
@@ -71,6 +72,7 @@ class Api:
             ("/platforms", self.platforms, "Platforms: those measured here, and those that come with latcast", (422,)),
             ("/platforms/" + PLATFORM_PATH, self.platform, "What is measured and predicted of a platform", (404, 422)),
             ("/bundles/" + PLATFORM_PATH, self.bundle, "The predictor of a platform, for latcast predict --on hub:", (404, 422)),
+            ("/bundles/" + PLATFORM_PATH + "/digest", self.digest, "The size and the SHA-256 of such a predictor", (404, 422)),
             ("/snapshots", self.snapshots, "Versions of all measurements that stay as they are", ()),
             ("/snapshots/{version}/{name}", self.snapshot, "A file of such a version", (404, 422)),
             ("/networks", self.networks, "Networks with their range of latencies", (422,)),
@@ -136,9 +138,15 @@ class Api:
         return await self._cached(("platform", name), lambda: self.site.reader.device_page(name, self.site.forecaster.predict))
 
     async def bundle(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
+        return Response(await self._bundle(f"{device}/{runtime}/{unit}/{precision}"), media_type="application/zip")
+
+    async def digest(self, device: Part, runtime: Part, unit: Part, precision: Part) -> Response:
         name = f"{device}/{runtime}/{unit}/{precision}"
-        content = await self.site.cache.answer(("bundle", name), lambda: self.site.reader.bundle(name))
-        return Response(content, media_type="application/zip")
+        content = await self._bundle(name)
+        return JSONResponse({"platform": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()})
+
+    async def _bundle(self, name: str) -> bytes:
+        return await self.site.cache.answer(("bundle", name), lambda: self.site.reader.bundle(name))
 
     async def snapshots(self) -> Response:
         found = await run_in_threadpool(list_snapshots, self.site.settings.snapshots)
@@ -209,7 +217,7 @@ class Api:
         contributor_id, token = await run_in_threadpool(
             self.site.database.check_token, credentials.credentials if credentials else ""
         )
-        content = await read_body(request.stream(), request.headers.get("content-encoding", "").strip().lower())
+        content = b"".join([portion async for portion in unpacked(request, MAX_CONTENT_BYTES, SEVERAL)])
         answer = await run_in_threadpool(self._store, contributor_id, token, content)
         return JSONResponse(answer)
 

@@ -30,7 +30,7 @@ from latcast.hub.predict_api import MAX_MODEL_BYTES, WITHOUT_WEIGHTS, PredictApi
 from latcast.hub.queries import NotFoundError
 from latcast.hub.site import NoModelError, ServerSettings, Site
 from latcast.hub.tokens import TokenError
-from latcast.hub.uploads import MAX_BODY_BYTES, TooLargeError, UnreadableBodyError
+from latcast.hub.uploads import MAX_BODY_BYTES, SEVERAL, TooLargeError, UnreadableBodyError
 
 _LOG = logging.getLogger("latcast.hub")
 
@@ -100,7 +100,7 @@ def make_app(
                 BodyLimits,
                 limits={
                     "/api/predict": (MAX_MODEL_BYTES, WITHOUT_WEIGHTS),
-                    "/api/measurements": (MAX_BODY_BYTES, "send several uploads"),
+                    "/api/measurements": (MAX_BODY_BYTES, SEVERAL),
                 },
             ),
         ],

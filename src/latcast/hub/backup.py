@@ -11,23 +11,24 @@ import gzip
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table, func, insert, select, text
+from sqlalchemy import String, Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
-from latcast.errors import HubError
+from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
+from latcast.errors import HubError, LatcastError
 from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
 from latcast.hub.migrations import newest
-from latcast.hub.schema import METADATA
+from latcast.hub.schema import METADATA, QuarantineRow
 from latcast.measure.environment import utc_now
-from latcast.reading import parse_json
+from latcast.reading import parse_json, read_lines
+from latcast.records import Measurement, Platform
 
 SCHEMA = 1
 
@@ -125,7 +126,7 @@ def restore(path: Path, database: HubDatabase, watch: Watch = lambda done: None)
         watch: Told how many rows are read.
 
     Raises:
-        HubError: The hub is not empty, or the file is damaged, cut off, none, or of a newer latcast.
+        HubError: The hub is not empty, or the file is damaged, cut off, no regular file, or of a newer latcast.
     """
     tables = {table.name: table for table in _tables()}
     digest = hashlib.sha256()
@@ -139,6 +140,8 @@ def restore(path: Path, database: HubDatabase, watch: Watch = lambda done: None)
         head: Any = next(content, (b"", None))[1]
         if not isinstance(head, dict) or "latcast_hub_backup" not in head:
             raise HubError(f"{path} is no backup of a hub")
+        if type(head["latcast_hub_backup"]) is not int:
+            raise HubError(f"{path} is damaged: its schema is no whole number; take another backup")
         if head["latcast_hub_backup"] > SCHEMA or str(head.get("tables", "")) > newest():
             raise HubError(f"{path} was made by latcast {head.get('latcast')}, whose tables are newer; update latcast")
         waiting: dict[str, list[dict[str, Any]]] = {}
@@ -147,9 +150,9 @@ def restore(path: Path, database: HubDatabase, watch: Watch = lambda done: None)
             if isinstance(found, dict):
                 end = found
                 continue
-            if end is not None or not (isinstance(found, list) and len(found) == 2 and found[0] in tables):
+            name, values = found if isinstance(found, list) and len(found) == 2 else (None, None)
+            if end is not None or not isinstance(name, str) or name not in tables or not isinstance(values, dict):
                 raise HubError(f"{path} is damaged: a line is no row of a known table")
-            name, values = found
             digest.update(line)
             counts[name] = counts.get(name, 0) + 1
             waiting.setdefault(name, []).append({key: _value(value, tables[name], key) for key, value in values.items()})
@@ -159,26 +162,60 @@ def restore(path: Path, database: HubDatabase, watch: Watch = lambda done: None)
         _write(session, tables, waiting)
         if end is None or end.get("rows") != counts or end.get("sha256") != digest.hexdigest():
             raise HubError(f"{path} is damaged or cut off; take another backup")
+        _check_records(session)
         _continue_numbering(session)
     watch(sum(counts.values()))
     return Backup(str(head.get("made_at")), str(head.get("latcast")), counts, digest.hexdigest())
 
 
 def _content(path: Path) -> Iterator[tuple[bytes, Any]]:
-    try:
-        with gzip.open(path, "rb") as file:
-            for line in file:
-                yield line, parse_json(line, f"a line of {path}", error=HubError)
-    except (OSError, EOFError, zlib.error) as problem:
-        said = getattr(problem, "strerror", None) or str(problem)
-        raise HubError(f"cannot read the backup {path}: {said}") from problem
+    """Each line with its JSON value."""
+    for number, line in read_lines(path, error=HubError):
+        yield line + b"\n", parse_json(line, f"{path}:{number}", error=HubError)
 
 
-def _value(value: Any, table: Table, column: str) -> Any:
-    if column not in table.columns:
-        raise HubError(f"the backup has a column '{column}' in {table.name}, which this latcast does not know; update latcast")
-    is_bytes = isinstance(value, dict) and set(value) == {"base64"} and table.columns[column].type.python_type is bytes
-    return base64.b64decode(value["base64"]) if is_bytes else value
+def _value(value: Any, table: Table, name: str) -> Any:
+    """A value as the database takes it.
+
+    Raises:
+        HubError: The table has no such column, or the column takes no such value.
+    """
+    if name not in table.columns:
+        raise HubError(f"the backup has a column '{name}' in {table.name}, which this latcast does not know; update latcast")
+    column = table.columns[name]
+    kind = column.type.python_type
+    if kind is bytes and isinstance(value, dict) and isinstance(value.get("base64"), str):
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except ValueError as problem:
+            raise HubError(f"the backup has bytes in {table.name}.{name} that are not base64; take another backup") from problem
+    allowed: tuple[type, ...] = {dict: (dict, list), float: (int, float)}.get(kind, (kind,))
+    fits = column.nullable if value is None else type(value) in allowed
+    if not fits or (isinstance(column.type, String) and len(value or "") > (column.type.length or len(value or ""))):
+        raise HubError(
+            f"the backup has {str(value)[:40]!r} in {table.name}.{name}, which does not fit there; take another backup"
+        )
+    return value
+
+
+def _check_records(session: Session) -> None:
+    """Reads every platform, network and measurement, those in quarantine too, as all that uses them does.
+
+    Raises:
+        HubError: One of them is malformed.
+    """
+    readers: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+        (PlatformRow, lambda row: Platform.parse(row.id)),
+        (ReferenceRow, stored_reference),
+        (MeasurementRow, stored_measurement),
+        (QuarantineRow, lambda row: Measurement.from_json(row.record)),
+    )
+    for table, read in readers:
+        for row in session.scalars(select(table).execution_options(yield_per=PORTION)):
+            try:
+                read(row)
+            except (LatcastError, AttributeError, TypeError, ValueError) as problem:
+                raise HubError(f"the backup has a malformed row in {table.__tablename__}: {problem}") from problem
 
 
 def _write(session: Session, tables: Mapping[str, Table], waiting: dict[str, list[dict[str, Any]]]) -> None:

@@ -2,7 +2,8 @@
 
 A record is one vote of its contributor. Of what several contributors say of one cell (a network on a platform) the median counts,
 of each the median of its own records. Where contributors whom the administrator trusts say something, all others together count
-half as much as they do, so that they cannot carry a median beyond what trusted ones measured.
+half as much as they do, so that they cannot carry a median beyond what trusted ones measured. Where no trusted one does and
+groups of contributors contradict each other, each group counts as one, however many it has: a stranger can be many.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ OTHERS_SHARE = 0.5
 FEWEST_NETWORKS = 4
 """Networks of a platform that nobody trusted measured, from which on it counts in what is said of a network over platforms: the
 fewest that a device model can check against each other."""
+
+AGREEMENT = 1.25
+"""Contributors whose latencies of a cell lie within this factor of each other are a group; they agree with a figure within its
+square root of theirs."""
+
+FEWEST_AGREEING, LEAST_SHARE = 2, 0.1
+"""Contributors, and their share of a cell's, that a group needs to contradict another one."""
 
 _NOBODY = -1
 """In place of a contributor: measurements that were in the store before it became a hub, the administrator's own."""
@@ -52,6 +60,9 @@ class Cells:
         weight: What the cell counts beside the network's others.
         trusted: Whether a trusted contributor measured it.
         contributor: Number of the one of its contributors who came first.
+        contributors: Number of contributors.
+        agreeing: Number of them who agree with ``latency_ms``.
+        low_ms, high_ms: Medians of the fastest and the slowest group where groups contradict each other; else ``latency_ms``.
     """
 
     platforms: tuple[str, ...]
@@ -65,6 +76,10 @@ class Cells:
     weight: np.ndarray
     trusted: np.ndarray
     contributor: np.ndarray
+    contributors: np.ndarray
+    agreeing: np.ndarray
+    low_ms: np.ndarray
+    high_ms: np.ndarray
 
     @classmethod
     def of(
@@ -94,7 +109,9 @@ class Cells:
         vote_trusted[vote_of] = np.array(trusted, dtype=bool)
         cells, cell_of = np.unique(vote_cell, return_inverse=True)
         count = len(cells)
-        latency = grouped_median(cell_of, vote_ms, held_back(cell_of, vote_trusted, np.ones(len(votes)), count), count)
+        voice, low_ms, high_ms = voices(cell_of, vote_ms, vote_trusted, count)
+        latency = grouped_median(cell_of, vote_ms, held_back(cell_of, vote_trusted, voice, count), count)
+        agrees = np.abs(np.log(vote_ms / latency[cell_of])) <= np.log(AGREEMENT) / 2
         cell_network = cells % max(len(network_names), 1)
         # Of a network over platforms each contributor counts once, divided among the platforms it measured the network on.
         vote_network = cell_network[cell_of]
@@ -119,7 +136,18 @@ class Cells:
             np.bincount(cell_of, share, minlength=count),
             np.bincount(cell_of, vote_trusted, minlength=count) > 0,
             first,
+            np.bincount(cell_of, minlength=count),
+            np.bincount(cell_of, agrees, minlength=count).astype(np.int64),
+            np.where(low_ms > 0, low_ms, latency),
+            np.where(high_ms > 0, high_ms, latency),
         )
+
+    @cached_property
+    def dispute(self) -> np.ndarray:
+        """(platforms,) factor, at least 1, by which the shown latencies of a platform may be off either way, as its contributors
+        contradict each other: the median over its networks."""
+        reach = np.sqrt(self.high_ms / self.low_ms)
+        return grouped_median(self.platform, reach, np.ones(len(reach)), len(self.platforms))
 
     @cached_property
     def counting(self) -> np.ndarray:
@@ -162,6 +190,44 @@ def _coded(names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
     found = tuple(sorted(set(names)))
     place = {name: index for index, name in enumerate(found)}
     return found, np.fromiter((place[name] for name in names), dtype=np.int64, count=len(names))
+
+
+def voices(cell: np.ndarray, value: np.ndarray, trusted: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lets each group of contributors count as one where groups contradict each other and no trusted contributor decides.
+
+    Args:
+        cell: (votes,) index.
+        value: (votes,) latency.
+        trusted: (votes,) whether each is a trusted contributor's.
+        cells: How many cells there are.
+
+    Returns:
+        (votes,) weights, and (cells,) the medians of the fastest and of the slowest group; 0 where nothing is contradicted.
+    """
+    weight, low, high = np.ones(len(value)), np.zeros(cells), np.zeros(cells)
+    order = np.lexsort((value, cell))
+    count = np.bincount(cell, minlength=cells)
+    end = np.cumsum(count)
+    undecided = (count >= 2 * FEWEST_AGREEING) & (np.bincount(cell, trusted, minlength=cells) == 0)
+    for each in np.flatnonzero(undecided).tolist():
+        rows = order[end[each] - count[each] : end[each]]
+        groups = [group for group in _groups(rows, value) if len(group) >= max(FEWEST_AGREEING, LEAST_SHARE * len(rows))]
+        if len(groups) > 1:
+            weight[rows] = 0.0
+            for group in groups:
+                weight[group] = 1 / len(group)
+            low[each], high[each] = np.median(value[groups[0]]), np.median(value[groups[-1]])
+    return weight, low, high
+
+
+def _groups(rows: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
+    """Rows of rising values in groups within :data:`AGREEMENT` of each other, from the lowest one on."""
+    groups = []
+    while len(rows):
+        inside = value[rows] <= value[rows[0]] * AGREEMENT
+        groups.append(rows[inside])
+        rows = rows[~inside]
+    return groups
 
 
 def held_back(group: np.ndarray, trusted: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:

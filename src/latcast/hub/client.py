@@ -70,14 +70,18 @@ class Hub:
         for item in self._portions("measurements", platform=platform, network=network):
             yield Measurement.from_json({name: value for name, value in item.items() if name != "id"})
 
-    def forecast(self, measured: Mapping[Reference, float], networks: list[Reference]) -> dict[str, dict[str, float | None]]:
-        """Networks on a device of which some latencies (ms) are known, by the hub's model; keys of networks to forecasts."""
+    def forecast(self, measured: Mapping[Reference, float], networks: list[Reference]) -> dict[str, dict[str, Any]]:
+        """Networks on a device of which some latencies (ms) are known, by the hub's model; keys of networks to forecasts.
+
+        Where the model has none the figures are None and ``reason`` says why.
+        """
         content = {
             "measured": {reference.key: latency_ms for reference, latency_ms in measured.items()},
             "networks": [reference.key for reference in networks],
         }
         found = self._json("/api/predict", content=json.dumps(content).encode())
-        return {item["key"]: {name: item[name] for name in ("latency_ms", "low_ms", "high_ms")} for item in found["predictions"]}
+        names = ("latency_ms", "low_ms", "high_ms", "reason")
+        return {item["key"]: {name: item[name] for name in names} for item in found["predictions"]}
 
     def load(self, platform: str) -> PlatformPredictor:
         """The predictor of a platform of the hub: networks are predicted here, and none is sent there."""

@@ -6,6 +6,7 @@ A layer below the application, as a connection that never sends a request never 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from contextlib import suppress
@@ -32,6 +33,8 @@ LINGERING_S = 2.0
 """For which the rest of a refused body is read and dropped, so that its sender sees the answer."""
 
 MAX_HEADER_BYTES = 16_384
+
+WARNING_S = 60.0
 
 MAX_CONNECTIONS = 1000
 """Of all addresses; beyond it every request is answered with 503."""
@@ -192,9 +195,30 @@ class LimitedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn may not be 
         self._looking = self.loop.call_later(STALLED_S, self._look)
 
 
+class SeldomWarnings(logging.Filter):
+    """Lets the same warning through once in :data:`WARNING_S`, so that strangers' broken requests do not fill a log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written; errors always are."""
+        if record.levelno > logging.WARNING:
+            return True
+        text, last_s = str(record.msg), self._last_s.get(str(record.msg))
+        if last_s is not None and record.created < last_s + WARNING_S:
+            return False
+        self._last_s[text] = record.created
+        return True
+
+
 def server_options(door: Door) -> dict[str, Any]:
     """Options of ``uvicorn.Config`` that hold the limits of connections; the process may then open as many files as it needs."""
     _allow_files()
+    log = logging.getLogger("uvicorn.error")
+    if not any(isinstance(each, SeldomWarnings) for each in log.filters):
+        log.addFilter(SeldomWarnings())
     return {
         "http": type("DoorProtocol", (LimitedProtocol,), {"door": door}),
         "ws": "none",

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session
@@ -21,7 +22,7 @@ from latcast.hub.cells import read_cells
 from latcast.hub.migrations import migrate
 from latcast.hub.model import HubModel, Observation
 from latcast.hub.moderation import ModeratedStore
-from latcast.hub.plausibility import contradictions, implausibility, outliers
+from latcast.hub.plausibility import contradictions, disagreement, implausibility, outliers
 from latcast.hub.schema import (
     REASON_LENGTH,
     ContributionRow,
@@ -232,8 +233,11 @@ class HubDatabase(ModeratedStore, SharedModelStore):
             believed = read_cells(session, platform=platform).by_platform().get(platform, {})
             found = outliers(listed, believed, model)
             if believed and (contributor is None or not contributor.trusted):
-                others = read_cells(session, platform=platform, without=contributor_id).by_platform().get(platform, {})
-                found = {**contradictions(listed, others), **found}
+                others = read_cells(session, platform=platform, without=contributor_id)
+                known = others.by_platform().get(platform, {})
+                vouched = {others.networks[others.network[row]] for row in np.flatnonzero(others.trusted)}
+                beside = disagreement(listed, {key: known[key] for key in vouched}, model)
+                found = {**beside, **contradictions(listed, known), **found}
             reasons.update({indices[position]: reason for position, reason in found.items()})
         return reasons
 

@@ -14,7 +14,7 @@ import math
 import signal as signals
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -156,6 +156,21 @@ class HubDeviceModel:
     def connected(self, key: str) -> bool:
         """See :class:`~latcast.hub.model.HubModel`."""
         return key in self.networks.row
+
+    def knows(self, key: str) -> bool:
+        """See :class:`~latcast.hub.model.HubModel`."""
+        return key in self.networks.row or self.screen.knows(key)
+
+    def without(self, devices: Collection[str]) -> HubDeviceModel:
+        """See :class:`~latcast.hub.model.HubModel`; what the pool has learned of kinds of units stays as it is."""
+        dies = {silicon(device, "", kind) for device in devices for kind in (*self.pool.kinds, "")}
+        rows = [
+            row
+            for row, each in enumerate(self.pool.platforms)
+            if each.silicon not in dies and Platform.parse(each.name).device not in devices
+        ]
+        platforms = tuple(self.pool.platforms[row] for row in rows)
+        return replace(self, pool=replace(self.pool, platforms=platforms, states=self.pool.states[rows]))
 
     def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`."""

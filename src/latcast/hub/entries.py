@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
 from latcast.hub.comparable import MAIN_GROUP
-from latcast.hub.model import Forecast
+from latcast.hub.model import Forecast, HubModel
 from latcast.predictors.bundle_index import LOCAL, IndexEntry, available_platforms
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import network_named
@@ -36,24 +37,26 @@ def unmeasured_json(entry: IndexEntry) -> dict[str, Any]:
 
 
 @cache
-def _published() -> tuple[Mapping[str, str], frozenset[str]]:
-    """Reference key to the name of each network that latcast knows by a name, and these names."""
-    names = [each.name for each in models()]
-    return {network_named(name).key: name for name in names}, frozenset(name.rpartition("/")[2] for name in names)
+def _published() -> Mapping[str, str]:
+    """Reference key to the name of each network that latcast knows by a name."""
+    return {network_named(each.name).key: each.name for each in models()}
 
 
-def named(reference: Reference) -> Reference:
-    """A network under the name that it has for everybody.
+def named(references: Iterable[Reference]) -> dict[str, Reference]:
+    """Networks by key, each under the name that it has for everybody.
 
-    A published network has that of the catalogue, whatever the first uploader called it. Another network that was given the
-    name of a published one has the beginning of its key behind it.
+    A published network has that of the catalogue, whatever its first uploader called it; any other network that of its uploader.
+    Where several have one name, those that the catalogue does not call so have their space and the beginning of their key behind.
     """
-    by_key, names = _published()
-    name = by_key.get(reference.key)
-    if name is None:
-        said = reference.name or reference.key
-        name = f"{said} ({reference.space}, {reference.key[:6]})" if said in names else said
-    return replace(reference, name=name)
+    listed, published = list(references), _published()
+    names = {item.key: published.get(item.key) or item.name or item.key for item in listed}
+    count = Counter(names.values())
+    found = {}
+    for item in listed:
+        name = names[item.key]
+        alone = count[name] == 1 or item.key in published
+        found[item.key] = replace(item, name=name if alone else f"{name} ({item.space}, {item.key[:6]})")
+    return found
 
 
 def network_json(reference: Reference) -> dict[str, Any]:
@@ -66,10 +69,31 @@ def forecast_json(forecast: Forecast) -> dict[str, float]:
     return {"latency_ms": forecast.latency_ms, "low_ms": forecast.low_ms, "high_ms": forecast.high_ms}
 
 
-def forecasts_json(references: Sequence[Reference], forecasts: Mapping[str, Forecast]) -> list[dict[str, Any]]:
-    """Predictions in the order that they were asked for; null figures where the model has none."""
+def forecasts_json(
+    references: Sequence[Reference], forecasts: Mapping[str, Forecast], reason: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Predictions in the order that they were asked for; where there is none, null figures and the ``reason`` for a key."""
     nothing = {"latency_ms": None, "low_ms": None, "high_ms": None}
     return [
-        {**network_json(item), **(forecast_json(forecasts[item.key]) if item.key in forecasts else nothing)}
+        {**network_json(item), **forecast_json(forecasts[item.key]), "reason": None}
+        if item.key in forecasts
+        else {**network_json(item), **nothing, "reason": reason(item.key)}
         for item in references
     ]
+
+
+def why_not_predicted(model: HubModel | None, key: str, measured: Iterable[str]) -> str:
+    """Why a model predicts nothing of a network on a platform, in words for its user.
+
+    Args:
+        model: It; None while there is none.
+        key: Of the network.
+        measured: Keys of the networks measured on the platform.
+    """
+    if model is None:
+        return "no model has been fitted yet"
+    if not model.knows(key):
+        return "it is new: nothing of it was there when the model was fitted; the next fit takes it up"
+    if not any(model.knows(each) for each in measured):
+        return "the model knows none of the networks measured on this platform yet; the next fit takes them up"
+    return "nothing tells its scale: no platform ran both it and a network measured on this one"

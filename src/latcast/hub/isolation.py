@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import IO
 
 from latcast.errors import HubError
@@ -42,25 +42,21 @@ _DATABASE = "LATCAST_HUB_DATABASE"
 FIRST_LOOK_S = 5.0
 """For which the first model waits for the hub's own platforms; those that are not there by then follow."""
 
+RUNNING = 4
+"""Models that are read at once."""
+
+USUAL_CPU_S = 2.0
+"""Processor time of a usual model."""
+
+NICER_EACH_S, NICER_BY = 0.2, 2
+"""After each such time of the processor a model's priority falls by so much, so that one that has just begun goes first."""
+
 REST = 5
 """Times as long as it has looked at the hub it does not look again, however much is uploaded."""
 
 
 class UnavailableError(HubError):
     """What would answer cannot now."""
-
-
-@dataclass(frozen=True)
-class Queue:
-    """How many models at once.
-
-    Attributes:
-        running: Processes.
-        waiting: That wait for one; further ones are refused.
-    """
-
-    running: int = max(1, min(4, os.cpu_count() or 1))
-    waiting: int = 8
 
 
 @dataclass(frozen=True)
@@ -89,37 +85,31 @@ class IsolatedForecasts:
     """The server's end: hands models over, one process each, and waits for what they say.
 
     Args:
-        queue: How many at once.
-        limits: Of each.
+        limits: Of each model.
         most_platforms: Only so many of those that come with latcast are loaded; all where None.
         database: URL of a hub, whose own platforms are predicted on too.
     """
 
-    def __init__(
-        self, queue: Queue | None = None, limits: Limits | None = None, most_platforms: int | None = None, database: str = ""
-    ) -> None:
+    def __init__(self, limits: Limits | None = None, most_platforms: int | None = None, database: str = "") -> None:
         self._database = database
-        self._queue = queue or Queue()
         self._limits = limits or Limits()
         self._most = most_platforms
-        self._places = asyncio.Semaphore(self._queue.running)
+        self._places = asyncio.Semaphore(RUNNING)
         self.inside = 0
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     async def ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """What a process of its own finds out about a model.
+        """What a process of its own finds out about a model, as soon as fewer than :data:`RUNNING` others are being read.
 
         Args:
             request: What is asked.
             content: The model's file; it is not read here.
 
         Raises:
-            UnavailableError: Too many wait already, or the platforms cannot be loaded.
+            UnavailableError: The platforms cannot be loaded.
         """
-        if self.inside >= self._queue.running + self._queue.waiting:
-            raise UnavailableError(f"{self.inside} models are being read already; try again in a few seconds")
         self.inside += 1
         try:
             async with self._places:
@@ -144,7 +134,7 @@ class IsolatedForecasts:
         try:
             return ModelAnswer.from_bytes(said[len(_BEGUN) :])
         except ValueError:
-            return ModelAnswer(422, json.dumps({"detail": self._limits.exceeded}).encode())
+            return ModelAnswer(422, json.dumps({"detail": self._limits.exceeded}).encode(), cpu_s=self._limits.cpu_s)
 
     def _said(self, request: ModelRequest, content: IO[bytes]) -> bytes:
         """What a child wrote until it ended; nothing where none was forked."""
@@ -296,7 +286,8 @@ def main(limits: Limits, most_platforms: int | None, database: str) -> None:
                     _limit(limits)
                     with server.makefile("rb") as lines:
                         request = json.loads(lines.readline())
-                    server.sendall(answered(request, content, platforms.known).to_bytes())
+                    answer = answered(request, content, platforms.known)
+                    server.sendall(replace(answer, cpu_s=time.process_time()).to_bytes())
                 code = 0
             finally:
                 os._exit(code)
@@ -308,6 +299,8 @@ def _limit(limits: Limits) -> None:
     import resource
 
     signal.setitimer(signal.ITIMER_REAL, limits.wall_s)
+    signal.signal(signal.SIGPROF, lambda number, frame: os.nice(NICER_BY))
+    signal.setitimer(signal.ITIMER_PROF, NICER_EACH_S, NICER_EACH_S)
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

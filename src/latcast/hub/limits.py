@@ -95,14 +95,21 @@ class BodyLimits:
         if stated.isdigit() and int(stated[:20]) > most_bytes:
             await _refuse(send, 413, text, ((b"connection", b"close"),))
             return
-        size, ends_s = 0, time.monotonic() + BODY_S
+        size, begun_s = 0, 0.0
 
         async def limited() -> MutableMapping[str, Any]:
-            nonlocal size
+            nonlocal size, begun_s
+            begun_s = begun_s or time.monotonic()
+            allowed_s = begun_s + min(BODY_S, BODY_GRACE_S + size / LEAST_BYTES_PER_S) - time.monotonic()
             try:
-                message = await asyncio.wait_for(receive(), None if size < 0 else max(0.01, ends_s - time.monotonic()))
+                message = await asyncio.wait_for(receive(), None if size < 0 else max(0.01, allowed_s))
             except asyncio.TimeoutError:
-                raise UnreadableBodyError(f"the body took longer than {BODY_S:.0f} s to arrive; send less at once") from None
+                rate = f"{LEAST_BYTES_PER_S / 1000:.0f} kB/s"
+                raise UnreadableBodyError(
+                    f"the body arrives too slowly, expected at least {rate} and all of it in {BODY_S:.0f} s; send less at once"
+                ) from None
+            if size >= 0 and message["type"] == "http.disconnect" and scope["method"] not in ("GET", "HEAD"):
+                raise UnreadableBodyError("the connection ended before the body was there; send it again")
             size += len(message.get("body", b""))
             if size > most_bytes:
                 raise TooLargeError(text)
@@ -126,6 +133,9 @@ async def _refuse(send: Send, status: int, text: str, headers: tuple[tuple[bytes
 
 BODY_S = 60.0
 """In which a body must arrive."""
+
+BODY_GRACE_S, LEAST_BYTES_PER_S = 10.0, 10_000.0
+"""A body that arrives more slowly than that is waited for so long."""
 
 MAX_USUAL_BYTES = 65_536
 """Of a body, on routes that take no files."""
@@ -161,3 +171,10 @@ class RateLimit:
             allowed = left >= cost
             bucket[0], bucket[1] = left - cost if allowed else left, now_s
         return 0 if allowed else max(1, math.ceil((cost - left) / self.per_second))
+
+    def charge(self, address: str, cost: float) -> None:
+        """Takes what answering an address has cost; where it has less left, its next request waits until that is paid."""
+        if self._table is not None and cost > 0:
+            self.wait_s(address, 0.0)  # adds up what has come back until now
+            with self._table.row(address, self._clock()) as (bucket, _):
+                bucket[0] -= cost

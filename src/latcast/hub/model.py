@@ -8,7 +8,7 @@ where two groups of platforms ran no common network, nothing is said of the netw
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -75,6 +75,12 @@ class HubModel(Protocol):
 
     def connected(self, key: str) -> bool:
         """Whether the kernels of a network are known, through which it compares with every other such network."""
+
+    def knows(self, key: str) -> bool:
+        """Whether anything of a network was there when the model was fitted."""
+
+    def without(self, devices: Collection[str]) -> HubModel:
+        """The model without what it knew of some devices before the fit, and of all others of their silicon."""
 
     def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
         """What a platform of the pool says of networks; of those whose kernels are known."""
@@ -149,6 +155,14 @@ class LogScaleModel:
     def connected(self, key: str) -> bool:
         """See :class:`~latcast.hub.model.HubModel`: no kernels are known here."""
         return False
+
+    def knows(self, key: str) -> bool:
+        """See :class:`~latcast.hub.model.HubModel`."""
+        return key in self.level
+
+    def without(self, devices: Collection[str]) -> HubModel:
+        """See :class:`~latcast.hub.model.HubModel`: it knew nothing before."""
+        return self
 
     def by(self, forecast: DeviceForecast, keys: Sequence[str]) -> dict[str, Forecast]:
         """See :class:`~latcast.hub.model.HubModel`."""

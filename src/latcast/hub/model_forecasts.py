@@ -88,16 +88,19 @@ class ModelAnswer:
         body: JSON; gzip of it where that was asked for and the status is 200.
         key: Hash of the model's shapes; empty where it could not be read.
         packed: The shapes, where they are to be shared.
+        cpu_s: Processor time that the process took.
     """
 
     status: int
     body: bytes
     key: str = ""
     packed: bytes = b""
+    cpu_s: float = 0.0
 
     def to_bytes(self) -> bytes:
         """As it goes from process to process: a line of JSON, then the body."""
-        head = {"status": self.status, "key": self.key, "packed": base64.b64encode(self.packed).decode()}
+        packed = base64.b64encode(self.packed).decode()
+        head = {"status": self.status, "key": self.key, "packed": packed, "cpu_s": self.cpu_s}
         return json.dumps(head).encode() + b"\n" + self.body
 
     @classmethod
@@ -111,7 +114,8 @@ class ModelAnswer:
         if not newline:
             raise ValueError("an answer that is cut off")
         found = json.loads(head)
-        return cls(int(found["status"]), body, str(found["key"]), base64.b64decode(found["packed"]))
+        packed = base64.b64decode(found["packed"])
+        return cls(int(found["status"]), body, str(found["key"]), packed, float(found["cpu_s"]))
 
 
 @dataclass(frozen=True)

@@ -153,3 +153,35 @@ def contradictions(measurements: Sequence[Measurement], others: Mapping[str, flo
                 f"a factor of {max(item.latency_ms / known_ms, known_ms / item.latency_ms):.3g} away"
             )
     return found
+
+
+def disagreement(measurements: Sequence[Measurement], vouched: Mapping[str, float], model: HubModel | None) -> dict[int, str]:
+    """Holds the network latencies of an upload on one platform where most of them disagree with trusted contributors.
+
+    Latencies that are too long by a factor which each of them alone might have differ together from what trusted ones measured.
+
+    Args:
+        measurements: Records of one platform from one upload of a contributor who is not trusted.
+        vouched: Latencies (ms) of that platform's networks as trusted contributors measured them, by reference key.
+        model: The model that serves, whose intervals they are held against.
+
+    Returns:
+        The reason by index: of all of the network latencies, or of none.
+    """
+    stated = {index: item for index, item in enumerate(measurements) if item.ok and item.role == "network"}
+    if model is None or len(vouched) < MIN_KNOWN or not stated:
+        return {}
+    expected = model.predict([item.reference for item in stated.values()], vouched, measurements[next(iter(stated))].platform)
+    factors, outside = [], 0
+    for item in stated.values():
+        forecast = expected.get(item.reference.key)
+        if forecast is not None and item.latency_ms is not None:
+            factors.append(item.latency_ms / forecast.latency_ms)
+            outside += not forecast.low_ms <= item.latency_ms <= forecast.high_ms
+    if len(factors) < MIN_KNOWN or 2 * outside <= len(factors):
+        return {}
+    reason = (
+        f"{outside} of {len(factors)} latencies of this upload lie outside the interval that trusted contributors' latencies "
+        f"give for this platform, {float(np.median(factors)):.3g} times as long as expected"
+    )
+    return dict.fromkeys(stated, reason)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
-import zlib
-from typing import IO, Annotated
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import IO, Annotated, Any
+from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -14,12 +19,12 @@ from starlette.concurrency import run_in_threadpool
 
 from latcast.errors import HubError
 from latcast.hub.api import says
-from latcast.hub.isolation import UnavailableError
+from latcast.hub.isolation import USUAL_CPU_S, UnavailableError
 from latcast.hub.limits import RateLimit, TooOftenError, address_of
 from latcast.hub.model_forecasts import MAX_KERNELS, ModelRequest
 from latcast.hub.queries import NotFoundError
 from latcast.hub.site import ForecastRequest, Site, forecast
-from latcast.hub.uploads import TooLargeError, UnreadableBodyError
+from latcast.hub.uploads import unpacked
 
 MAX_MODEL_BYTES = 32_000_000
 """Of a model's file, after decompression too. Weights are not needed: the page leaves them out, and so may others."""
@@ -29,8 +34,8 @@ MAX_LATENCIES_BYTES = 1_000_000
 
 WITHOUT_WEIGHTS = "leave out the weights, as the page does: only shapes are looked at"
 
-BODIES, BODIES_OF_ONE = 32, 4
-"""Models that may be arriving at once, and those of one address."""
+PLACES, PLACES_OF_ONE = 256, 4
+"""Requests that may arrive, wait or be answered at once, and those of one address: of these a single one is being answered."""
 
 COST_OF_KERNELS = 0.25
 """Of a look at one platform, where all of them cost 1."""
@@ -62,7 +67,8 @@ class PredictApi:
     def __init__(self, site: Site) -> None:
         self.site = site
         self._rate = RateLimit("models", site.settings.models_per_minute, burst=max(10, site.settings.models_per_minute // 3))
-        self._arriving: dict[str, int] = {}
+        self._inside: Counter[str] = Counter()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def router(self) -> APIRouter:
         """The route, below ``/api``."""
@@ -94,11 +100,11 @@ class PredictApi:
         top: Top = 15,
         share: Share = False,
     ) -> Response:
+        address = address_of(request.scope)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
-            return await self._of_latencies(request)
-        wait_s = self._rate.wait_s(address_of(request.scope), COST_OF_KERNELS if kernels is not None else 1.0)
-        if wait_s:
-            raise TooOftenError(wait_s)
+            return await self._of_latencies(request, address)
+        cost = COST_OF_KERNELS if kernels is not None else 1.0
+        self._take(address, cost)
         wanted = ModelRequest(
             name=model or name,
             source="name" if model else "shapes" if shared else "file",
@@ -109,27 +115,39 @@ class PredictApi:
             share=share,
             compressed="gzip" in request.headers.get("accept-encoding", ""),
         )
-        with tempfile.TemporaryFile(prefix="latcast-") as file:
+        with self._place(address), tempfile.TemporaryFile(prefix="latcast-") as file:
             if shared:
                 file.write(await self._shapes(shared))
-            elif not model:
-                await self._receive(request, file)
+            elif not model and not await _spool(request, file, MAX_MODEL_BYTES):
+                raise HubError("no model in the request; send an ONNX or TFLite file, or name a published network with model=")
             file.flush()
-            answer = await self.site.models.ask(wanted, file)
+            async with self._turn(address):
+                answer = await self.site.models.ask(wanted, file)
+                self._rate.charge(address, answer.cpu_s / USUAL_CPU_S - cost)
         if answer.packed:
             await run_in_threadpool(self.site.database.share_model, answer.key, answer.packed)
         encoded = {"content-encoding": "gzip"} if wanted.compressed and answer.status == 200 else {}
         return Response(answer.body, answer.status, {**encoded, "vary": "accept-encoding"}, media_type="application/json")
 
-    async def _of_latencies(self, request: Request) -> Response:
-        with tempfile.TemporaryFile(prefix="latcast-") as file:
-            await spool(request, file, MAX_LATENCIES_BYTES)
+    async def _of_latencies(self, request: Request, address: str) -> Response:
+        self._take(address, COST_OF_KERNELS)
+        with self._place(address), tempfile.TemporaryFile(prefix="latcast-") as file:
+            await _spool(request, file, MAX_LATENCIES_BYTES)
             file.seek(0)
             try:
                 wanted = _LATENCIES.validate_json(file.read())
             except ValidationError as problem:
                 raise RequestValidationError(problem.errors()) from problem
-        return JSONResponse(await run_in_threadpool(forecast, self.site, wanted))
+            async with self._turn(address):
+                found, cpu_s = await run_in_threadpool(self._forecast, wanted)
+                self._rate.charge(address, cpu_s / USUAL_CPU_S - COST_OF_KERNELS)
+        return JSONResponse(found)
+
+    def _forecast(self, wanted: ForecastRequest) -> tuple[dict[str, Any], float]:
+        """Predictions, and the seconds of processor time that they took."""
+        begun_s = time.thread_time()
+        found = forecast(self.site, wanted)
+        return found, time.thread_time() - begun_s
 
     async def _shapes(self, key: str) -> bytes:
         found = await run_in_threadpool(self.site.database.shared_model, key)
@@ -137,48 +155,40 @@ class PredictApi:
             raise NotFoundError(f"no model is shared under '{key[:40]}'; its link may have been removed")
         return found
 
-    async def _receive(self, request: Request, file: IO[bytes]) -> None:
-        """Writes a body to a file; so many at a time, so that slow senders do not take the places of others."""
-        address = address_of(request.scope)
-        mine = self._arriving.get(address, 0)
-        if mine >= BODIES_OF_ONE or sum(self._arriving.values()) >= BODIES:
-            raise UnavailableError("too many models are being sent at once; try again in a few seconds")
-        self._arriving[address] = mine + 1
+    @contextmanager
+    def _place(self, address: str) -> Iterator[None]:
+        """A place from before a body arrives until it is answered.
+
+        Raises:
+            UnavailableError: The address, or all of them together, have too many.
+        """
+        if self._inside[address] >= PLACES_OF_ONE or self._inside.total() >= PLACES:
+            raise UnavailableError("too many models are being sent or read at once; try again in a few seconds")
+        self._inside[address] += 1
         try:
-            size = await spool(request, file, MAX_MODEL_BYTES)
+            yield
         finally:
-            self._arriving[address] -= 1
-            if not self._arriving[address]:
-                del self._arriving[address]
-        if not size:
-            raise HubError("no model in the request; send an ONNX or TFLite file, or name a published network with model=")
+            self._inside -= Counter([address])
+
+    @asynccontextmanager
+    async def _turn(self, address: str) -> AsyncIterator[None]:
+        """Waits until no other model of the address is being read.
+
+        Raises:
+            TooOftenError: Its other models have cost more meanwhile than it may spend.
+        """
+        async with self._turns.setdefault(address, asyncio.Lock()):
+            self._take(address, 0.0)
+            yield
+
+    def _take(self, address: str, cost: float) -> None:
+        wait_s = self._rate.wait_s(address, cost)
+        if wait_s:
+            raise TooOftenError(wait_s)
 
 
-async def spool(request: Request, file: IO[bytes], most_bytes: int) -> int:
-    """Writes the body of a request to a file, unpacked.
-
-    Returns:
-        Bytes written.
-
-    Raises:
-        TooLargeError: More than ``most_bytes``.
-        UnreadableBodyError: Not gzip as its header says.
-    """
-    encoding = request.headers.get("content-encoding", "").strip().lower()
-    if encoding not in ("", "identity", "gzip"):
-        raise UnreadableBodyError(f"Content-Encoding '{encoding[:40]}'; expected gzip or none")
-    unpacker = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
-    size = 0
-    try:
-        async for portion in request.stream():
-            if unpacker is not None:
-                portion = unpacker.decompress(portion, most_bytes + 1 - size)
-            size += len(portion)
-            if size > most_bytes:
-                raise TooLargeError(f"more than {most_bytes} bytes; {WITHOUT_WEIGHTS}")
-            file.write(portion)
-    except zlib.error as problem:
-        raise UnreadableBodyError(f"not gzip as its header says ({problem})") from problem
-    if unpacker is not None and not unpacker.eof:
-        raise UnreadableBodyError("gzip content that is cut off")
-    return size
+async def _spool(request: Request, file: IO[bytes], most_bytes: int) -> int:
+    """Writes a body to a file and returns its number of bytes, uncompressed; errors are those of :func:`unpacked`."""
+    async for portion in unpacked(request, most_bytes, WITHOUT_WEIGHTS):
+        file.write(portion)
+    return file.tell()

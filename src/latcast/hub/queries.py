@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from latcast.hub import browser
 from latcast.hub.cells import FEWEST_NETWORKS, Cells, read_cells
 from latcast.hub.comparable import MAIN_GROUP, Connections, connections_of
 from latcast.hub.database import HubDatabase
-from latcast.hub.entries import elsewhere, forecast_json, named, network_json, unmeasured_json
+from latcast.hub.entries import elsewhere, forecast_json, named, network_json, unmeasured_json, why_not_predicted
 from latcast.hub.model import Forecast
 from latcast.hub.schema import ContributionRow, ContributorRow, ModelVersionRow, QuarantineRow, UploadRow
 from latcast.predictors.bundle import save_bundle
@@ -160,7 +161,7 @@ class HubReader:
         return elsewhere() if self._seeded else {}
 
     def own(self) -> dict[str, OwnLatencies]:
-        """Platforms that models are predicted on by what was measured here, by id.
+        """Platforms that models are predicted on by what was measured here, by id; none whose contributors contradict each other.
 
         A stranger's counts from :data:`FEWEST_NETWORKS` networks on. A platform that comes with latcast stays as it comes, unless
         trusted contributors measured more of its networks here.
@@ -170,8 +171,11 @@ class HubReader:
             return {}
         cells, shipped = self.cells(), self._shipped()
         trusted = {cells.platforms[place] for place in set(cells.platform[cells.trusted].tolist())}
+        disputed = {name for name, factor in zip(cells.platforms, cells.dispute.tolist(), strict=True) if factor > 1}
         found = {}
         for name, measured in cells.by_platform().items():
+            if name in disputed:
+                continue
             known = {key: latency_ms for key, latency_ms in measured.items() if model.connected(key)}
             before = int(shipped[name].card.get("measurements") or 0) if name in shipped else 0
             fewest = 1 if name in trusted else FEWEST_NETWORKS
@@ -210,16 +214,25 @@ class HubReader:
         }
 
     def references(self, role: str = "network") -> dict[str, Reference]:
-        """Networks of which the hub has a good measurement, by key, under the names of :func:`published_name`."""
+        """Networks of which the hub has a good measurement, by key, under the names of :func:`~latcast.hub.entries.named`."""
 
         def read() -> dict[str, Reference]:
             used = select(MeasurementRow.reference_key).where(MeasurementRow.role == role, MeasurementRow.error.is_(None))
-            query = select(ReferenceRow).where(ReferenceRow.key.in_(used))
             with self._reading() as session:
-                found = [named(stored_reference(row)) for row in session.scalars(query)]
-            return {item.key: item for item in sorted(found, key=lambda item: (item.name, item.key))}
+                keys = set(session.scalars(used))
+            return {key: item for key, item in self.all_references().items() if key in keys}
 
         return dict(self._kept(f"references {role}", read))
+
+    def all_references(self) -> dict[str, Reference]:
+        """Networks and kernels of all records, failed ones too, by key, sorted by name."""
+
+        def read() -> dict[str, Reference]:
+            with self._reading() as session:
+                found = named(stored_reference(row) for row in session.scalars(select(ReferenceRow)))
+            return dict(sorted(found.items(), key=lambda item: (item[1].name, item[0])))
+
+        return dict(self._kept("all references", read))
 
     def networks(self) -> list[dict[str, Any]]:
         """Each network with its range of latencies over platforms, by name, and its group (see :class:`Connections`)."""
@@ -240,19 +253,19 @@ class HubReader:
         """
         with self._reading() as session:
             row = session.get(ReferenceRow, key) if _storable(key) else None
-            if row is None:
-                raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
-            reference = named(stored_reference(row))
+        reference = None if row is None else self.all_references().get(key)
+        if reference is None:
+            raise NotFoundError(f"no network has the key '{key[:40]}'; /api/networks lists them")
         cells = self.cells(network=key)
         rows = [
-            {"platform": cells.platforms[platform], "latency_ms": latency_ms, "measurements": count, "trusted": trusted}
-            for platform, latency_ms, count, trusted in zip(
-                cells.platform.tolist(),
-                cells.latency_ms.tolist(),
-                cells.measurements.tolist(),
-                cells.trusted.tolist(),
-                strict=True,
-            )
+            {
+                "platform": cells.platforms[cells.platform[row]],
+                "latency_ms": float(cells.latency_ms[row]),
+                "measurements": int(cells.measurements[row]),
+                "trusted": bool(cells.trusted[row]),
+                **_agreement(cells, row),
+            }
+            for row in range(len(cells.latency_ms))
         ]
         return {**network_json(reference), "parameters": dict(reference.parameters), "latencies": rows}
 
@@ -274,8 +287,15 @@ class HubReader:
         references = self.references()
         known = cells.by_platform()[platform]
         unknown = [reference for key, reference in references.items() if key not in known]
-        forecasts = predict(unknown, known, platform)
+        dispute = float(cells.dispute[0])
+        forecasts = {
+            key: Forecast(each.latency_ms, each.low_ms / dispute, each.high_ms * dispute)
+            for key, each in predict(unknown, known, platform).items()
+        }
+        model = self._served.model if self._served is not None else None
         missing = [reference for reference in unknown if reference.key not in forecasts]
+        reasons = Counter(why_not_predicted(model, item.key, known) for item in missing)
+        expected = {} if model is None else model.left_out(known, platform)
         parts = Platform.parse(platform)
         order = np.argsort(cells.latency_ms, kind="stable").tolist()
         return {
@@ -289,6 +309,8 @@ class HubReader:
                     "fastest_ms": float(cells.fastest_ms[row]),
                     "slowest_ms": float(cells.slowest_ms[row]),
                     "measurements": int(cells.measurements[row]),
+                    **_agreement(cells, row),
+                    "forecast": forecast_json(expected[key]) if (key := cells.networks[cells.network[row]]) in expected else None,
                 }
                 for row in order
             ],
@@ -297,7 +319,11 @@ class HubReader:
                 for key, forecast in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
             ],
             "not_predicted": len(missing),
-            "would_connect": [network_json(item) for item in self._would_connect(known, missing)],
+            "reasons": [{"reason": reason, "networks": count} for reason, count in reasons.most_common()],
+            "would_connect": [
+                network_json(item)
+                for item in self._would_connect(known, [each for each in missing if model is None or model.knows(each.key)])
+            ],
         }
 
     def bundle(self, platform: str) -> bytes:
@@ -341,6 +367,7 @@ class HubReader:
                 for key, each in sorted(forecasts.items(), key=lambda item: item[1].latency_ms)
             ],
             "not_predicted": len(references) - len(forecasts),
+            "reasons": [],
             "would_connect": [],
         }
 
@@ -435,6 +462,16 @@ class HubReader:
                 "contributors": _count(session, select(func.count(ContributorRow.id))),
                 "quarantined": _count(session, held),
             }
+
+
+def _agreement(cells: Cells, row: int) -> dict[str, Any]:
+    """How many contributors measured a cell and agree with what is shown, and what groups that contradict each other measured."""
+    disputed = bool(cells.low_ms[row] < cells.high_ms[row])
+    return {
+        "contributors": int(cells.contributors[row]),
+        "agreeing": int(cells.agreeing[row]),
+        "disputed_ms": [float(cells.low_ms[row]), float(cells.high_ms[row])] if disputed else None,
+    }
 
 
 def _count(session: Session, query: Select[Any]) -> int:

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from latcast.chips.chip_names import silicon
 from latcast.errors import LatcastError, TrainingError
 from latcast.hub.database import HubDatabase, ModelVersion
 from latcast.hub.model import Fitter, HubModel, Observation
@@ -111,7 +112,10 @@ def fit(observations: Sequence[Observation], known: HubModel | None = None) -> F
 def held_out_error(
     fitter: Fitter, observations: Sequence[Observation], seed: int = 0, known: HubModel | None = None
 ) -> tuple[dict[str, Any] | None, str]:
-    """Metrics on devices of trusted contributors held out of the fit, with all their platforms, in folds.
+    """Metrics on devices of trusted contributors held out of the fit, in folds.
+
+    A device is held out with all its platforms and with all devices of its silicon, those that come with latcast too. What these
+    have taught about kinds of units in general stays in the model.
 
     A stranger's devices judge nothing: whoever makes them up can make them up to be predicted well. Of each held-out platform
     :data:`SIGNATURE_SIZE` networks (at most half of them) are given, drawn with a seed; the rest is predicted.
@@ -120,19 +124,24 @@ def held_out_error(
         The metrics, or None and the reason.
     """
     trusted = [item for item in observations if item.trusted]
-    devices = sorted({Platform.parse(name).device for name in {item.platform for item in trusted}})
+    device_of = {name: Platform.parse(name).device for name in {item.platform for item in observations}}
+    devices = sorted({device_of[item.platform] for item in trusted})
     if len(devices) < MIN_DEVICES:
         return None, f"no error on held-out devices: {len(devices)} of trusted contributors, expected at least {MIN_DEVICES}"
     random = Random(seed)
-    random.shuffle(devices)
+    die_of = {device: silicon(device) for device in device_of.values()}
+    dies = sorted({die_of[device] for device in devices})
+    random.shuffle(dies)
     names = sorted({item.platform for item in trusted})
     judged = set(random.sample(names, min(HELD_OUT_PLATFORMS, len(names))))
-    device_of = {name: Platform.parse(name).device for name in {item.platform for item in observations}}
     predicted: list[tuple[float, float, float, float]] = []
     missing = 0
-    for fold in range(min(FOLDS, len(devices))):
-        held = set(devices[fold::FOLDS])
-        model = fitter.fit([item for item in observations if device_of[item.platform] not in held], known)
+    for fold in range(min(FOLDS, len(dies))):
+        held = {device for device, die in die_of.items() if die in dies[fold::FOLDS]}
+        rest = [item for item in observations if device_of[item.platform] not in held]
+        if not rest:
+            continue
+        model = fitter.fit(rest, known).without(held)
         by_platform: dict[str, list[Observation]] = {}
         for item in trusted:
             if item.platform in judged and device_of[item.platform] in held:

@@ -20,7 +20,7 @@ from latcast.errors import HubError
 from latcast.hub import browser
 from latcast.hub.cache import AnswerCache
 from latcast.hub.database import HubDatabase
-from latcast.hub.entries import forecasts_json
+from latcast.hub.entries import forecasts_json, why_not_predicted
 from latcast.hub.isolation import IsolatedForecasts, UnavailableError
 from latcast.hub.model import Forecast
 from latcast.hub.model_forecasts import ModelRequest
@@ -169,7 +169,7 @@ class ForecastRequest:
 
 
 def forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
-    """Predictions, with null figures for networks that the model cannot predict from these latencies; nothing is stored.
+    """Predictions, with null figures and a reason for networks that the model cannot predict from these; nothing is stored.
 
     Raises:
         NoModelError: There is no model.
@@ -185,5 +185,9 @@ def forecast(site: Site, wanted: ForecastRequest) -> dict[str, Any]:
     references = [known[key] for key in wanted.networks] or [item for key, item in known.items() if key not in wanted.measured]
     return {
         "model": version.number,
-        "predictions": forecasts_json(references, site.forecaster.predict(references, wanted.measured)),
+        "predictions": forecasts_json(
+            references,
+            site.forecaster.predict(references, wanted.measured),
+            lambda key: why_not_predicted(site.served.model, key, wanted.measured),
+        ),
     }

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version as installed_version
 from itertools import islice
@@ -18,11 +18,10 @@ from latcast.errors import HubError
 from latcast.extras import require, unavailable
 from latcast.folders import replacing
 from latcast.hub.database import HubDatabase
-from latcast.hub.entries import named
 from latcast.hub.queries import HubReader
 from latcast.measure.environment import utc_now
 from latcast.reading import parse_json
-from latcast.records import Measurement, Platform
+from latcast.records import Measurement, Platform, Reference
 
 DEFAULT_LICENCE = "CC-BY-4.0"
 """SPDX identifier of what contributors agree to unless a hub says otherwise."""
@@ -156,11 +155,12 @@ def _free_version(folder: Path, day: str) -> str:
 
 
 def _write_records(database: HubDatabase, folder: Path, parquet: bool) -> int:
+    names = HubReader(database).all_references()
     records = database.measurements(failed=True, as_taken=True)
     written = 0
     writer: Any = None
     with gzip.GzipFile(folder / MEASUREMENTS, "wb", mtime=0) as file:
-        while portion := [_with_name(item) for item in islice(records, PORTION)]:
+        while portion := [_with_name(item, names) for item in islice(records, PORTION)]:
             for item in portion:
                 file.write(json.dumps(item.to_json(), separators=(",", ":"), sort_keys=True).encode() + b"\n")
             if parquet:
@@ -171,8 +171,9 @@ def _write_records(database: HubDatabase, folder: Path, parquet: bool) -> int:
     return written
 
 
-def _with_name(item: Measurement) -> Measurement:
-    return replace(item, reference=named(item.reference))
+def _with_name(item: Measurement, names: Mapping[str, Reference]) -> Measurement:
+    # What was uploaded since the names were read keeps the one that came along.
+    return replace(item, reference=names.get(item.reference.key, item.reference))
 
 
 def _write_parquet(writer: Any, path: Path, portion: Sequence[Measurement]) -> Any:

@@ -6,17 +6,19 @@ What is malformed is refused whole, with the line; what is well-formed but hard 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latcast.errors import HubError, LatcastError
-from latcast.reading import parse_json
+from latcast.reading import MOST_RATIO, parse_json
 from latcast.records import Measurement, Platform, Reference
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 MAX_BODY_BYTES = 8_000_000
 """Of a request as it comes over the wire."""
@@ -24,7 +26,12 @@ MAX_BODY_BYTES = 8_000_000
 MAX_CONTENT_BYTES = 40_000_000
 """Of a request after decompression."""
 
-MAX_RECORDS = 1000
+FREE_BYTES = 1_000_000
+"""A compressed body of at most this size uncompressed may be packed as densely as it likes."""
+
+SEVERAL = "send several uploads"
+
+MAX_RECORDS, MAX_LINES = 1000, 2000
 MAX_LINE_BYTES = 1_000_000
 MAX_RUNS = 10_000
 MAX_KERNELS = 10_000
@@ -68,6 +75,11 @@ def parse_upload(content: bytes) -> list[Measurement]:
     Raises:
         MalformedUploadError: There are too many lines, or one is too long or not a measurement; says which and why.
     """
+    lines = content.count(b"\n")
+    if lines > MAX_LINES:
+        raise MalformedUploadError(
+            f"{lines} lines, expected at most {MAX_RECORDS} records, one a line; send them in several uploads"
+        )
     found: list[Measurement] = []
     for number, line in _lines(content):
         if len(found) >= MAX_RECORDS:
@@ -170,10 +182,6 @@ def without_path(reference: Reference) -> Reference:
     return Reference(reference.space, parameters, reference.name.rpartition("/")[2])
 
 
-BODY_TIMEOUT_S = 60.0
-"""A sender slower than that holds a connection for nothing."""
-
-
 class TooLargeError(HubError):
     """More than a request may hold."""
 
@@ -182,40 +190,38 @@ class UnreadableBodyError(HubError):
     """Not compressed as its header says, or cut off."""
 
 
-async def read_body(stream: AsyncIterator[bytes], encoding: str) -> bytes:
-    """The uncompressed body of a request.
+async def unpacked(request: Request, most_bytes: int, advice: str) -> AsyncIterator[bytes]:
+    """Portions of a request's body, as they were before compression.
 
     Args:
-        stream: Its portions.
-        encoding: Its ``Content-Encoding``: "gzip", or empty.
+        request: Its ``Content-Encoding`` is gzip, identity or empty.
+        most_bytes: Of the whole body, uncompressed.
+        advice: What to do about a body that is larger.
 
     Raises:
-        TooLargeError: It is larger than allowed, as it comes or uncompressed.
-        UnreadableBodyError: Another encoding, damaged, or too slow.
+        TooLargeError: More than ``most_bytes``, or packed more densely than any measurement or model without weights.
+        UnreadableBodyError: Another encoding, damaged, or cut off.
     """
+    encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise UnreadableBodyError(f"Content-Encoding '{encoding[:40]}'; expected gzip or none")
+    unpacker = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
+    size = packed_bytes = 0
     try:
-        return await asyncio.wait_for(_read(stream, zlib.decompressobj(wbits=31) if encoding == "gzip" else None), BODY_TIMEOUT_S)
-    except asyncio.TimeoutError:
-        raise UnreadableBodyError(f"the upload took longer than {BODY_TIMEOUT_S:.0f} s to arrive; send less at once") from None
+        async for portion in request.stream():
+            packed_bytes += len(portion)
+            densest = most_bytes if unpacker is None else max(FREE_BYTES, MOST_RATIO * packed_bytes)
+            if unpacker is not None:
+                portion = unpacker.decompress(portion, min(most_bytes, densest) + 1 - size)
+            size += len(portion)
+            if size > most_bytes:
+                raise TooLargeError(f"more than {most_bytes} bytes uncompressed; {advice}")
+            if size > densest:
+                raise TooLargeError(
+                    f"{size} bytes packed into {packed_bytes}, expected {MOST_RATIO} times as much at most; {advice}"
+                )
+            yield portion
     except zlib.error as problem:
         raise UnreadableBodyError(f"not gzip as its header says ({problem})") from problem
-
-
-async def _read(stream: AsyncIterator[bytes], unpacker: zlib._Decompress | None) -> bytes:
-    portions: list[bytes] = []
-    wire_bytes = content_bytes = 0
-    async for portion in stream:
-        wire_bytes += len(portion)
-        if wire_bytes > MAX_BODY_BYTES:
-            raise TooLargeError(f"more than {MAX_BODY_BYTES} bytes; send several uploads")
-        if unpacker is not None:
-            portion = unpacker.decompress(portion, MAX_CONTENT_BYTES + 1 - content_bytes)
-        content_bytes += len(portion)
-        if content_bytes > MAX_CONTENT_BYTES:
-            raise TooLargeError(f"more than {MAX_CONTENT_BYTES} bytes uncompressed; send several uploads")
-        portions.append(portion)
     if unpacker is not None and (not unpacker.eof or unpacker.unused_data):
         raise UnreadableBodyError("gzip content that is cut off or followed by something else")
-    return b"".join(portions)

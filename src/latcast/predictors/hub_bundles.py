@@ -11,6 +11,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -38,17 +39,17 @@ def hub_bundle(text: str) -> Path:
         text: ``hub:URL/PLATFORM``.
 
     Raises:
-        UnknownPlatformError: The hub cannot be reached and the bundle is not here, or the hub has no such platform.
+        UnknownPlatformError: The hub cannot be reached and the bundle is not here, the hub has no such platform, or the bundle is
+            not the one whose digest the hub states.
     """
     address = text.removeprefix(PREFIX)
     base, platform = _parts(address)
     path = cache_folder() / "hubs" / f"{hashlib.sha256(address.encode()).hexdigest()[:24]}.zip"
     if path.is_file() and time.time() - path.stat().st_mtime < FRESH_S:
         return path
-    request = urllib.request.Request(f"{base}/api/bundles/{quote(platform)}", headers={"user-agent": "latcast"})
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            content: bytes = answer.read(MOST_BYTES + 1)
+        content = _fetched(f"{base}/api/bundles/{quote(platform)}")
+        expected = _digest(f"{base}/api/bundles/{quote(platform)}/digest")
     except urllib.error.HTTPError as problem:
         raise UnknownPlatformError(f"{base} has no predictor for '{platform}' ({problem.code}): {refusal(problem)}") from problem
     except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
@@ -57,10 +58,50 @@ def hub_bundle(text: str) -> Path:
         raise UnknownPlatformError(f"cannot reach {base}: {getattr(problem, 'reason', problem)}") from problem
     if len(content) > MOST_BYTES:
         raise UnknownPlatformError(f"{base} answered with more than {MOST_BYTES} bytes; check the address")
+    if expected is None and not _is_protected(base):
+        raise UnknownPlatformError(
+            f"{base} states no digest of the predictor of '{platform}', and without https anybody on the way may have changed "
+            "it; expected https, or a hub of this version of latcast; ask its administrator"
+        )
+    if expected not in (None, hashlib.sha256(content).hexdigest()):
+        raise UnknownPlatformError(
+            f"the predictor of '{platform}' is not the one whose digest {base} states: it changed meanwhile or on the way; "
+            "try again"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
         draft.write_bytes(content)
     return path
+
+
+def _fetched(url: str) -> bytes:
+    request = urllib.request.Request(url, headers={"user-agent": "latcast"})
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        content: bytes = answer.read(MOST_BYTES + 1)
+    return content
+
+
+def _digest(url: str) -> str | None:
+    """The SHA-256 that a hub states of a bundle; None where it states none, as hubs before this version do."""
+    try:
+        return str(json.loads(_fetched(url))["sha256"])
+    except urllib.error.HTTPError as problem:
+        with problem:
+            return None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _is_protected(base: str) -> bool:
+    """Whether nobody on the way can change what a hub answers: by https, or as there is no way."""
+    parts = urlsplit(base)
+    host = str(parts.hostname)
+    if parts.scheme == "https" or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _parts(address: str) -> tuple[str, str]:

@@ -327,7 +327,9 @@ async function predict() {
     try {
       const answer = await json("/api/predict", { method: "POST", headers: { "content-type": "application/json" }, body });
       state.predictions = answer.predictions.filter((item) => item.latency_ms !== null).sort((a, b) => a.latency_ms - b.latency_ms);
-      $("model").textContent = `For ${state.runs[0].settings.platform}, by version ${answer.model} of the hub's model.`;
+      const missing = answer.predictions.filter((item) => item.reason !== null);
+      const left = missing.length ? ` ${missing.length} networks are not predicted; of ${missing[0].name}: ${missing[0].reason}.` : "";
+      $("model").textContent = `For ${state.runs[0].settings.platform}, by version ${answer.model} of the hub's model.${left}`;
       break;
     } catch (problem) {
       if (problem.status !== 409 || attempt >= 20) {
