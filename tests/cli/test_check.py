@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,9 +86,10 @@ def command_on_path(tmp_path: Path) -> dict[str, str]:
 def test_the_action_annotates_summarises_and_fails_as_the_command_does(
     budget: Path, model_file: Path, command_on_path: dict[str, str], tmp_path: Path
 ) -> None:
+    shutil.copy(model_file, budget.parent / "--on.onnx")
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     step = action["runs"]["steps"][-1]
-    given = {"models": str(model_file), "budget": str(budget), "junit": "found.xml"}
+    given = {"models": "*.onnx", "budget": str(budget), "junit": "found.xml"}
     values = {name: given.get(name, each.get("default", "")) for name, each in action["inputs"].items()}
     environment = {name: values[text.removeprefix("${{ inputs.").removesuffix(" }}")] for name, text in step["env"].items()}
     summary = tmp_path / "summary.md"
@@ -104,10 +106,11 @@ def test_the_action_annotates_summarises_and_fails_as_the_command_does(
 
 
 def test_the_hook_checks_the_files_that_it_is_given(budget: Path, model_file: Path, command_on_path: dict[str, str]) -> None:
+    shutil.copy(model_file, budget.parent / "--on.onnx")
     [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 
     found = subprocess.run(
-        [*shlex.split(hook["entry"]), str(model_file)], cwd=budget.parent, capture_output=True, text=True, check=False,
+        [*shlex.split(hook["entry"]), *hook["args"], "--on.onnx"], cwd=budget.parent, capture_output=True, text=True, check=False,
         env=command_on_path,
     )  # fmt: skip
 

@@ -26,7 +26,8 @@ from latcast.graph.writers.ncnn import to_ncnn
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from tests.fuzz.limited import LimitedReader
-from tests.fuzz.mutations import case_count, mutated, outcome
+from tests.fuzz.mutations import case_count, chance_of, mutated, outcome
+from tests.fuzz.structured import changed_flatbuffer, changed_message, changed_zip
 from tests.graph.importers.onnx_models import body, integers, model, node, value, zeros
 from tests.graph.operator_cases import CALLS, Call, calls
 
@@ -413,37 +414,29 @@ def test_an_onnx_file_of_changed_meaning(
     check(reader, folder / "meaning.onnx", proto.SerializeToString())
 
 
-@pytest.mark.slow
-@settings(fuzzed, max_examples=case_count(0.05))
-@given(proto=models(), chance=st.randoms(use_true_random=False))
-def test_an_onnx_file_of_changed_bytes(
-    proto: onnx.ModelProto, chance: random.Random, reader: LimitedReader, folder: Path
-) -> None:
-    content = proto.SerializeToString()
-    if chance.random() < 0.4:
-        check(reader, folder / "bytes.onnx", mutated(content, chance))
-        return
-    few = bytearray(content)  # lengths stay, so that protobuf still takes most of them
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        place = chance.randrange(len(few))
-        few[place] = chance.choice((chance.randrange(256), (few[place] + chance.choice((-1, 1))) % 256))
-    check(reader, folder / "bytes.onnx", bytes(few))
+@cache
+def onnx_files() -> tuple[bytes, ...]:
+    return tuple(
+        proto.SerializeToString() for proto in (*written_by_hand(), *(of_call(_example(name)) for name in sorted(CALLS)))
+    )
 
 
 @pytest.mark.slow
-@settings(fuzzed, max_examples=case_count(0.05))
-@given(data=st.data(), chance=st.randoms(use_true_random=False))
-def test_a_tflite_file_of_changed_bytes(data: Any, chance: random.Random, reader: LimitedReader, folder: Path) -> None:
+def test_an_onnx_file_of_changed_fields(reader: LimitedReader, folder: Path) -> None:
+    chance = chance_of("onnx")
+    for _ in range(case_count(0.25)):
+        content = chance.choice(onnx_files())
+        for _ in range(chance.choice((1, 1, 1, 2, 4))):
+            content = changed_message(content, chance)
+        check(reader, folder / "fields.onnx", content)
+
+
+@pytest.mark.slow
+def test_a_tflite_file_of_changed_offsets(reader: LimitedReader, folder: Path) -> None:
     pytest.importorskip("ai_edge_litert", reason="the schema of TFLite is not installed")
-    content = bytearray(data.draw(st.sampled_from(tflite_files())))
-    if chance.random() < 0.6:  # numbers where the file has numbers: at whole words
-        for _ in range(chance.choice((1, 1, 2, 5))):
-            place = 4 * chance.randrange(len(content) // 4)
-            width = chance.choice((1, 4, 4))
-            content[place : place + width] = (chance.choice(NUMBERS) % (1 << 8 * width)).to_bytes(width, "little")
-        check(reader, folder / "numbers.tflite", bytes(content))
-    else:
-        check(reader, folder / "bytes.tflite", mutated(bytes(content), chance))
+    chance = chance_of("tflite")
+    for _ in range(case_count(0.15)):
+        check(reader, folder / "offsets.tflite", changed_flatbuffer(chance.choice(tflite_files()), chance))
 
 
 @cache
@@ -475,7 +468,7 @@ def test_a_param_file_of_changed_numbers(data: Any, chance: random.Random, reade
 
 
 @pytest.mark.slow
-def test_the_check_of_a_pt2_archive_of_changed_bytes(folder: Path) -> None:
+def test_the_check_of_a_pt2_archive_of_changed_members(folder: Path) -> None:
     torch = pytest.importorskip("torch", reason="writes archives of PyTorch, which is not installed")
     path = folder / "program.pt2"
     torch.export.save(torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.zeros(1, 4),)), path)
@@ -483,11 +476,8 @@ def test_the_check_of_a_pt2_archive_of_changed_bytes(folder: Path) -> None:
     assert outcome(lambda: open_checked(path).close(), "the archive unchanged") == "read"
 
     found = set()
-    for number in range(case_count(0.05)):
-        chance = random.Random(number)
-        changed = bytearray(content if chance.random() < 0.5 else mutated(content, chance))
-        for _ in range(chance.choice((1, 2, 5))):  # the list of members lies at the end
-            changed[-1 - chance.randrange(min(len(changed), 1500))] = chance.randrange(256)
-        path.write_bytes(changed)
+    chance = chance_of("pt2")
+    for number in range(case_count(0.1)):
+        path.write_bytes(changed_zip(content, chance) if chance.random() < 0.7 else mutated(content, chance))
         found.add(outcome(lambda: open_checked(path).close(), f"{path} of case {number}"))
     assert "refused" in found

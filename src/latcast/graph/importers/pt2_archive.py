@@ -17,7 +17,6 @@ import json
 import keyword
 import re
 import shutil
-import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from latcast.errors import ModelError
+from latcast.reading import UNREADABLE_ZIP, open_zip
 
 MAX_MEMBERS = 100_000
 MAX_JSON_BYTES = 64 << 20
@@ -78,12 +78,15 @@ def open_checked(path: Path) -> IO[bytes]:
     """
     checked = tempfile.TemporaryFile(prefix="latcast-")  # noqa: SIM115 - the caller closes it
     try:
-        with zipfile.ZipFile(path) as archive, zipfile.ZipFile(checked, "w", zipfile.ZIP_STORED) as copy:
+        with (
+            open_zip(path, error=ModelError, most_members=MAX_MEMBERS) as archive,
+            zipfile.ZipFile(checked, "w", zipfile.ZIP_STORED) as copy,
+        ):
             _Check(path, archive).write(copy)
     except ModelError:
         checked.close()
         raise
-    except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
+    except UNREADABLE_ZIP as error:
         checked.close()
         raise ModelError(f"'{path}' is damaged or no archive of torch.export.save: {error}") from error
     checked.seek(0)
@@ -101,20 +104,16 @@ class _Check:
     def _named(self) -> dict[str, zipfile.ZipInfo]:
         """The members by their name below the one folder that all lie in."""
         entries = self.archive.infolist()
-        if not 0 < len(entries) <= MAX_MEMBERS:
-            raise self._damaged(f"it holds {len(entries)} members; expected 1 to {MAX_MEMBERS}")
+        if not entries:
+            raise self._damaged("it holds nothing")
         root = entries[0].filename.partition("/")[0]
         members: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:
             folder, _, name = entry.filename.partition("/")
             if folder != root or not name:
                 raise self._damaged(f"member '{entry.filename[:80]}' lies outside its folder '{root[:40]}'")
-            if name in members:
-                raise self._damaged(f"it holds '{name[:80]}' twice")
-            if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 or entry.compress_size != entry.file_size:
-                raise self._damaged(f"member '{name[:80]}' is compressed or encrypted; torch.export.save does neither")
-            if stat.S_ISLNK(entry.external_attr >> 16):
-                raise self._damaged(f"member '{name[:80]}' is a link")
+            if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+                raise self._damaged(f"member '{name[:80]}' is compressed; torch.export.save does not do that")
             members[name] = entry
         claimed, held = sum(entry.file_size for entry in entries), self.path.stat().st_size
         if claimed > held:
