@@ -212,10 +212,10 @@ def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zip
     names: set[str] = set()
     for entry in archive.infolist():
         plain = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not entry.flag_bits & 1
-        if not plain or stat.S_ISLNK(entry.external_attr >> 16) or entry.filename in names:
+        if not plain or not entry.filename or stat.S_ISLNK(entry.external_attr >> 16) or entry.filename in names:
             archive.close()
             raise error(
-                f"{path}: {entry.filename[:80]}: found it twice, encrypted or as a link, or packed otherwise than by deflate, "
+                f"{path}: {entry.filename[:80]}: found it twice, encrypted or as a link, without a name, or packed otherwise than by deflate, "
                 "expected a plain file; do not use a file from this source"
             )
         names.add(entry.filename)

@@ -1,4 +1,4 @@
-"""Files whose parts are changed as a format has them: fields, offsets, members, tables; few of these are refused at the first byte."""
+"""Files whose parts are changed as their format has them: fields, offsets, members, tables. Few are refused at the first byte."""
 
 from __future__ import annotations
 
@@ -9,27 +9,8 @@ import zlib
 from collections.abc import Sequence
 
 NUMBERS = (
-    0,
-    1,
-    2,
-    3,
-    5,
-    7,
-    64,
-    127,
-    128,
-    255,
-    4096,
-    65535,
-    65537,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**40,
-    2**63 - 1,
-    2**63,
-    2**64 - 1,
-)
+    0, 1, 2, 3, 5, 7, 64, 127, 128, 255, 4096, 65535, 65537, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1,
+)  # fmt: skip
 TEXTS = (
     b"", b"x", b"\x1b[2J", b"\r\n", "\u202e".encode(), b"\xff\xfe", b"\xed\xa0\x80", b"a" * 3000, b"--on", b"/dev/zero", b"../x",
     b"NaN", b"1e400", b"-1", b"9" * 5000, b"\x00",
@@ -221,8 +202,8 @@ _TOML = (
     b"%s = {a = %s, %s = 2}\n", b'platforms = ["%s"]\n', b"# %s\n", b"max_ms = %s\n", b'"""%s', b"models = %s\n",
 )  # fmt: skip
 _TOML_VALUES = (
-    *TEXTS, b"tiers", b"max_ms", b"platforms", b"a", b"inf", b"nan", b"0x" + b"f" * 5000, b"1e309", b"1_0", b"[" * 600, b"{a=" * 600,
-    b"a." * 1000 + b"a", b"1979-05-27T07:32:00Z", b"true", b'"\\ud800"', b'"\\u001b"', b"[]", b"{}", b"20", b"0b1", b"-0",
+    *TEXTS, b"tiers", b"max_ms", b"platforms", b"a", b"inf", b"nan", b"0x" + b"f" * 5000, b"1e309", b"1_0", b"[" * 600,
+    b"{a=" * 600, b"a." * 1000 + b"a", b"1979-05-27T07:32:00Z", b"true", b'"\\ud800"', b'"\\u001b"', b"[]", b"{}", b"20", b"-0",
 )  # fmt: skip
 
 
@@ -258,7 +239,7 @@ def changed_table(content: bytes, chance: random.Random) -> bytes:
         elif action == 1 and row:
             del row[chance.randrange(len(row))]
         elif action == 2:
-            row += [chance.choice(TEXTS)] * chance.choice((1, 1, 2000))
+            row += [chance.choice(TEXTS)[:20]] * chance.choice((1, 1, 200))
         elif action == 3:
             rows += [list(row)] * chance.choice((1, 1000))
         elif action == 4 and len(rows) > 1:

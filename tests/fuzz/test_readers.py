@@ -35,8 +35,13 @@ from latcast.measure.labels import label_error
 from latcast.measure.statistics import stability_warnings
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
+from latcast.predictors.forecast import predict
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
+from latcast.report.check import read_budget
+from latcast.search.choose import read_accuracies
+from latcast.search.objective import table_objective
+from latcast.spaces.nas.supernet import SUPERNETS
 from latcast.workgroups.audit import audit, summarise
 from latcast.workgroups.devices import load_profile
 from latcast.workgroups.exporting import chosen_sizes

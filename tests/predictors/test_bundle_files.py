@@ -115,6 +115,9 @@ class TestReading:
 
         assert "packed otherwise than by deflate" in refusal(zipped(tmp_path / "b.zip", [(entry, b"{}")]))
 
+    def test_a_file_without_a_name_is_refused(self, tmp_path: Path) -> None:
+        assert "found it twice" in refusal(zipped(tmp_path / "b.zip", [("", b"{}")]))
+
     def test_a_directory_of_more_files_than_a_bundle_has_is_not_read(self, tmp_path: Path) -> None:
         path = zipped(tmp_path / "b.zip", [(f"{number:060}", b"") for number in range(1000)])
 

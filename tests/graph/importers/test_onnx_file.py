@@ -185,6 +185,16 @@ def test_damaged_shapes_of_an_operator_that_is_not_known_are_refused(tmp_path: P
         load_graph(path)
 
 
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    content = model([node("Relu", ["x"], ["y"], name="name_of_it")], {"x": (1, 3)}, ["y"]).SerializeToString()
+    path = tmp_path / "x.onnx"
+    for part in (b"name_of_it", b"Relu"):
+        path.write_bytes(content.replace(part, b"\xff" * len(part)))
+
+        with pytest.raises(ModelError, match="is not UTF-8 text"):
+            load_graph(path)
+
+
 def test_integers_stay_with_the_graph(tmp_path: Path) -> None:
     proto = model([node("Reshape", ["x", "s"], ["y"])], {"x": (2, 3)}, ["y"], {"s": integers(3, 2)})
 

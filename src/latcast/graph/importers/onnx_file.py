@@ -300,7 +300,11 @@ def shortest(value: float) -> float:
 
 
 def node_of(proto: onnx.NodeProto) -> Node:
-    """The node with the attributes that are numbers, texts or lists of them."""
+    """The node with the attributes that are numbers, texts or lists of them.
+
+    Raises:
+        ModelError: A name is not UTF-8 text.
+    """
     attributes: dict[str, AttributeValue] = {}
     for attribute in proto.attribute:
         kind = attribute.type
@@ -316,15 +320,20 @@ def node_of(proto: onnx.NodeProto) -> Node:
             attributes[attribute.name] = tuple(shortest(number) for number in attribute.floats)
         elif kind == _STRINGS:
             attributes[attribute.name] = tuple(text.decode(errors="replace") for text in attribute.strings)
-    domain = proto.domain
-    return Node(
-        proto.op_type,
-        proto.name,
-        tuple(proto.input),
-        tuple(proto.output),
-        attributes,
-        "" if domain == "ai.onnx" else domain,
-    )
+    inputs, outputs, domain = tuple(proto.input), tuple(proto.output), proto.domain
+    check_texts(proto.op_type, proto.name, domain, *inputs, *outputs, *attributes)
+    return Node(proto.op_type, proto.name, inputs, outputs, attributes, "" if domain == "ai.onnx" else domain)
+
+
+def check_texts(*texts: str) -> None:
+    """Refuses bytes, which protobuf gives for texts that are not UTF-8.
+
+    Raises:
+        ModelError: One is bytes.
+    """
+    for text in texts:
+        if not isinstance(text, str):
+            raise ModelError(f"the name {bytes(text[:40])!r} is not UTF-8 text; is the file damaged?")
 
 
 def tensor_dtype(code: int, name: str) -> str:
