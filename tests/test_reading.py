@@ -5,14 +5,27 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from latcast.errors import BundleError, DatasetError
-from latcast.reading import MOST_TENSORS, parse_json, parse_tensors, read_bytes, read_json, read_lines
+from latcast import reading
+from latcast.datasets.importers.benchmark_tools import read_outputs
+from latcast.datasets.opening import open_measurements
+from latcast.devices.device_model_file import load_device_model
+from latcast.errors import BundleError, DatasetError, LatcastError
+from latcast.graph.importers import load_graph
+from latcast.kernels.rules import load_rules
+from latcast.predictors.bundle import load_bundle
+from latcast.reading import MOST_TENSORS, parse_json, parse_tensors, read_bytes, read_csv, read_json, read_lines, read_toml
+from latcast.report.check import read_budget
+from latcast.search.choose import read_accuracies
+from latcast.workgroups.devices import load_profile
+from latcast.workgroups.kernel_tuner_cache import read_cache
+from latcast.workgroups.program_cache import read_program_cache
 
 
 @pytest.mark.parametrize(
@@ -93,6 +106,51 @@ def test_a_pipe_and_a_folder_are_refused(tmp_path: Path) -> None:
         read_bytes(tmp_path / "pipe", error=DatasetError)
     with pytest.raises(DatasetError, match="it is a folder, expected a file"):
         read_bytes(tmp_path, error=DatasetError)
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (load_graph, "x.onnx"), (load_graph, "x.tflite"), (load_graph, "x.pt2"), (load_graph, "x.param"), (load_bundle, "x.zip"),
+        (open_measurements, "x.jsonl"), (lambda path: read_outputs([path]), "x.txt"), (load_rules, "x.json"),
+        (load_device_model, "x.safetensors"), (read_budget, "x.toml"), (load_profile, "x.toml"), (read_accuracies, "x.csv"),
+        (read_cache, "x.json"), (read_program_cache, "x.bin"),
+    ],
+)  # fmt: skip
+def test_no_reader_waits_for_a_pipe(read: Callable[[Path], object], name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+
+    with pytest.raises(LatcastError):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"x = ", "x.toml: not TOML"),
+        (b"x = \xff", "x.toml: not TOML"),
+        (b"x = " + b"[" * 1000 + b"]" * 1000, "nested deeper than 40"),
+        (b".".join([b"a"] * 50) + b" = 1", "nested deeper than 40"),
+        (b"x = " + b"9" * 5000, "x.toml: not TOML"),
+        (b"[a]\nx = [1, 9223372036854775808]", "more than 64 bits"),
+        (b"x = inf", "not TOML"),
+        (b"#" * 1_000_001, "found more than 1 MB"),
+    ],
+)
+def test_toml_that_no_reader_expects_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(content)
+
+    with pytest.raises(DatasetError, match=reason):
+        read_toml(tmp_path / "x.toml", error=DatasetError)
+
+
+def test_rows_come_with_their_lines_and_not_more_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.csv").write_bytes(b'\xef\xbb\xbfa,b\r\n\r\n"c\nd",e\r\n')
+    assert read_csv(tmp_path / "x.csv", error=DatasetError) == [(1, ["a", "b"]), (4, ["c\nd", "e"])]
+
+    monkeypatch.setattr(reading, "MOST_ROWS", 1)
+    with pytest.raises(DatasetError, match="found more than 1 rows"):
+        read_csv(tmp_path / "x.csv", error=DatasetError)
 
 
 def test_tensors_are_those_of_the_library_that_writes_them() -> None:

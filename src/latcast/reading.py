@@ -1,16 +1,23 @@
 """Files that strangers wrote, read with limits: of size (after unpacking too), of depth, and of what their numbers may be.
 
-Whatever holds gzip, JSON, lines of JSON or safetensors goes through here. A reader then checks what the values mean.
+Whatever holds gzip, JSON, lines of JSON, TOML, CSV, zip or safetensors goes through here. A reader then checks what the
+values mean. The limits are in docs/commands.md too.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import importlib
+import io
 import json
 import math
 import stat
+import struct
+import sys
+import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from mmap import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -26,6 +33,12 @@ MOST_LINE_BYTES = 16_000_000
 """Of one line, for files that are read line by line and may be of any size."""
 
 MOST_BLANK_LINES = 100_000
+
+MOST_ROWS = 1_000_000
+"""Of a CSV file, and lines of a tool's output: each becomes an object of some hundred bytes."""
+
+MOST_TOML_BYTES = 1_000_000
+"""Of TOML, which Python reads at a megabyte a second: budgets and profiles of devices have a few hundred bytes."""
 
 MOST_RATIO, FREE_BYTES = 100, 16_000_000
 """A gzip that is larger unpacked than this many bytes must not be more than so many times as large as packed: measurements are
@@ -44,6 +57,14 @@ _DTYPES: Mapping[str, str] = {
 }  # fmt: skip
 
 _GZIP = b"\x1f\x8b"
+
+_ENTRY_BYTES = 200
+"""Of the directory of a zip, for each file in it."""
+
+UNREADABLE_ZIP = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError,
+)  # fmt: skip
+"""What Python's zipfile raises of a damaged file when it is opened, and when a member is read."""
 
 _CHUNK_BYTES = 1 << 20
 
@@ -122,9 +143,86 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
         raise error(f"{place}: takes more memory than there is") from problem
     except ValueError as problem:
         raise error(f"{place}: not JSON ({problem})") from problem
-    if _depth(found) > MOST_DEPTH:
-        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such JSON")
+    _refuse_deep(found, place, error)
     return found
+
+
+def read_toml(path: Path, *, error: type[LatcastError]) -> dict[str, Any]:
+    """A TOML file, with the limits on depth and integers that JSON has.
+
+    Raises:
+        LatcastError: As ``error``: the file cannot be read, is larger than :data:`MOST_TOML_BYTES`, or is no TOML.
+    """
+    return parse_toml(read_bytes(path, error=error, most_bytes=MOST_TOML_BYTES), str(path), error=error)
+
+
+def parse_toml(data: bytes, place: str, *, error: type[LatcastError]) -> dict[str, Any]:
+    """TOML in UTF-8; see :func:`read_toml`."""
+    # Python 3.10 has it as a package of its own, with the same names.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        found: dict[str, Any] = toml.loads(data.decode("utf-8-sig"), parse_float=_float)
+    except RecursionError as problem:
+        raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected no such TOML") from problem
+    except ValueError as problem:  # also of an integer of more digits than Python takes
+        raise error(f"{place}: not TOML ({problem})") from problem
+    _refuse_deep(found, place, error)
+    if any(abs(value) > MOST_INTEGER for value in _integers(found)):
+        raise error(f"{place}: found an integer of more than 64 bits, expected one that fits")
+    return found
+
+
+def read_csv(path: Path, *, error: type[LatcastError]) -> list[tuple[int, Sequence[str]]]:
+    """The rows of a CSV file in UTF-8 that are not empty, with the numbers of the lines on which they end.
+
+    Raises:
+        LatcastError: As ``error``: the file cannot be read, is no CSV, or has more than :data:`MOST_ROWS` rows.
+    """
+    rows: list[tuple[int, Sequence[str]]] = []
+    try:
+        text = read_bytes(path, error=error).decode("utf-8-sig")
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        for cells in reader:
+            if cells:
+                rows.append((reader.line_num, cells))
+            if len(rows) > MOST_ROWS:
+                raise error(f"{path}: found more than {MOST_ROWS:,} rows, expected at most that")
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise error(f"cannot read {path}: {problem}") from problem
+    return rows
+
+
+def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zipfile.ZipFile:
+    """A zip of plain files, each once, stored or deflated. None is unpacked yet; what reading one may raise is
+    :data:`UNREADABLE_ZIP`.
+
+    Raises:
+        LatcastError: As ``error``: the file cannot be read, is no zip, or has members of another kind or too many.
+    """
+    require_regular(path, error=error)
+    try:
+        with path.open("rb") as file:
+            end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+        # Before Python makes an object of each entry, which takes ten times the bytes.
+        if end is not None and end[zipfile._ECD_SIZE] > _ENTRY_BYTES * most_members:  # type: ignore[attr-defined]
+            raise error(f"{path}: found a zip that lists more than {most_members} files, expected at most that")
+        archive = zipfile.ZipFile(path)
+    except UNREADABLE_ZIP as problem:
+        raise error(f"{path}: found no readable zip ({_reason(problem)}); get it again") from problem
+    names: set[str] = set()
+    for entry in archive.infolist():
+        plain = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not entry.flag_bits & 1
+        if not plain or not entry.filename or stat.S_ISLNK(entry.external_attr >> 16) or entry.filename in names:
+            archive.close()
+            raise error(
+                f"{path}: {entry.filename[:80]}: found it twice, encrypted or as a link, without a name, or packed otherwise than by deflate, "
+                "expected a plain file; do not use a file from this source"
+            )
+        names.add(entry.filename)
+    if len(names) > most_members:
+        archive.close()
+        raise error(f"{path}: found {len(names)} files in the zip, expected at most {most_members}")
+    return archive
 
 
 def parse_tensors(data: bytes | mmap, *, error: type[LatcastError]) -> tuple[dict[str, np.ndarray], Mapping[str, str]]:
@@ -230,19 +328,27 @@ def _integer(text: str) -> int:
 
 def _float(text: str) -> float:
     value = float(text)
-    if math.isinf(value):
+    if not math.isfinite(value):
         raise ValueError(f"found {text[:40]}, expected a finite number")
     return value
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value] if isinstance(value, (dict, list)) else []
+def _refuse_deep(found: Any, place: str, error: type[LatcastError]) -> None:
+    depth, level = 0, [found] if isinstance(found, (dict, list)) else []
     while level:
         depth += 1
+        if depth > MOST_DEPTH:
+            raise error(f"{place}: nested deeper than {MOST_DEPTH}, expected at most that")
         level = [
             child
             for each in level
             for child in (each.values() if isinstance(each, dict) else each)
             if isinstance(child, (dict, list))
         ]
-    return depth
+
+
+def _integers(value: Any) -> Iterator[int]:
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _integers(child)
+    if type(value) is int:
+        yield value

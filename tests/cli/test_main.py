@@ -227,12 +227,34 @@ def test_a_prediction_needs_no_database_runtime_or_training_library(bundle: Path
     assert json.loads(found.stderr.splitlines()[-1]) == [0, []]
 
 
-def test_a_closed_pipe_is_no_traceback(home: Path) -> None:
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("arguments", "streams", "code", "lines"),
+    [
+        ("--version", ">&-", 1, 1),
+        ("models mnasnet", ">&-", 1, 1),
+        ("--version", "> /dev/full", 1, 1),
+        ("models mnasnet", "> /dev/full", 1, 1),
+        ("models mnasnet", "| true; exit ${PIPESTATUS[0]}", 1, 0),
+        ("--version", "<&-", 0, 0),
+        ("predict no.onnx", "2>&- >&-", 1, 0),
+        ("predict no.onnx", "2> /dev/full", 1, 0),
+        ("predict --no-such-option", "2> /dev/full", 1, 0),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_a_stream_that_takes_nothing_is_one_line_and_an_error(
+    arguments: str, streams: str, code: int, lines: int, unbuffered: str
+) -> None:
     found = subprocess.run(
-        ["/bin/sh", "-c", f"{sys.executable} -m latcast doctor --json | true"], capture_output=True, text=True, check=False
-    )
+        ["bash", "-c", f"{sys.executable} -m latcast {arguments} {streams}"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )  # fmt: skip
 
-    assert "Traceback" not in found.stderr
+    assert (found.returncode, len(found.stderr.splitlines())) == (code, lines), found.stderr
+    assert found.stdout == "" or code == 0
+    assert all(line.startswith("latcast: standard output takes no more") for line in found.stderr.splitlines())
 
 
 @pytest.mark.slow

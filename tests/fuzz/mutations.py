@@ -19,6 +19,9 @@ CASES_VARIABLE = "LATCAST_FUZZ_CASES"
 
 USUAL_CASES = 2_000
 
+SEED_VARIABLE = "LATCAST_FUZZ_SEED"
+"""Any text; another one tries other cases."""
+
 MOST_MEMORY_BYTES = 2 << 30
 """What reading a case may take beyond what the process has."""
 
@@ -39,6 +42,11 @@ INTERESTING_VALUES: tuple[Any, ...] = (
 def case_count(share: float) -> int:
     """How many cases one test tries, given its share of all."""
     return max(1, round(share * int(os.environ.get(CASES_VARIABLE, USUAL_CASES))))
+
+
+def chance_of(test: str) -> random.Random:
+    """The random choices of one test."""
+    return random.Random(f"{os.environ.get(SEED_VARIABLE, '')} {test}")
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:

@@ -25,7 +25,8 @@ from latcast.graph.writers.ncnn import to_ncnn
 from latcast.graph.writers.onnx import to_onnx
 from latcast.graph.writers.tflite import to_tflite
 from tests.fuzz.limited import LimitedReader
-from tests.fuzz.mutations import case_count, mutated
+from tests.fuzz.mutations import case_count, chance_of, mutated
+from tests.fuzz.structured import changed_flatbuffer, changed_message
 from tests.graph.importers.onnx_models import body, integers, model, node, value, zeros
 from tests.graph.operator_cases import CALLS, Call, calls
 
@@ -412,37 +413,29 @@ def test_an_onnx_file_of_changed_meaning(
     check(reader, folder / "meaning.onnx", proto.SerializeToString())
 
 
-@pytest.mark.slow
-@settings(fuzzed, max_examples=case_count(0.05))
-@given(proto=models(), chance=st.randoms(use_true_random=False))
-def test_an_onnx_file_of_changed_bytes(
-    proto: onnx.ModelProto, chance: random.Random, reader: LimitedReader, folder: Path
-) -> None:
-    content = proto.SerializeToString()
-    if chance.random() < 0.4:
-        check(reader, folder / "bytes.onnx", mutated(content, chance))
-        return
-    few = bytearray(content)  # lengths stay, so that protobuf still takes most of them
-    for _ in range(chance.choice((1, 1, 2, 3))):
-        place = chance.randrange(len(few))
-        few[place] = chance.choice((chance.randrange(256), (few[place] + chance.choice((-1, 1))) % 256))
-    check(reader, folder / "bytes.onnx", bytes(few))
+@cache
+def onnx_files() -> tuple[bytes, ...]:
+    return tuple(
+        proto.SerializeToString() for proto in (*written_by_hand(), *(of_call(_example(name)) for name in sorted(CALLS)))
+    )
 
 
 @pytest.mark.slow
-@settings(fuzzed, max_examples=case_count(0.05))
-@given(data=st.data(), chance=st.randoms(use_true_random=False))
-def test_a_tflite_file_of_changed_bytes(data: Any, chance: random.Random, reader: LimitedReader, folder: Path) -> None:
+def test_an_onnx_file_of_changed_fields(reader: LimitedReader, folder: Path) -> None:
+    chance = chance_of("onnx")
+    for _ in range(case_count(0.25)):
+        content = chance.choice(onnx_files())
+        for _ in range(chance.choice((1, 1, 1, 2, 4))):
+            content = changed_message(content, chance)
+        check(reader, folder / "fields.onnx", content)
+
+
+@pytest.mark.slow
+def test_a_tflite_file_of_changed_offsets(reader: LimitedReader, folder: Path) -> None:
     pytest.importorskip("ai_edge_litert", reason="the schema of TFLite is not installed")
-    content = bytearray(data.draw(st.sampled_from(tflite_files())))
-    if chance.random() < 0.6:  # numbers where the file has numbers: at whole words
-        for _ in range(chance.choice((1, 1, 2, 5))):
-            place = 4 * chance.randrange(len(content) // 4)
-            width = chance.choice((1, 4, 4))
-            content[place : place + width] = (chance.choice(NUMBERS) % (1 << 8 * width)).to_bytes(width, "little")
-        check(reader, folder / "numbers.tflite", bytes(content))
-    else:
-        check(reader, folder / "bytes.tflite", mutated(bytes(content), chance))
+    chance = chance_of("tflite")
+    for _ in range(case_count(0.15)):
+        check(reader, folder / "offsets.tflite", changed_flatbuffer(chance.choice(tflite_files()), chance))
 
 
 @cache

@@ -35,15 +35,21 @@ from latcast.measure.labels import label_error
 from latcast.measure.statistics import stability_warnings
 from latcast.predictors.bundle import load_bundle
 from latcast.predictors.bundle_index import SHIPPED_FOLDER
+from latcast.predictors.forecast import predict
 from latcast.reading import parse_tensors, read_bytes
 from latcast.records import Measurement, Platform
+from latcast.report.check import read_budget
+from latcast.search.choose import read_accuracies
+from latcast.search.objective import table_objective
+from latcast.spaces.nas.supernet import SUPERNETS
 from latcast.workgroups.audit import audit, summarise
 from latcast.workgroups.devices import load_profile
 from latcast.workgroups.exporting import chosen_sizes
 from latcast.workgroups.kernel_tuner_cache import read_cache
 from latcast.workgroups.program_cache import read_program_cache
 from tests.datasets.importers.usc.small_dataset import write_dataset
-from tests.fuzz.mutations import case_count, mutated, mutated_value, outcome, try_cases
+from tests.fuzz.mutations import case_count, chance_of, mutated, mutated_value, outcome, try_cases
+from tests.fuzz.structured import changed_gzip, changed_table, changed_toml, changed_zip
 from tests.workgroups.program_caches import program_cache
 from tests.workgroups.test_kernel_tuner_cache import cache
 
@@ -99,7 +105,7 @@ def as_json(value: Any) -> bytes:
 
 
 def test_json_lines(tmp_path: Path) -> None:
-    chance = random.Random(1)
+    chance = chance_of("lines")
     lines = recorded_lines()
     cases = changed([lines], chance, lines_bytes)
 
@@ -109,10 +115,11 @@ def test_json_lines(tmp_path: Path) -> None:
 
 
 def test_packed_json_lines(tmp_path: Path) -> None:
-    chance = random.Random(2)
-    packed = gzip.compress(lines_bytes(recorded_lines(2)))
+    chance = chance_of("packed lines")
+    plain = lines_bytes(recorded_lines(2))
+    packed = gzip.compress(plain)
     inner = changed([recorded_lines(2)], chance, lines_bytes)
-    cases = (mutated(packed, chance) if chance.random() < 0.6 else gzip.compress(next(inner)) for _ in iter(int, 1))
+    cases = (changed_gzip(plain, chance) if chance.random() < 0.6 else gzip.compress(next(inner)) for _ in iter(int, 1))
 
     found = try_cases(cases, used, [tmp_path / "x.jsonl.gz"], sound=packed, count=case_count(0.06))
 
@@ -158,7 +165,7 @@ def test_stores(tmp_path: Path) -> None:
             path.with_name(path.name + ending).unlink(missing_ok=True)
         used(path)
 
-    cases = store_cases(tmp_path, random.Random(3))
+    cases = store_cases(tmp_path, chance_of("stores"))
     found = try_cases(cases, opened, [path], sound=next(cases), count=case_count(0.08))
 
     assert found["refused"] > 0
@@ -171,7 +178,7 @@ def replayed(path: Path) -> None:
 
 
 def test_sweeps(tmp_path: Path) -> None:
-    chance = random.Random(4)
+    chance = chance_of("sweeps")
     own = {
         "descriptor": {"name": "a", "kind": "conv"}, "grid": [4096, 100], "filter_size": [3, 3], "variant": {"a": 1},
         "device": {"name": "a", "title": "A", "max_work_group_size": 256, "max_x": 256, "max_y": 256, "max_z": 64},
@@ -181,8 +188,7 @@ def test_sweeps(tmp_path: Path) -> None:
     found = try_cases(cases, replayed, [tmp_path / "x.json"], sound=as_json(cache()), count=case_count(0.08))
     assert found["refused"] > 0
     packed = (
-        gzip.compress(next(cases)) if chance.random() < 0.5 else mutated(gzip.compress(as_json(cache())), chance)
-        for _ in iter(int, 1)
+        gzip.compress(next(cases)) if chance.random() < 0.5 else changed_gzip(as_json(cache()), chance) for _ in iter(int, 1)
     )
     sound = gzip.compress(as_json(cache()))
     found = try_cases(packed, replayed, [tmp_path / "x.json.gz"], sound=sound, count=case_count(0.02))
@@ -190,7 +196,7 @@ def test_sweeps(tmp_path: Path) -> None:
 
 
 def test_program_caches(tmp_path: Path) -> None:
-    chance = random.Random(12)
+    chance = chance_of("program caches")
     sound = program_cache()
 
     def read(path: Path) -> None:
@@ -221,7 +227,7 @@ def zipped(files: Mapping[str, bytes], path: Path) -> bytes:
 
 
 def test_bundles(bundle: Path, tmp_path: Path) -> None:
-    chance = random.Random(5)
+    chance = chance_of("bundles")
     files = {file.relative_to(bundle).as_posix(): file.read_bytes() for file in sorted(bundle.rglob("*")) if file.is_file()}
     documents = [name for name in files if name.endswith(".json")]
 
@@ -229,8 +235,8 @@ def test_bundles(bundle: Path, tmp_path: Path) -> None:
 
     def cases() -> Iterator[bytes]:
         while True:
-            if chance.random() < 0.2:
-                yield mutated(whole, chance)
+            if chance.random() < 0.4:
+                yield changed_zip(whole, chance)
             elif chance.random() < 0.6:
                 name = chance.choice(documents)
                 value = json.dumps(mutated_value(json.loads(files[name]), chance)).encode()
@@ -239,13 +245,16 @@ def test_bundles(bundle: Path, tmp_path: Path) -> None:
                 name = chance.choice(list(files))
                 yield zipped({**files, name: mutated(files[name], chance)}, tmp_path / "changed.zip")
 
-    found = try_cases(cases(), load_bundle, [tmp_path / "x.zip"], sound=whole, count=case_count(0.06))
+    def read(path: Path) -> None:
+        predict("resnet18", load_bundle(path))
+
+    found = try_cases(cases(), read, [tmp_path / "x.zip"], sound=whole, count=case_count(0.06))
 
     assert found["refused"] > 0
 
 
 def test_tensors(bundle: Path, tmp_path: Path) -> None:
-    chance = random.Random(6)
+    chance = chance_of("tensors")
     seeds = [file.read_bytes() for file in sorted((bundle / "kernels").iterdir())]
 
     def cases() -> Iterator[bytes]:
@@ -273,7 +282,7 @@ def test_tensors(bundle: Path, tmp_path: Path) -> None:
 
 def test_rules(bundle: Path, tmp_path: Path) -> None:
     rules = json.loads((bundle / "fusion_rules.json").read_text())
-    cases = changed([rules], random.Random(7), as_json)
+    cases = changed([rules], chance_of("rules"), as_json)
 
     found = try_cases(cases, load_rules, [tmp_path / "x.json"], sound=as_json(rules), count=case_count(0.02))
 
@@ -282,7 +291,7 @@ def test_rules(bundle: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(file.name for file in TOOLS.iterdir()))
 def test_outputs_of_tools(name: str, tmp_path: Path) -> None:
-    chance = random.Random(name)
+    chance = chance_of(name)
     data = (TOOLS / name).read_bytes()
     where = next(text for beginning, text in PLATFORMS.items() if name.startswith(beginning))
     platform = Platform.parse(f"phone/{where}/fp32")
@@ -299,17 +308,46 @@ def test_outputs_of_tools(name: str, tmp_path: Path) -> None:
 
 
 def test_latencies_written_down(tmp_path: Path) -> None:
-    chance = random.Random(9)
+    chance = chance_of("latencies")
     data = b"model,latency_ms\nresnet18,20.5\nsqueezenet1_1,4.25\n"
     platform = Platform.parse("phone/tflite-2.10/cpu1/fp32")
 
     def read(path: Path) -> None:
         with_store(read_outputs(output_files([path]), platform=platform).measurements)
 
-    cases = (mutated(data, chance) for _ in iter(int, 1))
-    found = try_cases(cases, read, [tmp_path / "x.csv"], sound=data, count=case_count(0.01))
+    cases = (changed_table(data, chance) for _ in iter(int, 1))
+    found = try_cases(cases, read, [tmp_path / "x.csv"], sound=data, count=case_count(0.05))
 
     assert found["refused"] > 0
+
+
+def test_tables_of_people(tmp_path: Path) -> None:
+    chance = chance_of("tables")
+    space = SUPERNETS.get("nas_bench_201")
+    keys = space.decode(np.zeros(len(space.choices), dtype=np.int64))
+    row = [json.dumps(value).replace('"', '""') for value in keys.values()]
+    members = ",".join([*keys, "accuracy"]) + "\n" + ",".join(f'"{cell}"' for cell in row) + ",70\n"
+    for sound, read in (
+        (b"model,accuracy\nresnet18,69.8\nresnet34,73.3\n", read_accuracies),
+        (members.encode(), lambda path: table_objective(path, space)),
+    ):
+        cases = (changed_table(sound, chance) for _ in iter(int, 1))
+        found = try_cases(cases, read, [tmp_path / "x.csv"], sound=sound, count=case_count(0.05))
+
+        assert found["refused"] > 0
+
+
+def test_budgets_and_profiles(tmp_path: Path) -> None:
+    chance = chance_of("toml")
+    budget = (
+        b'[tiers.a]\nplatforms = ["pixel4/*"]\nmodels = ["*"]\nmax_ms = 20\n\n[tiers.b]\nplatforms = "x"\nmax_memory_mb = 2.5\n'
+    )
+    profile = b'title = "A"\nmax_work_group_size = 256\nmax_x = 256\nmax_y = 256\nmax_z = 64\ncompute_units = 4\n'
+    for sound, read in ((budget, read_budget), (profile, load_profile)):
+        cases = (changed_toml(sound, chance) for _ in iter(int, 1))
+        found = try_cases(cases, read, [tmp_path / "x.toml"], sound=sound, count=case_count(0.1))
+
+        assert found["refused"] > 0
 
 
 def with_store(measurements: Any) -> None:
@@ -340,7 +378,7 @@ def test_published_tables(name: str, tmp_path: Path, request: pytest.FixtureRequ
         write_dataset(folder)
     else:
         small_tables(request.getfixturevalue("published_data") / name, folder)
-    chance = random.Random(name)
+    chance = chance_of(name)
     files = sorted(file for file in folder.iterdir() if file.is_file())
     originals = {file: file.read_bytes() for file in files}
     changing = files[0]
@@ -371,7 +409,7 @@ def uploaded(content: bytes) -> None:
 
 def test_uploads(tmp_path: Path) -> None:
     lines = [{**line, "platform": "phone/onnxruntime-1.31/cpu1/fp32"} for line in recorded_lines(2)]
-    cases = changed([lines], random.Random(8), lines_bytes)
+    cases = changed([lines], chance_of("uploads"), lines_bytes)
 
     path = tmp_path / "x"
     found = try_cases(cases, lambda path: uploaded(path.read_bytes()), [path], sound=lines_bytes(lines), count=case_count(0.07))

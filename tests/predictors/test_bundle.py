@@ -334,6 +334,15 @@ class TestDamage:
             f"{name}: found schema {BUNDLE_SCHEMA + 1}, expected {BUNDLE_SCHEMA} or older; update latcast to read it"
         )
 
+    @pytest.mark.parametrize(
+        ("key", "value"), [("networks", [3]), ("mape", "5"), ("warning", 1), ("training_networks", [1]), ("nearest", {})]
+    )
+    def test_a_card_with_another_kind_of_value_is_refused(self, folder: Path, key: str, value: object) -> None:
+        edit("card.json", lambda document: document.update({key: value}))(folder)
+
+        assert self.refusal(folder).startswith("card.json: found ")
+        assert f"'{key}'" in self.refusal(folder)
+
     @pytest.mark.parametrize("name", ["platform.json", "CARD.md", CONV])
     @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
     def test_a_pickle_is_refused_unopened(self, folder: Path, name: str, protocol: int) -> None:

@@ -108,6 +108,21 @@ class TestReading:
 
         assert refusal(path).startswith("platform.json: found it twice, encrypted or as a link")
 
+    @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+    def test_a_file_packed_by_another_method_is_refused(self, tmp_path: Path, method: int) -> None:
+        entry = zipfile.ZipInfo("platform.json")
+        entry.compress_type = method
+
+        assert "packed otherwise than by deflate" in refusal(zipped(tmp_path / "b.zip", [(entry, b"{}")]))
+
+    def test_a_file_without_a_name_is_refused(self, tmp_path: Path) -> None:
+        assert "found it twice" in refusal(zipped(tmp_path / "b.zip", [("", b"{}")]))
+
+    def test_a_directory_of_more_files_than_a_bundle_has_is_not_read(self, tmp_path: Path) -> None:
+        path = zipped(tmp_path / "b.zip", [(f"{number:060}", b"") for number in range(1000)])
+
+        assert refusal(path).startswith("found a zip that lists more than 500 files")
+
     def test_flipped_bits_are_noticed(self, tmp_path: Path) -> None:
         write_files(tmp_path / "b.zip", {"platform.json": b'{"schema": 1}'})
         data = (tmp_path / "b.zip").read_bytes()

@@ -23,6 +23,12 @@ FOUND = Prediction(
 )
 
 
+def test_warnings_repeat_names_of_a_file_as_one_printable_line() -> None:
+    found = replace(FOUND, warnings=("Conv, \r\nX: \x1b[31m runs on the CPU",))
+
+    assert found.warnings == ("Conv, X: \\u001b[31m runs on the CPU",)
+
+
 def test_its_text_is_one_short_line() -> None:
     said = "<Prediction <mine> on pixel4/tflite-2.10/gpu/fp16: 9.00 ms, 90 % interval 8.00 to 112 ms, 61 % covered>"
     assert repr(FOUND) == said

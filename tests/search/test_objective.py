@@ -65,6 +65,7 @@ def test_a_json_table_may_hold_parameters_in_one_object(tmp_path: Path) -> None:
         ("cell,accuracy\na,1e999\n", "line 2: accuracy is 1e999; expected a finite number"),
         ("cell,accuracy\na,NaN\n", "line 2: accuracy is NaN; expected a finite number"),
         ("cell,accuracy\n", "found no members"),
+        ("accuracy,cell\n70\n", "line 2: found 1 cells, expected 2"),
     ],
 )
 def test_a_malformed_table_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:

@@ -49,7 +49,7 @@ def test_what_a_file_leaves_out_is_not_known(tmp_path: Path) -> None:
 )
 def test_malformed_profiles_are_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(LatcastError, match=reason):
-        parse_profile(text, "mine", "mine.toml")
+        parse_profile(text.encode(), "mine", "mine.toml")
 
 
 def test_unknown_profiles_name_the_known_ones(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from errno import ENOSPC
+from errno import ENOSPC, EPIPE
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +14,7 @@ from typer import Option
 
 from latcast import __version__
 from latcast.cli.lazy_group import Sections, lazy_group
-from latcast.cli.output import Interrupted, PrintableOutput, warn
+from latcast.cli.output import Interrupted, PrintableOutput, WatchedStream, warn
 from latcast.errors import LatcastError
 from latcast.extras import explained
 
@@ -105,9 +105,32 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
     Returns:
         The exit code: 0; 1 for an error, printed as one line; 2 for a wrong call, with usage; 130 after Ctrl-C.
     """
+    _open_closed_streams()
+    output = WatchedStream(sys.stdout)
+    code = _run(arguments, main, program, output)
+    lost = output.give_up()
+    if lost is not None:
+        code = code or FAILURE
+        if lost.errno != EPIPE:  # where the reader of a pipe had enough
+            warn(f"standard output takes no more ({lost.strerror}); give it a file, a pipe or a terminal with room")
+    WatchedStream(sys.stderr).give_up()
+    return code
+
+
+def _open_closed_streams() -> None:
+    """Puts streams in the place of those that were closed before the start, so that no file takes their number.
+
+    Reading finds the end, messages are dropped, and results fail to be written.
+    """
+    for name, flags, mode in (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.open(os.devnull, flags), mode))  # noqa: SIM115 - open until the process ends
+
+
+def _run(arguments: Sequence[str] | None, main: Callable[[], Any], program: str, output: WatchedStream) -> int:
     debugging = bool(os.environ.get(DEBUG_VARIABLE))
     try:
-        with redirect_stdout(PrintableOutput(sys.stdout)):
+        with redirect_stdout(PrintableOutput(output)):
             main()(None if arguments is None else list(arguments), prog_name=program)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILURE if end.code else 0
@@ -127,6 +150,8 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
             warn(str(missing))
         elif isinstance(problem, OSError) and problem.filename is not None and problem.strerror:
             warn(f"{problem.filename}: {problem.strerror}; check that it is there and can be read or written")
+        elif output.problem is not None:
+            pass  # which is said once nothing more is written
         elif isinstance(problem, OSError) and problem.errno == ENOSPC:
             warn(f"{problem.strerror}; free some and run the same command again")
         else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -42,13 +43,45 @@ _SPELT = {"±": "+-", "█": "#", "▓": "=", "░": "-", "│": "|"}
 """What to write where the terminal's encoding lacks a character."""
 
 
+class WatchedStream:
+    """A stream that remembers why it could not be written to."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.problem: OSError | None = None
+
+    def write(self, text: str) -> int:
+        return self._watched(lambda: self.stream.write(text))
+
+    def flush(self) -> None:
+        self._watched(self.stream.flush)
+
+    def give_up(self) -> OSError | None:
+        """Why not all could be written, if so; what is left is dropped, of which Python would complain at its end."""
+        with suppress(OSError):
+            self.flush()
+        if self.problem is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+        return self.problem
+
+    def _watched(self, act: Callable[[], Result]) -> Result:
+        try:
+            return act()
+        except OSError as problem:
+            self.problem = problem
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
 class PrintableOutput:
     """Standard output that passes on text, line ends and tabs, and nothing that steers a terminal; no character makes it fail.
 
     What commands print holds names that strangers wrote. Everything else is the stream's own.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | WatchedStream) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
@@ -59,7 +92,7 @@ class PrintableOutput:
         return getattr(self.stream, name)
 
 
-def _shown(text: str, stream: TextIO, *, kept: str = "") -> str:
+def _shown(text: str, stream: TextIO | WatchedStream, *, kept: str = "") -> str:
     """Text as a stream can take it: printable, and in its encoding."""
     text = printable(text, kept=kept)
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -190,7 +223,8 @@ def _fitted_widths(cells: Sequence[Sequence[str]], numeric: Sequence[bool], avai
 
 def warn(text: str) -> None:
     """One printable line on standard error, of at most 500 characters."""
-    print(f"latcast: {one_line(text)}", file=sys.stderr)
+    with suppress(OSError):  # where nobody can be told
+        print(f"latcast: {one_line(text)}", file=sys.stderr)
 
 
 class Interrupted(Exception):

@@ -12,6 +12,7 @@ from typer import Argument, Option
 from latcast.cli import options
 from latcast.cli.output import StageProgress, kept_when_interrupted, print_json, print_table, warn
 from latcast.errors import LatcastError
+from latcast.reading import require_regular
 
 if TYPE_CHECKING:
     from latcast.workgroups.devices import DeviceProfile
@@ -112,6 +113,7 @@ def _cache_of(what: str, output: Path, shape: list[str] | None) -> tuple[Program
             raise LatcastError(f"{what} lies in {output} itself and would be overwritten; give another folder")
         return read_program_cache(Path(what)), Path(what).name
     if what.endswith(".tflite"):
+        require_regular(Path(what), error=LatcastError)
         data, key = Path(what).read_bytes(), Path(what).stem
     else:
         graph = as_graph(what, shapes=options.parse_shapes(shape) or None)

@@ -15,7 +15,7 @@ from latcast.datasets.variants import FAMILIES, RUNTIMES, GraphFacts, Variant
 from latcast.errors import DatasetError, MeasurementError
 from latcast.extras import require
 from latcast.folders import replacing
-from latcast.reading import parse_json
+from latcast.reading import parse_json, require_regular
 from latcast.records import Reference
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def write_variants(path: Path | str, variants: Sequence[Variant], recipe: Recipe
 
 def _opened(path: Path | str) -> pyarrow.parquet.ParquetFile:
     arrow = _parquet()
+    require_regular(Path(path), error=DatasetError)
     try:
         file = arrow.parquet.ParquetFile(path)
     except (OSError, arrow.ArrowInvalid) as problem:

@@ -21,7 +21,7 @@ from latcast.devices.latency_units import UnitMismatch
 from latcast.devices.measured_networks import MeasuredNetworks, in_milliseconds
 from latcast.devices.members import Candidate, pattern_deviations
 from latcast.devices.network_kernels import network_kernels
-from latcast.errors import DatasetError, LatcastError
+from latcast.errors import DatasetError, LatcastError, one_line
 from latcast.kernels.rules import load_rules
 from latcast.predictors.calibration_terms import CalibrationTerms
 from latcast.predictors.card import POSTERIOR, TRAINING_KEYS, TRAINING_LINEAGES
@@ -104,6 +104,10 @@ class NewDevice:
     misfits: tuple[Misfit, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("notes", "warnings"):
+            object.__setattr__(self, name, tuple(map(one_line, getattr(self, name))))
 
 
 def add_device(

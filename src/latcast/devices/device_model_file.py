@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -17,7 +16,7 @@ from latcast.errors import DatasetError, LatcastError
 from latcast.folders import replacing
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.process_basis import ProcessBasis
-from latcast.reading import parse_tensors
+from latcast.reading import parse_json, parse_tensors, read_bytes
 from latcast.records import Reference
 
 SCHEMA = 1
@@ -87,17 +86,10 @@ def _shipped() -> DeviceModel:
 
 
 def _read(path: Path) -> DeviceModel:
-    try:
-        if os.path.getsize(path) > MOST_BYTES:
-            raise DatasetError(
-                f"{path}: found {os.path.getsize(path) / 1e6:.0f} MB, expected a model of devices of at most 50 MB"
-            )
-        data = path.read_bytes()
-    except OSError as problem:
-        raise DatasetError(f"cannot read the model of devices {path}: {problem.strerror}") from problem
+    data = read_bytes(path, error=DatasetError, most_bytes=MOST_BYTES)
     try:
         arrays, metadata = parse_tensors(data, error=DatasetError)
-        header = json.loads(metadata["model"])
+        header = parse_json(metadata["model"], str(path), error=DatasetError)
         if header["schema"] > SCHEMA:
             raise DatasetError(f"{path}: found schema {header['schema']}, expected {SCHEMA} or older; update latcast to read it")
         return _model(header, arrays)

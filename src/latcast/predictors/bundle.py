@@ -31,7 +31,7 @@ from latcast.kernels.types import KERNEL_TYPES, KernelType, kernel_type
 from latcast.predictors.analytical import DEPTH, LOOPS, POOLED, TERMS, AnalyticalTerms
 from latcast.predictors.bundle_files import DEVICE_FILE, BundleFiles, write_files
 from latcast.predictors.calibration_terms import CalibrationTerms
-from latcast.predictors.card import card_text
+from latcast.predictors.card import card_text, check_card
 from latcast.predictors.device_forecast import DeviceForecast
 from latcast.predictors.golden import golden_mismatch, golden_values
 from latcast.predictors.intervals import Interval
@@ -327,6 +327,7 @@ class _Reader:
     def summary(self) -> BundleSummary:
         card = _document(self.files, "card.json")
         card.pop("schema")
+        self.part("card.json", lambda: check_card(card))
         environment = self.part("platform.json", lambda: dict(self.document["environment"]))
         platform = self.part("platform.json", lambda: Platform.parse(str(self.document["platform"])))
         return BundleSummary(platform.id, {**card, **({"environment": environment} if environment else {})})

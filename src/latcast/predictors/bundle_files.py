@@ -11,12 +11,12 @@ import re
 import shutil
 import stat
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
 from latcast.errors import BundleError
+from latcast.reading import UNREADABLE_ZIP, open_zip
 
 MOST_BYTES = 200_000_000
 """A larger bundle is refused: no predictor needs it, and a small zip can hold gigabytes of zeros."""
@@ -88,7 +88,7 @@ class BundleFiles:
                     data = file.read(self._sizes[name] + 1)
             else:
                 data = self._archive.read(name)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as problem:
+        except UNREADABLE_ZIP as problem:
             raise self.damaged(name, str(problem) or type(problem).__name__) from problem
         if len(data) != self._sizes[name]:
             raise self.damaged(name, f"found {len(data)} bytes, expected {self._sizes[name]}")
@@ -147,12 +147,7 @@ class BundleFiles:
         return sizes
 
     def _list_archive(self) -> dict[str, int]:
-        try:
-            archive = zipfile.ZipFile(self.path)
-        except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as problem:
-            raise BundleError(
-                f"{self.path}: found no readable zip ({problem}), expected a bundle (a folder or a .zip); get it again"
-            ) from problem
+        archive = open_zip(self.path, error=BundleError, most_members=MOST_FILES)
         try:
             sizes: dict[str, int] = {}
             for entry in archive.infolist():
@@ -161,11 +156,6 @@ class BundleFiles:
                         raise self._unexpected_folder(entry.filename)
                     continue
                 self._accept(entry.filename)
-                if entry.filename in sizes or entry.flag_bits & 1 or stat.S_ISLNK(entry.external_attr >> 16):
-                    raise BundleError(
-                        f"{self.path}: {entry.filename}: found it twice, encrypted or as a link, expected a plain file; "
-                        "do not use a bundle from this source"
-                    )
                 sizes[entry.filename] = entry.file_size
         except BundleError:
             archive.close()

@@ -55,6 +55,33 @@ SUMMARY = ("mape", "within_5", "within_10", "interval_coverage", "label_error", 
 _NOT_STATED = "not stated"
 
 
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(FIGURES, (int, float)),
+    **dict.fromkeys(("measurements", "networks"), int),
+    "seconds": (int, float),
+    **dict.fromkeys(("trained_on", "learn_from", "model", "licence", "held_out_by", "warning", "chip"), str),
+    **dict.fromkeys((TRAINING_KEYS, TRAINING_LINEAGES, "nearest"), list),
+    "environment": dict,
+}
+"""What may stand under a name that programs read."""
+
+
+def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The card, where its values are of their kinds.
+
+    Raises:
+        ValueError: One is not.
+    """
+    for name, kind in _KINDS.items():
+        value = card.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+            raise ValueError(f"found the {type(value).__name__} {str(value)[:40]!r} as '{name}', expected another kind of value")
+    for name in (TRAINING_KEYS, TRAINING_LINEAGES):
+        if not all(isinstance(each, str) for each in card.get(name) or ()):
+            raise ValueError(f"found '{name}' with something that is no text, expected texts")
+    return card
+
+
 def evidence(card: Mapping[str, Any]) -> str:
     """What a predictor was trained on and how well it does, in a few words: "260 networks, MAPE 5.1 % on 40 held out"."""
     count = len(card.get(TRAINING_KEYS) or ())

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from latcast.drawing import bars, drawn
-from latcast.errors import LatcastError
+from latcast.errors import LatcastError, one_line
 from latcast.extras import require
 from latcast.kernels.partitioning import Fallback
 from latcast.records import milliseconds
@@ -114,6 +114,10 @@ class Prediction:
     overhead_ms: float = 0.0
     level: float | None = None
     fallback: Fallback | None = None
+
+    def __post_init__(self) -> None:
+        # They repeat names from files.
+        object.__setattr__(self, "warnings", tuple(map(one_line, self.warnings)))
 
     def __repr__(self) -> str:
         return (

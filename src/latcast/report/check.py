@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
@@ -23,6 +21,7 @@ from latcast.predictors.forecast import On, is_one, load_all
 from latcast.predictors.joint import predict_pair, probability_above
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.prediction import Prediction
+from latcast.reading import read_toml
 from latcast.records import Reference, milliseconds, signed
 from latcast.spaces.models import Model, Shapes, as_graph
 
@@ -216,11 +215,7 @@ def read_budget(path: str | os.PathLike[str]) -> tuple[Tier, ...]:
     Raises:
         LatcastError: The file cannot be read, or holds something else.
     """
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        document = toml.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise LatcastError(f"{path}: {problem}; expected a budget in TOML") from problem
+    document = read_toml(Path(path), error=LatcastError)
     tables = document.get("tiers")
     if not isinstance(tables, dict) or not tables or set(document) != {"tiers"}:
         raise LatcastError(f"{path}: found {', '.join(document) or 'nothing'}, expected tables [tiers.NAME] and nothing else")

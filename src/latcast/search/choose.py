@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from latcast.drawing import drawn, pareto
-from latcast.errors import DatasetError, LatcastError, ModelError
+from latcast.errors import DatasetError, LatcastError, ModelError, one_line
 from latcast.graph.importers import MODEL_SUFFIXES
 from latcast.graph.ir import Graph
 from latcast.graph.operators.table import graph_macs
@@ -26,7 +24,7 @@ from latcast.kernels.partitioning import partition
 from latcast.kernels.search import find_kernels
 from latcast.predictors.forecast import On, load_all
 from latcast.predictors.platform_predictor import PlatformPredictor
-from latcast.reading import read_bytes
+from latcast.reading import read_csv
 from latcast.spaces.models import Model, as_graph, as_graphs
 from latcast.spaces.named_kernels import NamedKernels, Watch, named_kernels
 
@@ -124,6 +122,9 @@ class Choice:
     certainty: float
     candidates: tuple[Candidate, ...] = field(hash=False)
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "warnings", tuple(map(one_line, self.warnings)))
 
     @property
     def front(self) -> tuple[Candidate, ...]:
@@ -380,14 +381,11 @@ def read_accuracies(path: Path) -> dict[str, float]:
     Raises:
         DatasetError: The file cannot be read, has another header, or a line is none; the message gives the line.
     """
-    try:
-        rows = list(csv.reader(io.StringIO(read_bytes(path, error=DatasetError).decode("utf-8-sig"), newline="")))
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise DatasetError(f"cannot read the accuracies {path}: {problem}") from problem
-    if not rows or [name.strip() for name in rows[0]] != ["model", "accuracy"]:
-        raise DatasetError(f"{path}: found the header '{','.join(rows[0]) if rows else ''}', expected 'model,accuracy'")
+    (_, header), *rows = read_csv(path, error=DatasetError) or [(1, ())]
+    if [name.strip() for name in header] != ["model", "accuracy"]:
+        raise DatasetError(f"{path}: found the header '{','.join(header)}', expected 'model,accuracy'")
     found = {}
-    for number, row in enumerate(rows[1:], start=2):
+    for number, row in rows:
         try:
             name, text = row
             found[name.strip()] = float(text)

@@ -6,19 +6,17 @@ what proxies say is in :mod:`latcast.search.proxies`.
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from latcast.errors import DatasetError, LatcastError, UnknownNameError
-from latcast.reading import parse_json, read_bytes, read_json
+from latcast.reading import parse_json, read_csv, read_json
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.proxies import PROXIES, small_graph
 from latcast.spaces.nas.supernet import Supernet
@@ -180,7 +178,7 @@ def table_objective(path: Path, supernet: Supernet, column: str = VALUE_COLUMN) 
         DatasetError: The file cannot be read, has no members, or a line is none of this space; the message gives the line.
     """
     rows = []
-    for number, record in enumerate(_records(path), start=2 if path.suffix == ".csv" else 1):
+    for number, record in _records(path):
         try:
             value = float(record[column])
             if not math.isfinite(value):
@@ -197,17 +195,19 @@ def table_objective(path: Path, supernet: Supernet, column: str = VALUE_COLUMN) 
     return TableObjective(f"{path.name}:{column}", np.stack([row for row, _ in rows]), np.array([value for _, value in rows]))
 
 
-def _records(path: Path) -> Sequence[Mapping[str, Any]]:
-    try:
-        if path.suffix == ".json":
-            found = read_json(path, error=DatasetError)
-            if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
-                raise DatasetError(f"{path}: expected a list of objects")
-            return found
-        records = csv.DictReader(io.StringIO(read_bytes(path, error=DatasetError).decode("utf-8-sig"), newline=""))
-        return [{name: _parsed(text) for name, text in record.items() if name} for record in records]
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise DatasetError(f"cannot read the table {path}: {problem}") from problem
+def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows of a table with their lines, or places in a JSON list."""
+    if path.suffix == ".json":
+        found = read_json(path, error=DatasetError)
+        if not isinstance(found, list) or not all(isinstance(record, dict) for record in found):
+            raise DatasetError(f"{path}: expected a list of objects")
+        yield from enumerate(found, start=1)
+        return
+    (_, header), *rows = read_csv(path, error=DatasetError) or [(1, ())]
+    for line, cells in rows:
+        if len(cells) != len(header):
+            raise DatasetError(f"{path}, line {line}: found {len(cells)} cells, expected {len(header)} as in the header")
+        yield line, {name: _parsed(text) for name, text in zip(header, cells, strict=True)}
 
 
 def _parsed(text: str) -> Any:

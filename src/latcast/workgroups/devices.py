@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from latcast.errors import LatcastError, UnknownNameError
-from latcast.reading import read_bytes
+from latcast.reading import MOST_TOML_BYTES, parse_toml, read_bytes
 from latcast.registry import nearest_names
 from latcast.workgroups.sizes import SizeLimits
 
 MOST_ITEMS = 65_536
 """Work items in a group, beyond any device; all sizes up to there can be listed."""
-
-MOST_PROFILE_BYTES = 100_000
 
 _PROFILES = resources.files("latcast.workgroups").joinpath("profiles")
 
@@ -98,27 +93,26 @@ def load_profile(name_or_path: str | Path) -> DeviceProfile:
     if path.suffix == ".toml":
         if not path.is_file():
             raise LatcastError(f"there is no device profile {path}; known by name: {', '.join(profile_names())}")
-        content = read_bytes(path, error=LatcastError, most_bytes=MOST_PROFILE_BYTES)
-        return parse_profile(content.decode("utf-8", errors="replace"), path.stem, str(path))
+        return parse_profile(read_bytes(path, error=LatcastError, most_bytes=MOST_TOML_BYTES), path.stem, str(path))
     name = str(name_or_path)
     if name not in profile_names():
         near = nearest_names(name, profile_names()) or profile_names()
         raise UnknownNameError(f"no device profile is called '{name}'; known: {', '.join(near)}, or a path to a .toml file")
-    return parse_profile(_PROFILES.joinpath(f"{name}.toml").read_text(encoding="utf-8"), name, f"{name}.toml")
+    return parse_profile(_PROFILES.joinpath(f"{name}.toml").read_bytes(), name, f"{name}.toml")
 
 
-def parse_profile(text: str, name: str, where: str) -> DeviceProfile:
+def parse_profile(content: bytes, name: str, where: str) -> DeviceProfile:
     """A profile from TOML.
 
     Args:
-        text: The file's content: the fields of :class:`DeviceProfile`; a missing one is not known.
+        content: Of the file: the fields of :class:`DeviceProfile`; a missing one is not known.
         name: The profile's name.
         where: The file, for messages.
 
     Raises:
         LatcastError: It is not TOML, or a field is missing, unknown or of the wrong kind.
     """
-    values = _parsed(text, where)
+    values = parse_toml(content, where, error=LatcastError)
     unknown = sorted(set(values) - {*_WHOLE, *_TEXT})
     missing = sorted(set(_NEEDED) - set(values))
     wrong = [key for key in _TEXT if not isinstance(values.get(key, ""), str)]
@@ -127,13 +121,3 @@ def parse_profile(text: str, name: str, where: str) -> DeviceProfile:
         parts += [f"not a text: {', '.join(wrong)}"] * bool(wrong)
         raise LatcastError(f"{where} is not a device profile; {'; '.join(parts)}. Fields: {', '.join((*_WHOLE, *_TEXT))}")
     return DeviceProfile(**{"name": name, "title": name, **values})
-
-
-def _parsed(text: str, where: str) -> Mapping[str, Any]:
-    # Python 3.10 has it as a package of its own, with the same names.
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        found: Mapping[str, Any] = toml.loads(text)
-        return found
-    except (toml.TOMLDecodeError, RecursionError) as problem:
-        raise LatcastError(f"{where} is not TOML: {problem}") from problem

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from latcast.errors import ModelError
 from latcast.graph import GraphBuilder
+from latcast.graph.importers import load_graph, onnx_file
 from latcast.graph.importers.onnx_file import KEPT_TENSOR_BYTES, read_recorded_shapes, read_without_weights
 from latcast.graph.writers.onnx import to_onnx
 from tests.graph.importers.onnx_models import integers, model, node, save, value, zeros
@@ -127,6 +128,71 @@ def test_a_truncated_file_is_called_truncated_wherever_it_was_cut(tmp_path: Path
 
         with pytest.raises(ModelError, match=r"cut\.onnx' (is truncated|is not an ONNX model)"):
             read_without_weights(path)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of bytes, shorter than 2^28."""
+    size = len(content)
+    return bytes((*varint(number << 3 | 2), *varint(size))) + content
+
+
+def varint(value: int) -> bytes:
+    parts = [value >> 7 * place & 0x7F for place in range(max(1, -(-value.bit_length() // 7)))]
+    return bytes((*(part | 0x80 for part in parts[:-1]), parts[-1]))
+
+
+EMPTY = {"nodes": 1, "initializers": 5, "recorded shapes": 13, "inputs": 11}
+"""Fields of a graph that hold messages."""
+
+
+@pytest.mark.parametrize("where", [*EMPTY, "top", "functions", "attribute of a node", "texts", "graph in a graph", "numbers"])
+def test_more_fields_than_a_network_has_are_refused_before_they_are_objects(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "MOST_FIELDS", 5000)
+    many = {
+        "top": b"\x78\x00" * 6000,
+        "functions": field(25, b"") * 6000,
+        "attribute of a node": field(7, field(1, field(5, b"") * 6000)),
+        "texts": field(7, field(1, field(5, field(9, b"") * 6000))),
+        "graph in a graph": field(7, field(1, field(5, field(6, field(5, b"") * 6000)))),
+        "numbers": field(7, field(1, field(5, field(8, b"\x01" * 100_000)))),
+        **{name: field(7, field(number, b"") * 6000) for name, number in EMPTY.items()},
+    }[where]
+    path = tmp_path / "many.onnx"
+    path.write_bytes(b"\x08\x08" + many)
+
+    with pytest.raises(ModelError, match=r"many\.onnx': it holds more than 5,000 fields"):
+        read_without_weights(path)
+
+
+def test_the_weights_of_a_large_network_are_no_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_file, "MOST_FIELDS", 5000)
+    path = tmp_path / "large.onnx"
+    path.write_bytes(network(80, 3))
+
+    assert path.stat().st_size > 2 * 5000
+    assert len(read_without_weights(path).graph.node) == 9
+
+
+def test_damaged_shapes_of_an_operator_that_is_not_known_are_refused(tmp_path: Path) -> None:
+    proto = model([node("NotKnown", ["x"], ["y"], domain="mine")], {"x": (1, 3)}, ["y"], domains=["mine"])
+    path = tmp_path / "x.onnx"
+    # A type whose field of field number 1 is longer than what is left.
+    path.write_bytes(proto.SerializeToString() + field(7, field(13, field(1, b"y") + b"\x12\x02\x0a\x7f")))
+
+    with pytest.raises(ModelError, match=r"x\.onnx' is not an ONNX model or is damaged"):
+        load_graph(path)
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    content = model([node("Relu", ["x"], ["y"], name="name_of_it")], {"x": (1, 3)}, ["y"]).SerializeToString()
+    path = tmp_path / "x.onnx"
+    for part in (b"name_of_it", b"Relu"):
+        path.write_bytes(content.replace(part, b"\xff" * len(part)))
+
+        with pytest.raises(ModelError, match="is not UTF-8 text"):
+            load_graph(path)
 
 
 def test_integers_stay_with_the_graph(tmp_path: Path) -> None:

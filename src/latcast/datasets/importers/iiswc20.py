@@ -21,6 +21,7 @@ from latcast.datasets.importers.table import Malformed, NamedOnlyImporter, Parse
 from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
 from latcast.measure.statistics import quartile_variation
+from latcast.reading import UNREADABLE_ZIP, require_regular
 from latcast.records import UNSTATED, Measurement, Platform, Reference
 from latcast.spaces.iiswc20 import NAME, OPERATORS, WIDTH, reference
 
@@ -149,10 +150,11 @@ def read_runs(file: Path, columns: Sequence[str]) -> np.ndarray:
     Raises:
         DatasetError: The archive cannot be read, or is of other phones.
     """
+    require_regular(file, error=DatasetError)
     try:
         with np.load(file, allow_pickle=False) as archive:
             names, runs = archive["device"].tolist(), archive["runs"].astype(np.float64)
-    except (OSError, ValueError, KeyError) as problem:
+    except (*UNREADABLE_ZIP, MemoryError) as problem:
         raise DatasetError(f"cannot read {file}: {problem}") from problem
     expected = [name.rsplit("_", 1)[0] for name in columns]
     if len(names) != len(columns) or runs.ndim != 3 or runs.shape[0] != len(columns):

@@ -5,8 +5,6 @@ Such a dataset has no figures of its networks to check: no FLOPs, no executed ke
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from typing import Any
 from latcast.datasets.importers import FileSummary, Imported, NetworkCheck, Refusals
 from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
-from latcast.reading import read_bytes
+from latcast.reading import read_csv
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.measured_only import can_build, why_not
 
@@ -37,17 +35,8 @@ class Row:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """All rows of a CSV file.
-
-    Raises:
-        DatasetError: The file cannot be read, is too large, or is no CSV.
-    """
-    try:
-        text = read_bytes(file, error=DatasetError).decode()
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        return [Row(reader.line_num, cells) for cells in reader]
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise DatasetError(f"cannot read {file}: {problem}") from problem
+    """The rows of a CSV file; see :func:`latcast.reading.read_csv`."""
+    return [Row(line, cells) for line, cells in read_csv(file, error=DatasetError)]
 
 
 class Table:

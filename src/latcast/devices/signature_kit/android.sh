@@ -25,7 +25,7 @@ options=''
 named=0
 for option in "$@"; do
     [ "$option" = --device ] && named=1
-    options="$options '$(echo "$option" | sed "s/'/'\\\\''/g")'"
+    options="$options '$(printf '%s\n' "$option" | sed "s/'/'\\\\''/g")'"
 done
 [ "$named" = 1 ] || options="--device '$model' $options"
 "$adb" shell "cd $target && chmod 755 tools/* && sh measure.sh $options" < /dev/null

@@ -54,7 +54,8 @@ for value in "$threads" "$rounds" "$runs" "$pause"; do
 done
 
 # Words of the line that goes before each output cannot hold blanks.
-device=$(echo "$device" | tr ' /' '--')
+device=$(printf '%s\n' "$device" | tr ' /' '--')
+case $cpus in *[!0-9a-fA-Fx]*) fail "'$cpus' is no mask of cores, such as f0" ;; esac
 read -r precision < precision.txt || fail 'precision.txt is not there; copy the whole kit'
 place=cpu$threads
 [ "$gpu" = 1 ] && place=gpu

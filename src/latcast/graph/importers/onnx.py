@@ -26,6 +26,7 @@ from latcast.graph.importers.onnx_control_flow import CONTROL_FLOW
 from latcast.graph.importers.onnx_file import (
     bodies_of,
     captured_names,
+    check_texts,
     node_of,
     read_recorded_shapes,
     read_without_weights,
@@ -64,6 +65,7 @@ class OnnxImporter:
             name = source.stem
         else:
             model, path = source, None
+            check_texts(source.graph.name)
             name = source.graph.name or "model"
         try:
             return with_precision(simplify(fold_padding(Reading(model, name, path, shapes or {}, strict).graph())))
@@ -115,6 +117,7 @@ class Reading:
         initialized = {proto.name for proto in self.graph_proto.initializer}
         initialized |= {proto.values.name for proto in self.graph_proto.sparse_initializer}
         inputs = [value for value in self.graph_proto.input if value.name not in initialized]
+        check_texts(*(value.name for value in inputs))
         check_input_names(self.shapes, [value.name for value in inputs])
         if not inputs:
             raise ModelError("the network has no inputs; its outputs are constant")

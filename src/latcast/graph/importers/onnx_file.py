@@ -11,7 +11,9 @@ Encoding: https://protobuf.dev/programming-guides/encoding; field numbers: ``onn
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from math import ceil, prod
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,12 @@ from latcast.graph.operators.elementwise import CAST_TYPES
 
 KEPT_TENSOR_BYTES = 16384
 """Tensors that take more bytes in the file lose their data."""
+
+MOST_FIELDS = 1 << 20
+"""Of a file, at every depth. Protobuf makes up to 175 bytes of a message of two; a network of 1,000 nodes has 16,000 fields."""
+
+_NUMBERS_BYTES, _TENSOR_NUMBERS_BYTES = 16, 64
+"""So many bytes of a list of numbers count as one more field. Those in tensors never become Python's numbers."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -128,10 +136,9 @@ def _node_without_data(node: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _graph_without_weights(buffer: Buffer, at: int, end: int) -> bytes:
+def _graph_without_weights(buffer: Buffer, at: int, end: int, budget: Budget) -> bytes:
     parts: list[bytes] = []
     copied = at
-    budget = Budget()
     for number, start, body, stop in _fields(buffer, at, end):
         if number == _GRAPH_NODE:
             budget.take(Resource.NODES)
@@ -155,12 +162,12 @@ def _graph_without_weights(buffer: Buffer, at: int, end: int) -> bytes:
 
 
 def _walk(buffer: Buffer) -> onnx.ModelProto:
-    model = onnx.ModelProto()
+    model, budget = onnx.ModelProto(), Budget()
     header: list[bytes] = []
     graphs: list[bytes] = []
     for number, start, body, stop in _fields(buffer, 0, len(buffer)):
         if number == _MODEL_GRAPH:
-            graphs.append(_graph_without_weights(buffer, body, stop))
+            graphs.append(_graph_without_weights(buffer, body, stop, budget))
         else:
             header.append(buffer[start:stop])
     model.ParseFromString(b"".join(header))
@@ -169,25 +176,57 @@ def _walk(buffer: Buffer) -> onnx.ModelProto:
     return model
 
 
-def _map(path: Path) -> mmap.mmap:
+@cache
+def _counted(message: Any) -> Mapping[int, Any]:
+    """Numbers of the fields of a message (by its descriptor) to the message in them, or to the bytes that count as a field."""
+    found: dict[int, Any] = {}
+    for each in message.fields:
+        in_tensor = message.name == "TensorProto"
+        if each.message_type is not None:
+            found[each.number] = each.message_type
+        elif each.cpp_type not in (each.CPPTYPE_STRING, each.CPPTYPE_FLOAT, each.CPPTYPE_DOUBLE) or not (
+            in_tensor or each.cpp_type == each.CPPTYPE_STRING
+        ):
+            found[each.number] = _TENSOR_NUMBERS_BYTES if in_tensor else _NUMBERS_BYTES
+    return found
+
+
+def _check_fields(buffer: Buffer) -> None:
+    """Refuses what would become too many objects, before the first of them is made; raw data is skipped by its length."""
+    if len(buffer) <= 2 * MOST_FIELDS:  # of which each takes two bytes at least
+        return
+    count = 0
+    waiting = [(onnx.ModelProto.DESCRIPTOR, 0, len(buffer))]
+    while waiting:
+        message, at, end = waiting.pop()
+        inner = _counted(message)
+        for number, start, body, stop in _fields(buffer, at, end):
+            count += 1
+            found = inner.get(number) if buffer[start] & 7 == _BYTES else None
+            if isinstance(found, int):
+                count += (stop - body) // found
+            elif found is not None:
+                waiting.append((found, body, stop))
+            if count > MOST_FIELDS:
+                raise ModelError(
+                    f"it holds more than {MOST_FIELDS:,} fields of protobuf, more than any network; export a part of the "
+                    "network, and do not use a file from an unknown source"
+                )
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap]:
+    """The content of a file; what is wrong with it is raised as a :class:`ModelError` that names it."""
     try:
         with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ModelError(f"cannot read '{path}': {error.strerror or error}") from error
     except ValueError as error:  # mmap refuses a file of no bytes
         raise ModelError(f"'{path}' is empty; expected an ONNX model") from error
-
-
-def read_without_weights(path: Path) -> onnx.ModelProto:
-    """The model of a file without the data of large tensors, node metadata and recorded intermediate shapes.
-
-    Raises:
-        ModelError: The file cannot be read, is empty, truncated, of too many nodes, or no ONNX model.
-    """
-    with _map(path) as buffer:
+    with buffer:
         try:
-            model = _walk(buffer)
+            yield buffer
         except ModelError as error:
             raise ModelError(f"'{path}': {error}") from error
         except (EOFError, IndexError) as error:
@@ -196,23 +235,38 @@ def read_without_weights(path: Path) -> onnx.ModelProto:
             raise ModelError(_not_a_model(path, buffer)) from error
         except (DecodeError, UnicodeDecodeError, ValueError) as error:
             raise ModelError(_not_a_model(path, buffer)) from error
+
+
+def read_without_weights(path: Path) -> onnx.ModelProto:
+    """The model of a file without the data of large tensors, node metadata and recorded intermediate shapes.
+
+    Raises:
+        ModelError: The file cannot be read, is empty, truncated, of too many nodes or fields, or no ONNX model.
+    """
+    with _mapped(path) as buffer:
+        _check_fields(buffer)
+        model = _walk(buffer)
         if not model.HasField("graph") or not model.opset_import:
-            raise ModelError(_not_a_model(path, buffer))
+            raise ValueError("no graph, or no version of its operators")
     return model
 
 
 def read_recorded_shapes(path: Path) -> onnx.GraphProto:
-    """The shapes of intermediate tensors that an exporter recorded (``value_info``), and nothing else."""
+    """The shapes of intermediate tensors that an exporter recorded (``value_info``), and nothing else.
+
+    Raises:
+        ModelError: They are damaged.
+    """
     graph = onnx.GraphProto()
-    with _map(path) as buffer:
+    with _mapped(path) as buffer:
         kept = [
             buffer[start:stop]
-            for outer, _, graph, end in _fields(buffer, 0, len(buffer))
+            for outer, _, graph_at, end in _fields(buffer, 0, len(buffer))
             if outer == _MODEL_GRAPH
-            for number, start, _, stop in _fields(buffer, graph, end)
+            for number, start, _, stop in _fields(buffer, graph_at, end)
             if number == _GRAPH_VALUE_INFO
         ]
-    graph.ParseFromString(b"".join(kept))
+        graph.ParseFromString(b"".join(kept))
     return graph
 
 
@@ -246,7 +300,11 @@ def shortest(value: float) -> float:
 
 
 def node_of(proto: onnx.NodeProto) -> Node:
-    """The node with the attributes that are numbers, texts or lists of them."""
+    """The node with the attributes that are numbers, texts or lists of them.
+
+    Raises:
+        ModelError: A name is not UTF-8 text.
+    """
     attributes: dict[str, AttributeValue] = {}
     for attribute in proto.attribute:
         kind = attribute.type
@@ -262,15 +320,20 @@ def node_of(proto: onnx.NodeProto) -> Node:
             attributes[attribute.name] = tuple(shortest(number) for number in attribute.floats)
         elif kind == _STRINGS:
             attributes[attribute.name] = tuple(text.decode(errors="replace") for text in attribute.strings)
-    domain = proto.domain
-    return Node(
-        proto.op_type,
-        proto.name,
-        tuple(proto.input),
-        tuple(proto.output),
-        attributes,
-        "" if domain == "ai.onnx" else domain,
-    )
+    inputs, outputs, domain = tuple(proto.input), tuple(proto.output), proto.domain
+    check_texts(proto.op_type, proto.name, domain, *inputs, *outputs, *attributes)
+    return Node(proto.op_type, proto.name, inputs, outputs, attributes, "" if domain == "ai.onnx" else domain)
+
+
+def check_texts(*texts: str) -> None:
+    """Refuses bytes, which protobuf gives for texts that are not UTF-8.
+
+    Raises:
+        ModelError: One is bytes.
+    """
+    for text in texts:
+        if not isinstance(text, str):
+            raise ModelError(f"the name {bytes(text[:40])!r} is not UTF-8 text; is the file damaged?")
 
 
 def tensor_dtype(code: int, name: str) -> str:

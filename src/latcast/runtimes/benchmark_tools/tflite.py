@@ -92,7 +92,7 @@ _TITLE = "Operator-wise Profiling Info for Regular Benchmark Runs:"
 _ORDER = "Run Order"
 _ENABLED = "Enable op profiling: [1]"
 _ELSEWHERE = "CSV File to export profiling data to: ["
-_COLUMNS = re.compile(r"\[([^\]]+)\]")
+_COLUMNS = re.compile(r"\[([^\[\]]+)\]")
 INSIDE = "Delegate/"
 """How the names of lines begin that stand for a kernel of a delegate."""
 
@@ -127,7 +127,8 @@ def read_profile(section: Section) -> tuple[ProfiledOperator, ...]:
             f"the profile has the columns {', '.join(columns) or 'none'}; expected {', '.join(_NEEDED)}", header
         )
     numbers = columns[1:-1]
-    row = re.compile(r"\s*(\S.*?)" + r"\s+(-?[\d.]+)%?" * len(numbers) + r"\s+(\S.*)")
+    # Words one by one: no run of blanks is looked at again from each of its places.
+    row = re.compile(r"\s*(\S+(?:\s+\S+)*?)" + r"\s+(-?[\d.]+)%?" * len(numbers) + r"\s+(\S.*)")
     kernels: list[ProfiledOperator] = []
     for line in lines:
         # Only an empty line ends the table; blanks are a row that was cut off.

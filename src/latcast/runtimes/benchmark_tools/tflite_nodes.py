@@ -91,7 +91,8 @@ def _on_cpu(profile: Sequence[ProfiledOperator], model: TfliteModel) -> tuple[Ex
     parts = list(partitions(model, set(line_of)))
     if inside:
         # Where a delegate tells of its inside, a line of all of it repeats that.
-        of_parts = _of_xnnpack(inside, [line for line in profile if line in inside or line in own], model, parts)
+        told = [line for line in profile if line.name.startswith(INSIDE) or not WHOLE_DELEGATE.fullmatch(line.kind)]
+        of_parts = _of_xnnpack(inside, told, model, parts)
     else:
         of_parts = _of_whole([line for line in profile if WHOLE_DELEGATE.fullmatch(line.kind)], model, parts)
     waiting = iter(of_parts)

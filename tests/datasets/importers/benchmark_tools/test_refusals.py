@@ -274,11 +274,21 @@ class TestManifest:
             KitManifest.read(tmp_path)
 
 
-def test_a_cell_of_csv_without_end_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("model,latency_ms\nresnet18," + "1" * 10_000, r"x\.csv:2: found a line of 10,009 characters, expected at most 10,000"),
+        ("\n" * 200_000, r"x\.csv: found more than 200,000 lines"),
+        ("model,latency_ms\n" + "resnet18,x\n" * 1000, r"at least 49 more refused: line"),
+        ("model,latency_ms\n" + "".join(f"none{n},1\n" for n in range(1000)), r"at least 49 more refused: line"),
+        ('{"model":' * 1000, "no output of a tool that is known"),
+    ],
+)
+def test_more_than_any_tool_prints_is_not_looked_at(text: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    path.write_text("model,latency_ms\nresnet18," + "1" * 200_000 + "\n")
+    path.write_text(text)
 
-    with pytest.raises(DatasetError, match=r"x\.csv:2: not a line of CSV \(field larger than"):
+    with pytest.raises(DatasetError, match=reason):
         read_outputs([path], platform=Platform.parse("phone/tflite-2.10/cpu1/fp32"))
 
 

@@ -17,7 +17,7 @@ from latcast.errors import DatasetError
 from latcast.reading import read_bytes
 from latcast.records import Measurement, Platform
 from latcast.runtimes.benchmark_tools import readers
-from latcast.runtimes.benchmark_tools.output import Line, Section, ToolReader, refused_together
+from latcast.runtimes.benchmark_tools.output import MOST_REFUSED, Line, Section, ToolReader, refused_together
 from latcast.runtimes.benchmark_tools.tflite import TfliteReader
 
 READERS: Sequence[ToolReader] = (
@@ -32,7 +32,13 @@ READERS: Sequence[ToolReader] = (
 HEADER = "# latcast"
 """How a line begins that the kit's script writes before a tool's output: ``# latcast network=resnet18 device=pixel4``."""
 
-_SETTING = re.compile(r"(\w+)=(\S*)")
+_SETTING = re.compile(r"\b(\w+)=(\S*)")
+
+MOST_LINES = 200_000
+"""Of one file: a run prints at most some thousand."""
+
+MOST_CHARACTERS = 10_000
+"""Of a line."""
 
 
 def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
@@ -92,6 +98,11 @@ def _lines(file: Path) -> list[Line]:
     except UnicodeDecodeError as problem:
         raise DatasetError(f"cannot read {file}: {problem}") from problem
     parts = text.replace("\r\n", "\n").split("\n")
+    if len(parts) > MOST_LINES:
+        raise DatasetError(f"{file}: found more than {MOST_LINES:,} lines, expected at most that of a tool's output")
+    for number, part in enumerate(parts, start=1):
+        if len(part) > MOST_CHARACTERS:
+            raise DatasetError(f"{file}:{number}: found a line of {len(part):,} characters, expected at most {MOST_CHARACTERS:,}")
     # After the last line's end there is no further, empty line: whether a table ended with one must stay visible.
     return [Line(number, part.rpartition("\r")[2]) for number, part in enumerate(parts if parts[-1] else parts[:-1], start=1)]
 
@@ -138,6 +149,8 @@ def _measurements(reader: ToolReader, section: Section, named: NetworkNames, pla
             found.append(tool_measurement(reader, section, timing, named, platform))
         except DatasetError as problem:
             problems.append((problem, timing.line))
+            if len(problems) == MOST_REFUSED:
+                break
     if problems:
         raise refused_together(problems)
     return found

@@ -30,6 +30,7 @@ class NetworkNames:
     def __init__(self, kit: KitManifest | None) -> None:
         self.kit = kit
         self.notes: dict[str, None] = {}
+        self._references: dict[tuple[str, ...], Reference] = {}
 
     def reference(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
         """Which network was run.
@@ -38,6 +39,12 @@ class NetworkNames:
             DatasetError: None is known by that name.
         """
         names = _names(reader, section, timing)
+        key = (reader.name, str(section.file), section.header.get("network", ""), timing.network or "")
+        if key not in self._references:
+            self._references[key] = self._found(reader, section, timing, names)
+        return self._references[key]
+
+    def _found(self, reader: ToolReader, section: Section, timing: Timing, names: Sequence[str]) -> Reference:
         if self.kit is not None:
             known = self.kit.references
             found = next((known[name] for name in names if name in known), None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Sequence
 
 from latcast.errors import DatasetError
-from latcast.runtimes.benchmark_tools.output import Line, Section, Timing, positive, refused_together
+from latcast.reading import parse_json
+from latcast.runtimes.benchmark_tools.output import MOST_REFUSED, Line, Section, Timing, positive, refused_together
 
 HEADER = ("model", "latency_ms")
 """``model`` is a file, or the name of a network."""
@@ -40,8 +40,8 @@ class JsonLinesReader:
 
     def begins(self, text: str) -> bool:
         try:
-            return text.lstrip().startswith("{") and set(json.loads(text)) == set(HEADER)
-        except ValueError:
+            return text.lstrip().startswith("{") and set(parse_json(text, "a line", error=DatasetError)) == set(HEADER)
+        except DatasetError:
             return False
 
     def read(self, section: Section) -> list[Timing]:
@@ -62,6 +62,8 @@ def _rows(section: Section, lines: Sequence[Line], cells: Callable[[Section, Lin
                 found.append(_row(section, line, row))
         except DatasetError as problem:
             problems.append((problem, line))
+            if len(problems) == MOST_REFUSED:
+                break
     if problems:
         raise refused_together(problems)
     return found
@@ -76,9 +78,9 @@ def _cells(section: Section, line: Line) -> list[str]:
 
 def _members(section: Section, line: Line) -> list[str]:
     try:
-        found = json.loads(line.text)
-    except ValueError as problem:
-        raise section.refused(f"not a line of JSON ({problem})", line) from problem
+        found = parse_json(line.text, "a line", error=DatasetError)
+    except DatasetError as problem:
+        raise section.refused(str(problem), line) from problem
     if not isinstance(found, dict) or set(found) != set(HEADER):
         raise section.refused(f"found {line.text.strip()[:60]}; expected an object of model and latency_ms", line)
     return [str(found[name]).strip() for name in HEADER]
