@@ -84,9 +84,9 @@ def overview_table() -> str:
     known = {
         (row["kind"], row["held_out"]): row for row in json.loads(pool.RESULTS.read_text())["rows"] if row["networks"] == "all"
     }
-    for kind in ("cpu", "gpu", "npu"):
+    for kind in pool.KINDS_OF_ROWS:
         row, easier = known[kind, NEW_LINEAGES], known[kind, NOTHING]
-        what = f"{kind.upper()}s that others measured ({row['platforms']} platforms)"
+        what = f"{pool.unit_title(kind, 's')} that others measured ({row['platforms']} platforms)"
         rows.append([what, "not known", *_cells(row), f"{easier['mape']:.1f}"])
     judged = json.loads(unknown_devices.RESULTS.read_text())["rows"]
     forecasts = {
@@ -94,9 +94,9 @@ def overview_table() -> str:
         for row in judged
         if row["method"] == unknown_devices.FORECAST and row["measured"] == MEASURED
     }
-    for kind in ("cpu", "gpu", "npu"):
+    for kind in pool.KINDS_OF_ROWS:
         row = forecasts[kind, NEW_LINEAGES]
-        what = f"a new {kind.upper()}, {MEASURED} networks timed ({row['platforms']} platforms)"
+        what = f"a new {pool.unit_title(kind)}, {MEASURED} networks timed ({row['platforms']} platforms)"
         other = forecasts[kind, NOTHING]
         rows.append([what, "not known", *_cells(row), f"{other['mape']:.1f}"])
     return markdown_table(head, rows)
@@ -115,7 +115,7 @@ def devices_table() -> str:
     document = json.loads(unknown_devices.RESULTS.read_text())
     found = {(row["kind"], row["held_out"], row["measured"], row["method"]): row for row in document["rows"]}
     rows = []
-    for kind in ("cpu", "gpu", "npu"):
+    for kind in pool.KINDS_OF_ROWS:
         for held_out, what in HELD_OUT.items():
             cells = []
             for measured in document["measured"]:
@@ -123,7 +123,7 @@ def devices_table() -> str:
                 digits = 1 if row["mape"] < 100 and measured > 1 else 0
                 cells.append(f"{row['mape']:.{digits}f} ({row['median_mape']:.{digits}f}), {row['coverage']:.0f}")
             simple = found[kind, held_out, MEASURED, FLOPS_AND_MEMORY]
-            rows.append([kind.upper(), what, *cells, f"{simple['mape']:.0f}"])
+            rows.append([pool.unit_title(kind), what, *cells, f"{simple['mape']:.0f}"])
     head = ["unit", "tested networks", *map(str, document["measured"]), f"FLOPs+MAC at {MEASURED}"]
     return markdown_table(head, rows)
 
