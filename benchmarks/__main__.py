@@ -6,7 +6,7 @@ budgets RUNTIME      what the first minutes of that profile would have given
 levels RUNTIME       how far the processes that took its labels lie apart; --processes 4 takes them once more, hours later
 coverage RUNTIME   share of timm's networks whose kernels that profile knows
 agreement RUNTIME  fusion rules beside what the runtime executed of that profile's networks
-lineages           main blocks of the networks that come with latcast, written into the package
+lineages           main blocks of the networks that come with latcast, and what networks of different lineages share
 covering           segments of published networks that profiles begin with, chosen anew for what they cover
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
@@ -192,10 +192,12 @@ def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
 
 @app.command()
 def lineages() -> None:
-    """Writes the table of main blocks that splits hold networks out by; graphs are built, nothing is measured."""
+    """Writes the table of main blocks that splits hold networks out by, and what lineages have in common; nothing is measured."""
+    from benchmarks.lineages import lineages_table, write
     from latcast.datasets.splits import TABLE, tabled_lineages
 
     TABLE.write_text(json.dumps(tabled_lineages(), indent=0) + "\n")
+    print(lineages_table(write()))
 
 
 @app.command()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from itertools import chain, pairwise
+from itertools import chain
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lineages import blocks_by_operators
 from latcast.datasets.splits import (
     TABLE,
     by_device,
@@ -21,15 +21,14 @@ from latcast.datasets.splits import (
     lineage_of,
 )
 from latcast.errors import DatasetError
-from latcast.graph.blocks import cuts, main_block
-from latcast.graph.operators import graph_macs, node_macs
+from latcast.graph.blocks import main_block
+from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces.catalogue import build, model
 from latcast.spaces.iiswc20 import buildable
 from latcast.spaces.named_graphs import all_networks
 from latcast.spaces.named_graphs import reference_of as named_reference
-from latcast.spaces.pytorchcv import reference_of, shipped_names
-from tests.spaces.test_published_segments import operator_of
+from latcast.spaces.pytorchcv import reference_of
 
 NETWORKS = [f"net{number}" for number in range(100)]
 
@@ -128,22 +127,10 @@ class TestFamilies:
         assert family_of(Reference("huggingface", {"name": "deit-base-distilled-patch16-224"})) == "deit"
 
 
-def blocks_of(reference: Reference) -> Counter[tuple[str, ...]]:
-    """Multiply-accumulates of what stands between two cuts, by its operators one after the other, where that is more than one."""
-    graph = build(reference)
-    found = Counter[tuple[str, ...]]()
-    for (first, _), (last, _) in pairwise(cuts(graph)):
-        if last - first > 1:
-            nodes = graph.nodes[first:last]
-            found[tuple(operator_of(graph, node) for node in nodes)] += sum(node_macs(graph, node) for node in nodes)
-    return found
-
-
 def shared(one: Reference, other: Reference) -> float:
     """The part of their multiply-accumulates that two networks have in blocks of the same operators."""
-    shares = [
-        {block: macs / graph_macs(build(each)) for block, macs in blocks_of(each).items()} for each in (one, other)
-    ]  # fmt: skip
+    graphs = (build(one), build(other))
+    shares = [{block: macs / graph_macs(each) for block, macs in blocks_by_operators(each).items()} for each in graphs]
     return sum(min(share, shares[1].get(block, 0.0)) for block, share in shares[0].items())
 
 
@@ -155,24 +142,24 @@ class TestLineages:
     @pytest.mark.parametrize(
         ("block", "names"),
         [
-            ("1x1 + 1x1 + wide", ["resnet50", "preresnet50", "seresnet50"]),
-            ("wide + wide", ["resnet18", "preresnet10", "seresnet18", "sepreresnet12"]),
-            ("1x1 + 1x1 + grouped", ["resnext26_32x4d", "seresnext50_32x4d", "regnetx002", "regnety016"]),
-            ("1x1 + 1x1 + depthwise", ["mobilenetv2_w1", "mobilenetv3_small_wd2", "mnasnet_a1", "efficientnet_b0"]),
+            ("1x1 + 1x1 + wide", ["resnetbc26b", "preresnetbc26b"]),
+            ("wide + wide", ["preresnet10", "preresnet18_wd4", "seresnet10", "sepreresnet12"]),
+            ("1x1 + 1x1 + grouped", ["resnext26_32x4d", "regnetx002", "regnety016"]),
+            ("1x1 + 1x1 + depthwise", ["mobilenetv2_w1", "mobilenetv3_small_wd2", "mnasnet_a1"]),
             ("1x1 + depthwise", ["mobilenet_w1", "mobilenetb_wd2", "fdmobilenet_wd4"]),
-            ("1x1 + wide", ["squeezenet_v1_0"]), ("wide", ["diracnet18v2"]),
         ],
     )  # fmt: skip
     def test_networks_of_one_block_are_one_whatever_they_are_called(self, block: str, names: list[str]) -> None:
-        known = [name for name in names if name in shipped_names()]
-        assert known
-        assert lineages("pytorchcv", *known) == {block}
+        assert lineages("pytorchcv", *names) == {block}
+
+    def test_resnets_with_gates_or_normalisation_first_are_resnets(self) -> None:
+        networks = [*map(model, ("resnet50", "se_resnet50")), *map(reference_of, ("resnetbc14b", "preresnetbc14b"))]
+        assert {lineage_of(each) for each in networks} | lineages("timm", "legacy_seresnet50") == {"1x1 + 1x1 + wide"}
 
     def test_a_publishers_prefix_or_another_collection_makes_no_other(self) -> None:
-        prefixed = lineages("timm", "tf_efficientnet_b0", "efficientnet_b0", "tf_mobilenetv3_large_100", "mobilenetv3_large_100")
-        assert prefixed == {"1x1 + 1x1 + depthwise"}
+        prefixed = lineages("timm", "tf_efficientnet_b3", "efficientnet_b3", "tf_mobilenetv3_large_100", "mobilenetv3_large_100")
+        assert prefixed | lineages("ncnn_benchmark", "mobilenet_v2") == {"1x1 + 1x1 + depthwise"}
         assert len(lineages("timm", "dm_nfnet_f0", "nfnet_f0")) == 1
-        assert lineages("timm", "resnet50", "gluon_resnet50_v1b") | lineages("torchvision", "resnet50") == {"1x1 + 1x1 + wide"}
 
     def test_equal_graphs_are_of_one_lineage(self) -> None:
         found: dict[str, set[str]] = {}
@@ -188,7 +175,7 @@ class TestLineages:
         assert {lineage_of(each) for each in drawn} == {"1x1 + 1x1 + depthwise"}
 
     def test_networks_that_share_only_their_first_and_last_layers_are_several(self) -> None:
-        names = ("resnet18", "resnet50", "mobilenet_v2_1_0", "densenet121", "vgg16", "vit_b_16")
+        names = ("resnet18", "resnet50", "mobilenet_v2", "densenet121", "vgg16", "vit_base_16")
         assert len({lineage_of(model(name)) for name in names}) == len(names)
 
     def test_the_table_says_what_the_graphs_do(self) -> None:

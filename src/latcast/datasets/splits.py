@@ -70,13 +70,13 @@ def lineage_of(reference: Reference) -> str:
         return lineage_of(named_reference(str(reference.parameters["network"])))
     if reference.space in SYNTHETIC_NAMES:
         return reference.space
-    return _table().get((reference.space, reference.parameters.get("name"))) or _lineage_of_graph(reference)
+    return _table().get(f"{reference.space}/{reference.parameters.get('name')}") or _lineage_of_graph(reference)
 
 
 @cache
-def _table() -> Mapping[tuple[str, object], str]:
+def _table() -> Mapping[str, str]:
     stored = json.loads(TABLE.read_text(encoding="utf-8"))
-    return {(space, name): block for space, blocks in stored.items() for block, names in blocks.items() for name in names}
+    return {f"{space}/{name}": block for space, blocks in stored.items() for block, names in blocks.items() for name in names}
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ and the number of channels or of branches do not make it another.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -68,9 +68,9 @@ def block_shares(graph: Graph) -> Mapping[str, float]:
     A block counts by the root of its multiply-accumulates, so that neither the first large images nor the mere number of blocks
     decides. Empty where nothing is multiplied.
     """
-    shares = Counter[str]()
+    shares: dict[str, float] = defaultdict(float)
     for block in _blocks(graph):
-        shares[block.kind] += sqrt(block.macs)  # type: ignore[assignment]
+        shares[block.kind] += sqrt(block.macs)
     whole = sum(shares.values())
     return {kind: share / whole for kind, share in sorted(shares.items(), key=lambda each: (-each[1], each[0]))}
 
