@@ -6,6 +6,7 @@ budgets RUNTIME      what the first minutes of that profile would have given
 levels RUNTIME       how far the processes that took its labels lie apart; --processes 4 takes them once more, hours later
 coverage RUNTIME   share of timm's networks whose kernels that profile knows
 agreement RUNTIME  fusion rules beside what the runtime executed of that profile's networks
+lineages           main blocks of the networks that come with latcast, and what networks of different lineages share
 covering           segments of published networks that profiles begin with, chosen anew for what they cover
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
@@ -197,6 +198,18 @@ def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
     bench = outsiders_bench(runtime, precision, cpu, 0)
     keep(f"rule_agreement/{bench.results_name}", rule_agreement.judge_rules(bench, _every_200(console(stderr=True).print)))
     print(rule_agreement.agreement_table())
+
+
+@app.command()
+def lineages() -> None:
+    """Writes the table of main blocks that splits hold networks out by, and what lineages have in common; nothing is measured."""
+    from benchmarks.lineages import every_network, judged, lineages_table
+    from latcast.datasets.splits import TABLE, tabled_lineages
+
+    TABLE.write_text(json.dumps(tabled_lineages(), indent=0) + "\n")
+    found = judged(list(every_network()))
+    keep("lineages", found)
+    print(lineages_table(found))
 
 
 @app.command()

@@ -23,7 +23,7 @@ from latcast.predictors.training import fit_predictor
 from latcast.predictors.training_from_store import collect_stored
 from latcast.records import Reference
 from latcast.spaces import build
-from latcast.spaces.training_mix import TRAINING_FAMILIES
+from latcast.spaces.training_mix import TRAINING_FAMILIES, published_networks
 
 MIXED_BLOCKS = ("random_mixed", "random_small", "random_mobile", "published_segments")
 """Spaces of the training mix whose networks are made of the blocks of all published families, the tested ones included."""
@@ -46,9 +46,9 @@ COMPARED = (
 
 
 def _relatives() -> tuple[str, ...]:
-    """Families of training that are of the lineage of a tested one."""
+    """Families of training with a published member of the lineage of a tested network."""
     tested = {lineage_of(reference) for reference in test_networks()}
-    return tuple(name for name in TRAINING_FAMILIES if lineage_of(Reference(name)) in tested)
+    return tuple(name for name in TRAINING_FAMILIES if not tested.isdisjoint(map(lineage_of, published_networks((name,)))))
 
 
 def _spaces(trained: Sequence[Reference], names: Sequence[str]) -> list[str]:

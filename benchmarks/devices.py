@@ -22,6 +22,7 @@ from benchmarks.result_files import keep
 from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
+from benchmarks.pool import kinds_of_rows
 from latcast.devices.arbitration import (
     MEASURED,
     NEW_LINEAGES,
@@ -36,7 +37,7 @@ from latcast.devices.arbitration import (
 from latcast.devices.device_model import INTERCEPT, KINDS
 from latcast.devices.device_model_file import SHIPPED, save_device_model
 from latcast.devices.device_model_fit import Watch, fit_device_model, platform_weights, ridge_effects, unwatched
-from latcast.devices.known_platforms import DRAWN_SPACES, RULES, KnownPlatforms
+from latcast.devices.known_platforms import RULES, KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY, pattern_deviations
 from latcast.devices.network_kernels import network_kernels
 from latcast.kernels.rules import load_rules
@@ -132,10 +133,7 @@ def rows_of(tried: Sequence[Tried]) -> list[dict[str, Any]]:
     chips: dict[tuple[str, str, int], set[str]] = defaultdict(set)
     for one, method, figures in judged_trials(tried, FOLDS):
         platform = one.trial.platform
-        kinds = [platform.kind]
-        if platform.kind == "cpu" and platform.source not in DRAWN_SPACES:
-            kinds.append("cpu, without drawn networks")
-        for kind in kinds:
+        for kind in kinds_of_rows(platform):
             key = (kind, one.trial.held_out, len(one.trial.measured))
             groups[key][method][platform.name].append(figures)
             chips[key].add(platform.silicon)

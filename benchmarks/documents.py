@@ -23,6 +23,7 @@ from benchmarks import (
     choose,
     decisions,
     levels,
+    lineages,
     memory,
     mix_coverage,
     outsiders,
@@ -45,8 +46,6 @@ PICTURE = ROOT / "docs" / "images" / "measured.png"
 
 PICTURED = ("local/openvino-2026.4/cpu1/fp32", "local/onnxruntime-1.31/cpu1/fp32", "local/litert-2.3/cpu1/fp32")
 """Platforms that the picture shows."""
-
-KINDS = ("cpu", "gpu", "npu")
 
 MEANS = ("mape", "within_5", "within_10", "interval_coverage", "label_error")
 
@@ -99,14 +98,14 @@ def overview_table() -> str:
         target = target_cell(phones.TARGETS[row["group"]]["cnn"], row["cnn_mape"], " for CNNs")
         rows.append([f"phones, {row['group']} ({row['platforms']} platforms)", "not known", *_cells(row, "lineage_"), target])
     for row in kept("pool")["rows"]:
-        if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in KINDS:
-            what = f"{row['kind'].upper()}s that others measured ({row['platforms']} platforms)"
+        if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in pool.KINDS_OF_ROWS:
+            what = f"{pool.unit_title(row['kind'], 's')} that others measured ({row['platforms']} platforms)"
             rows.append([what, "not known", *_cells(row), "none"])
     for row in kept("devices")["rows"]:
         if (row["method"], row["measured"], row["held_out"]) == (unknown_devices.FORECAST, MEASURED, NEW_LINEAGES):
-            what = f"a new {row['kind'].upper()}, {MEASURED} networks timed ({row['platforms']} platforms)"
+            what = f"a new {pool.unit_title(row['kind'])}, {MEASURED} networks timed ({row['platforms']} platforms)"
             target = target_cell(unknown_devices.target(row), row["mape"])
-            rows += [[what, "not known", *_cells(row), target]] if row["kind"] in KINDS else []
+            rows += [[what, "not known", *_cells(row), target]] if row["kind"] in pool.KINDS_OF_ROWS else []
     return markdown_table(head, rows)
 
 
@@ -123,7 +122,7 @@ def devices_table() -> str:
     document = kept("devices")
     found = {(row["kind"], row["held_out"], row["measured"], row["method"]): row for row in document["rows"]}
     rows = []
-    for kind in ("cpu", "gpu", "npu"):
+    for kind in pool.KINDS_OF_ROWS:
         for held_out, what in HELD_OUT.items():
             cells = []
             for measured in document["measured"]:
@@ -131,7 +130,7 @@ def devices_table() -> str:
                 digits = 1 if row["mape"] < 100 and measured > 1 else 0
                 cells.append(f"{row['mape']:.{digits}f} ({row['median_mape']:.{digits}f}), {row['coverage']:.0f}")
             simple = found[kind, held_out, MEASURED, FLOPS_AND_MEMORY]
-            rows.append([kind.upper(), what, *cells, f"{simple['mape']:.0f}"])
+            rows.append([pool.unit_title(kind), what, *cells, f"{simple['mape']:.0f}"])
     head = ["unit", "tested networks", *map(str, document["measured"]), f"FLOPs+MAC at {MEASURED}"]
     return markdown_table(head, rows)
 
@@ -226,9 +225,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "reliability": decisions.reliability_table,
     "mix-coverage": mix_coverage.coverage_table,
     "budgets": budgets.budgets_table,
+    "lineages": lambda: lineages.lineages_table(kept("lineages")),
     "levels": levels.levels_table,
     "agreement": rule_agreement.agreement_table,
     "outsiders": lambda: outsiders.outsiders_table(kept_parts("outsiders")),
+    "outsiders-known-blocks": lambda: outsiders.known_blocks_table(kept_parts("outsiders")),
     "accuracy": lambda: summary_table(kept_parts("accuracy")),
     "blocks": lambda: blocks_table(kept_parts("accuracy")),
     "learn-from": lambda: learn_from_table(kept_parts("accuracy"), kept_parts("learn_from")),

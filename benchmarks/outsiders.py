@@ -190,3 +190,24 @@ def third_table() -> str:
              ", ".join(platform_misses(found["platform"], part)) or "none"]
         )  # fmt: skip
     return markdown_table(head, rows)
+
+
+OF_KNOWN_BLOCKS = (
+    "timm/deit_small_patch16_224", "timm/densenetblur121d", "timm/gernet_s", "timm/pit_s_distilled_224", "timm/spnasnet_100",
+)  # fmt: skip
+"""Networks made of blocks that something in the training mix has (:func:`benchmarks.lineages.blocks_by_operators`): 99 % of the
+multiply-accumulates in their blocks, which are half of all or more. Their designs were held out, and their blocks were not."""
+
+
+def known_blocks_table(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """The reported networks made of blocks that profiles hold, and the others: a line for each profile."""
+    rows = []
+    for name, found in documents.items():
+        errors: dict[bool, list[float]] = {True: [], False: []}
+        for row in found["per_network"]:
+            if half_of(row["model"]) == "reported":
+                error = 100 * abs(row["latency_ms"] / row["measured_ms"] - 1)
+                errors[row["model"] in OF_KNOWN_BLOCKS].append(error)
+        seed = f", seed {name.rpartition('-')[2]}" if name.rpartition("-")[2].isdigit() else ""
+        rows.append([f"{found['platform']}{seed}", *(f"{np.mean(errors[known]):.1f} ({len(errors[known])})" for known in errors)])
+    return markdown_table(["platform", "made of blocks that profiles hold: MAPE % (networks)", "the others"], rows)

@@ -16,6 +16,7 @@ from benchmarks.result_files import keep
 from benchmarks.tables import markdown_table
 from latcast.devices import device_model_file
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING, Tried
+from latcast.devices.device_model import KnownPlatform
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 from latcast.devices.known_forecasts import (
     UNSTABLE_PERCENT,
@@ -33,12 +34,32 @@ from latcast.predictors.bundle_index import SHIPPED_FOLDER, scan_bundles, shippe
 from latcast.predictors.network_features import TERM_NAMES
 from latcast.predictors.pool_file import POOL_FILE, save_pool
 from latcast.records import Measurement, Platform
+from latcast.spaces.iiswc20 import NAME as IISWC20
 
 CASES: Mapping[str, str] = {
     NOTHING: "that others ran and it did not",
     NEW_NETWORKS: "that nobody ran, of lineages that it may have run",
     NEW_LINEAGES: "of lineages that nobody ran",
 }
+
+WITHOUT_DRAWN = "cpu, without drawn networks"
+"""The kind of a row of CPUs without those of Ganesan et al., which are many and ran the same 112 networks, nearly all of them drawn
+from one block."""
+
+KINDS_OF_ROWS = ("cpu", WITHOUT_DRAWN, "gpu", "npu")
+
+
+def kinds_of_rows(platform: KnownPlatform) -> tuple[str, ...]:
+    """The kinds of rows that a platform is judged in."""
+    drawn = platform.kind != "cpu" or platform.source == IISWC20
+    return (platform.kind,) if drawn else (platform.kind, WITHOUT_DRAWN)
+
+
+def unit_title(kind: str, plural: str = "") -> str:
+    """A kind of rows as tables name it: "CPUs, without drawn networks"."""
+    unit, comma, rest = kind.partition(",")
+    return unit.upper() + plural + comma + rest
+
 
 FEWEST_DEVICES, FEWEST_PLATFORMS = 140, 500
 LEAST_COVERAGE, MOST_COVERAGE = 85, 95
@@ -78,13 +99,14 @@ def rows_of(pool: KnownPlatforms, judged: Mapping[tuple[str, str], HeldOut]) -> 
     """Rows of the table: kind of unit, what is held out, which networks, and the figures."""
     place = TERM_NAMES.index("flops matmul")
     matmul = pool.features.terms[:, place] > 0
+    every = (("all", None), ("CNNs", ~matmul), ("transformers", matmul))
     rows = []
-    kinds = {each.name: each.kind for each in pool.platforms}
-    for kind in ("cpu", "gpu", "npu"):
+    platforms = {each.name: each for each in pool.platforms}
+    for kind in KINDS_OF_ROWS:
         for case in CASES:
-            for title, chosen in (("all", None), ("CNNs", ~matmul), ("transformers", matmul)):
-                listed = [found for (name, held), found in judged.items() if held == case and kinds[name] == kind]
-                parts = [_of(found, chosen) for found in listed]
+            among = [found for (name, held), found in judged.items() if held == case and kind in kinds_of_rows(platforms[name])]
+            for title, chosen in every[:1] if kind == WITHOUT_DRAWN else every:
+                parts = [_of(found, chosen) for found in among]
                 parts = [part for part in parts if len(part.error)]
                 if parts:
                     rows.append({"kind": kind, "held_out": case, "networks": title, **_figures(parts)})
@@ -127,7 +149,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         head,
         [
             [
-                row["kind"].upper(), CASES[row["held_out"]], row["networks"], str(row["platforms"]), str(row["predictions"]),
+                unit_title(row["kind"]), CASES[row["held_out"]], row["networks"], str(row["platforms"]), str(row["predictions"]),
                 f"{row['mape']:.1f} ({row['median_mape']:.1f})", f"{row['within_5']:.0f}", f"{row['within_10']:.0f}",
                 f"{row['coverage']:.0f}", f"{row['width']:.2f}", f"{row['flops_and_memory_mape']:.1f}",
             ]

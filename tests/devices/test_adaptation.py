@@ -134,8 +134,8 @@ class TestThePredictor:
         )
 
     def test_its_card_names_the_lineages_that_it_and_its_sources_were_trained_on_where_they_say(self, pool: Pool) -> None:
-        said = {name: each.with_card({TRAINING_LINEAGES: ["residual"]}) for name, each in pool.predictors.items()}
-        for sources, expected in ((Pool.of(list(said.values())), ["plain", "residual"]), (pool, None)):
+        said = {name: each.with_card({TRAINING_LINEAGES: ["1x1 + wide"]}) for name, each in pool.predictors.items()}
+        for sources, expected in ((Pool.of(list(said.values())), ["1x1 + wide", "vgg"]), (pool, None)):
             rounds = rounds_of(sources)
             known = measured(rounds.beginning(), 3 * COMPUTE)
             rounds.assess(known)

@@ -11,6 +11,7 @@ from latcast.errors import DatasetError
 from latcast.measure.environment import MOMENT
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces.catalogue import model
+from latcast.spaces.iiswc20 import buildable
 
 PIXEL = "pixel4/tflite-2.10/cpu4/fp32"
 
@@ -109,6 +110,7 @@ def test_the_kind_of_unit_is_what_was_stated_or_what_its_name_says() -> None:
         kind_of(Platform.parse("a/magic-1.0/abacus/fp32"), {})
 
 
-def test_drawn_networks_have_no_lineage() -> None:
+def test_networks_of_synthetic_spaces_alone_have_no_lineage() -> None:
     assert lineage_or_none(Reference("random_mixed", {"seed": 1})) == ""
-    assert lineage_or_none(model("resnet18")) == lineage_or_none(model("resnet50")) != ""
+    assert lineage_or_none(model("se_resnet50")) == lineage_or_none(model("resnet50")) != ""
+    assert lineage_or_none(buildable()["iiswc20-0"]) == lineage_or_none(model("mobilenet_v2")) != ""

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from latcast.datasets.splits import lineage_of
 from latcast.datasets.store import Store
 from latcast.errors import DatasetError
 from latcast.graph.builder import GraphBuilder
@@ -87,8 +88,8 @@ def test_families_also_trained_on_are_held_out_by_network_only(judged: PlatformP
 def test_lineages_are_held_out_only_where_all_that_were_trained_on_are_known(judged: PlatformPredictor) -> None:
     unseen = label(judged, UNSEEN[0], 1.0)
     trained = [label(judged, reference, 1.0) for reference in TRAINED]
-    said = judged.with_card({**judged.card, TRAINING_LINEAGES: ["inverted residual"]})
-    resnet_too = judged.with_card({**judged.card, TRAINING_LINEAGES: ["inverted residual", "residual"]})
+    said = judged.with_card({**judged.card, TRAINING_LINEAGES: ["1x1 + 1x1 + depthwise"]})
+    resnet_too = judged.with_card({**judged.card, TRAINING_LINEAGES: ["1x1 + 1x1 + depthwise", lineage_of(UNSEEN[0])]})
     silent = judged.with_card({})
 
     # The card names networks by their hashes, and one of the four is not at hand.

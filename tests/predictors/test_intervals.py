@@ -26,6 +26,7 @@ from latcast.predictors.intervals import (
 )
 from latcast.predictors.samples import NetworkSample
 from latcast.records import Reference
+from latcast.spaces.catalogue import model
 
 
 def test_small_groups_stay_whole_and_folds_are_even() -> None:
@@ -213,9 +214,9 @@ def test_ninety_percent_of_networks_of_new_lineages_lie_inside() -> None:
 
 
 def test_a_network_of_a_synthetic_space_is_a_lineage_of_its_own() -> None:
-    samples = networks("random_mixed", 2, 1) + networks("resnet", 1, 1) + networks("se_resnet", 1, 1)
+    samples = networks("random_mixed", 2, 1) + [NetworkSample(model(name), (), 1.0) for name in ("resnet50", "se_resnet50")]
 
-    assert [lineages_of(samples)[index] for index in (2, 3)] == ["residual", "residual"]
+    assert [lineages_of(samples)[index] for index in (2, 3)] == ["1x1 + 1x1 + wide"] * 2
     assert len(set(lineages_of(samples))) == 3
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from latcast.errors import TrainingError
 from latcast.measure.campaign import Tally
+from latcast.predictors.intervals import lineages_of
 from latcast.predictors.samples import NetworkSample, TrainingData
 from latcast.predictors.stopping import (
     HELD_OUT_OF,
@@ -26,6 +27,7 @@ from latcast.predictors.stopping import (
     outlook,
 )
 from latcast.records import Platform, Reference
+from latcast.spaces.training_mix import published_networks
 
 PLATFORM = Platform.parse("local/onnxruntime-1.31/cpu1/fp32")
 
@@ -155,8 +157,11 @@ class TestHeldOut:
         assert held_out_third(samples(900))[:600].tolist() == held_out.tolist()
 
     def test_networks_of_a_lineage_are_on_one_side(self) -> None:
-        for space in ("resnet", "vit", "mobilenet_v3", "densenet"):
-            assert len(set(held_out_third(samples(30, space)).tolist())) == 1
+        networks = [NetworkSample(each, (), 2.0) for each in published_networks(per_family=3)]
+
+        sides = set(zip(lineages_of(networks), held_out_third(networks).tolist(), strict=True))
+
+        assert len(sides) == len(set(lineages_of(networks))) < len(networks)
 
 
 @dataclass(frozen=True)

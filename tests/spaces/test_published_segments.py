@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
+from benchmarks.lineages import blocks_by_operators
 from latcast.errors import ModelError
-from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import graph_macs
 from latcast.records import Reference
 from latcast.spaces import published_segments
@@ -148,25 +148,13 @@ def test_designs_of_large_networks_alone_are_held_to_the_same_rule() -> None:
 
 
 def blocks_of(networks: Iterable[str]) -> Counter[tuple[str, ...]]:
-    """Multiply-accumulates of what stands between two cuts, where that is more than an operator."""
+    """Multiply-accumulates of the blocks of several networks."""
     found = Counter[tuple[str, ...]]()
     for network in networks:
-        graph, macs = published_segments.graph_of(network), published_segments.macs_before(network)
-        for (first, _), (last, _) in pairwise(published_segments.cuts_of(network)):
-            if last - first > 1:
-                found[tuple(operator_of(graph, node) for node in graph.nodes[first:last])] += macs[last] - macs[first]
+        found += blocks_by_operators(published_segments.graph_of(network))
     return found
 
 
 def share_in(known: Counter[tuple[str, ...]], blocks: Counter[tuple[str, ...]]) -> float:
     """Of the multiply-accumulates of blocks that have any."""
     return sum(macs for block, macs in blocks.items() if block in known) / max(blocks.total(), 1)
-
-
-def operator_of(graph: Graph, node: Node) -> str:
-    """Its type, and the window and the kind of a convolution."""
-    if node.op_type != "Conv":
-        return node.op_type
-    _, inputs_of_group, *window = graph.shape(node.inputs[1])
-    groups = node.attributes.get("group", 1)
-    return f"Conv {window} {'dense' if groups == 1 else 'depthwise' if inputs_of_group == 1 else 'grouped'}"

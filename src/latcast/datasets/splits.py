@@ -1,22 +1,31 @@
 """Which subjects a predictor may learn from, and on which it is judged: by network, by lineage, by device.
 
 Random networks flatter: two variants of one family are nearly the same network, and two families that share their blocks are
-nearly one family. Whole lineages held out say how well an unseen architecture is predicted, whole devices an
-unseen phone. A split is drawn from its seed and the names alone, so the same list in another order is split alike.
+nearly one family. Whole lineages held out, networks that are mostly made of one kind of block, say how well an unseen
+architecture is predicted, whole devices an unseen phone. A split is drawn from its seed and the names alone, so the same list in another order is split alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
-from latcast.errors import DatasetError
+from latcast.errors import DatasetError, LatcastError
+from latcast.graph.blocks import main_block
 from latcast.records import Platform, Reference
+from latcast.spaces.catalogue import SYNTHETIC_NAMES, build
+from latcast.spaces.named_graphs import all_networks
+from latcast.spaces.named_graphs import reference_of as named_reference
 from latcast.spaces.published_segments import NAME as SEGMENTS
 from latcast.spaces.pytorchcv import NAME as PYTORCHCV
 from latcast.spaces.pytorchcv import family_of as family_by_name
+from latcast.spaces.pytorchcv import reference_of as pytorchcv_reference
+from latcast.spaces.pytorchcv import shipped_names
 
 TEST_SHARE = 0.3
 """Of the subjects."""
@@ -27,55 +36,8 @@ SAME_DEVICE: Mapping[str, str] = MappingProxyType({"onefusion": "mi8se"})
 SPACES_OF_NAMES = frozenset({PYTORCHCV, "aihub", "huggingface", "ncnn_benchmark", "timm", "torchvision"})
 """Collections of networks of many families, told apart by their names."""
 
-LINEAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        # A sum around a basic block or a narrowing bottleneck. Where the activation stands, squeeze-and-excitation, attention on
-        # channels, groups in the middle convolution, and which of the two convolutions is 3x3 (BagNet) do not make it another.
-        "residual": (
-            "resnet", "preresnet", "seresnet", "se_resnet", "sepreresnet", "resnext", "seresnext", "senet", "bagnet", "wrn",
-            "ofa_resnet", "airnet", "airnext", "bam", "cbam", "diaresnet", "diapreresnet", "drnc", "drnd", "fastseresnet",
-            "ibn", "ibnb", "isqrtcovresnet", "octresnet", "pyramidnet", "resattnet", "resdropresnet", "resnesta",
-            "resnestabc", "rir", "ror", "scnet", "scneta", "shakedropresnet", "shakeshakeresnet", "sharesnet", "sknet",
-            "tresnet", "bisenet", "fcn", "ffnet", "wideresnet",
-        ),
-        # 1x1 that widens, depthwise, 1x1 that narrows: MobileNetV2's block, whatever its kernel sizes, gates and activations;
-        # MobileViT is made of it between its blocks of attention.
-        "inverted residual": (
-            "mobilenetv2", "mobilenet_v2", "mobilenetv3", "mobilenet_v3", "mnasnet", "proxylessnas", "spnasnet", "fbnet",
-            "efficientnet", "mixnet", "igcv", "mobilevit", "mobilevitv", "ofa_mobilenet_v3", "ofa_mobilenet_v3_w12",
-            "ofa_proxylessnas",
-            "bignas", "fbnet_v3", "deeplabv",
-        ),
-        # Depthwise and 1x1 in a chain, without a sum.
-        "separable": ("mobilenet", "mobilenet_v1", "fdmobilenet", "posenet", "yamnet"),
-        # Fire: 1x1 that squeezes, 1x1 and 3x3 beside each other, with or without a sum around it.
-        "fire": ("squeezenet", "squeezeresnet"),
-        # A chain of convolutions and pools before large linear layers; DiracNet's sums are in its weights.
-        "plain": ("alexnet", "alexnetb", "zfnet", "zfnetb", "vgg", "bn", "diracnet"),
-        # Every layer reads all before it.
-        "dense": ("densenet", "condensenet", "peleenet", "sparsenet", "xdensenet"),
-        # Branches of several kernel sizes, concatenated.
-        "inception": ("googlenet", "bninception", "inceptionv", "inceptionresnetv", "polynet"),
-        # A 1x1 convolution in groups or of a part of the channels, and a shuffle.
-        "shuffle": ("shufflenet", "shufflenetv", "shufflenet_v2", "menet"),
-        # Attention of all tokens to all, and a perceptron. Swin's works in windows that are cut out and shifted, and is another.
-        "encoder": (
-            "vit", "vision", "deit", "beit", "dinov", "autoformer", "autoformer_small", "autoformer_base", "albert", "bert",
-            "depth", "electra", "nomic", "opus", "video", "whisper",
-        ),
-        "swin": ("swin", "swinv"),
-        # Attention to keys and values of a smaller map, stage by stage.
-        "reduced attention": ("mit", "pvt"),
-        # A perceptron behind an average pool, attention if any in the last stage alone.
-        "metaformer": ("poolformer", "efficientformer"),
-        # Cells that were searched for, of separable and dilated convolutions.
-        "cell": ("darts", "nasnet", "pnasnet"),
-    }
-)  # fmt: skip
-"""Lineage to the families (:func:`family_of`) whose networks share its block. Other families are lineages of their own: RegNet,
-whose bottleneck neither narrows nor widens, GhostNet, SqueezeNext, HarDNet, HRNet, DLA, NAS-Bench-201..."""
-
-_LINEAGE_OF: Mapping[str, str] = MappingProxyType({family: name for name, families in LINEAGES.items() for family in families})
+TABLE = Path(__file__).with_name("lineages.json")
+"""Main blocks of networks that come with latcast, which need not be built then (``python -m benchmarks lineages`` writes it)."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +58,49 @@ def family_of(reference: Reference) -> str:
 
 
 def lineage_of(reference: Reference) -> str:
-    """What a network is held out with: all networks of families that share its blocks.
+    """What a network is held out with: the kind of block that most of it is made of.
 
-    >>> lineage_of(Reference("se_resnet")), lineage_of(Reference("pytorchcv", {"name": "resnext26_32x4d"}))
-    ('residual', 'residual')
+    It is told from the graph (:func:`latcast.graph.blocks.main_block`), never from the name; a segment's is its network's. Two
+    things have the name of their family instead: networks of a synthetic space, which are drawn anew each, and what has no graph.
+
+    >>> [lineage_of(Reference("timm", {"name": name})) for name in ("seresnet50", "tf_mobilenetv3_small_100")]
+    ['1x1 + 1x1 + wide', '1x1 + 1x1 + depthwise']
     """
-    family = family_of(reference)
-    return _LINEAGE_OF.get(family, family)
+    if reference.space == SEGMENTS:
+        return lineage_of(named_reference(str(reference.parameters["network"])))
+    if reference.space in SYNTHETIC_NAMES:
+        return reference.space
+    return _table().get(f"{reference.space}/{reference.parameters.get('name')}") or _lineage_of_graph(reference)
+
+
+@cache
+def _table() -> Mapping[str, str]:
+    stored = json.loads(TABLE.read_text(encoding="utf-8"))
+    return {f"{space}/{name}": block for space, blocks in stored.items() for block, names in blocks.items() for name in names}
+
+
+@lru_cache(maxsize=4096)
+def _lineage_of_graph(reference: Reference) -> str:
+    try:
+        return main_block(build(reference))
+    except LatcastError:
+        return family_of(reference)
+
+
+def tabled_lineages(watch: Callable[[int, int], None] = lambda *_: None) -> dict[str, dict[str, list[str]]]:
+    """What :data:`TABLE` holds, from the graphs at their usual inputs: space to main block to names, all sorted.
+
+    Args:
+        watch: Told how many networks are done, and of how many.
+    """
+    listed = [*map(named_reference, all_networks()), *map(pytorchcv_reference, shipped_names())]
+    found: dict[str, dict[str, list[str]]] = {}
+    for done, reference in enumerate(listed):
+        watch(done, len(listed))
+        found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), []).append(
+            str(reference.parameters["name"])
+        )
+    return {space: {block: sorted(found[space][block]) for block in sorted(found[space])} for space in sorted(found)}
 
 
 def device_of(platform: Platform | str) -> str:

@@ -64,7 +64,7 @@ def held_out_networks(lineages: Sequence[str], fold: int, seed: int = 0) -> np.n
     """(networks,) which are held out in a fold: whole lineages, about a third; of drawn networks, each its own, a third.
 
     Args:
-        lineages: Of the networks; "" for networks drawn from a space, which share no blocks.
+        lineages: Of the networks; "" for networks of a synthetic space, each of which is held out alone.
         fold: Of the chips; three folds hold every lineage out once.
         seed: Of the drawing.
     """
@@ -328,7 +328,7 @@ def fit_calibrated(
 
     Args:
         platforms, networks: As for :func:`fit_device_model`.
-        lineages: (networks,) what is held out together; "" for networks drawn from a space.
+        lineages: (networks,) what is held out together; "" for those of a synthetic space.
         seed: Of all drawing.
         watch: Told of every step.
     """

@@ -20,6 +20,7 @@ from latcast.measure.environment import MOMENT
 from latcast.predictors.network_features import NetworkFeatures
 from latcast.records import Measurement, Platform, Reference
 from latcast.spaces import build
+from latcast.spaces.catalogue import SYNTHETIC_NAMES
 from latcast.spaces.measured_only import can_build
 
 RULES = "tflite"
@@ -27,9 +28,6 @@ RULES = "tflite"
 
 DATASETS = ("mlperf", "timm", "paddle", "aihub", "netspresso", "ti", "hailo", "rknn", "iiswc20", "usc", "ncnn_boards")
 """Published datasets of measured latencies of whole networks."""
-
-DRAWN_SPACES = frozenset({"iiswc20", "random_mixed", "synthetic"})
-"""Spaces whose networks were drawn, and share no blocks but by chance."""
 
 LEAST_SHARE_ON_UNIT = 0.9
 """Of a network's layers that run on the NPU, for its latency to be the NPU's."""
@@ -58,7 +56,7 @@ class KnownPlatforms:
         platforms: Their networks are indices into ``references``.
         references: Networks.
         features: Of the networks.
-        lineages: (networks,) what each is held out with; "" for drawn ones.
+        lineages: (networks,) what each is held out with; "" for those of a synthetic space, each of which is drawn anew.
         left_out: Reason to how many latencies were left out for it.
     """
 
@@ -188,8 +186,8 @@ def _impossible(platform: KnownPlatform, flops: np.ndarray, log_ms: np.ndarray) 
 
 
 def lineage_or_none(reference: Reference) -> str:
-    """What a network is held out with; "" where it was drawn from a space."""
-    return "" if reference.space in DRAWN_SPACES else lineage_of(reference)
+    """What a network is held out with; "" where it is of a synthetic space, and held out alone."""
+    return "" if reference.space in SYNTHETIC_NAMES else lineage_of(reference)
 
 
 def _described(source: str, item: Measurement) -> KnownPlatform:

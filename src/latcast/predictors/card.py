@@ -43,8 +43,8 @@ POSTERIOR = "posterior of a device"
 TRAINING_KEYS = "training_networks"
 """Under this name a card lists the reference keys of the networks that a predictor was trained on."""
 
-TRAINING_LINEAGES = "training_lineages"
-"""Under this name a card lists the lineages of these networks, where they are known."""
+TRAINING_LINEAGES = "training_blocks"
+"""Under this name a card lists the lineages of these networks, where they are known: their main blocks."""
 
 FEWEST_JUDGED = 20
 """Networks held out below which a 90 % interval is too short of evidence: each side leaves out one in twenty."""

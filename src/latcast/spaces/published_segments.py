@@ -22,6 +22,7 @@ from random import Random
 from typing import Any
 
 from latcast.errors import ModelError
+from latcast.graph.blocks import cuts
 from latcast.graph.ir import Graph
 from latcast.graph.operators import node_macs
 from latcast.records import Reference
@@ -145,18 +146,8 @@ def graph_of(network: str) -> Graph:
 
 @lru_cache(maxsize=4)
 def cuts_of(network: str) -> tuple[tuple[int, str], ...]:
-    """Places between operators that one activation alone crosses, each with it; place p is before operator p."""
-    graph = graph_of(network)
-    last_read = {name: place for place, node in enumerate(graph.nodes) for name in node.inputs}
-    last_read |= dict.fromkeys(graph.outputs, len(graph.nodes))
-    alive = {name for name in graph.inputs if name in last_read}
-    found = [(0, name) for name in alive if len(alive) == 1]
-    for place, node in enumerate(graph.nodes):
-        alive.update(name for name in node.outputs if name in last_read)
-        alive.difference_update([name for name in node.inputs if last_read[name] == place])
-        if len(alive) == 1:
-            found.append((place + 1, next(iter(alive))))
-    return tuple(found)
+    """Places of a network that one activation alone crosses; see :func:`latcast.graph.blocks.cuts`."""
+    return cuts(graph_of(network))
 
 
 @lru_cache(maxsize=4)
@@ -171,12 +162,12 @@ def draw(rng: Random) -> dict[str, Any]:
     while True:
         design = rng.choice([name for name in by_design if name not in (*HELD_OUT_DESIGNS, *NEAR_RELATIVES)])
         network = rng.choice(by_design[design])
-        cuts, macs = cuts_of(network), macs_before(network)
-        start = rng.randrange(len(cuts))
+        places, macs = cuts_of(network), macs_before(network)
+        start = rng.randrange(len(places))
         wanted = SEGMENT_MACS[0] * (SEGMENT_MACS[1] / SEGMENT_MACS[0]) ** rng.random()
-        end = bisect_left([macs[place] for place, _ in cuts], macs[cuts[start][0]] + wanted)
-        end = min(end, len(cuts) - 1)
-        (first_place, first), (last_place, last) = cuts[start], cuts[end]
+        end = bisect_left([macs[place] for place, _ in places], macs[places[start][0]] + wanted)
+        end = min(end, len(places) - 1)
+        (first_place, first), (last_place, last) = places[start], places[end]
         long_enough = last_place - first_place >= FEWEST_OPERATORS
         if long_enough and SEGMENT_MACS[0] <= macs[last_place] - macs[first_place] <= MOST_SEGMENT_MACS:
             found = {"network": network, "first": first, "last": last}

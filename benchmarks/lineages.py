@@ -1,0 +1,113 @@
+"""How much networks of different lineages have in common: all networks that come with latcast, by the operators of their blocks."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tables import markdown_table
+from latcast.datasets.splits import lineage_of
+from latcast.graph.blocks import cuts
+from latcast.graph.ir import Graph, Node
+from latcast.graph.operators import node_macs
+from latcast.records import Reference
+from latcast.spaces import build
+from latcast.spaces.catalogue import FAMILY_NAMES
+from latcast.spaces.iiswc20 import buildable
+from latcast.spaces.named_graphs import all_networks
+from latcast.spaces.named_graphs import reference_of as named_reference
+from latcast.spaces.pytorchcv import reference_of as pytorchcv_reference
+from latcast.spaces.pytorchcv import shipped_names
+from latcast.spaces.training_mix import published_networks
+
+OF_SUBSTANCE = 0.1
+"""Of a network's multiply-accumulates: a block that has less says little of itself to who learns from the network."""
+
+HALF = 0.5
+
+FEWEST_SHOWN = 5
+"""Networks of a lineage that has a line of its own."""
+
+
+def operator_of(graph: Graph, node: Node) -> str:
+    """Its type, and the window and the kind of a convolution."""
+    if node.op_type != "Conv":
+        return node.op_type
+    _, inputs_of_group, *window = graph.shape(node.inputs[1])
+    groups = node.attributes.get("group", 1)
+    return f"Conv {window} {'dense' if groups == 1 else 'depthwise' if inputs_of_group == 1 else 'grouped'}"
+
+
+def blocks_by_operators(graph: Graph) -> Counter[tuple[str, ...]]:
+    """Multiply-accumulates of what stands between two cuts, by its operators one after the other, where these are several."""
+    found = Counter[tuple[str, ...]]()
+    for (first, _), (last, _) in pairwise(cuts(graph)):
+        if last - first > 1:
+            nodes = graph.nodes[first:last]
+            found[tuple(operator_of(graph, node) for node in nodes)] += sum(node_macs(graph, node) for node in nodes)
+    return found
+
+
+def every_network() -> Iterator[Reference]:
+    """Those of the collections, published members of the families, and those of Ganesan et al."""
+    yield from map(named_reference, all_networks())
+    yield from published_networks(FAMILY_NAMES)
+    yield from map(pytorchcv_reference, sorted(shipped_names()))
+    yield from buildable().values()
+
+
+def judged(references: Sequence[Reference]) -> dict[str, Any]:
+    """What networks have in common with those of other lineages.
+
+    Returns:
+        ``networks``; ``close``: names of those that have half of their multiply-accumulates in common with one of another
+        lineage, each block counting as much as the one that has less of it; ``in_common``: percent in blocks that are of
+        substance in some network of another lineage, the mean; ``lineages``: to each, its networks and the same mean.
+    """
+    column: dict[tuple[str, ...], int] = {}
+    rows = []
+    for reference in references:
+        graph = build(reference)
+        whole = max(sum(node_macs(graph, node) for node in graph.nodes), 1)
+        rows.append({column.setdefault(block, len(column)): macs / whole for block, macs in blocks_by_operators(graph).items()})
+    shares = np.zeros((len(rows), len(column)), dtype=np.float32)
+    for row, found in enumerate(rows):
+        shares[row, list(found)] = list(found.values())
+    labels = np.array([lineage_of(reference) for reference in references])
+    in_common, close = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+    for name in np.unique(labels):
+        own, others = shares[labels == name], shares[labels != name]
+        in_common[labels == name] = own @ (others >= OF_SUBSTANCE).any(axis=0)
+        close[labels == name] = [bool((np.minimum(each, others).sum(axis=1) >= HALF).any()) for each in own]
+    return {
+        "networks": len(rows),
+        "close": sorted(str(reference.name) for reference, near in zip(references, close, strict=True) if near),
+        "in_common": 100 * float(in_common.mean()),
+        "lineages": {
+            str(name): {"networks": int((labels == name).sum()), "in_common": 100 * float(in_common[labels == name].mean())}
+            for name in np.unique(labels)
+        },
+    }
+
+
+def lineages_table(found: Mapping[str, Any]) -> str:
+    """A line for each lineage of several networks, the largest first, and one for all; and which networks lie between two."""
+    examples: dict[str, list[str]] = defaultdict(list)
+    for reference in published_networks(FAMILY_NAMES):
+        listed = examples[lineage_of(reference)]
+        listed += [reference.space] if reference.space not in listed else []
+    shown = sorted(found["lineages"].items(), key=lambda each: -each[1]["networks"])
+    rows = [
+        [name, ", ".join(examples[name]), str(each["networks"]), f"{each['in_common']:.0f}"]
+        for name, each in shown
+        if each["networks"] >= FEWEST_SHOWN
+    ]
+    rows.append([f"all {len(found['lineages'])}", "", str(found["networks"]), f"{found['in_common']:.0f}"])
+    head = ["lineage", "families of it", "networks", "multiply-accumulates in blocks that other lineages have %"]
+    names = ", ".join(name.partition("/")[2] or name for name in found["close"])
+    between = f"{len(found['close'])} have half of their multiply-accumulates in common with one of another lineage: {names}."
+    return f"{markdown_table(head, rows)}\n\n{between}"
