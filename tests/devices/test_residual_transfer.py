@@ -158,3 +158,18 @@ class TestBundles:
 
         with pytest.raises(BundleError):
             load_bundle(folder)
+
+
+def test_a_source_that_counts_nowhere_is_not_carried_along(source: KernelSource) -> None:
+    """The samples are the second source's latencies twice: the first one is of no use beside it."""
+    other = kernel_source(platform_of("board", MEMORY, count=800), "conv")
+    rows = convs(30, seed=5)
+    latency_ms = 2 * source.latency_ms(rows)
+    analytical = fit_from_kernels({"conv": (rows, latency_ms)})
+
+    found = fit_transferred("conv", rows, latency_ms, analytical, [other, source]).predictor
+
+    assert found.base is not None
+    kept = [one.platform for one in found.base.sources]
+    assert kept == [source.platform]
+    np.testing.assert_allclose(found.latency_ms(analytical, TEST), 2 * source.latency_ms(TEST), rtol=0.05)
