@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import decisions
 from benchmarks.decisions import (
     KNOWN,
     SHIPPED,
@@ -14,7 +15,6 @@ from benchmarks.decisions import (
     Forecasts,
     decide,
     figures,
-    forecasts as forecasts_of_pool,
     judged,
     learn_shared,
     pairs_of,
@@ -200,13 +200,14 @@ def test_a_platform_is_forecast_without_the_answers_of_the_held_out_lineages() -
     """Nor, where the device is new, with any answer of its chip but those of the networks that were measured on it."""
     chips = small_pool().platforms[:8]
     named = tuple(
-        replace(each, name=f"d{row // 2}/tflite-2.14/cpu{1 + 3 * (row % 2)}/fp32", source="data") for row, each in enumerate(chips)
+        replace(each, name=f"d{row // 2}/tflite-2.14/cpu{1 + 3 * (row % 2)}/fp32", source="data")
+        for row, each in enumerate(chips)
     )
     network = 4
 
     def by_case(pool: KnownPlatforms) -> dict[tuple[str, str], Forecasts]:
         return {
-            (each.setting, each.platform.name): each for each in forecasts_of_pool(pool) if network in each.networks.tolist()
+            (each.setting, each.platform.name): each for each in decisions.forecasts(pool) if network in each.networks.tolist()
         }
 
     pool = replace(small_pool(), platforms=named)

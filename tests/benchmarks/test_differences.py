@@ -12,7 +12,7 @@ LINEAGES = ["a"] * FEWEST + ["b"] * FEWEST + ["c"] * FEWEST + ["d", "e"]
 
 
 def errors(times: float = 1.0) -> PlatformErrors:
-    """Two networks each have the same kernels and are off by the same, but for 2 % of noise; those of lineage a by so much more."""
+    """Two networks each have the same kernels and err alike, but for 2 % of noise; those of lineage a by so much more."""
     count = len(LINEAGES)
     rng = np.random.default_rng(0)
     off = np.repeat(rng.normal(0, 0.1, count // 2), 2) + rng.normal(0, 0.02, count)

@@ -44,7 +44,9 @@ def test_platforms_weigh_the_same_in_errors_and_networks_in_coverage() -> None:
     assert row["flops_and_memory_mape"] == pytest.approx(75)
     # None of the twenty networks multiplies matrices.
     assert rows["cpu", NOTHING, "CNNs"] == {**row, "networks": "CNNs"}
-    assert set(rows) == {(kind, case, name) for kind, case in (("cpu", NOTHING), ("gpu", NEW_LINEAGES)) for name in ("all", "CNNs")}
+    assert set(rows) == {
+        (kind, case, name) for kind, case in (("cpu", NOTHING), ("gpu", NEW_LINEAGES)) for name in ("all", "CNNs")
+    }
 
 
 def measurements(platform: str, names: list[str], second_ms: float = 1.0) -> list[tuple[str, Measurement]]:

@@ -114,7 +114,9 @@ def test_drawn_networks_have_no_lineage() -> None:
     assert lineage_or_none(model("resnet18")) == lineage_or_none(model("resnet50")) != ""
 
 
-@pytest.mark.parametrize(("name", "times", "kept"), [("resnet18", 3.9, True), ("resnet18", 4.1, False), ("squeezenet1_1", 3.9, True)])
+@pytest.mark.parametrize(
+    ("name", "times", "kept"), [("resnet18", 3.9, True), ("resnet18", 4.1, False), ("squeezenet1_1", 3.9, True)]
+)
 def test_a_gpu_that_would_be_four_times_as_fast_as_its_chip_is_left_out(name: str, times: float, kept: bool) -> None:
     """An Apple M1 computes 2600 GFLOP/s at most."""
     mac = "mac/coreml-7.0/gpu/fp32"

@@ -148,7 +148,7 @@ def test_channels_are_a_hint_where_a_platform_runs_multiples_faster(monkeypatch:
 def test_fewer_channels_are_a_hint_where_they_save_twice_their_share(
     monkeypatch: pytest.MonkeyPatch, factor: float, hinted: bool
 ) -> None:
-    """28 channels in place of 30 are 6.7 % fewer: 15 % faster beside that they save 21 %, 3 % faster 9 %; 13.3 % are asked for."""
+    """28 channels in place of 30 are 6.7 % fewer. 15 % faster beside that they save 21 %, 3 % faster 9 %; 13.3 % are needed."""
     raw = PlatformPredictor.raw_kernel_latency_ms
 
     def twenty_eight_are_fast(self: PlatformPredictor, configurations: dict[str, np.ndarray]) -> np.ndarray:
