@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.result_files import keep, kept
 from benchmarks.tables import markdown_table, target_cell
-from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, learn_arbitration, mixed, try_pool
+from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, Tried, mixed_by_others, try_pool
 from latcast.devices.device_model_fit import Watch, unwatched
 from latcast.devices.known_platforms import KnownPlatforms
 from latcast.extras import require
@@ -145,16 +145,10 @@ def run(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> lis
         for one in trials
     ]
     found: list[Picked] = []
-    for fold in range(FOLDS):
-        arbitration = learn_arbitration([one for one in tried if one.trial.fold != fold])
-        for one in tried:
-            if one.trial.fold != fold or one.trial.held_out not in (NEW_NETWORKS, NEW_LINEAGES):
-                continue
-            mean, variance = mixed(one, arbitration[one.trial.platform.kind][0])
-            tested = one.trial.tested
-            found += picks_of(one, mean, np.sqrt(variance), accuracy[tested], "top-1 accuracy")
-            found += picks_of(one, mean, np.sqrt(variance), top5[tested], "top-5 accuracy")
-            found += picks_of(one, mean, np.sqrt(variance), work[tested], "multiply-accumulates")
+    for one, mean, variance in mixed_by_others(tried, FOLDS):
+        if one.trial.held_out in (NEW_NETWORKS, NEW_LINEAGES):
+            for quality, name in ((accuracy, "top-1 accuracy"), (top5, "top-5 accuracy"), (work, "multiply-accumulates")):
+                found += picks_of(one, mean, np.sqrt(variance), quality[one.trial.tested], name)
     return found
 
 

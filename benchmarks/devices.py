@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.pool import kinds_of_rows
 from benchmarks.result_files import keep
 from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
-from benchmarks.pool import kinds_of_rows
 from latcast.devices.arbitration import (
     MEASURED,
     NEW_LINEAGES,
@@ -31,6 +31,7 @@ from latcast.devices.arbitration import (
     chip_folds,
     learn_arbitration,
     mixed,
+    mixed_by_others,
     try_members,
     try_pool,
 )  # fmt: skip
@@ -100,19 +101,12 @@ def judge(error: np.ndarray, deviation: np.ndarray, log_ms: np.ndarray) -> Judge
 
 def judged_trials(tried: Sequence[Tried], folds: int) -> Iterator[tuple[Tried, str, Judged]]:
     """Every trial by the forecast and by each member; what weighs members is learned on the other folds."""
-    for fold in range(folds):
-        known = learn_arbitration([one for one in tried if one.trial.fold != fold])
-        for one in tried:
-            if one.trial.fold != fold:
-                continue
-            kind = one.trial.platform.kind
-            given = next(each for each in known[kind] if each.measured == len(one.trial.measured))
-            mean, variance = mixed(one, given)
-            deviation = np.sqrt(variance)
-            yield one, FORECAST, judge(one.trial.log_ms - mean, deviation, one.trial.log_ms)
-            for row, name in enumerate(one.names):
-                spread = np.sqrt(one.open_variance[row] + one.noise_variance[row])
-                yield one, name, judge(one.trial.log_ms - one.log_ms[row], spread, one.trial.log_ms)
+    for one, mean, variance in mixed_by_others(tried, folds):
+        log_ms = one.trial.log_ms
+        yield one, FORECAST, judge(log_ms - mean, np.sqrt(variance), log_ms)
+        for row, name in enumerate(one.names):
+            spread = np.sqrt(one.open_variance[row] + one.noise_variance[row])
+            yield one, name, judge(log_ms - one.log_ms[row], spread, log_ms)
 
 
 def tried_pool(pool: KnownPlatforms, *, draws: int = 2, seed: int = 0, watch: Watch = unwatched) -> list[Tried]:
@@ -261,44 +255,43 @@ FEWEST_OF_A_JUDGED = 8
 def by_fact(pool: KnownPlatforms, *, seed: int = 0, watch: Watch = unwatched) -> list[dict[str, Any]]:
     """What facts are worth where nothing was measured: the state by facts of the first kinds, and by all but one kind.
 
-    The effects of the covariates are those of ridge regression on the pool's states, every chip held out.
+    The effects of the covariates are those of ridge regression on the states of a pool without the chip.
 
     Returns:
         Rows of kind of unit, facts, MAPE (mean and median over platforms), and the upper over the lower bound of the interval
         that holds 90 % of the networks.
     """
-    model = fit_device_model(pool.platforms, pool.features, seed=seed, watch=watch)
-    described = model.described(pool.features)
-    by_name = {each.name: each for each in pool.platforms}
-    platforms = [by_name[each.name] for each in model.platforms]
-    weights = platform_weights(platforms)
-    fold = chip_folds(platforms, FOLDS, seed)
-    folds = np.array([fold[each.silicon] for each in platforms])
-    z = np.array([[each.covariates.get(name, 0.0) for name in model.covariates] for each in platforms])
+    fold = chip_folds(pool.platforms, FOLDS, seed)
     sets = {f"+ {name}" if index else name: list(FACTS)[: index + 1] for index, name in enumerate(FACTS)}
     sets |= {f"all but {name}": [each for each in FACTS if each != name] for name in list(FACTS)[1:]}
+    errors: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
+    for held in range(FOLDS):
+        known = [each for each in pool.platforms if fold[each.silicon] != held]
+        model = fit_device_model(known, pool.features, seed=seed, watch=watch)
+        described = model.described(pool.features)
+        asked = [each for each in pool.platforms if fold[each.silicon] == held and len(each.networks) >= FEWEST_OF_A_JUDGED]
+        z, of_asked = (
+            np.array([[each.covariates.get(name, 0.0) for name in model.covariates] for each in listed])
+            for listed in (model.platforms, asked)
+        )
+        weights = platform_weights(model.platforms)
+        for label, names in sets.items():
+            starts = tuple(start for name in names for start in FACTS[name])
+            kept = np.array([name.startswith(starts) for name in model.covariates])
+            effects = ridge_effects(z * kept, model.states, weights, model.covariates)
+            for each, values in zip(asked, of_asked, strict=True):
+                seen = described.rows(each.networks)
+                errors[each.kind, label].append(each.log_ms - linearised((values * kept) @ effects, seen.terms, seen.basis)[0])
     rows = []
-    for label, names in sets.items():
-        starts = tuple(start for name in names for start in FACTS[name])
-        kept = np.array([name.startswith(starts) for name in model.covariates])
-        errors: dict[str, list[np.ndarray]] = defaultdict(list)
-        for held in range(FOLDS):
-            known = folds != held
-            effects = ridge_effects(z[known] * kept, model.states[known], weights[known], model.covariates)
-            for index in np.flatnonzero(~known):
-                each = platforms[index]
-                if len(each.networks) >= FEWEST_OF_A_JUDGED:
-                    seen = described.rows(each.networks)
-                    errors[each.kind].append(each.log_ms - linearised((z[index] * kept) @ effects, seen.terms, seen.basis)[0])
-        for kind, listed in errors.items():
-            mape = [100 * float(np.abs(np.expm1(-error)).mean()) for error in listed]
-            held_ninety = float(np.quantile(np.abs(np.concatenate(listed)), 0.9))
-            rows.append(
-                {
-                    "kind": kind, "facts": label, "platforms": len(listed), "mape": float(np.mean(mape)),
-                    "median_mape": float(np.median(mape)), "width": float(np.exp(2 * held_ninety)),
-                }
-            )  # fmt: skip
+    for (kind, label), listed in errors.items():
+        mape = [100 * float(np.abs(np.expm1(-error)).mean()) for error in listed]
+        held_ninety = float(np.quantile(np.abs(np.concatenate(listed)), 0.9))
+        rows.append(
+            {
+                "kind": kind, "facts": label, "platforms": len(listed), "mape": float(np.mean(mape)),
+                "median_mape": float(np.median(mape)), "width": float(np.exp(2 * held_ninety)),
+            }
+        )  # fmt: skip
     return sorted(rows, key=lambda row: KINDS.index(row["kind"]))
 
 

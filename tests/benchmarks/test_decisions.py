@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import decisions
 from benchmarks.decisions import (
     KNOWN,
     SHIPPED,
@@ -14,6 +15,7 @@ from benchmarks.decisions import (
     Forecasts,
     decide,
     figures,
+    judged,
     learn_shared,
     pairs_of,
     phone_rows,
@@ -23,9 +25,12 @@ from benchmarks.decisions import (
     student_probability,
     widths,
 )
+from latcast.devices.arbitration import chip_folds
 from latcast.devices.device_model import KnownPlatform
+from latcast.devices.known_platforms import KnownPlatforms
 from latcast.predictors.joint_platforms import LEVEL_QUANTILE, OWN, PARTS, SharedByPlatforms, Traits
 from latcast.records import Platform
+from tests.devices.other_answers import small_pool, with_other_answers
 
 
 def traits(name: str) -> Traits:
@@ -165,3 +170,51 @@ def test_shipped_phones_have_rows_of_their_own_without_baselines() -> None:
     ]  # fmt: skip
     assert (rows[0]["decisions"], rows[0]["right_when_sure"]) == (2, 100.0)
     assert rows[0]["mean_ratio"] is None
+
+
+def test_decisions_on_a_chip_are_as_sure_as_other_chips_say() -> None:
+    """Errors three times as large on the chips of one fold leave their own deviations, and widen those of the others."""
+    errors = np.random.default_rng(0).normal(0, 0.1, (16, 20))
+    names = [f"d{row // 2}/r-1/cpu4/{('fp32', 'int8')[row % 2]}" for row in range(16)]
+
+    def found(chips: set[str]) -> list[Forecasts]:
+        return [
+            forecasts(name, error * (3 if name.partition("/")[0] in chips else 1), np.zeros(20))
+            for name, error in zip(names, errors, strict=True)
+        ]
+
+    pool = replace(small_pool(), platforms=tuple(each.platform for each in found(set())))
+    fold = chip_folds(pool.platforms, 4)
+    own = {chip for chip in fold if fold[chip] == 0}
+
+    (pairs, before), (_, after) = (judged(pool, found(chips)) for chips in (set(), own))
+
+    on_own = np.array([pairs[int(row)].first.platform.silicon in own for row in before.pair])
+    assert before.pair.tolist() == after.pair.tolist()
+    assert after.deviation[on_own].tolist() == before.deviation[on_own].tolist()
+    assert (after.deviation[~on_own] > before.deviation[~on_own]).all()
+
+
+@pytest.mark.slow
+def test_a_platform_is_forecast_without_the_answers_of_the_held_out_lineages() -> None:
+    """Nor, where the device is new, with any answer of its chip but those of the networks that were measured on it."""
+    chips = small_pool().platforms[:8]
+    named = tuple(
+        replace(each, name=f"d{row // 2}/tflite-2.14/cpu{1 + 3 * (row % 2)}/fp32", source="data")
+        for row, each in enumerate(chips)
+    )
+    network = 4
+
+    def by_case(pool: KnownPlatforms) -> dict[tuple[str, str], Forecasts]:
+        return {
+            (each.setting, each.platform.name): each for each in decisions.forecasts(pool) if network in each.networks.tolist()
+        }
+
+    pool = replace(small_pool(), platforms=named)
+    before, after = (by_case(each) for each in (pool, with_other_answers(pool, network, lambda _: True)))
+
+    assert len(before) == 2 * len(named)
+    for key, found in before.items():
+        assert after[key].mean.tolist() == found.mean.tolist()
+        assert after[key].deviation.tolist() == found.deviation.tolist()
+        assert after[key].simple.tolist() == found.simple.tolist()

@@ -1,6 +1,20 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from benchmarks.phone_splits import METRICS, by_platform, splits_table, summary
+from benchmarks.phone_splits import HELD_OUT, METRICS, SplitTrial, by_platform, compute, splits_table, summary
+from latcast.datasets.splits import by_group, by_network
+from latcast.kernels.kernel import KernelTable
+from latcast.kernels.rules import platform_rules
+from latcast.kernels.search import find_kernels
+from latcast.kernels.types import kernel_type
+from latcast.predictors.analytical import term_values
+from latcast.predictors.samples import NetworkSample, TrainingData
+from latcast.records import Platform
+from latcast.spaces import build
+from tests.devices.made_up_devices import networks
+from tests.predictors.made_up_platform import TRUTH
 
 Row = dict[str, object]
 
@@ -50,3 +64,40 @@ def test_each_platform_has_the_mean_of_its_splits() -> None:
     assert [(row["platform"], row["seeds"], row["mape"]) for row in rows] == [
         ("pixel4/tflite-2.10/gpu/fp16", 2, 3.5), ("s10/tflite-2.10/gpu/fp16", 2, 6.5),
     ]  # fmt: skip
+
+
+PHONE = "pixel4/tflite-2.10/1large/fp32"
+
+
+@pytest.fixture(scope="module")
+def data() -> TrainingData:
+    """Twenty networks that take what their kernels' terms say."""
+    rules = platform_rules(Platform.parse(PHONE))
+    samples = []
+    for reference in networks():
+        kernels = find_kernels(build(reference), rules)
+        table = KernelTable.of([kernels])
+        each_ms = [term_values(kernel_type(name), rows) @ TRUTH for name, rows in table.configurations.items()]
+        samples.append(NetworkSample(reference, kernels, float(np.concatenate(each_ms)[table.kernel].sum())))
+    return TrainingData(networks=tuple(samples))
+
+
+@pytest.mark.parametrize("held_out", HELD_OUT)
+def test_a_split_is_judged_on_networks_that_it_has_not_learned_from(data: TrainingData, held_out: str) -> None:
+    """The tested networks take ten and thirty times as long as what is learned says: predicted is a tenth, and a thirtieth."""
+    lineages = {sample.reference.name: sample.lineage for sample in data.networks}
+    tested = (by_network(lineages, 1) if held_out == "network" else by_group(lineages, 1)).test
+
+    def part_predicted(times: float) -> float:
+        slower = (
+            replace(sample, latency_ms=sample.latency_ms * (times if sample.reference.name in tested else 1))
+            for sample in data.networks
+        )
+        figures = compute(SplitTrial(PHONE, held_out, 1, False), replace(data, networks=tuple(slower)))
+        assert figures["networks"] == len(tested)
+        return 100 - float(figures["mape"])
+
+    tenth = part_predicted(10.0)
+
+    assert 3 < tenth < 30
+    assert part_predicted(30.0) == pytest.approx(tenth / 3, rel=1e-6)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latcast.devices.added_device import NewDevice, add_device, suggest_networks
+from latcast.devices.added_device import NewDevice, add_device, suggest_networks, typical_interval
 from latcast.devices.device_model import Arbitration, Weighing
 from latcast.devices.measured_networks import MeasuredNetwork, MeasuredNetworks
 from latcast.errors import DatasetError
@@ -150,3 +150,23 @@ def test_what_is_suggested_narrows_most_and_each_less_than_the_one_before(added:
     deviations = [now, *(each.deviation for each in found)]
     assert deviations == sorted(deviations, reverse=True)
     assert len({each.reference.key for each in found}) == 5
+
+
+def test_the_typical_interval_is_that_of_what_is_open_and_of_the_noise() -> None:
+    """One member without anything open, with a noise of 10 % and variances four times as large: a deviation of 20 %."""
+    nothing = fitted().described(features()).rows(np.zeros(0, dtype=int))
+    known = fitted().forecast("cpu", {}, nothing, np.zeros(0))
+    member = replace(known.members[0], weight=1.0, known_weight=1.0, noise=0.1, scale=4.0)
+
+    def deviation(open_factor: float, noise_factor: float) -> float:
+        forecast = replace(known, members=(member,), factors=((open_factor, noise_factor), (9.0, 9.0)))
+        found = typical_interval(fitted(), forecast, "cpu")
+        assert found.low * found.high == pytest.approx(1.0)
+        assert (found.networks, found.outside_growth) == (0, 0.0)
+        return float(np.log(found.high)) / 1.645
+
+    assert deviation(0.0, 1.0) == pytest.approx(0.2)
+    assert deviation(0.0, 0.25) == pytest.approx(0.1)
+    spread = deviation(1.0, 0.0)
+    assert deviation(1.0, 1.0) == pytest.approx((spread**2 + 0.04) ** 0.5)
+    assert deviation(4.0, 0.0) == pytest.approx(2 * spread)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,11 +12,16 @@ from latcast.devices.arbitration import (
     NOTHING,
     Trial,
     Tried,
+    chip_folds,
     fit_calibrated,
     learn_arbitration,
     mixed,
+    mixed_by_others,
+    try_pool,
 )
+from latcast.devices.known_platforms import KnownPlatforms
 from tests.devices.made_up_devices import features, platforms, true_ms
+from tests.devices.other_answers import largest_change, small_pool, with_other_answers
 
 DEVIATION = 0.1
 TESTED = 20
@@ -80,3 +86,70 @@ def test_a_calibrated_model_covers_a_chip_that_it_never_saw() -> None:
     error = np.abs(log_ms - np.log(true_ms()[0]))[10:]
     assert np.mean(error) < 0.1
     assert np.mean(error <= 1.645 * deviation[10:]) >= 0.8
+
+
+NETWORK, CHIP = 4, "chip1"
+
+
+def trials(pool: KnownPlatforms) -> list[Tried]:
+    folds = try_pool(pool.platforms, pool.features, pool.lineages, folds=3, measured=(0, 3), draws=1)
+    return [one for _, _, listed in folds for one in listed]
+
+
+@cache
+def usual_trials() -> list[Tried]:
+    return trials(small_pool())
+
+
+def of_the_chip(one: Tried) -> bool:
+    return one.trial.platform.silicon == CHIP
+
+
+def that_no_platform_ran(one: Tried) -> bool:
+    return one.trial.held_out != NOTHING
+
+
+def test_a_forecast_on_a_held_out_chip_is_made_without_its_answers() -> None:
+    other = with_other_answers(small_pool(), NETWORK, lambda each: each.silicon == CHIP)
+
+    count, change = largest_change(usual_trials(), trials(other), NETWORK, of_the_chip)
+    assert count
+    assert change == 0.0
+
+
+def test_a_forecast_of_a_held_out_network_is_made_without_any_platform_s_answers() -> None:
+    other = with_other_answers(small_pool(), NETWORK, lambda each: True)
+
+    count, change = largest_change(usual_trials(), trials(other), NETWORK, that_no_platform_ran)
+    assert count
+    assert change == 0.0
+
+
+def test_an_answer_that_the_pool_holds_under_another_chip_s_name_is_noticed() -> None:
+    """What the two tests above compare does change where there is a leak."""
+    fold = chip_folds(small_pool().platforms, 3)
+    known = next(chip for chip in fold if fold[chip] != fold[CHIP])
+
+    def with_a_copy(pool: KnownPlatforms) -> KnownPlatforms:
+        copied = next(each for each in pool.platforms if each.silicon == CHIP)
+        return replace(pool, platforms=(*pool.platforms, replace(copied, name="copy/tflite-2.14/cpu1/fp32", silicon=known)))
+
+    other = with_other_answers(small_pool(), NETWORK, lambda each: each.silicon == CHIP)
+
+    count, change = largest_change(trials(with_a_copy(small_pool())), trials(with_a_copy(other)), NETWORK, of_the_chip)
+    assert count
+    assert change > 0.0
+
+
+def test_a_chip_is_judged_by_what_was_learned_on_other_chips() -> None:
+    """Other answers on the chips of one fold leave their forecasts and intervals, and change those of other folds."""
+    known = [one for one in tried(NEW_NETWORKS, (0.0, 0.3), 1) if one.trial.fold < 2]
+    other = [replace(one, trial=replace(one.trial, log_ms=one.trial.log_ms + (one.trial.fold == 1))) for one in known]
+
+    changes: dict[bool, float] = {True: 0.0, False: 0.0}
+    for (one, *before), (_, *after) in zip(mixed_by_others(known, 2), mixed_by_others(other, 2), strict=True):
+        own = one.trial.fold == 1
+        changes[own] = max(changes[own], *(float(np.abs(a - b).max()) for a, b in zip(before, after, strict=True)))
+
+    assert changes[True] == 0.0
+    assert changes[False] > 0.0

@@ -15,7 +15,7 @@ from latcast.devices.arbitration import (
     without,
 )  # fmt: skip
 from latcast.devices.device_model import INTERCEPT, TERM_COUNT, Arbitration, Weighing
-from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, platform_weights
+from latcast.devices.device_model_fit import FEWEST_NETWORKS, MOST_OF_A_CHIP, fit_device_model, platform_weights
 from tests.devices.made_up_devices import NAMES, PLATFORMS, features, fitted, networks, platforms, true_ms
 
 NEW = platforms()[0]
@@ -135,3 +135,16 @@ def test_two_trials_of_a_chip_say_enough() -> None:
 def test_the_made_up_pool_is_what_it_is_said_to_be() -> None:
     assert len(NAMES) == len(networks()) == len(features()) == 20
     assert len(fitted().platforms) == PLATFORMS - 2
+
+
+def test_one_platform_alone_does_not_say_what_a_network_takes_beside_its_terms() -> None:
+    """Networks 4 and 5 take half as long again as their terms say; all platforms ran network 5, and one network 4."""
+    slower = np.isin(np.arange(20), [4, 5]) * np.log(1.5)
+    kept = [replace(each, log_ms=each.log_ms + slower) for each in platforms()[2:8]]
+    others = np.delete(np.arange(20), 4)
+    pool = [kept[0], *(replace(each, networks=each.networks[others], log_ms=each.log_ms[others]) for each in kept[1:])]
+
+    offsets = fit_device_model(pool, features()).known_offsets["cpu"]
+
+    assert offsets[4] == 0.0
+    assert offsets[5] > 0.0

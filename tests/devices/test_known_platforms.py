@@ -114,3 +114,17 @@ def test_networks_of_synthetic_spaces_alone_have_no_lineage() -> None:
     assert lineage_or_none(Reference("random_mixed", {"seed": 1})) == ""
     assert lineage_or_none(model("se_resnet50")) == lineage_or_none(model("resnet50")) != ""
     assert lineage_or_none(buildable()["iiswc20-0"]) == lineage_or_none(model("mobilenet_v2")) != ""
+
+
+@pytest.mark.parametrize(
+    ("name", "times", "kept"), [("resnet18", 3.9, True), ("resnet18", 4.1, False), ("squeezenet1_1", 3.9, True)]
+)
+def test_a_gpu_that_would_be_four_times_as_fast_as_its_chip_is_left_out(name: str, times: float, kept: bool) -> None:
+    """An Apple M1 computes 2600 GFLOP/s at most."""
+    mac = "mac/coreml-7.0/gpu/fp32"
+    flops = known_platforms([("timm", measured(name))]).features.totals[0, 0]
+
+    pool = known_platforms([("timm", measured(name, flops / (times * 2600e9) * 1e3, mac, chip="Apple M1"))])
+
+    assert [each.name for each in pool.platforms] == ([mac] if kept else [])
+    assert sum(pool.left_out.values()) == (0 if kept else 1)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from latcast.devices.members import (
     left_out_score,
     pattern_deviations,
 )
-from latcast.predictors.network_features import TERM_NAMES, TERM_UNITS
+from latcast.predictors.network_features import BASE_TERMS, TERM_NAMES, TERM_UNITS
 from tests.devices.made_up_devices import features, fitted, platforms
 
 COVARIATES = {INTERCEPT: 1.0, "kind cpu": 1.0, "runtime tflite": 1.0, "precision cpu fp32": 1.0}
@@ -61,6 +63,15 @@ def test_of_one_network_only_a_price_of_flops_is_known() -> None:
     assert fit_totals(np.array([[1e9, 1e6, 1.0]]), np.array([20.0])) == pytest.approx([2e-8, 0.0, 0.0])
 
 
+def test_a_regression_is_as_sure_as_networks_that_it_has_not_seen_are_near() -> None:
+    totals, prices = features().totals, np.array([2e-9, 3e-8, 0.5])
+    exact = np.log(totals @ prices)
+
+    # One network alone is taken for 0.5 off; the median error of a normal distribution is 0.67 deviations. None is below 2 %.
+    assert flops_and_memory(totals[:1], exact[:1], basis=0).noise == pytest.approx(0.5 / 0.67)
+    assert flops_and_memory(totals, exact, basis=0).noise == 0.02
+
+
 def test_one_slow_network_does_not_change_the_prices() -> None:
     prices = np.array([2e-9, 3e-8, 0.5])
     latency_ms = features().totals @ prices
@@ -106,3 +117,51 @@ def test_the_nearest_platforms_are_those_of_the_same_pattern_whatever_their_spee
     assert len(rows) == len(model.platforms) > NEAREST
     other = {**COVARIATES, "runtime mnn": 1.0}
     assert pattern_deviations(model, "cpu", other, observed)[1] == pytest.approx(deviation + 0.1)
+
+
+def test_the_more_networks_agree_with_the_nearest_platform_the_less_the_others_count(model: DeviceModel) -> None:
+    """A platform at twice the deviation weighs a half to the power of the measured networks."""
+    two = replace(model, platforms=model.platforms[:2], states=model.states[:2])
+    seen = two.described(features()).rows(np.arange(3))
+    observed = seen.observed(two.kinds["cpu"], platforms()[7].log_ms[:3])
+    deviation = pattern_deviations(two, "cpu", COVARIATES, observed)[1]
+
+    found = MEMBERS["nearest"](two, "cpu", COVARIATES, observed, "")
+
+    assert found is not None
+    near, far = np.argsort(deviation)
+    weight = (deviation[near] / deviation[far]) ** 3
+    assert weight < 0.9
+    assert found.mean == pytest.approx((two.states[near] + weight * two.states[far]) / (1 + weight))
+
+
+def test_a_device_of_few_networks_has_room_in_its_overheads_and_an_npu_a_larger_constant(model: DeviceModel) -> None:
+    nothing = model.described(features()).rows(np.zeros(0, dtype=int))
+    for kind in ("cpu", "npu"):
+        observed = nothing.observed(model.kinds[kind], np.zeros(0))
+        wide, learned = (MEMBERS[name](model, kind, COVARIATES, observed, "") for name in ("overheads", "learned"))
+        assert wide is not None
+        assert learned is not None
+        room = np.diag(wide.covariance - learned.covariance)
+        away = wide.mean - learned.mean
+
+        # The prices of kernels and the constant are overheads: a variance of 2 more; of the other terms 0.3 more.
+        base = np.array([{"kernels": 2.0, "network": 2.0}.get(name.split()[0], 0.3) for name in TERM_NAMES])
+        assert room[: len(base)] == pytest.approx(base)
+        assert room[len(base) :] == pytest.approx(0)
+        more = np.array([{"kernels": -1.0, "network": 3.0}.get(name.split()[0], 0.0) for name in TERM_NAMES])
+        assert away[: len(base)] == pytest.approx(more if kind == "npu" else 0 * more)
+
+
+def test_a_device_unlike_all_has_one_price_for_a_kind_of_work(model: DeviceModel) -> None:
+    observed = model.described(features()).rows(np.zeros(0, dtype=int)).observed(model.kinds["cpu"], np.zeros(0))
+
+    found = MEMBERS["tied"](model, "cpu", COVARIATES, observed, "")
+
+    assert found is not None
+    a, b, c = (TERM_NAMES.index(name) for name in ("flops pointwise", "flops depthwise", "moved conv"))
+    # 1.5² of the whole device, 1² of FLOPs or elements each, 0.7² of a single price.
+    assert found.covariance[[a, a, a], [a, b, c]] == pytest.approx([2.25 + 1 + 0.49, 2.25 + 1, 2.25])
+    known = model.mean(COVARIATES)
+    of_flops = known[[TERM_NAMES.index(f"flops {name}") for name in ("pointwise", "conv 3x3", "conv kxk")]].mean()
+    assert found.mean[: len(TERM_NAMES)][BASE_TERMS == 0] == pytest.approx(of_flops)

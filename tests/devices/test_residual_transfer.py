@@ -158,3 +158,18 @@ class TestBundles:
 
         with pytest.raises(BundleError):
             load_bundle(folder)
+
+
+def test_a_source_that_counts_nowhere_is_not_carried_along(source: KernelSource) -> None:
+    """A kernel takes twice what the second source says, less a part of what the first says, whose coefficient would be negative."""
+    other = kernel_source(platform_of("board", MEMORY, count=800), "conv")
+    rows = convs(30, seed=5)
+    by_other, by_source = other.latency_ms(rows), source.latency_ms(rows)
+    latency_ms = 2 * by_source - (by_source / by_other).min() * by_other
+    analytical = fit_from_kernels({"conv": (rows, latency_ms)})
+
+    found = fit_transferred("conv", rows, latency_ms, analytical, [other, source])
+
+    assert found.way == BASE
+    assert found.predictor.base is not None
+    assert [one.platform for one in found.predictor.base.sources] == [source.platform]

@@ -90,3 +90,11 @@ class TestArena:
         arena.take(1_000_000)
 
         assert arena.regions_bytes == 1 << 20
+
+    def test_a_piece_of_twice_the_size_is_parted_and_a_smaller_one_is_not(self) -> None:
+        half, more = Arena(), Arena()
+
+        # A region is 1,048,576 bytes. Of its half another half is left; of 256 bytes more the rest goes along.
+        assert [half.take(size)[1] for size in (524_288, 524_288)] == [524_288, 524_288]
+        assert half.regions_bytes == 1 << 20
+        assert more.take(524_544)[1] == 1 << 20

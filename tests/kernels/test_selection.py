@@ -24,6 +24,7 @@ from latcast.kernels.selection import (
     RETYPINGS,
     SELECTIONS,
     Thresholds,
+    covers_map,
     device_families,
     family_in,
     family_named,
@@ -303,6 +304,15 @@ def test_an_average_over_the_whole_map_runs_as_a_mean() -> None:
     # batch, channels, in, out, kernel, stride, fused
     assert selection.kernel("average_pool", (2, 96, 7, 5, 1, 1, 7, 5, 1, 1, 1, 0, 0)) == ("reduce", (192, 35, 1, 1, 0, 0))
     assert selection.kernel("average_pool", (1, 96, 7, 7, 3, 3, 3, 3, 2, 2, 0, 0, 0))[0] == "average_pool"
+
+
+def test_a_window_as_large_as_the_map_covers_it_where_it_has_one_place_alone() -> None:
+    size = dict.fromkeys(("kernel_h", "kernel_w", "in_h", "in_w"), np.full(4, 7))
+
+    found = covers_map({**size, "out_h": np.array([1, 1, 3, 3]), "out_w": np.array([1, 3, 1, 3])})
+
+    assert found.tolist() == [True, False, False, False]
+    assert not covers_map({**size, "kernel_w": np.full(4, 5), "out_h": np.ones(4), "out_w": np.ones(4)}).any()
 
 
 def test_all_else_stays_what_it_is() -> None:

@@ -181,6 +181,12 @@ class TestRoundsAndWarmUp:
     def test_slow_runs_at_the_start_are_the_warm_up(self) -> None:
         assert warm_up_length([9.0, 7.0, 2.0, 2.01, 1.99, 2.0, 2.0, 2.02]) == 2
 
+    def test_a_run_is_warm_within_three_deviations_and_at_least_five_percent(self) -> None:
+        # The second half varies by 5 %, half of what lies between 1.9 and 2.1, over 2: 2.3 is warm; where it is steady, 2.1.
+        varied, steady = [1.8, 1.9, 2.0, 2.1, 2.2], [2.0] * 5
+        assert [warm_up_length([first, 2.0, *varied[:2], *varied]) for first in (2.29, 2.31)] == [0, 1]
+        assert [warm_up_length([first, *steady, *steady]) for first in (2.09, 2.11)] == [0, 1]
+
     def test_a_slow_run_in_the_middle_is_none(self) -> None:
         assert warm_up_length([2.0, 2.0, 9.0, 2.0, 2.0, 2.0, 2.0, 2.0]) == 0
 

@@ -174,6 +174,16 @@ def test_an_interval_reaches_as_far_as_a_lineage_did_beyond_the_others() -> None
     assert np.log(conformal_interval(np.exp(scores), inside(np.ones(200))).high) == pytest.approx(0.2)
 
 
+def test_each_side_of_a_lineage_is_held_against_the_same_side_of_the_others() -> None:
+    scores = np.array([-0.3] * 50 + [0.1] * 50 + [-0.2] * 10 + [0.2] * 87 + [0.5] * 3)
+
+    interval = conformal_interval(np.exp(scores), inside(np.ones(200)), ["a"] * 100 + ["b"] * 100)
+
+    # a reaches from -0.3 to 0.1, b from -0.2 to 0.2: 90 of b lie at least twice as far out as a reaches, 50 of a 1.5 times as far
+    # out as b. 181 of 200 are to be inside: twice as far as all together, -0.3 and 0.2, the lower side up to the largest error.
+    assert np.log([interval.low, interval.high]) == pytest.approx([-0.5, 0.4])
+
+
 def test_an_interval_is_not_made_wider_than_the_largest_error() -> None:
     interval = conformal_interval(np.exp(SCORES), inside(np.ones(20)), TEN_EACH)
 

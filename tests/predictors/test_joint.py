@@ -11,7 +11,15 @@ from latcast.graph.builder import GraphBuilder
 from latcast.graph.ir import Graph
 from latcast.kernels.search import find_kernels
 from latcast.predictors.forecast import load
-from latcast.predictors.joint import JointLatency, SharedErrors, error_correlation, joint_of, predict_pair, shared_parts
+from latcast.predictors.joint import (
+    JointLatency,
+    SharedErrors,
+    error_correlation,
+    joint_of,
+    predict_pair,
+    probability_above,
+    shared_parts,
+)
 from latcast.predictors.prediction import Coverage, Prediction
 from latcast.spaces.models import as_graph
 from tests.predictors.test_device_forecast import MIXED
@@ -175,3 +183,18 @@ def test_a_network_and_itself_differ_by_exactly_nothing(name: str) -> None:
     assert joint.difference_ms() == (0.0, 0.0)
     assert joint.growth_percent() == (0.0, 0.0)
     assert joint.faster_probability() == 0.5
+
+
+def test_a_latency_that_is_certain_is_above_a_limit_or_is_not() -> None:
+    certain = prediction(10.0, 1.0, 1.0)
+
+    assert [probability_above(certain, limit_ms) for limit_ms in (9.9, 10.0, 10.1)] == [1.0, 0.5, 0.0]
+
+
+def test_a_latency_is_above_a_limit_by_the_side_of_its_interval_that_the_limit_is_on() -> None:
+    """The bounds are 1.645 deviations away: half the way up, as a logarithm, is 0.822 deviations, beyond which 20.5 % lie."""
+    wide, lopsided = prediction(10.0, 0.25, 4.0), prediction(10.0, 0.9, 4.0)
+
+    assert probability_above(wide, 20.0) == pytest.approx(0.2054, abs=1e-4)
+    assert probability_above(wide, 5.0) == pytest.approx(1 - 0.2054, abs=1e-4)
+    assert probability_above(lopsided, 20.0) == pytest.approx(0.2054, abs=1e-4)

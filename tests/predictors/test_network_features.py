@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -111,3 +113,25 @@ def test_a_convolution_of_wide_groups_has_the_price_of_a_dense_one(groups: int, 
     (group,) = kernel_groups(kind, row)
 
     assert group == ("grouped" if width < WIDE_GROUP else {1: "pointwise", 3: "conv 3x3", 5: "conv kxk"}[taps])
+
+
+@pytest.mark.parametrize(("ins", "outs"), [(256, 32), (32, 256)])
+def test_a_convolution_is_of_narrow_groups_whichever_side_is_narrow(ins: int, outs: int) -> None:
+    """Four groups: 64 channels each on the one side, 8 on the other."""
+    kind = kernel_type("grouped_conv")
+    given = dict.fromkeys(kind.fields, 1) | {"groups": 4, "in_channels": ins, "out_channels": outs}
+
+    assert kernel_groups(kind, np.array([[given[name] for name in kind.fields]])) == ["grouped"]
+
+
+@pytest.mark.parametrize(("ins", "outs"), [(16, 64), (64, 16)])
+def test_a_network_is_as_wide_as_the_narrower_side_of_its_convolutions(ins: int, outs: int) -> None:
+    """In units of 1.5 doublings; the size of its maps, 8x8, in units of 2."""
+    kind = kernel_type("conv")
+    given = dict.fromkeys(kind.fields, 1) | {"in_channels": ins, "out_channels": outs, "kernel_h": 3, "kernel_w": 3}
+    given |= dict.fromkeys(("in_h", "in_w", "out_h", "out_w"), 8)
+    kernel = replace(KERNELS[0], kernel_type="conv", configuration=tuple(given[name] for name in kind.fields))
+
+    place = NetworkFeatures.of([[kernel]]).place[0]
+
+    assert place[4:6] == pytest.approx([4 / 1.5, 6 / 2])

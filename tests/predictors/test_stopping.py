@@ -90,6 +90,12 @@ class TestOutlook:
 
         assert (found.error, found.gain) == pytest.approx((5.0, 5 - (25 - 4.319) ** 0.5), abs=1e-4)
 
+    def test_what_moved_is_what_the_last_two_predictors_differ_by(self) -> None:
+        # As above, after a first predictor of 50 networks that was 9 % too long.
+        found = outlook([50, 100, 200], *off(9.0, 5.0, -5.0), 200, 210.0, 90.0)
+
+        assert found.gain == pytest.approx(found.error - (found.error**2 - 4.319) ** 0.5, abs=1e-3)
+
     def test_where_chance_may_hide_a_gain_it_is_one(self) -> None:
         # Half the networks get better by as much as the others get worse: 4 % on average before and after.
         found = outlook([100, 175], *off(4.0, [2.0, 6.0] * 20), 175, 700.0, 90.0)

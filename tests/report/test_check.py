@@ -78,6 +78,8 @@ def test_what_did_not_change_grows_by_nothing() -> None:
 
     assert (found.value, found.growth_low_percent, found.growth_high_percent) == (0.0, 0.0, 0.0)
     assert (found.probability, found.passed) == (0.0, True)
+    # The most likely growth is at the limit, not above it.
+    assert check("resnet18", against="resnet18", on=PHONE, max_growth=0, fail_above=50).passed
 
 
 def test_a_tier_holds_for_the_models_that_it_names_and_its_platforms_may_be_patterns() -> None:

@@ -144,6 +144,25 @@ def test_channels_are_a_hint_where_a_platform_runs_multiples_faster(monkeypatch:
     assert [hint.text for hint in explain(stepped(32), on=steps).hints if hint.kind == "channels"] == []
 
 
+@pytest.mark.parametrize(("factor", "hinted"), [(0.85, True), (0.97, False)])
+def test_fewer_channels_are_a_hint_where_they_save_twice_their_share(
+    monkeypatch: pytest.MonkeyPatch, factor: float, hinted: bool
+) -> None:
+    """28 channels in place of 30 are 6.7 % fewer. 15 % faster beside that they save 21 %, 3 % faster 9 %; 13.3 % are needed."""
+    raw = PlatformPredictor.raw_kernel_latency_ms
+
+    def twenty_eight_are_fast(self: PlatformPredictor, configurations: dict[str, np.ndarray]) -> np.ndarray:
+        found = raw(self, configurations)
+        rows = [row.tolist() for each in configurations.values() for row in each]
+        return found * np.where([28 in row for row in rows], factor, 1.0)
+
+    monkeypatch.setattr(PlatformPredictor, "raw_kernel_latency_ms", twenty_eight_are_fast)
+
+    texts = [hint.text for hint in explain(stepped(30), on=bare(1e-6, 1e-9, 0, 0)).hints if hint.kind == "channels"]
+
+    assert texts == (["channels 30 -> 28 of conv_0"] if hinted else [])
+
+
 def test_fewer_channels_alone_are_no_hint() -> None:
     assert [hint for hint in explain(stepped(30), on=bare(1e-6, 1e-6, 0, 0)).hints if hint.kind == "channels"] == []
 

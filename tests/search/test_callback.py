@@ -58,6 +58,29 @@ def test_a_surrogate_is_close_and_gradients_point_to_what_is_slow(transformers: 
     assert widths[2] > widths[1] > widths[0]
 
 
+class SlowAtFirst(EncodingPredictor):
+    """The first networks that it is asked for take so many times as long, which no encoding tells."""
+
+    slow, times = 30, 1.0
+
+    def latencies_ms(self, encodings: np.ndarray) -> np.ndarray:
+        return super().latencies_ms(encodings) * np.where(np.arange(len(encodings)) < self.slow, self.times, 1.0)
+
+
+def test_a_surrogate_is_judged_on_networks_that_it_has_not_learned_from(platform: PlatformPredictor) -> None:
+    """Of 300 networks the first 30 are judged on. With five times their latency the surrogate is the same, and 80 % off."""
+    torch = pytest.importorskip("torch")
+    usual, slow = SlowAtFirst(platform, "autoformer"), SlowAtFirst(platform, "autoformer")
+    slow.times = 5.0
+
+    found, again = (fit_surrogate(each, networks=300, epochs=8) for each in (usual, slow))
+
+    with torch.no_grad():
+        inputs = found.one_hot(usual.supernet.sample_encodings(50, 1))
+        assert torch.equal(found.module(inputs), again.module(inputs))
+    assert again.mape == pytest.approx(80, abs=found.mape)
+
+
 def test_modules_are_candidates_with_their_inputs(platform: PlatformPredictor) -> None:
     torch = pytest.importorskip("torch")
     narrow, wide = (torch.nn.Sequential(torch.nn.Conv2d(3, width, 3), torch.nn.ReLU()) for width in (8, 64))

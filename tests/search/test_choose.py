@@ -122,6 +122,14 @@ class TestBudget:
         assert (alone.fits, both.fits) == (True, False)
         assert both.decisive.platform == slow.platform.id
 
+    def test_a_network_that_one_platform_hardly_knows_fits_on_none(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
+        """Without predictors of kernels nothing of a latency is covered."""
+        unknown = replace(phone, platform=load("pixel4/tflite-2.10/1small/fp32").platform, kernels={})
+
+        for platforms in ([phone, unknown], [unknown, phone]):
+            assert not choose(platforms, models=graphs[:1], max_ms=1e6).candidates[0].fits
+        assert choose(phone, models=graphs[:1], max_ms=1e6).candidates[0].fits
+
     def test_memory_is_limited_too(self, phone: PlatformPredictor, graphs: list[Graph]) -> None:
         needed_mb = choose(phone, models=graphs[:1]).candidates[0].memory_bytes / 1e6
 

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from latcast.errors import LatcastError
-from latcast.search.constrained_search import SearchPlan, SearchState, read_state, search, search_encodings, write_state
+from latcast.search.constrained_search import (
+    SearchPlan,
+    SearchState,
+    choice_mutation,
+    read_state,
+    search,
+    search_encodings,
+    write_state,
+)
 from latcast.search.encodings import EncodingPredictor
 from latcast.search.objective import CallableObjective, SizeObjective, TableObjective
 from latcast.search.result import Evaluated, pareto_front
@@ -38,6 +46,23 @@ def test_the_front_holds_what_nothing_beats_in_both() -> None:
 
 def test_of_equal_latencies_the_better_is_kept() -> None:
     assert pareto_front(pool_of([1, 4, 2], [1.0, 1.0, 1.0])).objective.tolist() == [4]
+
+
+@pytest.mark.parametrize(("columns", "changed"), [(20, 0.1), (3, 0.5)])
+def test_two_choices_of_a_network_are_drawn_anew_and_never_more_than_half(columns: int, changed: float) -> None:
+    """Of four choices a draw is another one three times in four."""
+    pytest.importorskip("pymoo")
+    from pymoo.core.population import Population
+    from pymoo.core.problem import Problem
+
+    choices = np.full(columns, 4)
+    before = np.ones((5000, columns), dtype=int)
+    problem = Problem(n_var=columns, xl=0, xu=choices - 1)
+
+    after = choice_mutation(choices).do(problem, Population.new(X=before), random_state=np.random.default_rng(0)).get("X")
+
+    assert (after != before).mean() == pytest.approx(0.75 * changed, rel=0.05)
+    assert set(np.unique(after)) == {0, 1, 2, 3}
 
 
 def test_what_is_found_is_within_the_limit_and_better_than_chance(transformers: EncodingPredictor, limit_ms: float) -> None:

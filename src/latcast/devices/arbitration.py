@@ -16,6 +16,7 @@ from latcast.devices.device_model import (
     DeviceModel,
     KnownPlatform,
     Weighing,
+    arbitration_at,
     member_weights,
 )
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
@@ -291,6 +292,25 @@ def mixed(one: Tried, given: Arbitration) -> tuple[np.ndarray, np.ndarray]:
     """Mean logarithm and calibrated variance, each (tested,), of the mixture."""
     weights = np.stack([member_weights(one.names, one.scores, each) for each in (given.new, given.known)], axis=1)
     return pooled(weights, (given.new[2:], given.known[2:]), one.known, one.log_ms, one.open_variance, one.noise_variance)
+
+
+def mixed_by_others(
+    tried: Sequence[Tried], folds: int, counts: Sequence[int] = MEASURED
+) -> Iterator[tuple[Tried, np.ndarray, np.ndarray]]:
+    """Each trial with the mean logarithm and calibrated variance of its mixture, each (tested,).
+
+    Weights of members and widths of intervals are learned from trials on chips of the other folds alone.
+
+    Args:
+        tried: Trials on chips of all folds.
+        folds: Number of folds.
+        counts: As for :func:`learn_arbitration`.
+    """
+    for fold in range(folds):
+        learned = learn_arbitration([one for one in tried if one.trial.fold != fold], counts)
+        for one in tried:
+            if one.trial.fold == fold:
+                yield one, *mixed(one, arbitration_at(learned[one.trial.platform.kind], len(one.trial.measured)))
 
 
 def _factors(tried: Sequence[Tried], trial_weights: np.ndarray, given: Weighing) -> tuple[float, float]:

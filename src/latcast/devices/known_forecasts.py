@@ -30,10 +30,10 @@ from latcast.devices.arbitration import (
     chip_folds,
     held_out_networks,
     learn_arbitration,
-    mixed,
+    mixed_by_others,
     try_members,
 )
-from latcast.devices.device_model import Arbitration, Described, DeviceModel, KnownPlatform, arbitration_at
+from latcast.devices.device_model import Arbitration, Described, DeviceModel, KnownPlatform
 from latcast.devices.device_model_fit import FEWEST_NETWORKS, Watch, fit_device_model, unwatched
 from latcast.devices.known_platforms import RULES, KnownPlatforms
 from latcast.devices.members import FLOPS_AND_MEMORY
@@ -219,16 +219,12 @@ class HeldOut:
 def held_out(tried: Sequence[Tried]) -> dict[tuple[str, str], HeldOut]:
     """By platform and what is held out; weights and widths are learned on chips of the other folds."""
     parts: dict[tuple[str, str], list[HeldOut]] = defaultdict(list)
-    for fold in range(FOLDS):
-        learned = learn_arbitration([one for one in tried if one.trial.fold != fold], COUNTS)
-        for one in tried:
-            trial = one.trial
-            if trial.fold == fold:
-                mean, variance = mixed(one, arbitration_at(learned.get(trial.platform.kind, ()), len(trial.measured)))
-                simple = one.log_ms[one.names.index(FLOPS_AND_MEMORY)]
-                parts[trial.platform.name, trial.held_out].append(
-                    HeldOut(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
-                )
+    for one, mean, variance in mixed_by_others(tried, FOLDS, COUNTS):
+        trial = one.trial
+        simple = one.log_ms[one.names.index(FLOPS_AND_MEMORY)]
+        parts[trial.platform.name, trial.held_out].append(
+            HeldOut(trial.log_ms - mean, np.sqrt(variance), trial.log_ms, trial.tested, trial.log_ms - simple)
+        )
     return {key: HeldOut(*map(np.concatenate, zip(*map(_arrays, listed), strict=True))) for key, listed in parts.items()}
 
 

@@ -258,7 +258,7 @@ def _events(steps: Sequence[Step], outside: frozenset[str]) -> list[tuple[int, i
 class Arena:
     """Regions of memory of which blocks are taken and given back, as ONNX Runtime's default arena does.
 
-    A block goes into the smallest free piece that fits, which it parts if more than half of it is left over; where none fits, a
+    A block goes into the smallest free piece that fits, which it parts if at least half of it is left over; where none fits, a
     region is taken from the system, each at least twice as large as the last one but for those that had to grow.
     """
 

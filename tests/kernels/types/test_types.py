@@ -462,6 +462,13 @@ class TestMovement:
             assert (flops, weights) == (0, 0)
             assert read == written > 0
 
+    @pytest.mark.parametrize(("mode", "flops"), [("linear", 7), ("nearest", 1)])
+    def test_a_resized_image_costs_seven_operations_a_result_where_neighbours_are_weighed(self, mode: str, flops: int) -> None:
+        kernel = last(lambda b: b.resize(b.input((1, 8, 4, 6)), (8, 18), mode=mode))
+
+        # 8 maps of 24 pixels become 8 of 144.
+        assert quantities(kernel) == (flops * 1152, 192, 1152, 0)
+
     def test_a_channel_shuffle_keeps_its_groups(self) -> None:
         kernel = last(lambda b: b.channel_shuffle(b.input((1, 12, 4, 4)), 3), FusionRules("e", patterns=("channel_shuffle",)))
 

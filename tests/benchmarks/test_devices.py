@@ -1,0 +1,112 @@
+"""What is judged of devices that nobody measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.devices import DRAWN_NETWORKS, FORECAST, by_fact, judge, missed, rows_of, tried_pool
+from latcast.devices.arbitration import NEW_LINEAGES, Trial, Tried
+from latcast.devices.device_model import INTERCEPT, KnownPlatform
+from latcast.devices.known_platforms import KnownPlatforms
+from latcast.devices.members import FLOPS_AND_MEMORY
+from tests.devices.other_answers import TIMES, small_pool
+
+
+def test_errors_are_of_what_is_predicted_over_what_was_measured() -> None:
+    """Measured 100 ms each; predicted 104, 92, 125 and 50."""
+    error = -np.log([1.04, 0.92, 1.25, 0.5])
+
+    found = judge(error, np.array([0.02, 0.06, 0.1, 0.1]), np.log([100.0, 100.0, 100.0, 100.0]))
+
+    assert (found.mape, found.median_ape) == (pytest.approx((4 + 8 + 25 + 50) / 4), pytest.approx((8 + 25) / 2))
+    assert (found.within_5, found.within_10) == (25.0, 50.0)
+    assert found.rmspe == pytest.approx(((16 + 64 + 625 + 2500) / 4) ** 0.5)
+    # Logarithms: 0.039 of 1.645 * 0.02, 0.083 of 1.645 * 0.06, 0.22 and 0.69 of 1.645 * 0.1.
+    assert found.coverage == 25.0
+    assert found.width == pytest.approx(np.exp(2 * 1.645 * 0.08))
+
+
+def trial(name: str, silicon: str, fold: int, off: float, source: str = "published") -> Tried:
+    """Five networks that take e^1 to e^5 ms. The first member is exact, the other one says e^off times as much."""
+    log_ms = np.arange(1.0, 6.0)
+    rows = np.arange(5)
+    platform = KnownPlatform(name, "cpu", silicon, {}, rows, log_ms, source)
+    one = Trial(platform, rows[:0], rows, log_ms[:0], log_ms, NEW_LINEAGES, fold)
+    variance = np.full((2, 5), 0.01)
+    return Tried(one, ("exact", "off"), np.zeros(2), np.stack([log_ms, log_ms + off]), variance, 0 * variance, np.zeros(5))
+
+
+def test_a_row_is_the_mean_over_platforms_whatever_their_trials() -> None:
+    tried = [
+        trial("a/r-1/cpu4/fp32", "chip a", 0, np.log(1.2)), trial("a/r-1/cpu4/fp32", "chip a", 0, np.log(1.4)),
+        trial("b/r-1/cpu4/fp32", "chip b", 1, np.log(2.0)), trial("c/r-1/cpu4/fp32", "chip b", 1, np.log(1.1), "iiswc20"),
+    ]  # fmt: skip
+
+    rows = {(row["kind"], row["method"]): row for row in rows_of(tried)}
+
+    # 30 % on a, 100 on b, 10 on c, whose networks were drawn.
+    off = rows["cpu", "off"]
+    assert (off["platforms"], off["chips"], off["measured"], off["held_out"]) == (3, 2, 0, NEW_LINEAGES)
+    assert (off["mape"], off["median_mape"]) == (pytest.approx(140 / 3), pytest.approx(30))
+    designed = rows["cpu, without drawn networks", "off"]
+    assert (designed["platforms"], designed["mape"]) == (2, pytest.approx(65))
+    assert rows["cpu", "exact"]["mape"] == pytest.approx(0, abs=1e-9)
+    assert rows["cpu", FORECAST]["mape"] < 5
+
+
+@cache
+def beside_a_gpu(times: float) -> KnownPlatforms:
+    """Eight CPUs and one GPU, a hundred times as slow as anything says, and so many times as slow as that."""
+    cpus, like = small_pool().platforms[:8], small_pool().platforms[10]
+    covariates = {INTERCEPT: 1.0, "kind gpu": 1.0, "runtime tflite": 1.0, "precision gpu fp32": 1.0}
+    log_ms = like.log_ms + np.log(100 * times)
+    gpu = replace(like, name="g/tflite-2.14/gpu/fp32", kind="gpu", silicon="chip g", covariates=covariates, log_ms=log_ms)
+    return replace(small_pool(), platforms=(*cpus, gpu))
+
+
+def part_left(row: Mapping[str, Any]) -> float:
+    """Percent that the predicted latency is of the measured one, where each is shorter."""
+    return 100 - float(row["mape"])
+
+
+def test_what_facts_say_of_a_chip_is_said_without_its_latencies() -> None:
+    """With three times the latencies of the only GPU, the predicted ones are a third of them as before."""
+    usual, slower = (by_fact(beside_a_gpu(times)) for times in (1.0, TIMES))
+
+    assert {row["kind"] for row in usual} == {"cpu", "gpu"}
+    for before, after in zip(usual, slower, strict=True):
+        if before["kind"] == "gpu":
+            assert part_left(after) == pytest.approx(part_left(before) / TIMES, rel=1e-9)
+            assert after["width"] == pytest.approx(before["width"] * TIMES**2, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_figures_of_a_chip_that_nobody_measured_are_made_without_its_latencies() -> None:
+    usual, slower = (rows_of(tried_pool(beside_a_gpu(times), draws=1)) for times in (1.0, TIMES))
+
+    compared = 0
+    for before, after in zip(usual, slower, strict=True):
+        if before["kind"] == "gpu" and before["measured"] == 0 and before["method"] != FORECAST:
+            compared += 1
+            assert part_left(after) == pytest.approx(part_left(before) / TIMES, rel=1e-9)
+    assert compared
+    held_out = {row["held_out"] for row in usual}
+    assert held_out == {"nothing", "networks", "lineages", DRAWN_NETWORKS}
+
+
+def test_what_misses_its_aim_is_said() -> None:
+    row = {
+        "kind": "cpu", "held_out": "lineages", "measured": 10, "method": FORECAST, "platforms": 3, "mape": 22.4, "coverage": 84.0,
+    }  # fmt: skip
+    members = [{**row, "method": FLOPS_AND_MEMORY, "mape": 22.0}, {**row, "method": "tied", "mape": 20.5}]
+
+    # More than 22 %; fewer than 85 % inside; more than the regression; but not a tenth more than the best member.
+    found = missed([row, *members])
+    assert len(found) == 3
+    assert missed([{**row, "mape": 21.9, "coverage": 85.0}, *members]) == []
