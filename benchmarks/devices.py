@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.pool import kinds_of_rows
 from latcast.chips.chip_names import FLAGS
 from latcast.devices import device_model_file
 from latcast.devices.added_device import suggest_networks
-from benchmarks.pool import kinds_of_rows
 from latcast.devices.arbitration import (
     MEASURED,
     NEW_LINEAGES,
