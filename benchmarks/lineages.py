@@ -1,4 +1,4 @@
-"""How much networks of different lineages have in common: all networks that come with latcast, by the operators of their blocks."""
+"""What networks of different lineages have in common: all networks that come with latcast, by the operators of their blocks."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ CASES: Mapping[str, str] = {
 }
 
 WITHOUT_DRAWN = "cpu, without drawn networks"
-"""The kind of a row of CPUs without those of Ganesan et al., which are many and ran the same 112 networks, nearly all of them drawn
+"""The kind of a row of CPUs without those of Ganesan et al., which are many and ran the same networks, nearly all of them drawn
 from one block."""
 
 KINDS_OF_ROWS = ("cpu", WITHOUT_DRAWN, "gpu", "npu")

@@ -5,19 +5,35 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.lineages import blocks_by_operators
 from benchmarks.outsiders import (
     HALVES,
+    NAMES,
+    OF_KNOWN_BLOCKS,
     THIRD_NAMES,
     _figures,
     draw_third,
     half_of,
     is_of_the_third_draw,
+    known_blocks_table,
     outsiders,
     outsiders_table,
     platform_misses,
 )
+from latcast.graph.operators import graph_macs
 from latcast.records import Reference
-from latcast.spaces.published_segments import HELD_OUT_DESIGNS, NAME, NEAR_RELATIVES, design_of
+from latcast.spaces.catalogue import SPACES, build
+from latcast.spaces.named_graphs import all_networks, reference_of
+from latcast.spaces.published_segments import (
+    HELD_OUT_DESIGNS,
+    NAME,
+    NEAR_RELATIVES,
+    REGISTRIES,
+    covering_designs,
+    design_of,
+    networks_by_design,
+)
+from latcast.spaces.training_mix import SHARES, TRAINING_FAMILIES
 
 
 def test_they_are_one_of_each_design_that_nothing_is_trained_on() -> None:
@@ -84,3 +100,35 @@ def test_the_table_has_a_line_for_each_half_and_says_the_seed_and_what_is_missed
     assert lines[2].startswith("| local/x/cpu1/fp32, seed 2 | 2 looked at | 1.0 | 5.0 | 50 | 100 |")
     assert lines[3].endswith("| 90 | 1.30 | 20 | 12 | MAPE |")
     assert lines[5].startswith("Of 1 rows of the reported half miss: 1 the target for MAPE, 0 the target for ±10 %")
+
+
+def test_networks_of_known_blocks_are_judged_apart() -> None:
+    # Both are of the reported half; 10 % and 30 % off.
+    names = ("timm/spnasnet_100", "timm/lcnet_100")
+    rows = [{"model": name, "latency_ms": ms, "measured_ms": 10.0} for name, ms in zip(names, (11.0, 7.0), strict=True)]
+
+    line = known_blocks_table({"x-fp32": {"platform": "local/x/cpu1/fp32", "per_network": rows}}).splitlines()[2]
+
+    assert line == "| local/x/cpu1/fp32 | 10.0 (1) | 30.0 (1) |"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_those_of_known_blocks_are_the_ones_whose_blocks_profiles_hold() -> None:
+    trained = [name for design, names in networks_by_design().items() for name in names
+               if design not in (*HELD_OUT_DESIGNS, *NEAR_RELATIVES)]  # fmt: skip
+    trained += [name for name in all_networks() if name.partition("/")[0] in REGISTRIES and design_of(name) in covering_designs()]
+    references = [*map(reference_of, dict.fromkeys(trained))]
+    for space in (*SHARES, *TRAINING_FAMILIES):
+        references += SPACES.get(space).sample(60, 0) if space != NAME else []
+    known = {block for reference in references for block, macs in blocks_by_operators(build(reference)).items() if macs}
+
+    found = set()
+    for name in NAMES:
+        graph = build(reference_of(name))
+        blocks = blocks_by_operators(graph)
+        of_known = sum(macs for block, macs in blocks.items() if block in known)
+        if of_known > 0.99 * blocks.total() and blocks.total() > graph_macs(graph) / 2:
+            found.add(name)
+
+    assert found == set(OF_KNOWN_BLOCKS)

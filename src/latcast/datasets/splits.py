@@ -2,13 +2,14 @@
 
 Random networks flatter: two variants of one family are nearly the same network, and two families that share their blocks are
 nearly one family. Whole lineages held out, networks that are mostly made of one kind of block, say how well an unseen
-architecture is predicted, whole devices an unseen phone. A split is drawn from its seed and the names alone, so the same list in another order is split alike.
+architecture is predicted, whole devices an unseen phone. A split is drawn from its seed and the names alone, so the same list
+in another order is split alike.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -67,7 +68,8 @@ def lineage_of(reference: Reference) -> str:
     ['1x1 + 1x1 + wide', '1x1 + 1x1 + depthwise']
     """
     if reference.space == SEGMENTS:
-        return lineage_of(named_reference(str(reference.parameters["network"])))
+        space, _, name = str(reference.parameters["network"]).partition("/")
+        return lineage_of(Reference(space, {"name": name}))
     if reference.space in SYNTHETIC_NAMES:
         return reference.space
     return _table().get(f"{reference.space}/{reference.parameters.get('name')}") or _lineage_of_graph(reference)
@@ -87,19 +89,12 @@ def _lineage_of_graph(reference: Reference) -> str:
         return family_of(reference)
 
 
-def tabled_lineages(watch: Callable[[int, int], None] = lambda *_: None) -> dict[str, dict[str, list[str]]]:
-    """What :data:`TABLE` holds, from the graphs at their usual inputs: space to main block to names, all sorted.
-
-    Args:
-        watch: Told how many networks are done, and of how many.
-    """
-    listed = [*map(named_reference, all_networks()), *map(pytorchcv_reference, shipped_names())]
+def tabled_lineages() -> dict[str, dict[str, list[str]]]:
+    """What :data:`TABLE` holds, from the graphs at their usual inputs: space to main block to names, all sorted."""
     found: dict[str, dict[str, list[str]]] = {}
-    for done, reference in enumerate(listed):
-        watch(done, len(listed))
-        found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), []).append(
-            str(reference.parameters["name"])
-        )
+    for reference in (*map(named_reference, all_networks()), *map(pytorchcv_reference, shipped_names())):
+        names = found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), [])
+        names.append(str(reference.parameters["name"]))
     return {space: {block: sorted(found[space][block]) for block in sorted(found[space])} for space in sorted(found)}
 
 

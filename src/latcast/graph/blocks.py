@@ -1,7 +1,7 @@
 """The blocks that a network is made of, told from its graph alone.
 
-A block is what stands between two cuts: places that one tensor alone crosses. In a chain of operators, where every place is a cut,
-each one that looks at neighbouring values (a convolution wider than 1x1) begins a block, and those that follow and only mix
+A block is what stands between two cuts: places that one tensor alone crosses. In a chain of operators, where every place is a
+cut, each one that looks at neighbouring values (a convolution wider than 1x1) begins a block, and those that follow and only mix
 channels (1x1 convolutions, linear layers) belong to it. The kind of a block is its layers with weights: 1x1 or wider convolution,
 depthwise or in groups, linear layer. Normalisations, activations, gates of squeeze-and-excitation, products of two activations,
 and the number of channels or of branches do not make it another.

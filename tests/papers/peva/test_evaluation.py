@@ -8,11 +8,12 @@ import pytest
 
 from latcast.errors import TrainingError
 from latcast.graph import GraphBuilder
+from latcast.records import Platform
 from papers.harness import Comparison, ResultFolder, run_trials
 from papers.peva import evaluation
 from papers.peva.case_studies import importances
 from papers.peva.evaluation import ITEMS, draw, reproduce, wanted_trials
-from papers.peva.learners import LEARNERS, compute, fused_activations, split_of
+from papers.peva.learners import LEARNERS, compute, fused_activations, lineages, split_of
 from papers.peva.trials import Results, Trial, TrialResult, metrics_of, result_folder
 from tests.papers.peva.made_up import GPU, ONE, convolution, made_up_published
 
@@ -41,10 +42,13 @@ def test_a_small_training_set_is_part_of_the_same_split() -> None:
         split_of(Trial(GPU, "lasso", 100), published)
 
 
-def test_whole_families_are_held_out_on_request() -> None:
-    split = split_of(Trial(GPU, "lasso", held_out="lineage"), made_up_published(50))
-    families = [{name.rstrip("0123456789") for name in names} for names in (split.train, split.test)]
-    assert not families[0] & families[1]
+def test_whole_lineages_are_held_out_on_request() -> None:
+    published = made_up_published(50)
+    lineage = lineages(published, Platform.parse(GPU))
+
+    split = split_of(Trial(GPU, "lasso", held_out="lineage"), published)
+
+    assert not {lineage[name] for name in split.train} & {lineage[name] for name in split.test}
 
 
 def test_lasso_predicts_networks_of_a_linear_world(kept: ResultFolder[TrialResult]) -> None:
