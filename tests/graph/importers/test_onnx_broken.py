@@ -140,3 +140,22 @@ def test_groups_that_do_not_part_the_channels_are_refused(attributes: dict[str, 
 
     with pytest.raises(ModelError, match=r"cannot part \[4\] channels into \d groups"):
         load_graph(proto)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("Conv", {"strides": [1, 1, 1]}),
+        ("Conv", {"dilations": [1]}),
+        ("Conv", {"pads": [0, 0]}),
+        ("ConvTranspose", {"output_padding": [0, 0, 0]}),
+        ("ConvTranspose", {"strides": [1]}),
+        ("MaxPool", {"kernel_shape": [2, 2, 2]}),
+    ],
+)
+def test_a_window_with_other_axes_than_its_input_is_refused(op_type: str, attributes: dict[str, list[int]]) -> None:
+    inputs = {"x": (1, 4, 8, 8), "w": (4, 4, 3, 3)}
+    names = ["x"] if op_type == "MaxPool" else ["x", "w"]
+
+    with pytest.raises(ModelError, match=r"node 'one' .*(numbers; expected|does not fit 2 axes)"):
+        load_graph(model([node(op_type, names, ["y"], name="one", **attributes)], inputs, ["y"]))

@@ -508,3 +508,11 @@ def test_both_packages_of_bindings_give_the_same_graph(tmp_path: Path, monkeypat
     tflite_file._schema.cache_clear()
 
     assert len(keys) == 1
+
+
+def test_more_inputs_than_a_network_has_are_refused(tmp_path: Path) -> None:
+    shapes = {"x": (1, 4), "y": (1, 4)}
+    path = save(model([("RELU", ["x"], ["y"], None)], shapes, ["x"] * 270_000, ["y"]), tmp_path)
+
+    with pytest.raises(ModelError, match="270,001 inputs and outputs of operators"):
+        load_graph(path)

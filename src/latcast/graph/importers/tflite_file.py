@@ -134,6 +134,7 @@ class TfliteFile:
         graph = self.model.Subgraphs(0)
         if graph is None:
             raise ModelError("the file holds no network; it is damaged or not a TFLite model")
+        self.budget.take(Resource.CONNECTIONS, graph.InputsLength() + graph.OutputsLength())
         self.tensors = list(self._tensors(graph))
         self.inputs = tuple(int(index) for index in graph.InputsAsNumpy())
         self.outputs = tuple(int(index) for index in graph.OutputsAsNumpy())

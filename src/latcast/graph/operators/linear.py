@@ -8,6 +8,14 @@ from latcast.graph.ir import Tensor
 from latcast.graph.operators.table import InferShapes, OperatorView, define
 
 
+def _of_axes(view: OperatorView, name: str, count: int, default: int) -> tuple[int, ...]:
+    """An attribute with a number for each axis, or for each end of an axis."""
+    numbers = view.ints(name, (default,) * count)
+    if len(numbers) != count:
+        raise view.fail(f"'{name}' has {len(numbers)} numbers; expected {count}")
+    return numbers
+
+
 def spatial_pads(
     view: OperatorView,
     sizes: tuple[int, ...],
@@ -19,7 +27,7 @@ def spatial_pads(
     rank = len(sizes)
     mode = view.str_attribute("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
-        return view.ints("pads", (0,) * (2 * rank))
+        return _of_axes(view, "pads", 2 * rank, 0)
     if mode == "VALID":
         return (0,) * (2 * rank)
     begins, ends = [], []
@@ -36,8 +44,10 @@ def window_output(
 ) -> tuple[int, ...]:
     """Output sizes of a sliding window (ONNX Conv, MaxPool)."""
     rank = len(sizes)
-    strides = view.ints("strides", (1,) * rank)
-    dilations = view.ints("dilations", (1,) * rank)
+    if len(kernel) != rank:
+        raise view.fail(f"a window of {len(kernel)} sizes does not fit {rank} axes")
+    strides = _of_axes(view, "strides", rank, 1)
+    dilations = _of_axes(view, "dilations", rank, 1)
     pads = spatial_pads(view, sizes, kernel, strides, dilations)
     result = []
     for axis in range(rank):
@@ -71,10 +81,10 @@ def infer_conv_transpose(view: OperatorView) -> list[Tensor]:
     given = view.ints("output_shape", ())
     if given:
         return [Tensor((x[0], w[1] * groups, *given[-rank:]), view.dtype())]
-    strides = view.ints("strides", (1,) * rank)
-    dilations = view.ints("dilations", (1,) * rank)
-    pads = view.ints("pads", (0,) * (2 * rank))
-    extra = view.ints("output_padding", (0,) * rank)
+    strides = _of_axes(view, "strides", rank, 1)
+    dilations = _of_axes(view, "dilations", rank, 1)
+    pads = _of_axes(view, "pads", 2 * rank, 0)
+    extra = _of_axes(view, "output_padding", rank, 0)
     mode = view.str_attribute("auto_pad", "NOTSET")
     sizes = []
     for axis in range(rank):

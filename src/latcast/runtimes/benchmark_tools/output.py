@@ -14,8 +14,8 @@ from latcast.records import LEAST_MS, MOST_MS
 MOST_LISTED = 10
 """Lines whose numbers an error lists."""
 
-MOST_REFUSED = 50
-"""Lines after which no more of a file are looked at: finding the names most like an unknown one takes 20 ms."""
+MOST_REFUSED = 20
+"""Lines after which no more of a file are looked at: finding the names most like an unknown one takes up to 100 ms."""
 
 
 @dataclass(frozen=True)
