@@ -116,6 +116,32 @@ def test_networks_beyond_the_limits_are_not_measured(latcast: Latcast, file: Pat
     assert "5 measurements of 5 networks taken in 12 s, 1 still to take" in outcome.out
 
 
+def test_a_family_beyond_the_limits_is_named_with_the_limit_that_leaves_it_out(
+    latcast: Latcast, file: Path, campaign: Campaign
+) -> None:
+    least = min(variant.facts.macs for variant in read_variants(file)) / 1e9
+    call = ("data", "variants", "-o", file, "--count", 1, "--measure", 1)
+
+    some = latcast(*call, "--max-gmacs", max(least, 0.01), "--max-million-weights", 1000)
+    none = latcast(*call, "--max-gmacs", 1000, "--max-million-weights", 0.1)
+
+    assert some.code == 0
+    assert (
+        "0 of 1 variants of vgg are within the limits: 0 within --max-gmacs 0.01, 1 within --max-million-weights 1000" in some.err
+    )
+    assert none.code == 1
+    assert "no variant of any family is within --max-gmacs and --max-million-weights" in none.err
+
+
+def test_more_than_is_drawn_is_refused_before_anything_is_drawn(latcast: Latcast, tmp_path: Path) -> None:
+    # Fourteen of thirteen families are two of one of them.
+    found = latcast("data", "variants", "-o", tmp_path / "x.parquet", "--count", 1, "--measure", 14)
+
+    assert found.code == 2
+    assert "--measure 14 are 2 of each of 13 families" in found.err
+    assert not (tmp_path / "x.parquet").exists()
+
+
 def test_without_pyarrow_the_extra_is_named_before_anything_is_drawn(
     latcast: Latcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

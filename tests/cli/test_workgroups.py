@@ -90,6 +90,22 @@ def test_a_sweep_is_replayed(latcast: Latcast, cache: Path) -> None:
     assert "single-shot tuning" in found.out
 
 
+def test_a_folder_of_sweeps_is_replayed_as_its_files(latcast: Latcast, cache: Path, tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(cache.read_bytes())
+    (tmp_path / "notes.txt").write_text("none of them")
+
+    found = latcast("workgroups", "replay", tmp_path)
+
+    assert found.code == 0, found
+    assert "2 of 2 sweeps ranked, 30 sizes each" in found.out
+    assert len(latcast("workgroups", "replay", tmp_path, "--json").json["sweeps"]) == 2
+
+
+def test_a_folder_without_sweeps_is_refused(latcast: Latcast, tmp_path: Path) -> None:
+    assert "found no cache file in this folder" in latcast("workgroups", "replay", tmp_path).reason
+
+
 def test_a_replay_is_json(latcast: Latcast, cache: Path) -> None:
     (sweep,) = latcast("workgroups", "replay", cache, "--json").json["sweeps"]
 

@@ -128,3 +128,45 @@ def test_proxies_and_images_are_of_the_same_limits_and_versions_as_the_hub() -> 
     assert 7_000_000 < MAX_BODY_BYTES <= 8 << 20
     assert 30_000_000 < MAX_MODEL_BYTES <= 32 << 20
     assert f"onnxruntime-web@{VERSION} " in (ROOT / "Dockerfile").read_text()
+
+
+def test_containers_write_to_their_volumes_alone_and_have_no_rights_of_root() -> None:
+    services = pytest.importorskip("yaml").safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+
+    assert set(services) == {"hub", "caddy"}
+    for name, service in services.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "/tmp" in service["tmpfs"], name
+        assert not service.get("privileged"), name
+        assert any(volume.endswith(":/data") for volume in service["volumes"]), name
+    assert "cap_add" not in services["hub"]
+    assert services["caddy"]["cap_add"] == ["NET_BIND_SERVICE"]
+
+
+def test_images_may_be_named_by_their_digests() -> None:
+    services = pytest.importorskip("yaml").safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+
+    arguments = dict(line.removeprefix("ARG ").split("=") for line in lines if line.startswith("ARG "))
+    assert [line.split()[1] for line in lines if line.startswith("FROM ")] == [f"${{{name}}}" for name in arguments]
+    assert services["hub"]["build"]["args"] == {name: f"${{{name}:-{image}}}" for name, image in arguments.items()}
+    assert services["caddy"]["image"].startswith("${CADDY_IMAGE:-")
+
+
+def test_what_the_image_installs_is_known_by_its_hash() -> None:
+    requirements = (DEPLOY / "requirements.txt").read_text().replace("\\\n", " ").splitlines()
+    pinned = [line for line in requirements if line.strip() and not line.lstrip().startswith("#")]
+
+    assert all("==" in line and "--hash=sha256:" in line for line in pinned)
+    names = {line.partition("==")[0] for line in pinned}
+    assert {"numpy", "onnx", "fastapi", "sqlalchemy", "uvicorn", "hatchling"} <= names
+    versions = {line.split()[0] for line in pinned}
+    constraints = [line.split()[0] for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    fixed = {line.partition("==")[0].lower().replace("_", "-"): line.partition("==")[2] for line in constraints}
+    assert {name: version for name, _, version in (each.partition("==") for each in versions) if name in fixed} == {
+        name: fixed[name] for name in names if name in fixed
+    }
+    installs = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if "pip install" in line]
+    assert all("--require-hashes" in line or "--no-deps" in line for line in installs)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -342,6 +343,27 @@ class TestDamage:
 
         assert self.refusal(folder).startswith("card.json: found ")
         assert f"'{key}'" in self.refusal(folder)
+
+    def test_a_bundle_of_an_older_schema_that_cannot_be_read_is_old_and_not_damaged(self, folder: Path) -> None:
+        def older(document: dict[str, Any]) -> None:
+            document.update(schema=1, network={"kind": "affine", "constant": 1})
+            del document["latcast"]
+
+        edit("platform.json", older)(folder)
+
+        text = self.refusal(folder)
+        assert "a latcast before 0.2 wrote the bundle (schema 1, this one writes" in text
+        assert "latcast train STORE --replace" in text
+        assert "damaged" not in text
+
+    def test_the_version_that_wrote_a_bundle_stands_in_it(self, folder: Path) -> None:
+        assert json.loads((folder / "platform.json").read_text())["latcast"] == version("latcast")
+
+    @pytest.mark.parametrize("change", [{"later": 1}, {"kernels": {"conv": {"later": 1}}}])
+    def test_what_a_later_version_may_have_added_is_not_ignored(self, folder: Path, change: dict[str, Any]) -> None:
+        edit("platform.json", lambda document: document.update(change))(folder)
+
+        assert "found 'later', expected some of " in self.refusal(folder)
 
     @pytest.mark.parametrize("name", ["platform.json", "CARD.md", CONV])
     @pytest.mark.parametrize("protocol", [2, 3, 4, 5])

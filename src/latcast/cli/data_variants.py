@@ -53,6 +53,13 @@ def variants(
       latcast data variants -o variants.parquet
       latcast data variants -o variants.parquet --count 100 --measure 50 --runtime openvino
     """
+    from latcast.datasets.variants import FAMILIES
+
+    share = -(-measure // len(FAMILIES))
+    if share > count:
+        raise typer.BadParameter(
+            f"--measure {measure} are {share} of each of {len(FAMILIES)} families, and --count {count} makes fewer"
+        )
     found = _made(output, count, seed)
     if as_json:
         document = {"file": str(output), "rows": len(found), "seed": seed, "count": count, "families": _summary(found)}
@@ -60,12 +67,11 @@ def variants(
         _print_summary(output, found)
     if measure:
         from latcast.datasets.opening import default_store_path
-        from latcast.datasets.variants import no_larger_than
 
         settings = options.worker_settings(runtime, threads, precision, cpus, realtime, device, scheduler)
         if store is None:
             store = default_store_path(settings, "variants")
-        small = no_larger_than(found, 1e9 * max_gmacs, 1e6 * max_million_weights)
+        small = _within_limits(found, max_gmacs, max_million_weights, share)
         report, wanted = _measured(small, measure, settings, store, processes, budget)
         if as_json:
             document["measured"] = {
@@ -98,6 +104,35 @@ def _made(output: Path, count: int, seed: int) -> list[Variant]:
         )
     write_variants(output, found, recipe)
     return found
+
+
+def _within_limits(found: list[Variant], max_gmacs: float, max_million_weights: float, share: int) -> list[Variant]:
+    """The variants within the user's limits; a family of which none is within them is left out and named.
+
+    Raises:
+        DatasetError: Fewer of a family are within the limits than its share, or none of any.
+    """
+    from latcast.datasets.variants import no_larger_than
+    from latcast.errors import DatasetError
+
+    macs, weights = 1e9 * max_gmacs, 1e6 * max_million_weights
+    kept: list[Variant] = []
+    for family in dict.fromkeys(variant.family for variant in found):
+        members = [variant for variant in found if variant.family == family]
+        small = no_larger_than(members, macs, weights)
+        kept += small
+        if len(small) < share:
+            said = (
+                f"{len(small)} of {len(members)} variants of {family} are within the limits: "
+                f"{len(no_larger_than(members, macs, float('inf')))} within --max-gmacs {max_gmacs:g}, "
+                f"{len(no_larger_than(members, float('inf'), weights))} within --max-million-weights {max_million_weights:g}"
+            )
+            if small:
+                raise DatasetError(f"{said}; {share} are to be measured: raise the limits or --count, or measure fewer")
+            warn(f"{said}; the family is left out")
+    if not kept:
+        raise DatasetError("no variant of any family is within --max-gmacs and --max-million-weights; raise them")
+    return kept
 
 
 def _measured(

@@ -193,7 +193,8 @@ def _known(value: int | None) -> str:
 @app.command()
 def replay(
     cache: Annotated[
-        Path, Argument(metavar="CACHE", help="Cache file of Kernel Tuner (.json, .json.gz), or what measure wrote.")
+        Path,
+        Argument(metavar="CACHE", help="Cache file of Kernel Tuner (.json, .json.gz), or the file or folder that measure wrote."),
     ],
     on: Annotated[str, Option("--on", metavar="DEVICE", help="Device profile. [default: by the name in the file]")] = "",
     each: Annotated[bool, Option("--each", help="Show every kernel variant.")] = False,
@@ -205,22 +206,44 @@ def replay(
     Examples:
       latcast workgroups replay sweep.json
       latcast workgroups replay sweep.json --on mi9 --each
+      latcast workgroups replay FOLDER
     """
     from latcast.workgroups.audit import audit, summarise
     from latcast.workgroups.devices import load_profile
     from latcast.workgroups.kernel_tuner_cache import read_cache
 
-    sweeps = read_cache(cache, load_profile(on) if on else None)
+    profile = load_profile(on) if on else None
+    sweeps = [sweep for file in _cache_files(cache) for sweep in read_cache(file, profile)]
+    devices = dict.fromkeys(sweep.device.title for sweep in sweeps)
+    if len(devices) > 1:
+        raise LatcastError(f"{cache} holds sweeps of {', '.join(devices)}; expected one device: give its files, or --on DEVICE")
     found = [audit(sweep) for sweep in sweeps]
     if as_json:
         print_json({"cache": str(cache), "device": sweeps[0].device.to_json(), "sweeps": [item.to_json() for item in found]})
         return
     if each or len(found) == 1:
         _print_each(found)
-    _print_summary(summarise(f"{sweeps[0].operator} on {sweeps[0].device.title}", found))
+    for operator in dict.fromkeys(sweep.operator for sweep in sweeps):
+        _print_summary(
+            summarise(f"{operator} on {sweeps[0].device.title}", [item for item in found if item.sweep.operator == operator])
+        )
     for item in found:
         if item.refused:
             warn(item.refused)
+
+
+def _cache_files(cache: Path) -> list[Path]:
+    """The file, or the cache files in a folder, sorted by name.
+
+    Raises:
+        LatcastError: A folder holds none.
+    """
+    if not cache.is_dir():
+        return [cache]
+    files = sorted(file for file in cache.iterdir() if file.name.endswith((".json", ".json.gz")))
+    if not files:
+        raise LatcastError(f"{cache}: found no cache file in this folder; expected some of .json, .json.gz")
+    return files
 
 
 def _print_each(found: Sequence[Audit]) -> None:

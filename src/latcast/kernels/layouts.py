@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -98,6 +98,8 @@ class LayoutRules:
             inserts = str(data.get("inserts", REORDERS))
             if inserts not in _WALKS:
                 raise ValueError(f"inserts {inserts}")
+            if unknown := sorted(set(data) - {each.name for each in fields(cls)}):
+                raise ValueError(f"unknown field {unknown[0]}")
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise BundleError(
                 f"{source}: 'layouts' holds no lists 'channels_last' and 'either' of operator classes, "

@@ -38,8 +38,10 @@ class QuantisationRules:
             BundleError: Something else was found.
         """
         try:
+            if unknown := sorted(set(data) - {"on_integers", "converted"}):
+                raise ValueError(f"unknown field {unknown[0]}")
             return cls(*(frozenset(map(str, data[name])) for name in ("on_integers", "converted")))
-        except (KeyError, TypeError) as problem:
+        except (KeyError, TypeError, ValueError) as problem:
             raise BundleError(
                 f"{source}: 'quantisation' holds no list 'on_integers' of operator classes and none 'converted' of kernel types: "
                 f"{problem!r}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -36,7 +36,8 @@ from latcast.reading import read_json
 from latcast.records import Platform, Unit
 from latcast.registry import Registry
 
-RULES_SCHEMA = 1
+RULES_SCHEMA = 2
+"""Raised with every change of what may be written: 2 has ``chains``, ``once`` and ``extends``."""
 
 ANY_CLASS = "*"
 """As the first class of a pair: whatever comes first."""
@@ -121,13 +122,19 @@ class FusionRules:
         """Reads rules.
 
         Raises:
-            BundleError: A newer schema, a field of a wrong kind, or rules to extend that are not shipped or extend these.
+            BundleError: A newer schema, an unknown field, one of a wrong kind, or rules to extend that are not shipped or extend
+                these.
         """
         version = data.get("schema") if isinstance(data, Mapping) else None
         if not isinstance(version, int):
             raise BundleError(f"{source}: not fusion rules: found no 'schema', expected a JSON object that names it")
         if version > RULES_SCHEMA:
             raise BundleError(f"{source}: schema {version}, this latcast reads up to {RULES_SCHEMA}; update latcast")
+        known = {each.name for each in fields(cls)} | {"schema", "extends"}
+        unknown = sorted(set(data) - known)
+        if unknown:
+            expected = ", ".join(sorted(known))
+            raise BundleError(f"{source}: found '{unknown[0]}', expected some of {expected}; update latcast if the file is newer")
         try:
             data = _with_quantisation(_extended(data, source))
             rules = cls(
@@ -180,7 +187,8 @@ def _with_quantisation(data: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(layouts, Mapping) or "on_integers" not in layouts:
         return data
     quantisation = {name: layouts.get(name, []) for name in ("on_integers", "converted")}
-    return {**data, "layouts": {**layouts, "inserts": TRANSPOSES}, "quantisation": quantisation}
+    others = {name: value for name, value in layouts.items() if name not in quantisation}
+    return {**data, "layouts": {**others, "inserts": TRANSPOSES}, "quantisation": quantisation}
 
 
 def _check_selection(selection: str, source: str) -> None:

@@ -1,8 +1,9 @@
 """Predictor bundles: a platform predictor as a folder or a zip of JSON, text and safetensors.
 
 ======================== ==========================================================================================
-``platform.json``        schema version, platform, environment, analytical terms, network model, interval, and an index of the
-                         kernel predictors, with the kinds and the most work that each was trained on
+``platform.json``        schema version, version of latcast that wrote it, platform, environment, analytical terms, network
+                         model, interval, and an index of the kernel predictors, with the kinds and the most work that each
+                         was trained on
 ``fusion_rules.json``    the runtime's rules
 ``kernels/*.safetensors`` for each kernel predictor the range it was trained on and its regressor, as arrays
 ``device.safetensors``   of a platform known by few measurements: their posterior (:mod:`latcast.predictors.device_forecast`)
@@ -18,8 +19,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,7 +54,16 @@ from latcast.predictors.regressors import regressor_from_arrays
 from latcast.reading import parse_json, parse_tensors
 from latcast.records import Platform
 
-BUNDLE_SCHEMA = 1
+BUNDLE_SCHEMA = 2
+"""Raised with every change of what is written, so that a reader tells an old or a new bundle from a damaged one."""
+
+_KEYS = frozenset(
+    {"schema", "latcast", "platform", "environment", "physical", "network", "interval", "kernels", "device"}
+)  # fmt: skip
+"""Of ``platform.json``; another is of a later version, whose meaning is not known here."""
+
+_ENTRY_KEYS = frozenset({"file", "model", "regressor", "samples", "fields", "features", "seen", "transferred"})
+"""Of a kernel predictor in its index."""
 
 MOST_JSON_BYTES = 16_000_000
 
@@ -111,6 +122,7 @@ def save_bundle(predictor: PlatformPredictor, path: str | os.PathLike[str], *, c
     files = {f"kernels/{name}.safetensors": _arrays(found) for name, found in predictor.kernels.items()}
     platform = {
         "schema": BUNDLE_SCHEMA,
+        "latcast": version("latcast"),
         "platform": predictor.platform.id,
         "environment": predictor.card.get("environment") or {},
         "physical": {"terms": list(predictor.analytical.terms), "coefficients_ms": predictor.analytical.to_json()},
@@ -148,18 +160,19 @@ def load_bundle(path: Path | str, *, check: bool = True) -> PlatformPredictor:
             was written. The message is one line: file, what was found, what was expected, what to do.
     """
     with BundleFiles(Path(path)) as files:
-        predictor = _Reader(files).predictor()
+        reader = _Reader(files)
+        predictor = reader.predictor()
         if not check:
             return predictor
         golden = _document(files, "golden.json")
         try:
             mismatch = golden_mismatch(predictor, golden)
         except (LatcastError, KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as problem:
-            raise files.damaged("golden.json", f"cannot be checked: {problem!r}") from problem
+            raise reader.refused("golden.json", f"cannot be checked: {problem!r}") from problem
         if mismatch:
             raise BundleError(
-                f"{files.path}: golden.json: {mismatch}; this latcast would not predict what was trained, "
-                "get the bundle again or train it with this version"
+                f"{files.path}: golden.json: {mismatch}; {reader.writer} wrote the bundle and this one would not predict "
+                f"what was trained: {TRAIN_ANEW}, or get it again"
             )
     return predictor
 
@@ -271,6 +284,12 @@ def _document(files: BundleFiles, name: str) -> dict[str, Any]:
     return document
 
 
+def _refuse_unknown(data: Mapping[str, Any], known: Collection[str]) -> None:
+    unknown = sorted(set(data) - set(known))
+    if unknown:
+        raise ValueError(f"found '{unknown[0]}', expected some of {', '.join(sorted(known))}")
+
+
 def _coefficients(table: Mapping[str, Any], width: int) -> dict[str, np.ndarray]:
     """Classes with their coefficients, one of them for whatever has no class of its own."""
     if POOLED not in table:
@@ -307,22 +326,41 @@ def _number(value: Any, *, above: float = -math.inf) -> float:
     return number
 
 
+TRAIN_ANEW = "train it anew from its measurements (latcast train STORE --replace) or measure again (latcast profile)"
+
+
 class _Reader:
     """Turns the files of one bundle into its parts, and whatever fails into a BundleError that names the file."""
 
     def __init__(self, files: BundleFiles) -> None:
         self.files = files
         self.document = _document(files, "platform.json")
+        self.part("platform.json", lambda: _refuse_unknown(self.document, _KEYS))
+
+    @property
+    def writer(self) -> str:
+        """Which latcast wrote the bundle; before schema 2 none said so."""
+        return f"latcast {self.document['latcast']}" if "latcast" in self.document else "a latcast before 0.2"
+
+    def refused(self, name: str, reason: str) -> BundleError:
+        """The error of a file that cannot be used: of an older schema it is no damage."""
+        schema = self.document["schema"]
+        if schema == BUNDLE_SCHEMA:
+            return self.files.damaged(name, reason)
+        return BundleError(
+            f"{self.files.path}: {name}: {' '.join(reason.split())}; {self.writer} wrote the bundle (schema {schema}, this one "
+            f"writes {BUNDLE_SCHEMA}): {TRAIN_ANEW}, or get it again"
+        )
 
     def part(self, name: str, build: Callable[[], Part]) -> Part:
         try:
             return build()
         except BundleError as problem:
             text = str(problem)
-            raise problem if text.startswith(str(self.files.path)) else self.files.damaged(name, text) from problem
+            raise problem if text.startswith(str(self.files.path)) else self.refused(name, text) from problem
         except (LatcastError, KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as problem:
             reason = f"found no {problem}" if isinstance(problem, KeyError) else str(problem)
-            raise self.files.damaged(name, reason) from problem
+            raise self.refused(name, reason) from problem
 
     def summary(self) -> BundleSummary:
         card = _document(self.files, "card.json")
@@ -393,6 +431,7 @@ class _Reader:
                 f"{self.files.path}: platform.json: found the kernel type '{name}', expected one of "
                 f"{', '.join(sorted(KERNEL_TYPES))}, or a variant of one; update latcast to read it"
             ) from problem
+        _refuse_unknown(entry, _ENTRY_KEYS)
         for key, known in (("fields", kind.fields), ("features", feature_names(kind))):
             unknown = [each for each in entry[key] if each not in known]
             if unknown:
