@@ -496,7 +496,7 @@ def delegates(
 
     found = judged.judge_delegates(folder, models, seeds)
     keep("delegates", found)
-    print(judged.delegates_table(found))
+    print("\n\n".join((judged.delegates_table(found), judged.routes_table(found), judged.gpu_table(found))))
     for line in found["wrong"] if wrong else ():  # type: ignore[attr-defined]
         print(line)
     for rule, share in found["kept"].items() if wrong else ():  # type: ignore[attr-defined]

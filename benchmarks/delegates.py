@@ -17,8 +17,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from statistics import mean
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from benchmarks.tables import markdown_table
 from latcast.datasets.importers.latency_tables import LATENCIES, published_platform
 from latcast.errors import DatasetError, ModelError
 from latcast.graph.importers import load_graph
@@ -371,19 +372,8 @@ def _wrong(judge: Judge, rows: Sequence[Row]) -> list[dict[str, object]]:
     return [{**dict(zip(names, key, strict=True)), "rows": count} for key, count in counts.most_common()]
 
 
-def delegates_table(found: Mapping[str, object]) -> str:
-    """Markdown: outcomes by route, rows right by what predicted them, and what is still wrong."""
-    lines = ["| route | all on the NPU | mixed | none |", "|---|---|---|---|"]
-    outcomes: Mapping[str, Mapping[str, int]] = found["outcomes"]  # type: ignore[assignment]
-    lines += [f"| {route} | {' | '.join(str(counts[name]) for name in OUTCOMES)} |" for route, counts in outcomes.items()]
-    lines += [
-        "",
-        f"Rows with a graph: {found['rows_with_graph']} of {found['rows']}, of {found['models_with_graph']} of {found['models']} "
-        "models.",
-        "",
-        "| rows right, % | all rows | all on the NPU | mixed | none | mean of the three | models without a wrong row |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def delegates_table(found: Mapping[str, Any]) -> str:
+    """Return the rows right, by what predicted them."""
     titles = {
         "baseline": "everything runs on the NPU",
         "devices": "the same, but for devices without the route",
@@ -393,22 +383,32 @@ def delegates_table(found: Mapping[str, object]) -> str:
         "held_out_worst": "the worst halving",
         "shipped": "rules as shipped",
     }
-    for key, title in titles.items():
-        row: Mapping[str, float] = found[key]  # type: ignore[assignment]
-        cells = [f"{row[name]:.1f}" if name in row else "-" for name in ("rows", *OUTCOMES, "balanced", "models")]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    lines += ["", "| route | rows | everything on the NPU | rules as shipped |", "|---|---|---|---|"]
-    routes: Mapping[str, Mapping[str, float]] = found["by_route"]  # type: ignore[assignment]
-    lines += [f"| {name} | {row['rows']} | {row['baseline']:.1f} | {row['shipped']:.1f} |" for name, row in routes.items()]
-    share: Mapping[str, float] = found["share_error"]  # type: ignore[assignment]
-    if share:
-        lines += [
-            "",
-            f"Share of layers on the NPU, {share['rows']} mixed rows: mean error {share['shipped']:.1f} points, "
-            f"{share['baseline']:.1f} where all are taken to run there.",
-        ]
-    on_gpu: Sequence[Mapping[str, float]] = found["on_gpu"]  # type: ignore[assignment]
-    if on_gpu:
-        lines += ["", "| run by the GPU instead | rows | layers on the GPU, % | predicted, % |", "|---|---|---|---|"]
-        lines += [f"| {row['network']} | {row['rows']} | {row['published']:.0f} | {row['predicted']:.0f} |" for row in on_gpu]
-    return "\n".join(lines)
+    rows = [
+        [title, *(f"{found[key][name]:.1f}" if name in found[key] else "-" for name in ("rows", *OUTCOMES, "balanced", "models"))]
+        for key, title in titles.items()
+    ]
+    head = ["rows right, %", "all rows", "all on the NPU", "mixed", "none", "mean of the three", "models without a wrong row"]
+    counts = (
+        f"Of {found['rows_with_graph']} rows of {found['rows']}, of {found['models_with_graph']} models of {found['models']}, "
+        "which have a graph."
+    )
+    return f"{markdown_table(head, rows)}\n\n{counts}"
+
+
+def routes_table(found: Mapping[str, Any]) -> str:
+    """Return the rows right by route, and how far the share of layers on the NPU is off."""
+    routes = found["by_route"].items()
+    rows = [[name, str(row["rows"]), f"{row['baseline']:.1f}", f"{row['shipped']:.1f}"] for name, row in routes]
+    share = found["share_error"]
+    said = (
+        f"In the mean of {share['rows']} mixed rows, the share of operators predicted to run on the NPU is "
+        f"{share['shipped']:.1f} points off the share of layers that did; {share['baseline']:.1f} where all are taken to run "
+        "there."
+    )
+    return f"{markdown_table(['route', 'rows', 'everything on the NPU', 'rules as shipped'], rows)}\n\n{said}"
+
+
+def gpu_table(found: Mapping[str, Any]) -> str:
+    """Return the models that a GPU ran instead."""
+    rows = [[row["network"], str(row["rows"]), f"{row['published']:.0f}", f"{row['predicted']:.0f}"] for row in found["on_gpu"]]
+    return markdown_table(["run by the GPU instead", "rows", "layers on the GPU, %", "predicted, %"], rows)

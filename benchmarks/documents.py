@@ -1,6 +1,7 @@
 """What README.md and docs/ show, made from what was measured: tables, the picture, and what commands print.
 
-A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``. A fenced block of the kind ``console`` holds commands after
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``, a figure in a sentence between ``<!-- figure: NAME -->`` and
+``<!-- end -->``. A fenced block of the kind ``console`` holds commands after
 ``$ `` and what they print; the commands of one document run in order in a folder of their own, with nothing of the user's.
 """
 
@@ -22,18 +23,24 @@ from benchmarks import (
     budgets,
     choose,
     decisions,
+    delegates,
+    edits,
     levels,
     lineages,
     memory,
     mix_coverage,
     outsiders,
+    peer,
+    phone_splits,
+    phone_transformers,
     phones,
+    platforms,
     pool,
     rule_agreement,
     workgroups,
 )
 from benchmarks import devices as unknown_devices
-from benchmarks.result_files import kept, kept_parts
+from benchmarks.result_files import NOT_RECORDED, RESULTS, kept, kept_parts, read_document
 from benchmarks.tables import blocks_table, learn_from_table, markdown_table, summary_table, target_cell
 from latcast.devices.arbitration import NEW_LINEAGES, NEW_NETWORKS, NOTHING
 from latcast.devices.members import FLOPS_AND_MEMORY
@@ -235,14 +242,53 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "learn-from": lambda: learn_from_table(kept_parts("accuracy"), kept_parts("learn_from")),
     "speed": speed_table,
     "workgroups": workgroups.workgroups_table,
+    "edits": lambda: edits.edits_table(kept("edits")),
+    "delegates": lambda: delegates.delegates_table(kept("delegates")),
+    "delegates-routes": lambda: delegates.routes_table(kept("delegates")),
+    "delegates-gpu": lambda: delegates.gpu_table(kept("delegates")),
+    "peer": lambda: peer.table(kept("peer")),
+    "phone-lineages": phones.lineages_table,
+    "phone-splits": lambda: phone_splits.splits_table(kept("phone_splits")["summary"]),
+    "phone-transformers": lambda: phone_transformers.figures_table([*kept_parts("phone_transformers").values()]),
+    "transfer": lambda: platforms.targets_table(kept("platforms")),
+    "transfer-rivals": lambda: platforms.rivals_table(kept("platforms")),
+    "transfer-curves": lambda: platforms.curves_table(kept("platforms")),
 }
 
-_TABLE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+def table(name: str) -> str:
+    """Return a table of :data:`TABLES`, or under "printed/NAME" one that was made once and is kept as it was."""
+    if not name.startswith("printed/"):
+        return TABLES[name]()
+    document = read_document(RESULTS / f"{name}.json")
+    found, by = document["data"], document["command"]
+    said = "" if by == NOT_RECORDED else f", made with `{by}`"
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in found["rows"]]
+    return f"{markdown_table(found['head'], rows)}\n\nAs of {document['date'][:10]}{said}."
+
+
+_TABLE = re.compile(r"(<!-- table: ([\w/-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+FIGURES: Mapping[str, Callable[[], float]] = {
+    "transfer-mape": lambda: kept("platforms")["mean"]["whole pool"]["mape"],
+    "scratch-mape": lambda: kept("platforms")["mean"]["from scratch"]["mape"],
+    "pytorch-int8-transformers-mape": lambda: _of_group("pytorch cpu int8")["transformer_mape"],
+}
+"""Figures that sentences hold, to one decimal."""
+
+_FIGURE = re.compile(r"(<!-- figure: ([\w-]+) -->).*?(<!-- end -->)")
+
+
+def _of_group(name: str) -> Mapping[str, Any]:
+    """Return the row of a group of shipped phones."""
+    return next(row for row in phones.summary() if row["group"] == name)
 
 
 def with_tables(text: str) -> str:
-    """A document with its tables made anew."""
-    return _TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}\n{found[3]}", text)
+    """A document with its tables, and the figures in its sentences, made anew."""
+    text = _FIGURE.sub(lambda found: f"{found[1]}{FIGURES[found[2]]():.1f}{found[3]}", text)
+    return _TABLE.sub(lambda found: f"{found[1]}{table(found[2])}\n{found[3]}", text)
 
 
 # What commands print

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import markdown_table
 from latcast.graph.ir import Graph
 from latcast.records import Reference
 from latcast.report.check import LIKELY_GROWN, MOST_LIKELY, check
@@ -182,3 +183,29 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     each = [{**judge(rows, threshold), "of": "all"} for threshold in (5.0, MOST_LIKELY, LIKELY_GROWN, 95.0)]
     return [*each, {**judge(others, min(THRESHOLDS, key=cost)), "of": "half, at what the other half chooses"}]
+
+
+SHOWN = (50.0, 65.0, 95.0)
+"""Values of `--fail-above` in the table."""
+
+
+def edits_table(found: Mapping[str, Any]) -> str:
+    """Return the growths found and false alarms by `--fail-above`, and how they are at what one half of the edits chooses."""
+    of_all = [row for row in found["judged"] if row["of"] == "all"]
+    first, half = of_all[0], next(row for row in found["judged"] if row["of"] != "all")
+    rows = [
+        [f"{row['fail_above']:.0f}", f"{row['found']:.1f} %", f"{row['false_alarms']:.1f} %"]
+        for row in of_all
+        if row["fail_above"] in SHOWN
+    ]
+    head = [
+        "`--fail-above`",
+        f"growths of 10 % and more found at a limit of 5 % ({first['grown']})",
+        f"false alarms among growths below 5 % ({first['allowed']})",
+    ]
+    said = (
+        f"{half['fail_above']} is the default, and what one half of the edits chooses; on the other half it finds "
+        f"{half['found']:.0f} % at {half['false_alarms']:.1f} % false alarms. "
+        f"{first['interval_coverage']:.0f} % of all growths lie in their 90 % interval; the label error is {first['label_error']:.1f} %."
+    )
+    return f"{markdown_table(head, rows)}\n\n{said}"

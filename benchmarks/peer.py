@@ -175,7 +175,7 @@ def table(document: Mapping[str, Any]) -> str:
     speeds = document["models_per_second"]
     lines = [" | ".join(["", *cells, ""]).strip() for cells in (head, ["---"] * len(head), *rows)]
     told = {name: "none" if value is None else f"{value:.1f}" for name, value in speeds.items()}
-    return "\n".join([*lines, "", f"models a second: latcast {told['latcast']}, {document['peer']} {told['nn-meter']}"])
+    return "\n".join([*lines, "", f"Models a second: latcast {told['latcast']}, {document['peer']} {told['nn-meter']}"])
 
 
 def _milliseconds(row: Mapping[str, Any]) -> str:

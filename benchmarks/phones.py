@@ -9,7 +9,7 @@ by whole lineages, and beside it by random networks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import markdown_table
 from latcast.datasets.importers.usc.networks import RUNTIMES, TRANSFORMER_RUNTIMES
 from latcast.datasets.store import Store
 from latcast.graph.ir import Graph
 from latcast.kernels.rules import platform_rules, unit_kind
 from latcast.predictors.bundle import save_bundle
-from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name
+from latcast.predictors.bundle_index import SHIPPED_FOLDER, file_name, scan_bundles
 from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData, collect
 from latcast.predictors.training import cross_predict
@@ -187,9 +188,6 @@ TARGETS: dict[str, dict[str, float]] = {
 
 def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
     """Mean figures by runtime, kind of unit and precision, of the bundles in a folder."""
-    from latcast.kernels.rules import unit_kind
-    from latcast.predictors.bundle_index import scan_bundles
-
     groups: dict[str, list[dict[str, Any]]] = {}
     for entry in scan_bundles([folder]).entries:
         platform = Platform.parse(entry.platform)
@@ -212,3 +210,28 @@ def summary(folder: Path = SHIPPED_FOLDER) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+FEWEST_OF_A_LINEAGE = 5
+"""Core sets whose cards judge a lineage below which a group has no figure of it."""
+
+
+def lineages_table(folder: Path = SHIPPED_FOLDER) -> str:
+    """Return MAPE and interval coverage of each lineage held out, means over the CPU platforms of a group, from the cards."""
+    groups: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for entry in scan_bundles([folder]).entries:
+        platform = Platform.parse(entry.platform)
+        if unit_kind(platform.unit) == "cpu":
+            found = groups.setdefault(f"{platform.runtime} cpu {platform.precision}", {})
+            for name, figures in entry.card.get("lineages", {}).items():
+                found.setdefault(name, []).append(figures)
+    names = sorted({name for found in groups.values() for name in found})
+    rows = []
+    for group, found in sorted(groups.items()):
+        means = (
+            "" if len(each := found.get(name, [])) < FEWEST_OF_A_LINEAGE
+            else f"{np.mean([one['mape'] for one in each]):.0f}, {np.mean([one['interval_coverage'] for one in each]):.0f}"
+            for name in names
+        )  # fmt: skip
+        rows.append([group, *means])
+    return markdown_table(["platforms: MAPE, interval coverage %", *names], rows)

@@ -395,7 +395,7 @@ def _means(targets: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 def platforms_table(document: Mapping[str, Any]) -> str:
     """Markdown: targets, rivals, curves, warm-up platforms and how different the platforms are."""
     return "\n\n".join(
-        [_targets_table(document), _rivals_table(document), _curves_table(document), _warm_ups_table(document),
+        [targets_table(document), rivals_table(document), curves_table(document), _warm_ups_table(document),
          _distances_table(document)]
     )  # fmt: skip
 
@@ -404,7 +404,7 @@ def _figures(case: Mapping[str, Any]) -> str:
     return f"{case['mape']:.1f} / {case['within_5']:.0f} / {case['within_10']:.0f}"
 
 
-def _targets_table(document: Mapping[str, Any]) -> str:
+def targets_table(document: Mapping[str, Any]) -> str:
     head = [
         "target",
         "label error %",
@@ -429,7 +429,7 @@ def _targets_table(document: Mapping[str, Any]) -> str:
     return markdown_table(head, rows)
 
 
-def _rivals_table(document: Mapping[str, Any]) -> str:
+def rivals_table(document: Mapping[str, Any]) -> str:
     head = ["mean over targets", "MAPE %", "±5 %", "±10 %", "RMSE ms", "RMSPE %", "Spearman"]
     rows = [
         [name, f"{each['mape']:.1f}", f"{each['within_5']:.0f}", f"{each['within_10']:.0f}", f"{each['rmse_ms']:.2f}",
@@ -439,7 +439,7 @@ def _rivals_table(document: Mapping[str, Any]) -> str:
     return markdown_table(head, rows)
 
 
-def _curves_table(document: Mapping[str, Any]) -> str:
+def curves_table(document: Mapping[str, Any]) -> str:
     rows = []
     for name, target in document["targets"].items():
         curve_points = target.get("curve", ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -19,6 +20,63 @@ def test_tables_are_those_that_the_results_give(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
     assert documents.with_tables(text) == text, "python -m benchmarks documents writes it anew"
+
+
+NOT_MEASURED = {
+    "docs/accuracy.md": ("| what | where |", "| constant | seen when it was chosen |"),
+    "docs/architecture.md": ("| in `src/latcast/` |", "| question | file |"),
+    "docs/choose.md": ("| runtime | how activations are laid out |",),
+    "docs/commands.md": ("| command | what it does |", "| option | the same in every command |", "| dataset | what |"),
+    "docs/delegates.md": ("| delegate | platforms |",),
+    "docs/explain.md": ("| the model was written by |", "| limit | terms |", "| kind | the change |"),
+    "docs/how_to/phone_over_adb.md": ("| `--runtime` | tool |",),
+    "docs/how_to/public_hub.md": ("| file | what it is |", "| what | how much | where |"),
+    "docs/how_to/ssh.md": ("| the board |", "| latcast says | do |"),
+    "docs/iiswc20.md": ("| item | what it shows |",),
+    "docs/index.md": ("| you want to | read |",),
+    "docs/new_device.md": ("| your runtime | `--formats` |",),
+    "docs/phones.md": ("| of the paper | missing |",),
+    "docs/reference/extension_points.md": ("| what | entry-point group |",),
+    "docs/research.md": ("| paper | what it is about |",),
+    "docs/search.md": ("| objective | what it is |",),
+    "docs/variants.md": ("| column | type | what |",),
+    "docs/workgroups.md": ("| rule | passes where | needs |",),
+}
+"""Beginnings of the tables by hand, which hold no figure that was measured."""
+
+
+@pytest.mark.parametrize("path", SHOWN)
+def test_every_table_with_a_measured_figure_is_made(path: Path) -> None:
+    by_hand = re.sub(r"<!-- table: .*?<!-- end -->", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    by_hand = re.sub(r"^```.*?^```$", "", by_hand, flags=re.DOTALL | re.MULTILINE)
+    heads = [found[1].strip() for found in re.finditer(r"^([ ]*\|.*)\n[ ]*\|[-| :]+\|$", by_hand, re.MULTILINE)]
+    allowed = NOT_MEASURED.get(path.relative_to(documents.ROOT).as_posix(), ())
+
+    assert len(heads) == len(allowed)
+    assert all(head.startswith(begin) for head, begin in zip(heads, allowed, strict=True)), heads
+
+
+def test_a_figure_in_a_sentence_is_made_anew() -> None:
+    text = "It is <!-- figure: transfer-mape -->0.0<!-- end --> % off."
+
+    assert documents.with_tables(text) == (
+        f"It is <!-- figure: transfer-mape -->{documents.FIGURES['transfer-mape']():.1f}<!-- end --> % off."
+    )
+
+
+def test_a_table_that_was_made_once_says_when_and_by_what(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(documents, "RESULTS", tmp_path)
+    (tmp_path / "printed").mkdir()
+    document = {
+        "date": "2026-11-22T10:00:00+00:00",
+        "command": "python -m papers x",
+        "data": {"head": ["a|b"], "rows": [["c|d"]]},
+    }
+    (tmp_path / "printed" / "x.json").write_text(json.dumps(document))
+
+    assert documents.table("printed/x").splitlines() == [
+        "| a|b |", "|---|", "| c\\|d |", "", "As of 2026-11-22, made with `python -m papers x`.",
+    ]  # fmt: skip
 
 
 def test_a_table_is_made_anew_between_its_marks() -> None:
