@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.differences import FEWEST, Learned, PlatformErrors, judge, learn, pairs_of
 
-LINEAGES = ["a"] * FEWEST + ["b"] * FEWEST + ["c"] * FEWEST + ["d", "e"]
+LINEAGES = ["a"] * FEWEST + ["b"] * FEWEST + ["c", "c", "d", "d"]
 
 
 def errors(times: float = 1.0) -> PlatformErrors:
@@ -30,7 +30,7 @@ def test_pairs_of_two_lineages_are_judged_by_what_was_learned_without_either() -
     """Other latencies of lineage a change only what was learned with it: its two networks of the same kernels are noisier."""
     before, after = (judge([errors(times)])["learned_without_two_lineages"] for times in (1.0, 1.5))
 
-    left_out = list(combinations_with_replacement(["a", "b", "c", "others"], 2))
+    left_out = list(combinations_with_replacement(["a", "b", "others"], 2))
     assert len(before) == len(left_out)
     for pair, first, second in zip(left_out, before, after, strict=True):
         if "a" in pair:
@@ -40,9 +40,9 @@ def test_pairs_of_two_lineages_are_judged_by_what_was_learned_without_either() -
 
 
 def test_noise_is_how_far_networks_of_the_same_kernels_lie_apart() -> None:
-    """Off by 10 and 14 %, and by -3 and 1 %: each two 4 % apart, of which nine in ten are to lie within 1.645 deviations."""
+    """Off by 10 and 14 %, and by 5 and 9 %: each two 4 % apart, of which nine in ten are to lie within 1.645 deviations."""
     found = errors()
-    off = np.tile([0.10, 0.14, -0.03, 0.01], len(LINEAGES) // 4)
+    off = np.tile([0.10, 0.14, 0.05, 0.09], len(LINEAGES) // 4)
     exact = PlatformErrors(
         found.platform, found.names, found.lineages, (10 * np.exp(off)).tolist(), found.predicted_ms, found.outside_share,
         found.parts,

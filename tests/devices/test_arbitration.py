@@ -66,6 +66,21 @@ def test_ninety_percent_of_networks_lie_inside_what_was_learned() -> None:
     assert np.mean(inside) == pytest.approx(0.9, abs=0.04)
 
 
+def test_a_member_that_knows_its_own_noise_is_taken_at_its_word() -> None:
+    """Alone it has nothing to disagree with; the factors that are tried lie a quarter apart."""
+    alone = [
+        replace(
+            one, names=("right",), scores=one.scores[:1], log_ms=one.log_ms[:1], open_variance=one.open_variance[:1],
+            noise_variance=one.noise_variance[:1],
+        )
+        for one in tried(NEW_NETWORKS, (0.0, 0.0), 1)
+    ]  # fmt: skip
+
+    (given,) = learn_arbitration(alone)["cpu"]
+
+    assert 0.75 < given.new.noise_factor < 1.25
+
+
 @pytest.mark.parametrize("held_out", [NOTHING, NEW_LINEAGES])
 def test_what_was_not_tried_is_weighed_as_what_was(held_out: str) -> None:
     (given,) = learn_arbitration(tried(held_out, (0.0, 0.7), 1))["cpu"]

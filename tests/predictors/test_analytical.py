@@ -226,6 +226,16 @@ class TestNonNegativeFit:
 
         assert slope == pytest.approx(2.0, abs=0.06)
 
+    def test_an_observation_that_took_next_to_nothing_hardly_moves_the_others(self) -> None:
+        """One of thirty took a twentieth: squared relative errors alone would make the slope 0.23."""
+        x = np.arange(1.0, 31.0)
+        target = 2 * x
+        target[4] /= 20
+
+        (slope,) = fit_nonnegative(x[:, None], target, strength=1e-9)
+
+        assert 1.8 < slope < 2.0
+
     def test_units_do_not_matter(self) -> None:
         design = np.random.default_rng(0).uniform(1, 2, (30, 2))
         target = design @ np.array([1.0, 2.0])

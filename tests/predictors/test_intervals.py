@@ -174,14 +174,33 @@ def test_an_interval_reaches_as_far_as_a_lineage_did_beyond_the_others() -> None
     assert np.log(conformal_interval(np.exp(scores), inside(np.ones(200))).high) == pytest.approx(0.2)
 
 
-def test_each_side_of_a_lineage_is_held_against_the_same_side_of_the_others() -> None:
-    scores = np.array([-0.3] * 50 + [0.1] * 50 + [-0.2] * 10 + [0.2] * 87 + [0.5] * 3)
+@pytest.mark.parametrize(
+    ("of_b", "expected"),
+    [
+        ([-0.2] * 10 + [0.2] * 87 + [0.5] * 3, [-0.5, 0.4]),
+        ([-0.5] * 3 + [-0.2] * 87 + [0.2] * 10, [-0.45, 0.3]),
+    ],
+)
+def test_each_side_of_a_lineage_is_held_against_the_same_side_of_the_others(of_b: list[float], expected: list[float]) -> None:
+    """a reaches from -0.3 to 0.1, b from -0.2 to 0.2, all together from -0.3 to 0.2; 181 of 200 are to be inside.
+
+    50 of a lie 1.5 times as far out as b reaches. Of the first b 90 lie at least twice as far out as a: the whole is doubled, the
+    lower side up to the largest error. Of the second b 10 do: the whole is made half as wide again.
+    """
+    scores = np.array([-0.3] * 50 + [0.1] * 50 + of_b)
 
     interval = conformal_interval(np.exp(scores), inside(np.ones(200)), ["a"] * 100 + ["b"] * 100)
 
-    # a reaches from -0.3 to 0.1, b from -0.2 to 0.2: 90 of b lie at least twice as far out as a reaches, 50 of a 1.5 times as far
-    # out as b. 181 of 200 are to be inside: twice as far as all together, -0.3 and 0.2, the lower side up to the largest error.
-    assert np.log([interval.low, interval.high]) == pytest.approx([-0.5, 0.4])
+    assert np.log([interval.low, interval.high]) == pytest.approx(expected)
+
+
+def test_a_lineage_of_few_networks_has_the_same_say_in_how_much_wider_an_interval_becomes() -> None:
+    scores = np.array([0.1, -0.1] * 49 + [0.1, 0.5] + [0.2, -0.2] * 5)
+
+    interval = conformal_interval(np.exp(scores), inside(np.ones(110)), ["a"] * 100 + ["b"] * 10)
+
+    # All of b lies twice as far out as a reaches, 0.1, and b is half of all, which reaches to 0.2.
+    assert np.log([interval.low, interval.high]) == pytest.approx([-0.4, 0.4])
 
 
 def test_an_interval_is_not_made_wider_than_the_largest_error() -> None:

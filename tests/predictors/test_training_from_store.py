@@ -33,23 +33,40 @@ def test_with_too_few_networks_to_hold_some_out_the_card_has_no_figures() -> Non
     assert predictor.interval == Interval(novelty="variance")
 
 
-def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:
+def networks_of_three_lineages(times: float = 1.0) -> TrainingData:
+    """10 picoseconds a FLOP and 2 µs a kernel, whatever the kernel; networks of squeezenet take so many times as long."""
     references = [
         reference for space in ("mobilenet_v2", "resnet", "squeezenet") for reference in SPACES.get(space).sample(6, seed=0)
     ]
     kernels = [tuple(find_kernels(build(reference), RULES)) for reference in references]
     table = KernelTable.of(kernels)
-    # 10 picoseconds a FLOP and 2 µs a kernel, whatever the kernel.
     estimates = [
         term_values(kernel_type(name), rows) @ np.array([1e-8, 0.0, 0.0, 0.002]) for name, rows in table.configurations.items()
     ]
     latency_ms = table.sum_by_network(np.concatenate(estimates)[:, None])[:, 0]
-    networks = tuple(map(NetworkSample, references, kernels, latency_ms.tolist()))
+    latency_ms *= np.where([reference.space == "squeezenet" for reference in references], times, 1.0)
+    return TrainingData(networks=tuple(map(NetworkSample, references, kernels, latency_ms.tolist())))
 
-    predictor = trained_with_card(TrainingData(networks=networks), PLATFORM, RULES, learn_from="networks")
 
-    assert predictor.card[TRAINING_KEYS] == sorted(reference.key for reference in references)
-    assert predictor.card[TRAINING_LINEAGES] == sorted({each.lineage for each in networks})
+def test_a_lineage_is_judged_by_what_was_learned_without_it() -> None:
+    """Ten and thirty times as long as the other lineages say: predicted is a tenth or so, and exactly a third of that part."""
+    tenth, thirtieth = (
+        trained_with_card(networks_of_three_lineages(times), PLATFORM, RULES, learn_from="networks").card["lineages"]["1x1 + wide"]
+        for times in (10.0, 30.0)
+    )
+
+    assert tenth["networks"] == thirtieth["networks"] == 6
+    assert 5 < 100 - tenth["mape"] < 20
+    assert 100 - thirtieth["mape"] == pytest.approx((100 - tenth["mape"]) / 3, rel=1e-6)
+
+
+def test_the_card_names_what_was_trained_on_and_how_it_did_on_what_was_held_out() -> None:
+    data = networks_of_three_lineages()
+
+    predictor = trained_with_card(data, PLATFORM, RULES, learn_from="networks")
+
+    assert predictor.card[TRAINING_KEYS] == sorted(sample.reference.key for sample in data.networks)
+    assert predictor.card[TRAINING_LINEAGES] == sorted({sample.lineage for sample in data.networks})
     assert predictor.card["networks"] == 18
     assert predictor.card["mape"] < 10
     assert predictor.interval.networks == 18

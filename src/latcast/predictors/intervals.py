@@ -309,7 +309,7 @@ def conformal_interval(
         others = weights * (own != np.arange(len(names))[:, None])
         other_low, other_high = _reaches(score, others, level)
         wanted = np.maximum(score / other_high[own], -score / other_low[own])
-        growth = max(growth, conformal_quantile(wanted, level, weights))
+        growth = conformal_quantile(wanted, level, weights)
     largest = float(np.abs(score).max())
     low, high = (max(float(reach[0]), min(growth * float(reach[0]), largest)) for reach in _reaches(score, weights[None], level))
     return Interval(float(np.exp(-low)), float(np.exp(high)), len(latency_ms), outside_growth, length=length)
