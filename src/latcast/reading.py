@@ -35,7 +35,7 @@ MOST_LINE_BYTES = 16_000_000
 MOST_BLANK_LINES = 100_000
 
 MOST_ROWS = 1_000_000
-"""Of a CSV file, and lines of a tool's output: each becomes an object of some hundred bytes."""
+"""Of a CSV file: each becomes an object of some hundred bytes."""
 
 MOST_TOML_BYTES = 1_000_000
 """Of TOML, which Python reads at a megabyte a second: budgets and profiles of devices have a few hundred bytes."""
@@ -215,8 +215,8 @@ def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zip
         if not plain or not entry.filename or stat.S_ISLNK(entry.external_attr >> 16) or entry.filename in names:
             archive.close()
             raise error(
-                f"{path}: {entry.filename[:80]}: found it twice, encrypted or as a link, without a name, or packed otherwise than by "
-                "deflate, expected a plain file; do not use a file from this source"
+                f"{path}: {entry.filename[:80]}: found it twice, encrypted or as a link, without a name, or packed otherwise "
+                "than by deflate, expected a plain file; do not use a file from this source"
             )
         names.add(entry.filename)
     if len(names) > most_members:
