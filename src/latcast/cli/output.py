@@ -134,7 +134,7 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     # Rich steers the terminal itself, so it writes past the filter.
-    file = stream.stream if isinstance(stream, PrintableOutput) else stream
+    file: Any = stream.stream if isinstance(stream, PrintableOutput) else stream
     found = Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
     if not found.is_terminal:
         found.width = PIPE_WIDTH
