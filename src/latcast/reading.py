@@ -35,10 +35,11 @@ MOST_LINE_BYTES = 16_000_000
 MOST_BLANK_LINES = 100_000
 
 MOST_ROWS = 1_000_000
-"""Of a CSV file, and lines of a tool's output: each becomes an object of some hundred bytes."""
+"""Of a CSV file: each becomes an object of some hundred bytes."""
 
-MOST_TOML_BYTES = 1_000_000
-"""Of TOML, which Python reads at a megabyte a second: budgets and profiles of devices have a few hundred bytes."""
+MOST_TOML_BYTES, MOST_DOTS = 200_000, 1000
+"""Of TOML, and in a line of it: Python takes time in proportion to the square of the parts of a key. Budgets and profiles of
+devices have a few hundred bytes."""
 
 MOST_RATIO, FREE_BYTES = 100, 16_000_000
 """A gzip that is larger unpacked than this many bytes must not be more than so many times as large as packed: measurements are
@@ -84,7 +85,7 @@ def read_bytes(path: Path, *, error: type[LatcastError], most_bytes: int = MOST_
     for part in _chunks(path, error):
         total += len(part)
         if total > most_bytes:
-            raise error(f"{path}: found more than {most_bytes / 1e6:.0f} MB, expected at most that")
+            raise error(f"{path}: found more than {most_bytes / 1e6:g} MB, expected at most that")
         parts.append(part)
     return b"".join(parts)
 
@@ -159,6 +160,8 @@ def read_toml(path: Path, *, error: type[LatcastError]) -> dict[str, Any]:
 def parse_toml(data: bytes, place: str, *, error: type[LatcastError]) -> dict[str, Any]:
     """TOML in UTF-8; see :func:`read_toml`."""
     # Python 3.10 has it as a package of its own, with the same names.
+    if max(line.count(b".") for line in data.split(b"\n")) > MOST_DOTS:
+        raise error(f"{place}: found a line with more than {MOST_DOTS} dots, expected at most that")
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         found: dict[str, Any] = toml.loads(data.decode("utf-8-sig"), parse_float=_float)
@@ -215,8 +218,8 @@ def open_zip(path: Path, *, error: type[LatcastError], most_members: int) -> zip
         if not plain or not entry.filename or stat.S_ISLNK(entry.external_attr >> 16) or entry.filename in names:
             archive.close()
             raise error(
-                f"{path}: {entry.filename[:80]}: found it twice, encrypted or as a link, without a name, or packed otherwise than by "
-                "deflate, expected a plain file; do not use a file from this source"
+                f"{path}: {entry.filename[:80]}: found it twice, encrypted or as a link, without a name, or packed otherwise "
+                "than by deflate, expected a plain file; do not use a file from this source"
             )
         names.add(entry.filename)
     if len(names) > most_members:

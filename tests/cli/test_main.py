@@ -238,9 +238,9 @@ def test_a_prediction_needs_no_database_runtime_or_training_library(bundle: Path
         ("models mnasnet", "> /dev/full", 1, 1),
         ("models mnasnet", "| true; exit ${PIPESTATUS[0]}", 1, 0),
         ("--version", "<&-", 0, 0),
-        ("predict no.onnx", "2>&- >&-", 1, 0),
-        ("predict no.onnx", "2> /dev/full", 1, 0),
-        ("predict --no-such-option", "2> /dev/full", 1, 0),
+        ("predict no.onnx --on x", "2>&- >&-", 1, 0),
+        ("predict no.onnx --on x", "2> /dev/full", 1, 0),
+        ("predict --no-such-option", "2> /dev/full", 2, 0),
     ],
 )
 @pytest.mark.usefixtures("home")

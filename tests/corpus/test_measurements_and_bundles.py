@@ -46,6 +46,14 @@ def of_bundles(file: Path, folder: Path) -> Sequence[Sequence[str]]:
     return [["predict", "resnet18", "--on", str(file)], ["evaluate", str(file), str(file)]]
 
 
+def of_toml(file: Path, folder: Path) -> Sequence[Sequence[str]]:
+    return [["check", "resnet18", "--budget", str(file)], ["workgroups", "advise", "conv:56x56x64,k3,s1,c64", "--on", str(file)]]
+
+
+def of_tables(file: Path, folder: Path) -> Sequence[Sequence[str]]:
+    return [["search", "ofa_mobilenet_v3", "--on", PLATFORM, "--max-latency-ms", "50", "--objective", str(file)]]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}; set {CORPUS_VARIABLE}")
 @pytest.mark.parametrize(
@@ -54,9 +62,11 @@ def of_bundles(file: Path, folder: Path) -> Sequence[Sequence[str]]:
         (("jsonl/*", "targeted/*.jsonl*"), of_measurements, 29),
         (("tuner/*", "targeted/c_*.json"), of_sweeps, 34),
         (("bench/*",), of_tools, 4),
-        (("bundle/*",), of_bundles, 1),
+        (("bundle/*", "attack/*.zip"), of_bundles, 3),
+        (("attack/*.toml",), of_toml, 3),
+        (("attack/e3*.csv",), of_tables, 1),
     ],
-    ids=["measurements", "sweeps", "tools", "bundles"],
+    ids=["measurements", "sweeps", "tools", "bundles", "toml", "tables"],
 )
 def test_every_file_of_the_corpus_is_read_or_refused(
     patterns: tuple[str, ...], commands: Commands, least: int, tmp_path: Path

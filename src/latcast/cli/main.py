@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from errno import ENOSPC, EPIPE
 from typing import Annotated, Any
 
@@ -106,15 +106,14 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
         The exit code: 0; 1 for an error, printed as one line; 2 for a wrong call, with usage; 130 after Ctrl-C.
     """
     _open_closed_streams()
-    output = WatchedStream(sys.stdout)
-    code = _run(arguments, main, program, output)
-    lost = output.give_up()
-    if lost is not None:
-        code = code or FAILURE
-        if lost.errno != EPIPE:  # where the reader of a pipe had enough
+    output, messages = WatchedStream(sys.stdout), WatchedStream(sys.stderr, raising=False)
+    with redirect_stderr(messages):  # type: ignore[type-var]
+        code = _run(arguments, main, program, output)
+        lost = output.give_up()
+        if lost is not None and lost.errno != EPIPE:  # a pipe whose reader had enough needs no word
             warn(f"standard output takes no more ({lost.strerror}); give it a file, a pipe or a terminal with room")
-    WatchedStream(sys.stderr).give_up()
-    return code
+    messages.give_up()
+    return code or (FAILURE if lost is not None else 0)
 
 
 def _open_closed_streams() -> None:

@@ -44,17 +44,26 @@ _SPELT = {"±": "+-", "█": "#", "▓": "=", "░": "-", "│": "|"}
 
 
 class WatchedStream:
-    """A stream that remembers why it could not be written to."""
+    """A stream that remembers why it could not be written to.
 
-    def __init__(self, stream: TextIO) -> None:
+    Args:
+        stream: Where text goes.
+        raising: Whether that is also raised, as an OSError.
+    """
+
+    def __init__(self, stream: TextIO, *, raising: bool = True) -> None:
         self.stream = stream
+        self.raising = raising
         self.problem: OSError | None = None
 
     def write(self, text: str) -> int:
-        return self._watched(lambda: self.stream.write(text))
+        with self._watched():
+            self.stream.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        self._watched(self.stream.flush)
+        with self._watched():
+            self.stream.flush()
 
     def give_up(self) -> OSError | None:
         """Why not all could be written, if so; what is left is dropped, of which Python would complain at its end."""
@@ -64,12 +73,14 @@ class WatchedStream:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
         return self.problem
 
-    def _watched(self, act: Callable[[], Result]) -> Result:
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
         try:
-            return act()
+            yield
         except OSError as problem:
             self.problem = problem
-            raise
+            if self.raising:
+                raise
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
@@ -123,7 +134,7 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     # Rich steers the terminal itself, so it writes past the filter.
-    file = stream.stream if isinstance(stream, PrintableOutput) else stream
+    file: Any = stream.stream if isinstance(stream, PrintableOutput) else stream
     found = Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
     if not found.is_terminal:
         found.width = PIPE_WIDTH
@@ -223,8 +234,7 @@ def _fitted_widths(cells: Sequence[Sequence[str]], numeric: Sequence[bool], avai
 
 def warn(text: str) -> None:
     """One printable line on standard error, of at most 500 characters."""
-    with suppress(OSError):  # where nobody can be told
-        print(f"latcast: {one_line(text)}", file=sys.stderr)
+    print(f"latcast: {one_line(text)}", file=sys.stderr)
 
 
 class Interrupted(Exception):

@@ -59,7 +59,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(FIGURES, (int, float)),
     **dict.fromkeys(("measurements", "networks"), int),
     "seconds": (int, float),
-    **dict.fromkeys(("trained_on", "learn_from", "model", "licence", "held_out_by", "warning", "chip"), str),
+    **dict.fromkeys(("trained_on", "held_out_by", "warning", "chip"), str),
     **dict.fromkeys((TRAINING_KEYS, TRAINING_LINEAGES, "nearest"), list),
     "environment": dict,
 }

@@ -15,7 +15,7 @@ from latcast.graph.writers.tflite import to_tflite
 from tests.fuzz.limited import LimitedReader, Verdict
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
-PATTERNS = ("onnx/*.onnx", "onnx2/*.onnx", "targeted/*.onnx", "*.onnx", "tflite/*.tflite", "targeted/*.tflite")
+PATTERNS = ("attack/*.onnx", "onnx/*.onnx", "onnx2/*.onnx", "targeted/*.onnx", "*.onnx", "tflite/*.tflite", "targeted/*.tflite")
 FILES = sorted(path for pattern in PATTERNS for path in CORPUS.glob(pattern))
 
 

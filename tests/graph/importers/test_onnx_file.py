@@ -172,7 +172,7 @@ def test_the_weights_of_a_large_network_are_no_fields(tmp_path: Path, monkeypatc
     path.write_bytes(network(80, 3))
 
     assert path.stat().st_size > 2 * 5000
-    assert len(read_without_weights(path).graph.node) == 9
+    assert read_without_weights(path) == without_data(onnx.load(path))
 
 
 def test_damaged_shapes_of_an_operator_that_is_not_known_are_refused(tmp_path: Path) -> None:

@@ -181,13 +181,14 @@ def _counted(message: Any) -> Mapping[int, Any]:
     """Numbers of the fields of a message (by its descriptor) to the message in them, or to the bytes that count as a field."""
     found: dict[int, Any] = {}
     for each in message.fields:
-        in_tensor = message.name == "TensorProto"
         if each.message_type is not None:
             found[each.number] = each.message_type
-        elif each.cpp_type not in (each.CPPTYPE_STRING, each.CPPTYPE_FLOAT, each.CPPTYPE_DOUBLE) or not (
-            in_tensor or each.cpp_type == each.CPPTYPE_STRING
-        ):
-            found[each.number] = _TENSOR_NUMBERS_BYTES if in_tensor else _NUMBERS_BYTES
+        elif each.cpp_type == each.CPPTYPE_STRING:  # texts and raw data
+            continue
+        elif message.name != "TensorProto":
+            found[each.number] = _NUMBERS_BYTES
+        elif each.cpp_type not in (each.CPPTYPE_FLOAT, each.CPPTYPE_DOUBLE):  # which take no more than in the file
+            found[each.number] = _TENSOR_NUMBERS_BYTES
     return found
 
 

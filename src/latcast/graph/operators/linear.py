@@ -44,8 +44,6 @@ def window_output(
 ) -> tuple[int, ...]:
     """Output sizes of a sliding window (ONNX Conv, MaxPool)."""
     rank = len(sizes)
-    if len(kernel) != rank:
-        raise view.fail(f"a window of {len(kernel)} sizes does not fit {rank} axes")
     strides = _of_axes(view, "strides", rank, 1)
     dilations = _of_axes(view, "dilations", rank, 1)
     pads = spatial_pads(view, sizes, kernel, strides, dilations)

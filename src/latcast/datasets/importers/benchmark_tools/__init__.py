@@ -34,7 +34,7 @@ HEADER = "# latcast"
 
 _SETTING = re.compile(r"\b(\w+)=(\S*)")
 
-MOST_LINES = 200_000
+MOST_LINES = 100_000
 """Of one file: a run prints at most some thousand."""
 
 MOST_CHARACTERS = 10_000

@@ -38,13 +38,13 @@ class NetworkNames:
         Raises:
             DatasetError: None is known by that name.
         """
-        names = _names(reader, section, timing)
         key = (reader.name, str(section.file), section.header.get("network", ""), timing.network or "")
         if key not in self._references:
-            self._references[key] = self._found(reader, section, timing, names)
+            self._references[key] = self._found(reader, section, timing)
         return self._references[key]
 
-    def _found(self, reader: ToolReader, section: Section, timing: Timing, names: Sequence[str]) -> Reference:
+    def _found(self, reader: ToolReader, section: Section, timing: Timing) -> Reference:
+        names = _names(reader, section, timing)
         if self.kit is not None:
             known = self.kit.references
             found = next((known[name] for name in names if name in known), None)
