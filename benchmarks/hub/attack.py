@@ -270,7 +270,7 @@ def _poisoning(
             for who in [*range(honest), *rng.permutation(honest + fakes)] if trusted else rng.permutation(honest + fakes):
                 records = found.records(index, range(half), votes[who], day=1 + int(who) % 28)
                 answer = _send(database, f"contributor {who}", records, model, trusted if who < honest else None)
-                held += who >= honest and not answer["accepted"]
+                held += int(who >= honest and not answer["accepted"])
             page = HubReader(database, served).device_page(platform, model.predict)
         truth = dict(zip((each.key for each in found.references), found.latency_ms[index].tolist(), strict=True))
         medians = {

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import String, Table, func, insert, select, text
+from sqlalchemy import JSON, String, Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from latcast.datasets.rows import MeasurementRow, PlatformRow, ReferenceRow, stored_measurement, stored_reference
@@ -183,7 +183,7 @@ def _value(value: Any, table: Table, name: str) -> Any:
     if name not in table.columns:
         raise HubError(f"the backup has a column '{name}' in {table.name}, which this latcast does not know; update latcast")
     column = table.columns[name]
-    kind = column.type.python_type
+    kind = dict if isinstance(column.type, JSON) else column.type.python_type
     if kind is bytes and isinstance(value, dict) and isinstance(value.get("base64"), str):
         try:
             return base64.b64decode(value["base64"], validate=True)

@@ -217,9 +217,8 @@ async def unpacked(request: Request, most_bytes: int, advice: str) -> AsyncItera
             if size > most_bytes:
                 raise TooLargeError(f"more than {most_bytes} bytes uncompressed; {advice}")
             if size > densest:
-                raise TooLargeError(
-                    f"{size} bytes packed into {packed_bytes}, expected {MOST_RATIO} times as much at most; {advice}"
-                )
+                found = f"{size} bytes packed into {packed_bytes}"
+                raise TooLargeError(f"{found}, expected at most {MOST_RATIO} times as much; {advice}")
             yield portion
     except zlib.error as problem:
         raise UnreadableBodyError(f"not gzip as its header says ({problem})") from problem
