@@ -14,6 +14,7 @@ NUMERICS ?= tests/predictors tests/devices tests/report tests/cli/test_advise.py
 # OpenBLAS's kernels that they run with. A processor must be able to execute them, or the process dies: Prescott (SSE3) and
 # Nehalem (SSE4.2) run wherever numpy does, Haswell needs AVX2.
 BLAS_KERNELS ?= Prescott $(if $(shell grep -lw avx2 /proc/cpuinfo 2>/dev/null),Haswell,Nehalem)
+CYCLONEDX := cyclonedx-bom==7.5.0
 # The only version that `make constraints` fixes beforehand: a free choice may bring gigabytes of GPU libraries.
 TORCH ?= 2.13.0
 
@@ -30,7 +31,7 @@ PINNED := pyproject.toml constraints.txt
 TORCHVISION := .ci/torchvision_on_cpu.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-numerics lint docs test-matrix mutate bench bench-peer constraints clean
+.PHONY: help demo test test-all test-numerics lint docs test-matrix mutate bench bench-peer constraints sbom clean
 # Two targets at once would install into the same environment.
 .NOTPARALLEL:
 
@@ -45,7 +46,8 @@ help:
 	@echo "make mutate         plants random faults and counts those that the tests notice (hours)"
 	@echo "make bench          the benchmarks"
 	@echo "make bench-peer     nn-meter and latcast on the same ONNX files"
-	@echo "make constraints    resolve all dependencies anew and rewrite constraints.txt"
+	@echo "make constraints    resolve all dependencies anew and rewrite constraints.txt and deploy/requirements.txt"
+	@echo "make sbom           what the image of a hub holds, as CycloneDX in build/sbom.json"
 	@echo "make clean          remove .venv, caches and build outputs"
 
 $(CREATED):
@@ -119,6 +121,20 @@ constraints: $(CREATED)
 		-c $(VENV)/beforehand.txt --report $(VENV)/resolution.json ".[all,dev,docs]"
 	@$(BIN)/python .ci/pin.py < $(VENV)/resolution.json > $(VENV)/constraints.txt
 	@mv $(VENV)/constraints.txt constraints.txt
+	@$(MAKE) --no-print-directory deploy/requirements.txt
+
+# What the image of a hub installs, with hashes; hatchling builds latcast in it. An editable install and a CPU build of PyTorch have no
+# hash to check, so constraints.txt has none.
+.PHONY: deploy/requirements.txt
+deploy/requirements.txt:
+	@echo hatchling | $(UV) pip compile -q --extra server -c constraints.txt --generate-hashes --no-annotate \
+		--python-version 3.12 --custom-compile-command "make constraints" -o $@ pyproject.toml -
+
+sbom:
+	@mkdir -p build
+	@$(UV) tool run -q --from $(CYCLONEDX) cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+		-o build/sbom.json deploy/requirements.txt
+	@echo build/sbom.json
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mutation .mypy_cache .pytest_cache .ruff_cache

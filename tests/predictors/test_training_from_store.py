@@ -48,10 +48,13 @@ def networks_of_three_lineages(times: float = 1.0) -> TrainingData:
     return TrainingData(networks=tuple(map(NetworkSample, references, kernels, latency_ms.tolist())))
 
 
+FIRE = "1x1 + wide"
+
+
 def test_a_lineage_is_judged_by_what_was_learned_without_it() -> None:
     """Ten and thirty times as long as the other lineages say: predicted is a tenth or so, and exactly a third of that part."""
     tenth, thirtieth = (
-        trained_with_card(networks_of_three_lineages(times), PLATFORM, RULES, learn_from="networks").card["lineages"]["1x1 + wide"]
+        trained_with_card(networks_of_three_lineages(times), PLATFORM, RULES, learn_from="networks").card["lineages"][FIRE]
         for times in (10.0, 30.0)
     )
 

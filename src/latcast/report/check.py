@@ -170,7 +170,7 @@ class CheckReport:
         """JUnit XML, a test case a check, and one a model that was refused."""
         failed = sum(not each.passed for each in self.checks)
         counts = {"tests": len(self.checks) + len(self.refused), "failures": failed, "errors": len(self.refused)}
-        suite = ElementTree.Element("testsuite", name="latcast", **{name: str(count) for name, count in counts.items()})
+        suite = ElementTree.Element("testsuite", {"name": "latcast", **{name: str(count) for name, count in counts.items()}})
         for each in self.checks:
             name = " ".join(filter(None, [each.kind, "on", each.platform, f"({each.tier})" if each.tier else ""]))
             case = ElementTree.SubElement(suite, "testcase", classname=_xml(each.model), name=_xml(name))
