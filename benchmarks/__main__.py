@@ -61,6 +61,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=False, help=__doc__)
 app.add_typer(platforms_command.app, name="platforms")
 
 Cpu = Annotated[int | None, typer.Option(help="CPU to pin to; the last one by default.")]
+Cap = Annotated[str, typer.Option(help="Newest instruction set that all processes see: sse42, avx, avx2 or avx512; empty: all.")]
 Minutes = Annotated[float, typer.Option(help="Budget of the profile that is judged.", min=0.1)]
 
 
@@ -116,6 +117,7 @@ def outsiders(
     threads: Annotated[
         int, typer.Option(help="Threads of one inference; several want a machine with nothing else to do.", min=1)
     ] = 1,
+    cap: Cap = "",
     minutes: Minutes = 5.0,
     processes: Annotated[int, typer.Option(help="Passes over the networks, a process each.", min=1)] = LABEL_PROCESSES,
     rounds: Annotated[int, typer.Option(help="Rounds in each pass.", min=1)] = LABEL_ROUNDS,
@@ -130,7 +132,7 @@ def outsiders(
     """
     from benchmarks import outsiders as judged
 
-    bench, first = (judged.outsiders_bench(runtime, precision, cpu, each, threads) for each in (seed, 0))
+    bench, first = (judged.outsiders_bench(runtime, precision, cpu, each, threads, cap) for each in (seed, 0))
     labels_of, networks = first, judged.outsiders()
     if third:
         labels_of, networks = judged.third_bench(first), tuple(map(reference_of, judged.THIRD_NAMES))

@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.isa_caps import capped_variables
 from latcast.datasets.store import Store
 from latcast.errors import MeasurementError
 from latcast.graph.operators import graph_macs
@@ -65,11 +66,24 @@ class Bench:
     cpu: int | None = None
     suffix: str = ""
     threads: int = 1
+    cap: str = ""
+    """Newest instruction set that its processes see, one of :data:`benchmarks.isa_caps.CAPS`; empty: all."""
 
     @property
     def name(self) -> str:
         threads = f"-{self.threads}threads" if self.threads > 1 else ""
-        return f"{self.runtime}-{self.precision}{threads}{self.suffix}"
+        cap = f"-{self.cap}" if self.cap else ""
+        return f"{self.runtime}-{self.precision}{threads}{cap}{self.suffix}"
+
+    @property
+    def unit(self) -> str:
+        """As in platform ids: ``cpu1``, ``cpu1+avx2``."""
+        return "+".join([f"cpu{self.threads}", *([self.cap] if self.cap else [])])
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What its processes have in their environment beside what is there anyway."""
+        return capped_variables(self.cap) if self.cap else {}
 
     @property
     def results_name(self) -> str:
@@ -82,7 +96,7 @@ class Bench:
         from latcast.cli.options import worker_settings
 
         cpus = "" if self.cpu is None else str(self.cpu)
-        return worker_settings(self.runtime, precision=self.precision, cpus=cpus, threads=self.threads)
+        return replace(worker_settings(self.runtime, precision=self.precision, cpus=cpus, unit=self.unit), variables=self.variables)
 
     @property
     def folder(self) -> Path:
@@ -118,7 +132,7 @@ class Bench:
         """
         self.home.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "latcast", *arguments, "--json"]
-        environment = {**os.environ, "LATCAST_HOME": str(self.home.absolute())}
+        environment = {**os.environ, **self.variables, "LATCAST_HOME": str(self.home.absolute())}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             raise MeasurementError(f"latcast {' '.join(arguments)} ended with {done.returncode}")
@@ -181,8 +195,8 @@ def take_profile(bench: Bench, minutes: float, seed: int = 0) -> dict[str, Any]:
     arguments = ["profile", "--runtime", bench.runtime, "--precision", bench.precision, "--budget", f"{minutes:g}"]
     if seed:
         arguments += ["--seed", str(seed)]
-    if bench.threads > 1:
-        arguments += ["--threads", str(bench.threads)]
+    if bench.unit != "cpu1":
+        arguments += ["--unit", bench.unit]
     if bench.cpu is not None:
         arguments += ["--cpus", str(bench.cpu)]
     start = time.monotonic()

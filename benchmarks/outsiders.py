@@ -87,9 +87,9 @@ def half_of(name: str) -> str:
     return HALVES[zlib.crc32(name.encode()) % 2]
 
 
-def outsiders_bench(runtime: str, precision: str, cpu: int | None, seed: int, threads: int = 1) -> Bench:
+def outsiders_bench(runtime: str, precision: str, cpu: int | None, seed: int, threads: int = 1, cap: str = "") -> Bench:
     """Where its measurements are; every seed is a profile of its own, all are judged on the same labels."""
-    return Bench(runtime, precision, cpu, f"-outsiders{f'-{seed}' if seed else ''}", threads)
+    return Bench(runtime, precision, cpu, f"-outsiders{f'-{seed}' if seed else ''}", threads, cap)
 
 
 def judge_outsiders(bench: Bench, labels_of: Bench) -> dict[str, Any]:

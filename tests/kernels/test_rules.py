@@ -20,6 +20,7 @@ from latcast.kernels.rules import (
     ANY_CLASS,
     RULES_SCHEMA,
     FusionRules,
+    instruction_set,
     load_rules,
     platform_rules,
     rules_for,
@@ -178,6 +179,11 @@ def test_core_sets_are_processors_and_qualifiers_do_not_count(unit: str, kind: s
         ("local/ncnn-1.0/cpu4/int8", "ncnn", ""),
         ("local/ncnn-1.0/cpu4/fp32", "ncnn-cpu-fp32", "ncnn"),
         ("local/openvino-2026.4/cpu1/fp32", "openvino-cpu-fp32", "openvino"),
+        ("local/openvino-2026.4/cpu1+avx512/fp32", "openvino-cpu-fp32", "openvino"),
+        ("local/openvino-2026.4/cpu1+avx2/fp32", "openvino-cpu-avx2-fp32", ""),
+        ("local/openvino-2026.4/cpu1+sse42/fp32", "openvino-cpu-avx2-fp32", ""),
+        ("local/openvino-2026.4/cpu1+avx2/int8", "openvino-int8", ""),
+        ("local/onnxruntime-1.31/cpu1+avx2/fp32", "onnxruntime", ""),
         ("local/openvino-2026.4/cpu1/int8", "openvino-int8", ""),
         ("local/openvino-2026.4/gpu/fp32", "openvino", ""),
     ],
@@ -186,6 +192,31 @@ def test_a_platform_gets_the_most_special_rules_and_the_selection_of_its_gpu(pla
     found = platform_rules(Platform.parse(platform))
 
     assert found == replace(load_rules(file), selection=selection)
+
+
+@pytest.mark.parametrize(
+    ("unit", "flags", "known"),
+    [
+        ("cpu1", "sse4_2 avx avx2 fma avx512f avx512bw avx512dq avx512vl", "avx512"),
+        ("cpu1", "sse4_2 avx avx2 fma avx512f", "avx2"),
+        ("cpu1", "sse4_2 avx avx2", "avx"),
+        ("cpu1+avx", "sse4_2 avx avx2 fma", "avx"),
+        ("cpu1+b8", "sse4_2", "sse42"),
+        ("cpu4", "neon asimd", ""),
+        ("cpu4", "", ""),
+    ],
+)
+def test_the_newest_instruction_set_follows_from_the_processors_flags_unless_the_unit_caps_it(
+    unit: str, flags: str, known: str
+) -> None:
+    assert instruction_set(unit, flags) == known
+
+
+def test_a_processor_of_which_nothing_is_known_gets_the_rules_of_one_with_avx512() -> None:
+    known = "sse4_2 avx avx2 fma avx512f avx512bw avx512dq avx512vl"
+
+    assert rules_for("openvino", "fp32") == rules_for("openvino", "fp32", cpu_flags=known)
+    assert rules_for("openvino", "fp32") != rules_for("openvino", "fp32", cpu_flags="avx2 fma")
 
 
 def test_the_gpu_family_of_a_new_device_can_be_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from latcast.predictors.analytical import term_values
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
 from latcast.predictors.intervals import Interval
 from latcast.predictors.samples import KernelObservation, NetworkSample, TrainingData
-from latcast.predictors.training_from_store import _what, trained_with_card, with_gpu_of
+from latcast.predictors.training_from_store import _what, rules_of_host, trained_with_card
 from latcast.records import Platform
 from latcast.spaces import SPACES, build
 
@@ -103,9 +105,28 @@ def test_a_measured_device_says_by_its_driver_which_gpu_it_has() -> None:
     platform = Platform.parse("somephone/tflite-2.10/gpu/fp16")
     assumed = platform_rules(platform)
     said = {"device": {"gpu": "Qualcomm,_Adreno_(TM)_640,_OpenGL_ES_3.2_V@0502.0"}}
-    assert with_gpu_of(said, platform, assumed).selection == "tflite_gpu:adreno6xx"
-    assert with_gpu_of(said, platform, assumed).assumed == ""
-    assert with_gpu_of({"host": {"gpu": "unheard of"}}, platform, assumed) == assumed
-    assert with_gpu_of({}, platform, assumed) == assumed
+    assert rules_of_host(said, platform, assumed).selection == "tflite_gpu:adreno6xx"
+    assert rules_of_host(said, platform, assumed).assumed == ""
+    assert rules_of_host({"host": {"gpu": "unheard of"}}, platform, assumed) == assumed
+    assert rules_of_host({}, platform, assumed) == assumed
     known = platform_rules(Platform.parse("s10/tflite-2.10/gpu/fp16"))
-    assert with_gpu_of(said, platform, known) == known
+    assert rules_of_host(said, platform, known) == known
+
+
+OPENVINO = Platform.parse("local/openvino-2026.4/cpu1/fp32")
+AVX2 = {"host": {"cpu": {"flags": "fpu sse4_2 avx fma avx2"}}}
+
+
+def test_rules_of_a_processor_are_those_of_its_instruction_set() -> None:
+    shipped = platform_rules(OPENVINO)
+
+    assert shipped.selection == "openvino"
+    assert rules_of_host(AVX2, OPENVINO, shipped) == platform_rules(OPENVINO, cpu_flags="avx2 fma avx sse4_2")
+    assert rules_of_host(AVX2, OPENVINO, shipped).selection == ""
+    assert rules_of_host({"host": {"cpu": {"flags": ""}}}, OPENVINO, shipped) == shipped
+
+
+def test_rules_that_a_user_gave_stay_whatever_the_processor() -> None:
+    given = replace(platform_rules(OPENVINO), version="own")
+
+    assert rules_of_host(AVX2, OPENVINO, given) == given

@@ -42,7 +42,7 @@ from latcast.predictors.training_from_store import (
     calibrated,
     collect_stored,
     environment_of,
-    with_gpu_of,
+    rules_of_host,
 )
 from latcast.records import Platform
 
@@ -190,7 +190,7 @@ def adapt_stored(
 
     start = time.monotonic()
     environment = environment_of(store, platform)
-    known_rules = with_gpu_of(environment, platform, chosen_rules(rules, platform))
+    known_rules = rules_of_host(environment, platform, chosen_rules(rules, platform))
     others = pool.without(lambda each: each == platform)
     rounds = fitting_rounds(known_rules, others, by=by, seed=seed)
     predictor = transferred_predictor(collect_stored(store, platform, known_rules), platform, known_rules, rounds, seed=seed)

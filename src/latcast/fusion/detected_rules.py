@@ -17,9 +17,11 @@ from latcast.fusion.score import Score, score
 from latcast.fusion.stopwatch import WorkerStopwatch
 from latcast.fusion.test_cases import Setting, tested_operators
 from latcast.kernels.rules import FusionRules, load_rules, platform_rules, rules_for
+from latcast.measure.environment import cpu_description
 from latcast.measure.remote import open_measurer
 from latcast.measure.settings import WorkerSettings
 from latcast.measure.single import opened_platform
+from latcast.measure.wires import runs_here
 from latcast.records import Platform
 from latcast.spaces.operator_pairs import WALL
 
@@ -107,7 +109,8 @@ def chosen_rules(source: FusionRules | str | None, of: Platform | WorkerSettings
         if of.unit_kind == "gpu":
             # Which kernels a GPU selects depends on the device, which may name itself.
             return platform_rules(opened_platform(of))
-        return rules_for(of.runtime, of.precision, of.unit_name)
+        flags = cpu_description()["flags"] if runs_here(of.address) else ""
+        return rules_for(of.runtime, of.precision, of.unit_name, cpu_flags=flags)
     if source == DETECTED:
         return detected_rules(of if isinstance(of, Platform) else opened_platform(of))
     return load_rules(source)

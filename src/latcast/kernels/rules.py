@@ -263,12 +263,37 @@ def unit_kind(unit: str) -> str:
     return Unit.parse(unit).kind
 
 
-def rules_for(runtime: str, precision: str, unit: str = "cpu1", device: str = "", gpu_family: str = "") -> FusionRules:
+INSTRUCTION_SETS: Mapping[str, frozenset[str]] = {
+    "avx512": frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"}), "avx2": frozenset({"avx2", "fma"}),
+    "avx": frozenset({"avx"}), "sse42": frozenset({"sse4_2"}),
+}  # fmt: skip
+"""Of x86-64, the newest first, as a unit's qualifier names them: to the flags of a CPU that has them, as Linux prints them."""
+
+
+def instruction_set(unit: str, cpu_flags: str = "") -> str:
+    """The newest instruction set that a runtime uses on a CPU; empty where nothing tells.
+
+    Args:
+        unit: As in platform ids; a qualifier says that a process saw no newer one (``cpu1+avx2``).
+        cpu_flags: What the CPU has, with spaces between.
+
+    Example:
+        >>> from latcast.kernels.rules import instruction_set
+        >>> instruction_set("cpu1", "sse4_2 avx avx2 fma"), instruction_set("cpu1+avx", "sse4_2 avx avx2 fma")
+        ('avx2', 'avx')
+    """
+    capped = next((name for name in INSTRUCTION_SETS if name in Unit.parse(unit).qualifiers), "")
+    return capped or next((name for name, needed in INSTRUCTION_SETS.items() if needed <= set(cpu_flags.split())), "")
+
+
+def rules_for(
+    runtime: str, precision: str, unit: str = "cpu1", device: str = "", gpu_family: str = "", cpu_flags: str = ""
+) -> FusionRules:
     """Shipped rules of a runtime: the most special file that there is.
 
-    Files are looked for by runtime, kind of unit, GPU family and precision, from ``tflite-gpu-apple-fp16`` over
-    ``tflite-gpu``, ``tflite-int8`` to ``tflite``. Where a file names a backend whose kernel selection depends on the GPU
-    family, that family is filled in.
+    Files are looked for by runtime, kind of unit, GPU family or instruction set, and precision, from ``tflite-gpu-apple-fp16``
+    over ``tflite-gpu``, ``tflite-int8`` to ``tflite``, or from ``openvino-cpu-avx2-fp32``. Where a file names a backend whose
+    kernel selection depends on the GPU family, that family is filled in.
 
     Args:
         runtime: Its name in platform ids.
@@ -276,6 +301,7 @@ def rules_for(runtime: str, precision: str, unit: str = "cpu1", device: str = ""
         unit: As in platform ids.
         device: As in platform ids; tells the family of a GPU.
         gpu_family: The family of the GPU, for a device that latcast does not know.
+        cpu_flags: What the CPU has, as :func:`instruction_set` takes them; without them a CPU is taken for one with AVX-512.
 
     Returns:
         The rules. Where they depend on the GPU's family, and nothing tells it, those of most GPUs, with ``assumed`` set.
@@ -286,6 +312,11 @@ def rules_for(runtime: str, precision: str, unit: str = "cpu1", device: str = ""
     kind = unit_kind(unit)
     special = f"{_SAME_DELEGATE.get((runtime, kind), runtime)}-{kind}"
     names = [f"{special}-{precision}", special, f"{runtime}-{precision}"]
+    known = instruction_set(unit, cpu_flags) if kind == "cpu" else ""
+    if known:
+        # Rules for an instruction set count for older ones too, unless these have their own: from the CPU's own to the newest.
+        newer = reversed(list(INSTRUCTION_SETS)[: list(INSTRUCTION_SETS).index(known) + 1])
+        names = [*(f"{special}-{each}-{precision}" for each in newer), *names]
     family, assumed = None, ""
     if special in shipped_rules() and load_rules(special).selection:
         family = family_named(gpu_family) if gpu_family else family_of_device(device)
@@ -307,6 +338,6 @@ _SAME_DELEGATE = {("litert", "gpu"): "tflite"}
 """Runtimes whose delegate is another's, whose rules count."""
 
 
-def platform_rules(platform: Platform, gpu_family: str = "") -> FusionRules:
+def platform_rules(platform: Platform, gpu_family: str = "", cpu_flags: str = "") -> FusionRules:
     """Shipped rules of a platform; see :func:`rules_for`."""
-    return rules_for(platform.runtime, platform.precision, platform.unit, platform.device, gpu_family)
+    return rules_for(platform.runtime, platform.precision, platform.unit, platform.device, gpu_family, cpu_flags)

@@ -262,7 +262,8 @@ def select_openvino(kernel_type: str, columns: Columns, thresholds: Thresholds) 
     """OpenVINO in fp32 on CPUs with AVX-512: narrow groups directly (``jit_avx512``), all other groups as products of blocks.
 
     oneDNN's ``brgconv`` refuses groups of no more input channels than a vector holds. That told what ran of each of the 845
-    grouped convolutions of two profiles and 31 published networks. What else it runs as follows from type and filter.
+    grouped convolutions of two profiles and 31 published networks. What else it runs as follows from type and filter. On CPUs
+    with AVX2 alone all groups run as products of blocks: their rules have no selection.
     """
     c = columns
     if kernel_type != "grouped_conv":

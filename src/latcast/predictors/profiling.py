@@ -26,7 +26,7 @@ from latcast.predictors.platform_predictor import PlatformPredictor
 from latcast.predictors.samples import TrainingData
 from latcast.predictors.stopping import Lookout, Outlook
 from latcast.predictors.training import chosen_model, fit_once
-from latcast.predictors.training_from_store import collect_stored, environment_of, trained_with_card
+from latcast.predictors.training_from_store import collect_stored, environment_of, rules_of_host, trained_with_card
 from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build, size
 from latcast.spaces.published_segments import NAME as SEGMENTS
@@ -457,15 +457,21 @@ def profile(
         watch(Stage("training", 1.0))
         platform = reports[0].platform
         failures = {name: error for report in reports for name, error in report.failures.items()}
+        environment = environment_of(store, platform)
+        singles = None if rounds is None else rounds.singles
+        host_rules = rules_of_host(environment, platform, rules)
+        if host_rules != rules:
+            # A machine elsewhere has now said what it is, and kernels were found as on another.
+            rules, singles, kernels = host_rules, None, {}
         data = collect_stored(
             store, platform, rules, build=lambda reference: graphs.pop(reference.key, None) or build(reference),
-            singles=None if rounds is None else rounds.singles, known=kernels,
+            singles=singles, known=kernels,
         )  # fmt: skip
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
             raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
         predictor = trained_with_card(data, platform, rules, learn_from=learn_from, model=model, seed=seed,
-                                      seconds=time.monotonic() - start, environment=environment_of(store, platform))  # fmt: skip
+                                      seconds=time.monotonic() - start, environment=environment)  # fmt: skip
         if rounds is not None:
             predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
         kept = keep_bundle(predictor, output, replace=replace)

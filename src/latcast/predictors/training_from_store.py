@@ -119,7 +119,7 @@ def train(
     with opened(store) as kept:
         chosen = only_platform(kept, None if platform is None else str(platform))
         environment = environment_of(kept, chosen)
-        known_rules = with_gpu_of(environment, chosen, chosen_rules(rules, chosen))
+        known_rules = rules_of_host(environment, chosen, chosen_rules(rules, chosen))
         data = collect_stored(kept, chosen, known_rules)
     groups = {name for sample in data.networks for name in _names_of(sample)}
     unknown = sorted(set(leave_out) - groups)
@@ -136,11 +136,22 @@ def train(
     return predictor.with_card({**predictor.card, **further})
 
 
-def with_gpu_of(environment: Mapping[str, Any], platform: Platform, rules: FusionRules) -> FusionRules:
-    """Rules that assume a GPU, as those of the one that the measured device said it has: what its driver calls it."""
-    parts = (environment.get("host"), environment.get("device"))
-    said = next((str(part["gpu"]) for part in parts if isinstance(part, Mapping) and part.get("gpu")), "")
-    return platform_rules(platform, said) if rules.assumed and said and family_in(said) is not None else rules
+def rules_of_host(environment: Mapping[str, Any], platform: Platform, rules: FusionRules) -> FusionRules:
+    """Shipped rules of a platform, as those of the machine that was measured.
+
+    Rules that assume a GPU become those of the one that the driver names; rules of a CPU those of its instruction set.
+
+    Args:
+        environment: Of a measurement.
+        platform: Measured.
+        rules: Others than the shipped ones stay.
+    """
+    parts = [part for name in ("host", "device") if isinstance(part := environment.get(name), Mapping)]
+    gpu = next((str(part["gpu"]) for part in parts if part.get("gpu")), "")
+    if rules.assumed:
+        return platform_rules(platform, gpu) if gpu and family_in(gpu) is not None else rules
+    flags = next((str(cpu["flags"]) for part in parts if isinstance(cpu := part.get("cpu"), Mapping) and cpu.get("flags")), "")
+    return platform_rules(platform, cpu_flags=flags) if flags and rules == platform_rules(platform) else rules
 
 
 def _names_of(sample: NetworkSample) -> set[str]:
