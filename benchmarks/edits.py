@@ -206,7 +206,7 @@ def edits_table(found: Mapping[str, Any]) -> str:
     said = (
         f"{half['fail_above']} is the default, and what one half of the edits chooses; on the other half it finds "
         f"{half['found']:.0f} % at {half['false_alarms']:.1f} % false alarms. "
-        f"{first['interval_coverage']:.0f} % of all growths lie in their 90 % interval; the label error is "
-        f"{first['label_error']:.1f} %."
+        f"{first['interval_coverage']:.0f} % of all growths lie in their 90 % interval; "
+        f"the label error is {first['label_error']:.1f} %."
     )
     return f"{markdown_table(head, rows)}\n\n{said}"

@@ -67,15 +67,12 @@ def test_a_figure_in_a_sentence_is_made_anew() -> None:
 def test_a_table_that_was_made_once_says_when_and_by_what(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(documents, "RESULTS", tmp_path)
     (tmp_path / "printed").mkdir()
-    document = {
-        "date": "2026-11-22T10:00:00+00:00",
-        "command": "python -m papers x",
-        "data": {"head": ["a|b"], "rows": [["c|d"]]},
-    }
+    data = {"head": ["a"], "rows": [["c|d"]]}
+    document = {"date": "2026-11-22T10:00:00+00:00", "command": "python -m papers x", "data": data}
     (tmp_path / "printed" / "x.json").write_text(json.dumps(document))
 
     assert documents.table("printed/x").splitlines() == [
-        "| a|b |", "|---|", "| c\\|d |", "", "As of 2026-11-22, made with `python -m papers x`.",
+        "| a |", "|---|", "| c\\|d |", "", "As of 2026-11-22, made with `python -m papers x`.",
     ]  # fmt: skip
 
 

@@ -228,7 +228,7 @@ def kit(
         folder, unpacking = Path(output.stem), f"Unpack it (unzip {output}). "
     print(
         f"\n{unpacking}Put the tools into {folder / 'tools'} (its README.md says where they come from), then:\n\n"
-        f"    sh {folder / 'android.sh'} --threads 1                      on an Android phone, over adb\n"
+        f"    sh {folder / 'android.sh'} --threads 1      on an Android phone, over adb (not tried on a real phone)\n"
         f"    sh {folder / 'measure.sh'} --device rpi5 --threads 1        on this or another computer\n\n"
         "Each ends with the command that adds the device from what it measured:\n\n"
         f"    latcast device add rpi5 --unit cpu1 --runtime tflite-2.17 --precision {precision} --measured {folder} -o rpi5.zip\n"

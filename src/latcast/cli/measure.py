@@ -34,7 +34,10 @@ def command(
     library_path: options.LibraryPath = None,
     trust: options.Trust = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
-    energy: Annotated[bool, Option("--energy", help="Also the energy of the processor's packages, where it is counted.")] = False,
+    energy: Annotated[
+        bool,
+        Option("--energy", help="Also the energy of the processor's packages, where it is counted; not tried on real hardware."),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """The real latency, here or on a device, as it is when the host is quiet, with the raw figure beside it.

@@ -124,7 +124,8 @@ ComputeUnit = Annotated[
     str,
     Option(
         "--unit",
-        help="What computes: gpu, npu, or a set of cores such as 2large, with as many threads. [default: a CPU's --threads]",
+        help="What computes: gpu, npu, or a set of cores such as 2large, with as many threads. GPUs and NPUs under onnxruntime, "
+        "mnn and openvino were not tried on real hardware. [default: a CPU's --threads]",
         metavar="UNIT",
         show_default=False,
     ),
