@@ -47,6 +47,15 @@ def test_json_that_no_reader_expects_is_refused(text: str, reason: str) -> None:
         parse_json(text, "x", error=DatasetError)
 
 
+@pytest.mark.parametrize("portion", ["[],", "{},", "1,"])
+def test_json_of_too_many_values_is_not_parsed(portion: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_VALUES", 1000)
+
+    with pytest.raises(DatasetError, match="found more than 1,000 values"):
+        parse_json(f"[{portion * 1000}1]", "x", error=DatasetError)
+    assert len(parse_json(f"[{portion * 400}1]", "x", error=DatasetError)) == 401
+
+
 def test_json_at_the_limits_is_read() -> None:
     value = [9223372036854775807, -1.5e308, "\U0001f600", None]
 

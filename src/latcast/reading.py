@@ -45,6 +45,9 @@ MOST_RATIO, FREE_BYTES = 100, 16_000_000
 """A gzip that is larger unpacked than this many bytes must not be more than so many times as large as packed: measurements are
 25 times at most, zeros a thousand."""
 
+MOST_VALUES = 8_000_000
+"""Of a JSON text: brackets, braces and commas in it. Two characters become a list of 56 bytes."""
+
 MOST_DEPTH = 40
 """Of lists and objects within each other."""
 
@@ -130,6 +133,8 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        if sum(map(text.count, "[{,")) > MOST_VALUES:
+            raise error(f"{place}: found more than {MOST_VALUES:,} values, expected at most that")
         found = json.loads(text, parse_constant=_constant, parse_int=_integer, parse_float=_float)
         if "\\ud" in text or "\\uD" in text:
             # Half a character cannot be stored or printed.

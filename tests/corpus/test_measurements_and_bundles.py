@@ -25,7 +25,7 @@ def of_measurements(file: Path, folder: Path) -> Sequence[Sequence[str]]:
     return [
         ["evaluate", PLATFORM, str(file)],
         ["train", str(file), "--learn-from", "networks", "-o", str(folder / "bundle")],
-        ["hub", "share", str(file), "--to", "http://127.0.0.1:9", "--dry-run", "--device", "phone"],
+        ["share", str(file), "--to", "http://127.0.0.1:9", "--dry-run", "--device", "phone"],
     ]
 
 

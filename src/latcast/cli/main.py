@@ -107,7 +107,7 @@ def run(arguments: Sequence[str] | None = None, main: Callable[[], Any] = _main,
     """
     _open_closed_streams()
     output, messages = WatchedStream(sys.stdout), WatchedStream(sys.stderr, raising=False)
-    with redirect_stderr(messages):  # type: ignore[type-var]
+    with redirect_stderr(messages):
         code = _run(arguments, main, program, output)
         lost = output.give_up()
         if lost is not None and lost.errno != EPIPE:  # a pipe whose reader had enough needs no word

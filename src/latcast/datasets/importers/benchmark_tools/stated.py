@@ -78,9 +78,9 @@ def _cells(section: Section, line: Line) -> list[str]:
 
 def _members(section: Section, line: Line) -> list[str]:
     try:
-        found = parse_json(line.text, "a line", error=DatasetError)
+        found = parse_json(line.text, "its text", error=DatasetError)
     except DatasetError as problem:
-        raise section.refused(str(problem), line) from problem
+        raise section.refused(f"not a line of JSON: {problem}", line) from problem
     if not isinstance(found, dict) or set(found) != set(HEADER):
         raise section.refused(f"found {line.text.strip()[:60]}; expected an object of model and latency_ms", line)
     return [str(found[name]).strip() for name in HEADER]
