@@ -205,7 +205,7 @@ class Poisoning:
     Attributes:
         name: Who they are.
         honest, fakes: Contributors.
-        held: Fakes of whom nothing was believed.
+        held: Fakes of whom nothing was believed, over all platforms.
         median_factor, shown_factor: Median over networks of a figure by its truth: of the median over contributors, and as shown.
         median_coverage, shown_coverage: Percent of the platform's other networks whose truth lies in the 90 % interval that is
             predicted from the median over contributors, and as shown.
