@@ -96,7 +96,8 @@ class Bench:
         from latcast.cli.options import worker_settings
 
         cpus = "" if self.cpu is None else str(self.cpu)
-        return replace(worker_settings(self.runtime, precision=self.precision, cpus=cpus, unit=self.unit), variables=self.variables)
+        settings = worker_settings(self.runtime, precision=self.precision, cpus=cpus, unit=self.unit)
+        return replace(settings, variables=self.variables)
 
     @property
     def folder(self) -> Path:
