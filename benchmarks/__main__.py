@@ -2,10 +2,11 @@
 
 accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
 outsiders RUNTIME  the same on 60 networks drawn from timm, torchvision and transformers, after a profile of five minutes
+instruction-sets RUNTIME  the same under an older CPUID (outsiders --cap avx2) beside all instructions
 budgets RUNTIME      what the first minutes of that profile would have given
 levels RUNTIME       how far the processes that took its labels lie apart; --processes 4 takes them once more, hours later
 coverage RUNTIME   share of timm's networks whose kernels that profile knows
-agreement RUNTIME  fusion rules beside what the runtime executed of that profile's networks
+agreement RUNTIME  fusion rules beside what the runtime executed of that profile's networks; --cap avx2: under an older CPUID
 covering           segments of published networks that profiles begin with, chosen anew for what they cover
 table RUNTIME      judge again from what was measured
 learn-from RUNTIME what to learn from, at five minutes of measuring each, judged on the same networks
@@ -132,10 +133,20 @@ def outsiders(
         if count == 2 or processes == 1:
             take_profile(bench, minutes, seed)
         take_labels(first, count, rounds, Reporter(f"{first.name} labels {count}").campaign, judged.outsiders())
-    if judge:
+    if judge and not cap:
         found = judged.judge_outsiders(bench, first)
         judged.write(bench, found)
         print(judged.outsiders_table({bench.name: found}))
+
+
+@app.command()
+def instruction_sets(runtime: str, precision: str = "fp32", cap: Cap = "") -> None:
+    """Judges what ``outsiders`` took, with and without a cap, as of one host; writes benchmarks/results/instruction_sets.json."""
+    from benchmarks import outsiders as judged
+
+    bench = judged.outsiders_bench(runtime, precision, None, 0, cap=cap)
+    keep_beside(judged.INSTRUCTION_SETS_RESULTS, bench, judged.judge_instruction_set(bench))
+    print(judged.instruction_sets_table())
 
 
 @app.command()
@@ -181,13 +192,17 @@ def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
 
 
 @app.command()
-def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
-    """Which operators share a kernel, by the shipped rules and as the runtime ran the profile that ``outsiders`` took."""
+def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None, cap: Cap = "") -> None:
+    """Which operators share a kernel, by the shipped rules and as the runtime ran the profile that ``outsiders`` took.
+
+    With a cap, as the runtime runs networks of the training mix once each.
+    """
     from benchmarks import rule_agreement
     from benchmarks.outsiders import outsiders_bench
 
-    bench = outsiders_bench(runtime, precision, cpu, 0)
-    keep_beside(rule_agreement.RESULTS, bench, rule_agreement.judge_rules(bench, _every_200(console(stderr=True).print)))
+    bench = Bench(runtime, precision, cpu, cap=cap) if cap else outsiders_bench(runtime, precision, cpu, 0)
+    judge = rule_agreement.judge_without_clock if cap else rule_agreement.judge_rules
+    keep_beside(rule_agreement.RESULTS, bench, judge(bench, _every_200(console(stderr=True).print)))
     print(rule_agreement.agreement_table())
 
 

@@ -91,7 +91,9 @@ class Bench:
         from latcast.cli.options import worker_settings
 
         cpus = "" if self.cpu is None else str(self.cpu)
-        return replace(worker_settings(self.runtime, precision=self.precision, cpus=cpus, unit=self.unit), variables=self.variables)
+        return replace(
+            worker_settings(self.runtime, precision=self.precision, cpus=cpus, unit=self.unit), variables=self.variables
+        )
 
     @property
     def folder(self) -> Path:

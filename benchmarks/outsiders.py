@@ -15,13 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.campaigns import Bench, examined
+from benchmarks.campaigns import Bench, examined, profile_taken
+from benchmarks.tables import markdown_table
+from latcast.datasets.store import Store
+from latcast.kernels.rules import instruction_set
 from latcast.measure.labels import label_error_of_halves, label_error_to_json
 from latcast.predictors.metrics import judge
-from latcast.records import Reference
+from latcast.predictors.training_from_store import environment_of
+from latcast.records import Platform, Reference
 from latcast.spaces.named_graphs import reference_of
 
 RESULTS = Path(__file__).parent / "results" / "outsiders"
+
+INSTRUCTION_SETS_RESULTS = Path(__file__).parent / "results" / "instruction_sets.json"
+"""Profiles and labels of the same hours, with all instructions of the CPU and capped."""
 
 NAMES = (
     "timm/starnet_s050", "timm/lcnet_100", "timm/efficientvim_m1", "timm/efficientvit_m3", "timm/hardcorenas_c",
@@ -85,6 +92,43 @@ def _figures(rows: Sequence[Mapping[str, Any]], halves_ms: Mapping[str | None, t
     wide = [row["high_ms"] / row["low_ms"] for row in rows]
     judged = judge(*(np.array([row[column] for row in rows]) for column in columns)).to_json()
     return {**judged, **label_error_to_json(error), "median_high_over_low": float(np.median(wide))}
+
+
+def judge_instruction_set(bench: Bench) -> dict[str, Any]:
+    """The figures of a bench's profile and what they were found on: the CPU, and the newest instruction set its processes saw.
+
+    Raises:
+        MeasurementError: Something is not measured yet.
+    """
+    found = judge_outsiders(bench, bench)
+    with Store(profile_taken(bench)["store"]) as store:
+        cpu = environment_of(store, Platform.parse(found["platform"]))["host"]["cpu"]
+    known = instruction_set(bench.unit, cpu["flags"])
+    off = [float(np.log(row["latency_ms"] / row["measured_ms"])) for row in found["per_network"]]
+    without = 100 * float(np.abs(np.exp(np.array(off) - np.median(off)) - 1).mean())
+    parts = {part: found[part] for part in ("all", *HALVES)}
+    return {
+        "platform": found["platform"], "command": found["command"], "instruction_set": known,
+        "cpu": {"model": cpu["model"], "flags": cpu["flags"]}, "level": 100 * float(np.expm1(np.median(off))),
+        "mape_without_level": without, **parts, "baselines": {name: each["mape"] for name, each in found["baselines"].items()},
+    }  # fmt: skip
+
+
+def instruction_sets_table() -> str:
+    """A line for each runtime and instruction set."""
+    rows = []
+    for found in json.loads(INSTRUCTION_SETS_RESULTS.read_text()).values():
+        part = found["all"]
+        rows.append([
+            found["platform"], found["instruction_set"], *(f"{part[name]:.1f}" for name in ("label_error", "mape")),
+            f"{found['level']:+.1f}", f"{found['mape_without_level']:.1f}", f"{part['within_10']:.0f}",
+            f"{part['interval_coverage']:.0f}", f"{found['baselines']['flops_mac']:.0f}",
+        ])  # fmt: skip
+    head = [
+        "platform", "instructions up to", "label error %", "MAPE %", "level %", "MAPE without level %", "±10 %",
+        "interval coverage %", "FLOPs+MAC MAPE %",
+    ]  # fmt: skip
+    return markdown_table(head, rows)
 
 
 def write(bench: Bench, found: Mapping[str, Any]) -> None:
