@@ -207,6 +207,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "levels": levels.levels_table,
     "agreement": rule_agreement.agreement_table,
     "outsiders": lambda: outsiders.outsiders_table(outsiders.results()),
+    "instruction-sets": outsiders.instruction_sets_table,
     "accuracy": lambda: summary_table(results()),
     "blocks": lambda: blocks_table(results()),
     "learn-from": lambda: learn_from_table(results()),
