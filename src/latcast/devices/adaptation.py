@@ -124,10 +124,11 @@ def adapt(
         RuntimeFailure: The runtime cannot be started.
     """
     require("adapting predictors", *LEARNING)
+    from latcast.fusion.detected_rules import chosen_rules
     from latcast.spaces.kernel_zoo import kernel_zoo
 
     start = time.monotonic() if start is None else start
-    rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
+    rules = chosen_rules(rules, settings)
     trial = trial or try_profiler(settings)
     # Another version of the runtime is another platform; the same one would be its own source.
     others = pool.without(lambda platform: platform == trial.platform)
