@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from benchmarks.outsiders import HALVES, _figures, half_of, outsiders, outsiders_table
+from benchmarks.outsiders import (
+    HALVES,
+    INSTRUCTION_SETS_RESULTS,
+    _figures,
+    half_of,
+    instruction_sets_table,
+    outsiders,
+    outsiders_bench,
+    outsiders_table,
+)
+from latcast.kernels.rules import instruction_set
+from latcast.records import Platform
 from latcast.spaces.published_segments import HELD_OUT_DESIGNS, design_of
 
 
@@ -46,3 +59,21 @@ def test_the_table_has_a_line_for_each_half_and_says_the_seed() -> None:
 
     assert lines[2].startswith("| local/x/cpu1/fp32, seed 2 | 2 looked at | 1.0 | 5.0 | 50 | 100 |")
     assert lines[3].endswith("| 90 | 1.30 | 20 | 12 |")
+
+
+def test_a_capped_bench_is_a_platform_of_its_own() -> None:
+    plain, capped = outsiders_bench("openvino", "fp32", None, 0), outsiders_bench("openvino", "fp32", None, 0, cap="avx2")
+
+    assert (plain.unit, capped.unit) == ("cpu1", "cpu1+avx2")
+    assert (plain.name, capped.name) == ("openvino-fp32-outsiders", "openvino-fp32-avx2-outsiders")
+    assert plain.variables == {}
+
+
+def test_results_say_on_which_processor_and_instruction_set_they_were_found() -> None:
+    found = json.loads(INSTRUCTION_SETS_RESULTS.read_text())
+
+    for each in found.values():
+        assert each["cpu"]["model"]
+        assert each["instruction_set"] == instruction_set(Platform.parse(each["platform"]).unit, each["cpu"]["flags"])
+    assert {each["instruction_set"] for each in found.values()} == {"avx2", "avx512"}
+    assert len(instruction_sets_table().splitlines()) == 2 + len(found)

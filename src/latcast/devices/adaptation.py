@@ -17,7 +17,7 @@ from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds
 from latcast.devices.pool import Pool
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
-from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.rules import FusionRules
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
