@@ -2,10 +2,11 @@
 
 accuracy RUNTIME   run `latcast profile`, measure real networks of other families, judge the bundle (resumable)
 outsiders RUNTIME  the same on 60 networks drawn from timm, torchvision and transformers, after a profile of five minutes
+instruction-sets RUNTIME  the same under an older CPUID (outsiders --cap avx2) beside all instructions
 budgets RUNTIME      what the first minutes of that profile would have given
 levels RUNTIME       how far the processes that took its labels lie apart; --processes 4 takes them once more, hours later
 coverage RUNTIME   share of timm's networks whose kernels that profile knows
-agreement RUNTIME  fusion rules beside what the runtime executed of that profile's networks
+agreement RUNTIME  fusion rules beside what the runtime executed of that profile's networks; --cap avx2: under an older CPUID
 lineages           main blocks of the networks that come with latcast, and what networks of different lineages share
 covering           segments of published networks that profiles begin with, chosen anew for what they cover
 table RUNTIME      judge again from what was measured
@@ -143,10 +144,20 @@ def outsiders(
     if judge and third:
         keep(f"outsiders_third/{bench.results_name}", judged.judge_third(bench))
         print(judged.third_table())
-    elif judge:
+    elif judge and not cap:
         found = judged.judge_outsiders(bench, first)
         keep(f"outsiders/{bench.results_name}", found)
         print(judged.outsiders_table({bench.results_name: found}))
+
+
+@app.command()
+def instruction_sets(runtime: str, precision: str = "fp32", cap: Cap = "") -> None:
+    """Judges what ``outsiders`` took, with and without a cap, as of one host; writes benchmarks/results/instruction_sets."""
+    from benchmarks import outsiders as judged
+
+    bench = judged.outsiders_bench(runtime, precision, None, 0, cap=cap)
+    keep(f"instruction_sets/{bench.results_name}", judged.judge_instruction_set(bench))
+    print(judged.instruction_sets_table())
 
 
 @app.command()
@@ -192,13 +203,17 @@ def coverage(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
 
 
 @app.command()
-def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None) -> None:
-    """Which operators share a kernel, by the shipped rules and as the runtime ran the profile that ``outsiders`` took."""
+def agreement(runtime: str, precision: str = "fp32", cpu: Cpu = None, cap: Cap = "") -> None:
+    """Which operators share a kernel, by the shipped rules and as the runtime ran the profile that ``outsiders`` took.
+
+    With a cap, as the runtime runs networks of the training mix once each.
+    """
     from benchmarks import rule_agreement
     from benchmarks.outsiders import outsiders_bench
 
-    bench = outsiders_bench(runtime, precision, cpu, 0)
-    keep(f"rule_agreement/{bench.results_name}", rule_agreement.judge_rules(bench, _every_200(console(stderr=True).print)))
+    bench = Bench(runtime, precision, cpu, cap=cap) if cap else outsiders_bench(runtime, precision, cpu, 0)
+    judge = rule_agreement.judge_without_clock if cap else rule_agreement.judge_rules
+    keep(f"rule_agreement/{bench.results_name}", judge(bench, _every_200(console(stderr=True).print)))
     print(rule_agreement.agreement_table())
 
 

@@ -237,6 +237,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "agreement": rule_agreement.agreement_table,
     "outsiders": lambda: outsiders.outsiders_table(kept_parts("outsiders")),
     "outsiders-known-blocks": lambda: outsiders.known_blocks_table(kept_parts("outsiders")),
+    "instruction-sets": outsiders.instruction_sets_table,
     "accuracy": lambda: summary_table(kept_parts("accuracy")),
     "blocks": lambda: blocks_table(kept_parts("accuracy")),
     "learn-from": lambda: learn_from_table(kept_parts("accuracy"), kept_parts("learn_from")),

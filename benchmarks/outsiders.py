@@ -21,9 +21,11 @@ from benchmarks.campaigns import Bench, examined, profile_taken, train_again
 from benchmarks.result_files import kept_parts
 from benchmarks.tables import markdown_table, misses
 from latcast.datasets.store import Store
+from latcast.kernels.rules import instruction_set
 from latcast.measure.labels import label_error_of_halves, label_error_to_json
 from latcast.predictors.metrics import judge
-from latcast.records import Reference
+from latcast.predictors.training_from_store import environment_of
+from latcast.records import Platform, Reference, signed
 from latcast.spaces.named_graphs import reference_of
 from latcast.spaces.published_segments import HELD_OUT_DESIGNS, NEAR_RELATIVES, design_of, networks_by_design
 from latcast.spaces.published_segments import NAME as SEGMENTS
@@ -155,6 +157,43 @@ def platform_misses(platform: str, figures: Mapping[str, Any]) -> list[str]:
     """Return the targets that a platform's predictions of outsiders miss, the width of the interval among them."""
     wide = ["width"] if figures["median_high_over_low"] > WIDEST else []
     return [*misses(figures, above_label_error(platform)), *wide]
+
+
+def judge_instruction_set(bench: Bench) -> dict[str, Any]:
+    """The figures of a bench's profile and what they were found on: the CPU, and the newest instruction set its processes saw.
+
+    Raises:
+        MeasurementError: Something is not measured yet.
+    """
+    found = judge_outsiders(bench, bench)
+    with Store(profile_taken(bench)["store"]) as store:
+        cpu = environment_of(store, Platform.parse(found["platform"]))["host"]["cpu"]
+    known = instruction_set(bench.unit, cpu["flags"])
+    off = [float(np.log(row["latency_ms"] / row["measured_ms"])) for row in found["per_network"]]
+    without = 100 * float(np.abs(np.exp(np.array(off) - np.median(off)) - 1).mean())
+    parts = {part: found[part] for part in ("all", *HALVES)}
+    return {
+        "platform": found["platform"], "command": found["command"], "instruction_set": known,
+        "cpu": {"model": cpu["model"], "flags": cpu["flags"]}, "level": 100 * float(np.expm1(np.median(off))),
+        "mape_without_level": without, **parts, "baselines": {name: each["mape"] for name, each in found["baselines"].items()},
+    }  # fmt: skip
+
+
+def instruction_sets_table() -> str:
+    """A line for each runtime and instruction set."""
+    rows = []
+    for found in kept_parts("instruction_sets").values():
+        part = found["all"]
+        rows.append([
+            found["platform"], found["instruction_set"], *(f"{part[name]:.1f}" for name in ("label_error", "mape")),
+            signed(found["level"]), f"{found['mape_without_level']:.1f}", f"{part['within_10']:.0f}",
+            f"{part['interval_coverage']:.0f}", f"{found['baselines']['flops_mac']:.0f}",
+        ])  # fmt: skip
+    head = [
+        "platform", "instructions up to", "label error %", "MAPE %", "level %", "MAPE without level %", "±10 %",
+        "interval coverage %", "FLOPs+MAC MAPE %",
+    ]  # fmt: skip
+    return markdown_table(head, rows)
 
 
 def outsiders_table(documents: Mapping[str, Mapping[str, Any]]) -> str:

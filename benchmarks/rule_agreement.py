@@ -14,8 +14,15 @@ from latcast.graph.ir import Graph
 from latcast.kernels.kernel import Kernel
 from latcast.kernels.rules import FusionRules, platform_rules
 from latcast.kernels.search import find_kernels, operator_classes
+from latcast.measure.campaign import Campaign, CampaignItem
+from latcast.predictors.profiling import MOST_WEIGHTS_AT_LEAST, TRIAL_PLAN
+from latcast.predictors.training_from_store import environment_of, rules_of_host
 from latcast.records import ExecutedKernel, Platform
-from latcast.spaces.catalogue import build
+from latcast.spaces.catalogue import build, size
+from latcast.spaces.training_mix import training_mix
+
+DRAWN = 40
+"""Networks of the training mix of which the small ones are run where no profile says what is executed."""
 
 SHOWN = 3
 """Pairs of operators named of each sort."""
@@ -69,11 +76,24 @@ def judge_rules(bench: Bench, watch: Callable[[int, int], None] = lambda *_: Non
         MeasurementError: There is no profile.
     """
     profiled = profile_taken(bench)
-    platform = Platform.parse(profiled["platform"])
-    rules = platform_rules(platform)
-    found = Agreement(0, Counter(), Counter())
     with Store(profiled["store"]) as store:
-        measured = [each for each in store.measurements(platform=platform.id) if each.ok and each.executed]
+        return _judged(store, Platform.parse(profiled["platform"]), watch)
+
+
+def judge_without_clock(bench: Bench, watch: Callable[[int, int], None] = lambda *_: None) -> dict[str, Any]:
+    """Shipped rules beside what the bench's runtime says it executes of networks of the training mix, each run once."""
+    chosen = training_mix(DRAWN, 0, runtime=bench.runtime)
+    items = [CampaignItem(each, plan=TRIAL_PLAN) for each in chosen if size(each).parameters <= MOST_WEIGHTS_AT_LEAST]
+    with bench.store("executed") as store:
+        platform = Campaign(store, bench.settings, items).run().platform
+        return _judged(store, platform, watch)
+
+
+def _judged(store: Store, platform: Platform, watch: Callable[[int, int], None]) -> dict[str, Any]:
+    """Rules of a platform, of its instruction set, beside what was executed of the networks that a store holds."""
+    rules = rules_of_host(environment_of(store, platform), platform, platform_rules(platform))
+    found = Agreement(0, Counter(), Counter())
+    measured = [each for each in store.measurements(platform=platform.id) if each.ok and each.executed]
     for done, each in enumerate(measured):
         watch(done, len(measured))
         graph = build(each.reference)

@@ -14,14 +14,18 @@ from benchmarks.outsiders import (
     _figures,
     draw_third,
     half_of,
+    instruction_sets_table,
     is_of_the_third_draw,
     known_blocks_table,
     outsiders,
+    outsiders_bench,
     outsiders_table,
     platform_misses,
 )
+from benchmarks.result_files import kept_parts
 from latcast.graph.operators import graph_macs
-from latcast.records import Reference
+from latcast.kernels.rules import instruction_set
+from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import SPACES, build
 from latcast.spaces.named_graphs import all_networks, reference_of
 from latcast.spaces.published_segments import (
@@ -132,3 +136,21 @@ def test_those_of_known_blocks_are_the_ones_whose_blocks_profiles_hold() -> None
             found.add(name)
 
     assert found == set(OF_KNOWN_BLOCKS)
+
+
+def test_a_capped_bench_is_a_platform_of_its_own() -> None:
+    plain, capped = outsiders_bench("openvino", "fp32", None, 0), outsiders_bench("openvino", "fp32", None, 0, cap="avx2")
+
+    assert (plain.unit, capped.unit) == ("cpu1", "cpu1+avx2")
+    assert (plain.name, capped.name) == ("openvino-fp32-outsiders", "openvino-fp32-avx2-outsiders")
+    assert plain.variables == {}
+
+
+def test_results_say_on_which_processor_and_instruction_set_they_were_found() -> None:
+    found = kept_parts("instruction_sets")
+
+    for each in found.values():
+        assert each["cpu"]["model"]
+        assert each["instruction_set"] == instruction_set(Platform.parse(each["platform"]).unit, each["cpu"]["flags"])
+    assert {each["instruction_set"] for each in found.values()} == {"avx2", "avx512"}
+    assert len(instruction_sets_table().splitlines()) == 2 + len(found)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
 
+from benchmarks.outsiders import RESULTS
 from latcast.measure.labels import LABEL_PROCESSES, LABEL_ROUNDS, Label
 from latcast.measure.settings import MeasurePlan
 from latcast.predictors.demonstration import (
     CHECK_PLAN,
     CHECKED_NETWORKS,
+    EXPECTED_MAPE,
     FEWEST_CHECKED,
     CheckedNetwork,
     affordable,
+    resembled_processor,
 )
 from latcast.predictors.prediction import Coverage, Prediction
-from latcast.records import Reference
+from latcast.records import Platform, Reference
 from latcast.spaces.catalogue import family, model
 from latcast.spaces.training_mix import unseen_families
 
@@ -82,3 +86,30 @@ class TestCheckedNetwork:
     @pytest.mark.parametrize(("measured_ms", "inside"), [(8.9, False), (9.0, True), (12.0, True), (12.1, False)])
     def test_the_interval_holds_its_ends(self, measured_ms: float, inside: bool) -> None:
         assert checked(10.0, measured_ms).inside is inside
+
+
+class TestResembledProcessor:
+    @pytest.mark.parametrize(
+        ("platform", "flags", "said"),
+        [
+            (
+                "local/openvino-2026.4/cpu1/fp32",
+                "sse4_2 avx avx2 fma",
+                "up to avx2, where a profile of five minutes",
+            ),
+            ("local/openvino-2026.4/cpu1/fp32", "avx2 fma avx512f avx512bw avx512dq avx512vl", "up to avx512, where"),
+            ("local/onnxruntime-1.31/cpu1+avx2/fp32", "avx2 fma avx512f avx512bw avx512dq avx512vl", "had a MAPE of 7.4 %"),
+        ],
+    )
+    def test_it_is_told_by_the_newest_instruction_set(self, platform: str, flags: str, said: str) -> None:
+        assert said in resembled_processor(Platform.parse(platform), flags)
+
+    def test_nothing_is_said_of_other_processors_and_runtimes(self) -> None:
+        assert resembled_processor(Platform.parse("local/onnxruntime-1.31/cpu1/fp32"), "neon asimd") == ""
+        assert resembled_processor(Platform.parse("local/ncnn-1.0/cpu1/fp32"), "avx2 fma") == ""
+
+    @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+    def test_the_figures_with_avx512_are_the_benchmarks(self, runtime: str) -> None:
+        found = json.loads((RESULTS / f"{runtime}-fp32.json").read_text())
+
+        assert EXPECTED_MAPE["avx512"][runtime] == round(found["reported"]["mape"], 1)

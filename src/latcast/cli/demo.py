@@ -85,6 +85,8 @@ def _print(found: Demonstration) -> None:
         f"{percent(metrics.within_10, 0)} % of {metrics.networks} networks; {percent(metrics.interval_coverage, 0)} % inside "
         f"the interval; label error {found.label_error}; {found.seconds:.0f} s in all"
     )
+    if found.resembled:
+        print(found.resembled)
     print(f"\nThe predictor is kept in {found.indexed.path}; use it:\n")
     name = shortest_name(found.predictor.platform) if found.indexed.is_current else _short(found.indexed.path)
     print(f"    latcast predict {found.networks[0].prediction.model} --on {name}")

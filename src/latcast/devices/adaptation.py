@@ -17,7 +17,7 @@ from latcast.devices.adaptation_rounds import AccuracyTarget, AdaptationRounds
 from latcast.devices.pool import Pool
 from latcast.errors import TrainingError
 from latcast.extras import LEARNING, require
-from latcast.kernels.rules import FusionRules, rules_for
+from latcast.kernels.rules import FusionRules
 from latcast.measure.campaign import CampaignReport
 from latcast.measure.settings import WorkerSettings
 from latcast.predictors.card import TRAINING_KEYS, TRAINING_LINEAGES
@@ -124,10 +124,11 @@ def adapt(
         RuntimeFailure: The runtime cannot be started.
     """
     require("adapting predictors", *LEARNING)
+    from latcast.fusion.detected_rules import chosen_rules
     from latcast.spaces.kernel_zoo import kernel_zoo
 
     start = time.monotonic() if start is None else start
-    rules = rules or rules_for(settings.runtime, settings.precision, settings.unit_name)
+    rules = chosen_rules(rules, settings)
     trial = trial or try_profiler(settings)
     # Another version of the runtime is another platform; the same one would be its own source.
     others = pool.without(lambda platform: platform == trial.platform)

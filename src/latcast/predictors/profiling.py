@@ -462,15 +462,15 @@ def profile(
         host_rules = rules_of_host(environment, platform, rules)
         if host_rules != rules:
             # A machine elsewhere has now said what it is, and kernels were found as on another.
-            rules, singles, kernels = host_rules, None, {}
+            singles, kernels = None, {}
         data = collect_stored(
-            store, platform, rules, build=lambda reference: graphs.pop(reference.key, None) or build(reference),
+            store, platform, host_rules, build=lambda reference: graphs.pop(reference.key, None) or build(reference),
             singles=singles, known=kernels,
         )  # fmt: skip
         if failures and not data.networks:
             name, error = next(iter(failures.items()))
             raise TrainingError(f"none of {len(failures)} networks could be measured on {platform}; {name}: {error}")
-        predictor = trained_with_card(data, platform, rules, learn_from=learn_from, model=model, seed=seed,
+        predictor = trained_with_card(data, platform, host_rules, learn_from=learn_from, model=model, seed=seed,
                                       seconds=time.monotonic() - start, environment=environment)  # fmt: skip
         if rounds is not None:
             predictor = predictor.with_card({**predictor.card, "sampler": sampler, "kernel_errors": rounds.errors_to_json()})
