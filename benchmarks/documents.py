@@ -106,7 +106,8 @@ def overview_table() -> str:
         rows.append([f"phones, {row['group']} ({row['platforms']} platforms)", "not known", *_cells(row, "lineage_"), target])
     for row in kept("pool")["rows"]:
         if row["networks"] == "all" and row["held_out"] == NEW_LINEAGES and row["kind"] in pool.KINDS_OF_ROWS:
-            what = f"{pool.unit_title(row['kind'], 's')} that others measured ({row['platforms']} platforms)"
+            unit, comma, which = row["kind"].partition(",")
+            what = f"{unit.upper()}s that others measured{comma}{which} ({row['platforms']} platforms)"
             rows.append([what, "not known", *_cells(row), "none"])
     for row in kept("devices")["rows"]:
         if (row["method"], row["measured"], row["held_out"]) == (unknown_devices.FORECAST, MEASURED, NEW_LINEAGES):

@@ -132,7 +132,7 @@ def parse_json(data: bytes | str, place: str, *, error: type[LatcastError]) -> A
         LatcastError: As ``error``.
     """
     try:
-        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        text = data if isinstance(data, str) else str(data, "utf-8-sig")
         if sum(map(text.count, "[{,")) > MOST_VALUES:
             raise error(f"{place}: found more than {MOST_VALUES:,} values, expected at most that")
         found = json.loads(text, parse_constant=_constant, parse_int=_integer, parse_float=_float)

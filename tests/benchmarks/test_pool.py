@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.pool import missed, read_pool, rows_of
+from benchmarks.pool import WITHOUT_DRAWN, missed, read_pool, rows_of
 from latcast.devices.arbitration import NEW_LINEAGES, NOTHING
 from latcast.devices.known_forecasts import HeldOut
 from latcast.records import Measurement
@@ -45,7 +45,8 @@ def test_platforms_weigh_the_same_in_errors_and_networks_in_coverage() -> None:
     # None of the twenty networks multiplies matrices.
     assert rows["cpu", NOTHING, "CNNs"] == {**row, "networks": "CNNs"}
     assert set(rows) == {
-        (kind, case, name) for kind, case in (("cpu", NOTHING), ("gpu", NEW_LINEAGES)) for name in ("all", "CNNs")
+        (WITHOUT_DRAWN, NOTHING, "all"),
+        *((kind, case, name) for kind, case in (("cpu", NOTHING), ("gpu", NEW_LINEAGES)) for name in ("all", "CNNs")),
     }
 
 

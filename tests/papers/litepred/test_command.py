@@ -18,7 +18,7 @@ def test_it_asks_for_something_to_reproduce_from(papers: Latcast) -> None:
 def test_table_6_is_printed_from_a_benchmark(papers: Latcast, tmp_path: Path) -> None:
     arm = {"kernel_type": "conv", "sampler": "vae", "seed": 0}
     curve = [{"trained_on": "everything", "within_10": 42.0, "mape": 12.0}]
-    (tmp_path / "made-up.json").write_text(json.dumps({"count": 300, "arms": [{**arm, "curve": curve}]}))
+    (tmp_path / "made-up.json").write_text(json.dumps({"data": {"count": 300, "arms": [{**arm, "curve": curve}]}}))
 
     [found] = papers("litepred", "--samplers", tmp_path / "made-up.json", "--json").json["comparisons"]
 
