@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
 
-from benchmarks.outsiders import RESULTS
+from benchmarks.result_files import kept_parts
 from latcast.measure.labels import LABEL_PROCESSES, LABEL_ROUNDS, Label
 from latcast.measure.settings import MeasurePlan
 from latcast.predictors.demonstration import (
@@ -110,6 +109,8 @@ class TestResembledProcessor:
 
     @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
     def test_the_figures_with_avx512_are_the_benchmarks(self, runtime: str) -> None:
-        found = json.loads((RESULTS / f"{runtime}-fp32.json").read_text())
+        profiles = [found for name, found in kept_parts("outsiders").items() if name.startswith(f"{runtime}-fp32")]
+        mapes = [found["reported"]["mape"] for found in profiles if found["platform"].endswith("/cpu1/fp32")]
 
-        assert EXPECTED_MAPE["avx512"][runtime] == round(found["reported"]["mape"], 1)
+        assert len(mapes) == 3
+        assert EXPECTED_MAPE["avx512"][runtime] == round(sum(mapes) / 3, 1)
