@@ -1,10 +1,9 @@
 """Reading ONNX models: files of both PyTorch exporters, of tf2onnx, of optimisers and quantisers; opset 7 and later.
 
-Why protobuf and code of our own, and not onnx-ir: ``onnx_ir.load`` of a 14 MB MobileNetV2 takes 7 to 11 ms, because it reads
-every weight, wraps every tensor and node, and keeps metadata that a latency does not depend on; walking the file without
-its weights takes 0.8 ms (:mod:`latcast.graph.importers.onnx_file`), and building the graph of it about 4 ms.
-``onnx.shape_inference`` would have to serialise the model twice and knows no values; shapes come from the operator table
-instead, node by node, interleaved with the folding of constants.
+Built on protobuf and not on onnx-ir, which reads every weight, wraps every tensor and node, and keeps metadata that a latency
+does not depend on; :mod:`latcast.graph.importers.onnx_file` reads a file without its weights. ``onnx.shape_inference`` would have
+to serialise the model twice and knows no values; shapes come from the operator table instead, node by node, interleaved with the
+folding of constants.
 """
 
 from __future__ import annotations
