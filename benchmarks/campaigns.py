@@ -82,7 +82,7 @@ class Bench:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What its processes have in their environment beside what is there anyway."""
+        """Environment variables that its processes get in addition."""
         return capped_variables(self.cap) if self.cap else {}
 
     @property

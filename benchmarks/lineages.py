@@ -1,4 +1,4 @@
-"""What networks of different lineages have in common: all networks that come with latcast, by the operators of their blocks."""
+"""Blocks that networks of different lineages share: all networks that come with latcast, by the operators of their blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from latcast.spaces.pytorchcv import shipped_names
 from latcast.spaces.training_mix import published_networks
 
 OF_SUBSTANCE = 0.1
-"""Of a network's multiply-accumulates: a block that has less says little of itself to who learns from the network."""
+"""Share of a network's multiply-accumulates from which on one of its blocks counts as learned from it."""
 
 HALF = 0.5
 
@@ -53,7 +53,7 @@ def blocks_by_operators(graph: Graph) -> Counter[tuple[str, ...]]:
 
 
 def every_network() -> Iterator[Reference]:
-    """Those of the collections, published members of the families, and those of Ganesan et al."""
+    """Yield the networks of the collections, published members of the families, and the networks of Ganesan et al."""
     yield from map(named_reference, all_networks())
     yield from published_networks(FAMILY_NAMES)
     yield from map(pytorchcv_reference, sorted(shipped_names()))
@@ -61,7 +61,7 @@ def every_network() -> Iterator[Reference]:
 
 
 def judged(references: Sequence[Reference]) -> dict[str, Any]:
-    """What networks have in common with those of other lineages.
+    """Measure which blocks networks share with networks of other lineages.
 
     Returns:
         ``networks``; ``close``: names of those that have half of their multiply-accumulates in common with one of another

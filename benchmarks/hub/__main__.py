@@ -69,7 +69,7 @@ def attack(honest: int = 66, fakes: int = 66, as_json: AsJson = False) -> None:
 
 @app.command()
 def poison(honest: int = 20, fakes: int = 20, as_json: AsJson = False) -> None:
-    """What contributors of a platform whose latencies are all 1.3 times too long make of what is shown and predicted of it."""
+    """Measure how contributors whose latencies are all 1.3 times too long change what is shown and predicted of a platform."""
     from benchmarks.hub.attack import poisoned_platform
 
     _show([each.to_json() for each in poisoned_platform(honest, fakes)], as_json)
@@ -77,7 +77,7 @@ def poison(honest: int = 20, fakes: int = 20, as_json: AsJson = False) -> None:
 
 @app.command()
 def starve(as_json: AsJson = False) -> None:
-    """How long a user waits while twelve costly models at a time come from two strangers."""
+    """Measure how long a user waits while two strangers send twelve costly models at a time."""
     from benchmarks.hub.bombs import starve
     from benchmarks.hub.serving import Server, free_port, hub_location
 

@@ -200,7 +200,7 @@ def _shown(database: HubDatabase, key: str, platforms: Sequence[str]) -> list[fl
 
 @dataclass(frozen=True)
 class Poisoning:
-    """What contributors whose latencies are all :data:`FACTOR` times too long make of a platform that honest ones measured too.
+    """Measure what latencies that are all :data:`FACTOR` times too long change of a platform that others measured honestly.
 
     Attributes:
         name: Who they are.

@@ -1,4 +1,4 @@
-"""How long a user of ``POST /api/predict`` waits while strangers send models that cost as much as they can."""
+"""Waiting time of a user of ``POST /api/predict`` while strangers send models that cost as much as they can."""
 
 from __future__ import annotations
 

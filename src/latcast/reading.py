@@ -35,18 +35,18 @@ MOST_LINE_BYTES = 16_000_000
 MOST_BLANK_LINES = 100_000
 
 MOST_ROWS = 1_000_000
-"""Of a CSV file: each becomes an object of some hundred bytes."""
+"""Most rows of a CSV file; each becomes an object of some hundred bytes."""
 
 MOST_TOML_BYTES, MOST_DOTS = 200_000, 1000
-"""Of TOML, and in a line of it: Python takes time in proportion to the square of the parts of a key. Budgets and profiles of
-devices have a few hundred bytes."""
+"""Most bytes of TOML, and dots in a line of it: Python takes time in proportion to the square of the parts of a key. Budgets and
+profiles of devices have a few hundred bytes."""
 
 MOST_RATIO, FREE_BYTES = 100, 16_000_000
 """A gzip that is larger unpacked than this many bytes must not be more than so many times as large as packed: measurements are
 25 times at most, zeros a thousand."""
 
 MOST_VALUES = 8_000_000
-"""Of a JSON text: brackets, braces and commas in it. Two characters become a list of 56 bytes."""
+"""Most brackets, braces and commas of a JSON text; two characters become a list of 56 bytes."""
 
 MOST_DEPTH = 40
 """Of lists and objects within each other."""
@@ -63,12 +63,12 @@ _DTYPES: Mapping[str, str] = {
 _GZIP = b"\x1f\x8b"
 
 _ENTRY_BYTES = 200
-"""Of the directory of a zip, for each file in it."""
+"""Most bytes of a zip's directory for each file in it."""
 
 UNREADABLE_ZIP = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError,
 )  # fmt: skip
-"""What Python's zipfile raises of a damaged file when it is opened, and when a member is read."""
+"""Exceptions that zipfile raises for a damaged file, when it is opened and when a member is read."""
 
 _CHUNK_BYTES = 1 << 20
 

@@ -27,10 +27,10 @@ PUBLISHED_PRECISIONS = (*PRECISIONS, "w8a16", "w16a16", UNSTATED)
 """Of platforms, which others measured too: bits of weights and activations; not published."""
 
 ACTIVATION_BYTES: Mapping[str, float] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "w8a16": 2, "w16a16": 2}
-"""Of an activation that the graph has as a floating-point number, by precision; not known where the precision is unstated."""
+"""Bytes of an activation that the graph has as a floating-point number, by precision; none where that is unstated."""
 
 WEIGHT_BYTES: Mapping[str, float] = {**ACTIVATION_BYTES, "w8a16": 1}
-"""Of a weight, by precision."""
+"""Bytes of a weight, by precision."""
 
 ROLES = ("network", "kernel")
 
@@ -160,12 +160,12 @@ class Platform:
 
 
 def decimal(value: float, digits: int = 1) -> str:
-    """A number with so many decimals; where it rounds to 0 without a minus sign."""
+    """Format a number with so many decimals; without a minus sign where it rounds to 0."""
     return f"{round(float(value), digits) + 0.0:.{digits}f}"  # -0.0 + 0.0 is 0.0
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """The same with a plus sign from 0 on."""
+    """Format a number as :func:`decimal` does, with a plus sign from 0 on."""
     text = decimal(value, digits)
     return text if text.startswith("-") else f"+{text}"
 

@@ -59,7 +59,7 @@ def family_of(reference: Reference) -> str:
 
 
 def lineage_of(reference: Reference) -> str:
-    """What a network is held out with: the kind of block that most of it is made of.
+    """Return the lineage that a network is held out with: the kind of block that most of it is made of.
 
     It is told from the graph (:func:`latcast.graph.blocks.main_block`), never from the name; a segment's is its network's. Two
     things have the name of their family instead: networks of a synthetic space, which are drawn anew each, and what has no graph.
@@ -90,7 +90,7 @@ def _lineage_of_graph(reference: Reference) -> str:
 
 
 def tabled_lineages() -> dict[str, dict[str, list[str]]]:
-    """What :data:`TABLE` holds, from the graphs at their usual inputs: space to main block to names, all sorted."""
+    """Build what :data:`TABLE` holds from the graphs at their usual inputs: space to main block to names, all sorted."""
     found: dict[str, dict[str, list[str]]] = {}
     for reference in (*map(named_reference, all_networks()), *map(pytorchcv_reference, shipped_names())):
         names = found.setdefault(reference.space, {}).setdefault(main_block(build(reference)), [])

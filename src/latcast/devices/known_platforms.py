@@ -186,7 +186,7 @@ def _impossible(platform: KnownPlatform, flops: np.ndarray, log_ms: np.ndarray) 
 
 
 def lineage_or_none(reference: Reference) -> str:
-    """What a network is held out with; "" where it is of a synthetic space, and held out alone."""
+    """Return the lineage of a network; "" for one of a synthetic space, which is held out alone."""
     return "" if reference.space in SYNTHETIC_NAMES else lineage_of(reference)
 
 

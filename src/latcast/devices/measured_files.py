@@ -30,7 +30,7 @@ DISAGREEMENT = 1.2
 LOCAL = "local"
 
 SQLITE, GZIP = b"SQLite format 3\0", b"\x1f\x8b"
-"""How the files begin."""
+"""First bytes of a SQLite store and of a gzip file."""
 
 
 def read_measured(sources: Sequence[str | os.PathLike[str]], platform: Platform) -> MeasuredNetworks:
@@ -131,7 +131,7 @@ def _place(file: Path, item: Measurement) -> str:
 
 
 def _chosen(found: set[str], wanted: Platform, source: str) -> set[str]:
-    """Of the platforms in a source those that are the wanted one by another device's name.
+    """Choose the platforms of a source that match the wanted one, whatever name their device has.
 
     Raises:
         DatasetError: None is, or those of several devices or versions are.
@@ -180,7 +180,7 @@ def _combined(group: Sequence[tuple[str, Measurement]], platform: Platform) -> M
 
 
 def _repetitions(networks: Iterable[MeasuredNetwork]) -> list[str]:
-    """What to say of networks with several values."""
+    """Describe networks that have several values."""
     repeated = [each for each in networks if len(each.values_ms) > 1]
     if not repeated:
         return []

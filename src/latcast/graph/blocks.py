@@ -19,11 +19,11 @@ from latcast.graph.ir import Graph, Node
 from latcast.graph.operators import node_macs
 
 LEAST_OF_NETWORK = 0.001
-"""Of a network's multiply-accumulates; what has less stands in no block: gates, the scales of a detector's boxes."""
+"""Least share of a network's multiply-accumulates of a block; gates and the scales of a detector's boxes have less."""
 
 LEAST_OF_POINTWISE, LEAST_OF_OTHERS = 0.1, 0.004
-"""Of the multiply-accumulates of the largest layer of a block; layers with less do not count. A depthwise layer has few beside
-the 1x1 convolutions around it, one of a gate fewer."""
+"""Least share of the multiply-accumulates of a block's largest layer; layers with less do not count. A depthwise layer has few
+beside the 1x1 convolutions around it, one of a gate fewer."""
 
 MOST_COUNTED = 2
 """Layers of one kind in the name of a block: a dense block of 6 layers and one of 48 are of one kind."""
@@ -112,7 +112,7 @@ def _blocks(graph: Graph) -> Sequence[_Block]:
 
 
 def _layer(graph: Graph, node: Node, share: float) -> str:
-    """What a layer is called in the name of a block; empty for what does not count. ``share``: of the largest layer's work."""
+    """Name a layer for the name of its block; empty where it does not count. ``share`` is of the largest layer's work."""
     if share == 0 or node.op_type == "Einsum":
         return ""
     name = node.op_type

@@ -203,7 +203,7 @@ class SeldomWarnings(logging.Filter):
         self._last_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written; errors always are."""
+        """Return whether a record is written; errors always are."""
         if record.levelno > logging.WARNING:
             return True
         text, last_s = str(record.msg), self._last_s.get(str(record.msg))

@@ -162,7 +162,7 @@ class HubDeviceModel:
         return key in self.networks.row or self.screen.knows(key)
 
     def without(self, devices: Collection[str]) -> HubDeviceModel:
-        """See :class:`~latcast.hub.model.HubModel`; what the pool has learned of kinds of units stays as it is."""
+        """See :class:`~latcast.hub.model.HubModel`; priors that the pool learned for kinds of units stay."""
         dies = {silicon(device, "", kind) for device in devices for kind in (*self.pool.kinds, "")}
         rows = [
             row

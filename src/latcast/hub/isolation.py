@@ -101,7 +101,7 @@ class IsolatedForecasts:
         self._control: socket.socket | None = None
 
     async def ask(self, request: ModelRequest, content: IO[bytes]) -> ModelAnswer:
-        """What a process of its own finds out about a model, as soon as fewer than :data:`RUNNING` others are being read.
+        """Read and predict a model in a process of its own, as soon as fewer than :data:`RUNNING` others are being read.
 
         Args:
             request: What is asked.

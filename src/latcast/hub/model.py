@@ -77,7 +77,7 @@ class HubModel(Protocol):
         """Whether the kernels of a network are known, through which it compares with every other such network."""
 
     def knows(self, key: str) -> bool:
-        """Whether anything of a network was there when the model was fitted."""
+        """Return whether measurements of a network were there when the model was fitted."""
 
     def without(self, devices: Collection[str]) -> HubModel:
         """The model without what it knew of some devices before the fit, and of all others of their silicon."""

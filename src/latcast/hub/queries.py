@@ -465,7 +465,7 @@ class HubReader:
 
 
 def _agreement(cells: Cells, row: int) -> dict[str, Any]:
-    """How many contributors measured a cell and agree with what is shown, and what groups that contradict each other measured."""
+    """Count contributors who measured a cell and who agree with what is shown, and list groups that contradict each other."""
     disputed = bool(cells.low_ms[row] < cells.high_ms[row])
     return {
         "contributors": int(cells.contributors[row]),

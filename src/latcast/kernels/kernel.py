@@ -90,7 +90,7 @@ class KernelTable:
         return [name for name, rows in self.configurations.items() for _ in range(len(rows))]
 
     def same_networks(self) -> np.ndarray:
-        """Whether two networks have the same kernels, each as often: (networks, networks)."""
+        """Return for each pair whether both have the same kernels, each as often: (networks, networks)."""
         kernels = [tuple(np.sort(self.kernel[self.network == index])) for index in range(self.networks)]
         first = np.array([kernels.index(each) for each in kernels], dtype=np.int64)
         return np.asarray(first[:, None] == first)

@@ -267,7 +267,7 @@ INSTRUCTION_SETS: Mapping[str, frozenset[str]] = {
     "avx512": frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"}), "avx2": frozenset({"avx2", "fma"}),
     "avx": frozenset({"avx"}), "sse42": frozenset({"sse4_2"}),
 }  # fmt: skip
-"""Of x86-64, the newest first, as a unit's qualifier names them: to the flags of a CPU that has them, as Linux prints them."""
+"""Instruction sets of x86-64, the newest first, by their names in units, to the flags that Linux prints of such a CPU."""
 
 
 def instruction_set(unit: str, cpu_flags: str = "") -> str:

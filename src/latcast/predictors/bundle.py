@@ -60,10 +60,10 @@ BUNDLE_SCHEMA = 2
 _KEYS = frozenset(
     {"schema", "latcast", "platform", "environment", "physical", "network", "interval", "kernels", "device"}
 )  # fmt: skip
-"""Of ``platform.json``; another is of a later version, whose meaning is not known here."""
+"""Fields of ``platform.json``; another one is of a later version and refused."""
 
 _ENTRY_KEYS = frozenset({"file", "model", "regressor", "samples", "fields", "features", "seen", "transferred"})
-"""Of a kernel predictor in its index."""
+"""Fields of a kernel predictor in the index."""
 
 MOST_JSON_BYTES = 16_000_000
 

@@ -63,7 +63,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys((TRAINING_KEYS, TRAINING_LINEAGES, "nearest"), list),
     "environment": dict,
 }
-"""What may stand under a name that programs read."""
+"""Kinds of values of the entries that programs read."""
 
 
 def check_card(card: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -93,7 +93,7 @@ def _digest(url: str) -> str | None:
 
 
 def _is_protected(base: str) -> bool:
-    """Whether nobody on the way can change what a hub answers: by https, or as there is no way."""
+    """Return whether a hub's answers cannot be changed on the way: by https, or from this machine."""
     parts = urlsplit(base)
     host = str(parts.hostname)
     if parts.scheme == "https" or host == "localhost":

@@ -137,7 +137,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether all are, and no model was refused."""
+        """Return whether all checks passed and no model was refused."""
         return not self.refused and all(each.passed for each in self.checks)
 
     def to_json(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ KEPT_TENSOR_BYTES = 16384
 """Tensors that take more bytes in the file lose their data."""
 
 MOST_FIELDS = 1 << 20
-"""Of a file, at every depth. Protobuf makes up to 175 bytes of a message of two; a network of 1,000 nodes has 16,000 fields."""
+"""Most fields of a file, at every depth: a message of 2 bytes takes up to 175 in memory; 1,000 nodes have 16,000 fields."""
 
 _NUMBERS_BYTES, _TENSOR_NUMBERS_BYTES = 16, 64
 """So many bytes of a list of numbers count as one more field. Those in tensors never become Python's numbers."""

@@ -35,10 +35,10 @@ HEADER = "# latcast"
 _SETTING = re.compile(r"\b(\w+)=(\S*)")
 
 MOST_LINES = 100_000
-"""Of one file: a run prints at most some thousand."""
+"""Most lines of one file; a run prints some thousand."""
 
 MOST_CHARACTERS = 10_000
-"""Of a line."""
+"""Most characters of a line."""
 
 
 def read_sections(file: Path) -> list[tuple[ToolReader, Section]]:
