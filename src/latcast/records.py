@@ -340,12 +340,6 @@ class Measurement:
     def ok(self) -> bool:
         return self.error is None and self.latency_ms is not None
 
-    @property
-    def energy_mj(self) -> float | None:
-        """Millijoules that the processor's packages used in one inference; None where it was not measured."""
-        used = self.environment.get("moment", {}).get("energy_mj")
-        return None if used is None else float(used)
-
     def to_json(self) -> dict[str, Any]:
         return {
             "schema": SCHEMA_VERSION,

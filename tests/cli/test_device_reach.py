@@ -1,4 +1,4 @@
-"""``latcast device prepare`` and ``pin``, and ``--device``: a device behind a real sshd, prepared, measured on and asked."""
+"""``latcast device prepare`` and ``--device``: a device behind a real sshd, prepared, measured on and asked."""
 
 from __future__ import annotations
 
@@ -48,24 +48,8 @@ def test_a_device_is_prepared_then_measured_on(latcast: Latcast, home: Path) -> 
         assert adapted.json["platform"].startswith("board-a/onnxruntime-")
         assert adapted.json["learn_from"] == "operators"
 
-        there = latcast("device", "pin", "--show", "--device", board.address, "--json")
-        assert there.code == 0, there.err
-        assert there.json["pinned"] is False
-
         with pytest.raises(RuntimeFailure, match=r"has no Python at /nowhere/python"):
             prepare(board.address, python="/nowhere/python")
-
-
-def test_clocks_that_cannot_be_set_are_one_line(latcast: Latcast, home: Path) -> None:
-    shown = latcast("device", "pin", "--show", "--json")
-    assert shown.json["pinned"] is False
-    if shown.json["clocks"]:
-        pytest.skip("this machine has clocks, which tests leave alone")
-    assert "this machine has no frequency to set" in latcast("device", "pin").reason
-    assert latcast("device", "pin", "--release").out == "no clock was pinned by latcast\n"
-    assert "is no frequency of a CPU" in latcast("device", "pin", "-f", "fast").reason
-    assert latcast("device", "pin", "--release", "--show").code == 2
-    assert "is no address of a device" in latcast("device", "pin", "--device", "adb:0A1B").reason
 
 
 @pytest.mark.parametrize(

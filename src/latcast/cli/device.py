@@ -12,7 +12,7 @@ from typer import Argument, Option
 from latcast.cli import device_fusion, options
 from latcast.cli.device_adapt import adapt
 from latcast.cli.device_choice import kit, percent_of, reach, suggest, suggested
-from latcast.cli.device_reach import pin, prepare
+from latcast.cli.device_reach import prepare
 from latcast.cli.lazy_group import command_group
 from latcast.cli.output import StageProgress, print_json, print_table, warn
 
@@ -218,5 +218,4 @@ app.command()(suggest)
 app.command()(kit)
 app.command()(adapt)
 app.command()(prepare)
-app.command()(pin)
 app.add_typer(device_fusion.app, name="fusion")

@@ -34,10 +34,6 @@ def command(
     library_path: options.LibraryPath = None,
     trust: options.Trust = False,
     breakdown: Annotated[bool, Option("--breakdown", help="Show the kernels that the runtime executed.")] = False,
-    energy: Annotated[
-        bool,
-        Option("--energy", help="Also the energy of the processor's packages, where it is counted; not tried on real hardware."),
-    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """The real latency, here or on a device, as it is when the host is quiet, with the raw figure beside it.
@@ -57,7 +53,7 @@ def command(
     settings = options.worker_settings(
         runtime, threads, precision, cpus, realtime, device, library_path=library_path, unit=unit, trust=trust
     )
-    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown, energy=energy)
+    plan = MeasurePlan(rounds=rounds, runs_per_round=runs_per_round, warmup_runs=warmup_runs, profile=breakdown)
 
     def measured(model: str) -> Measurement:
         measurement = measure(model_reference(model, shapes), settings, plan)
@@ -72,8 +68,8 @@ def command(
     elif found:
         print_table(
             "",
-            ("model", "platform", "latency ms", "raw ms", "variation %", "runs", *(("mJ",) if energy else ())),
-            [_row(model, measurement, energy=energy) for model, measurement in found],
+            ("model", "platform", "latency ms", "raw ms", "variation %", "runs"),
+            [_row(model, measurement) for model, measurement in found],
         )
         for model, measurement in found if breakdown else ():
             _print_kernels(model, measurement)
@@ -95,8 +91,7 @@ def _keep(measurements: list[Measurement]) -> None:
             remember_measurements(path)
 
 
-def _row(model: str, measurement: Measurement, *, energy: bool) -> tuple[str, ...]:
-    used = () if not energy else ("-" if measurement.energy_mj is None else f"{measurement.energy_mj:.3g}",)
+def _row(model: str, measurement: Measurement) -> tuple[str, ...]:
     return (
         model,
         measurement.platform,
@@ -104,7 +99,6 @@ def _row(model: str, measurement: Measurement, *, energy: bool) -> tuple[str, ..
         milliseconds(measurement.raw_latency_ms or 0.0),
         percent(None if measurement.variation is None else 100 * measurement.variation),
         str(len(measurement.runs_ms)),
-        *used,
     )
 
 
@@ -113,9 +107,8 @@ def _json(model: str, measurement: Measurement, *, breakdown: bool) -> dict[str,
 
     record = measurement.to_json()
     executed = {"kernels": record.pop("executed")}
-    energy = {} if measurement.energy_mj is None else {"energy_mj": measurement.energy_mj}
     warnings = stability_warnings(measurement)
-    return {"model": model, **record, "warnings": warnings, **(executed if breakdown else {}), **energy}
+    return {"model": model, **record, "warnings": warnings, **(executed if breakdown else {})}
 
 
 def _print_kernels(model: str, measurement: Measurement) -> None:

@@ -81,7 +81,7 @@ def read_document(path: str | os.PathLike[str]) -> list[Measurement] | None:
         raise DatasetError(f"{path}: found JSON without 'measurements'; expected what measure --json prints, or JSON Lines")
     found = []
     for number, each in enumerate(listed, start=1):
-        record = {name: value for name, value in each.items() if name not in ("model", "warnings", "kernels", "energy_mj")}
+        record = {name: value for name, value in each.items() if name not in ("model", "warnings", "kernels")}
         found.append(_parsed({**record, "executed": each.get("kernels", [])}, f"{path}: measurement {number}"))
     return found
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from latcast.measure import clocks
+from latcast.measure.frequency import frequency_mhz, stated_mhz
 from latcast.records import device_name
 
 MOMENT = "moment"
@@ -202,7 +202,7 @@ def describe_moment(cpus: Sequence[int] = (), frequencies_mhz: Sequence[float] =
         cpus: Those that ran.
         frequencies_mhz: What they were read to run at meanwhile; without any the frequency is that of now.
     """
-    known = frequencies_mhz or [each for each in (clocks.frequency_mhz(cpus or (0,)) or clocks.stated_mhz(cpus or (0,)),) if each]
+    known = frequencies_mhz or [each for each in (frequency_mhz(cpus or (0,)) or stated_mhz(cpus or (0,)),) if each]
     return {
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "frequency_mhz": round(median(known), 3) if known else None,

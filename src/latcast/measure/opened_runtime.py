@@ -12,8 +12,8 @@ from typing import Any
 
 from latcast.errors import MeasurementError, RuntimeFailure
 from latcast.graph.ir import Graph
-from latcast.measure import clocks, scheduling
 from latcast.measure import environment as env
+from latcast.measure import frequency, scheduling
 from latcast.measure.probe import HostProbe
 from latcast.measure.statistics import COMPUTE_WEIGHT, memory_weight
 from latcast.measure.timing import Instruments
@@ -74,7 +74,7 @@ def open_runtime(
     probe: bool = True,
     imports: Sequence[str] = (),
     unit: str = "",
-    system: Path = clocks.SYS,
+    system: Path = frequency.SYS,
 ) -> OpenedRuntime:
     """Pins this process, imports the runtime and describes what there is; arguments as in ``WorkerSettings``.
 
@@ -118,10 +118,10 @@ def open_runtime(
     if device is None:
         device = getattr(found, "device_name", env.own_device_name)()
     own_cpus = kind == "cpu" and not played and not isinstance(found, DeviceRuntime)
-    fixed_khz = clocks.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
+    fixed_khz = frequency.fixed_khz(chosen or env.affinity(), system) if own_cpus else None
     if fixed_khz is not None:
         name, plus, others = asked.partition("+")
-        asked = f"{name}@{clocks.gigahertz(fixed_khz)}{plus}{others}"
+        asked = f"{name}@{frequency.gigahertz(fixed_khz)}{plus}{others}"
     environment = env.describe_environment(
         threads=threads,
         cpus=chosen or None,
@@ -137,7 +137,7 @@ def open_runtime(
         runtime=found,
         platform=Platform(device, found.name, short_version(version), asked, precision),
         instruments=Instruments(
-            clock, host_probe, preemptions, lambda: clocks.frequency_mhz(chosen, system) if chosen and own_cpus else None
+            clock, host_probe, preemptions, lambda: frequency.frequency_mhz(chosen, system) if chosen and own_cpus else None
         ),
         priority=_priority(realtime, threads),
         environment=environment,

@@ -34,7 +34,6 @@ class MeasurePlan:
         batch_bytes: A batch takes no further subject once its loading has grown the worker's memory by this much.
         profile: Also ask the runtime which kernels it executed and how long each took.
         profiled_runs: Runs behind the latencies of executed kernels.
-        energy: Also read the energy that the machine's packages used in a second of runs, see :mod:`latcast.measure.energy`.
         timeout_s: Longest time for loading a subject, or for one round of it, before the worker is given up.
 
     Example:
@@ -53,7 +52,6 @@ class MeasurePlan:
     batch_bytes: int = 1_500_000_000
     profile: bool = False
     profiled_runs: int = 15
-    energy: bool = False
     timeout_s: float = 120.0
 
     def __post_init__(self) -> None:

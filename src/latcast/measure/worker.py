@@ -25,14 +25,12 @@ from latcast.graph.compact import unpack
 from latcast.graph.ir import Graph
 from latcast.measure import environment as env
 from latcast.measure import messages
-from latcast.measure.energy import energy_counters, energy_of
 from latcast.measure.opened_runtime import OpenedRuntime, open_runtime, working_set_bytes
 from latcast.measure.probe import calibrate_probe
 from latcast.measure.record import failed, finished, profile_kernels, seen_by, with_moment
 from latcast.measure.settings import MeasurePlan
 from latcast.measure.timing import Subject, time_batch
 from latcast.records import Measurement, Reference
-from latcast.runtimes.protocol import DeviceRuntime
 from latcast.spaces import build
 
 
@@ -118,10 +116,6 @@ class Worker:
 
     def _measure(self, opened: OpenedRuntime, request: Mapping[str, Any]) -> None:
         plan = MeasurePlan.from_json(request["plan"])
-        if plan.energy:
-            if isinstance(opened.runtime, DeviceRuntime):
-                raise MeasurementError("the energy of another device is not counted here; measure without --energy")
-            energy_counters()  # refused before anything is loaded
         self._quiet_ms = tuple(request["quiet_ms"])
         waiting = deque(_job(item) for item in request["subjects"])
         while waiting:
@@ -191,11 +185,6 @@ class Worker:
                     preempted_runs=subject.log.preempted_runs,
                 ),
             )
-            if plan.energy and measurement.ok:
-                self._announce(job, "running")
-                # Not at a real-time priority, which is for less than a second.
-                used = energy_of(subject.session.run, energy_counters(), opened.instruments.clock)
-                measurement = with_moment(measurement, used)
             if plan.profile and measurement.ok:
                 self._announce(job, "profiling")
                 with opened.priority():
